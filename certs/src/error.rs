@@ -1,0 +1,68 @@
+//! What can go wrong, by what the caller can do about it.
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A certificate or key could not be made.
+    #[error("failed to make {what}")]
+    Make {
+        /// What was being made.
+        what: &'static str,
+        /// The library's reason.
+        #[source]
+        source: rcgen::Error,
+    },
+    /// PEM or DER that is not what it should be.
+    #[error("{what} is not usable: {why}")]
+    Unusable {
+        /// Where the bytes come from.
+        what: &'static str,
+        /// What is wrong with them.
+        why: String,
+    },
+    /// An instant that no certificate can hold.
+    #[error("failed to express {0} as the time of a certificate")]
+    Time(jiff::Timestamp),
+    /// The API server refused or could not be reached. Worth another try.
+    #[error("failed to {what}")]
+    Api {
+        /// Verb, kind and name.
+        what: String,
+        /// The client's reason.
+        #[source]
+        source: Box<kube::Error>,
+    },
+    /// Someone else wrote in between: read again.
+    #[error("{0} was changed by someone else; it is read again")]
+    Conflict(String),
+    /// One pass took longer than its deadline.
+    #[error("the pass took longer than {0:?}; is the API server reachable?")]
+    Deadline(std::time::Duration),
+}
+
+impl Error {
+    pub(crate) fn unusable(what: &'static str, why: impl Into<String>) -> Self {
+        Self::Unusable {
+            what,
+            why: why.into(),
+        }
+    }
+
+    pub(crate) fn make(what: &'static str) -> impl FnOnce(rcgen::Error) -> Self {
+        move |source| Self::Make { what, source }
+    }
+
+    /// Sorts a failed write: a lost race is a [`Error::Conflict`].
+    ///
+    /// 409 is a changed resourceVersion or a name that exists already, 404 an object
+    /// that went away since it was read.
+    pub(crate) fn of_write(what: String, source: kube::Error) -> Self {
+        match &source {
+            kube::Error::Api(status) if matches!(status.code, 404 | 409) => Self::Conflict(what),
+            _ => Self::Api {
+                what,
+                source: Box::new(source),
+            },
+        }
+    }
+}

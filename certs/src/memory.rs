@@ -1,0 +1,55 @@
+//! What a writer has seen for how long.
+
+use std::time::Duration;
+
+use crate::certificate::Fingerprint;
+use crate::observed::{Now, Observed};
+
+/// Since when this process has seen things to be so without a break.
+///
+/// It lives in memory on purpose: a writer that restarts waits anew, which costs
+/// minutes where the lifetimes leave days, and nothing that it never saw counts.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// CAs that every configuration held, since when.
+    published: Vec<(Fingerprint, Duration)>,
+    /// The CA that had signed the leaf in the serving Secret, since when.
+    serving: Option<(Fingerprint, Duration)>,
+}
+
+impl Memory {
+    /// Takes note of `observed`, once for each reading, before [`step`].
+    ///
+    /// `read` is the steady clock after the reading, while [`step`] gets the time before
+    /// it: what was seen counts from the end of the first reading to the start of the
+    /// last, however long one took.
+    ///
+    /// [`step`]: crate::step()
+    pub fn note(&mut self, observed: &Observed, read: Duration) {
+        self.published.retain(|(id, _)| observed.everywhere(*id));
+        let bundle = observed.rotation.iter().flat_map(|one| &one.bundle);
+        for certificate in bundle {
+            let id = certificate.id;
+            let known = self.published.iter().any(|(one, _)| *one == id);
+            if !known && observed.everywhere(id) {
+                self.published.push((id, read));
+            }
+        }
+        let issuer = observed.serving.map(|serving| serving.issuer.id);
+        if self.serving.map(|(id, _)| id) != issuer {
+            self.serving = issuer.map(|id| (id, read));
+        }
+    }
+
+    /// How long every configuration has held `id`; `None` when one does not.
+    pub fn published(&self, id: Fingerprint, now: Now) -> Option<Duration> {
+        let (_, since) = self.published.iter().find(|(one, _)| *one == id)?;
+        Some(now.steady.saturating_sub(*since))
+    }
+
+    /// How long the serving Secret has held a leaf of `id`.
+    pub fn served(&self, id: Fingerprint, now: Now) -> Option<Duration> {
+        let (issuer, since) = self.serving?;
+        (issuer == id).then(|| now.steady.saturating_sub(since))
+    }
+}

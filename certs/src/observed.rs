@@ -1,0 +1,99 @@
+//! What a writer has read, without bytes and keys.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+use crate::certificate::{Certificate, Fingerprint};
+
+/// When a reading began, by two clocks, because each lies in its own way: the wall clock may jump, and the other
+/// stands still while the machine sleeps. Validity is judged by the wall clock, waiting
+/// by the steady one, so that a jump never shortens a wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Now {
+    /// The wall clock.
+    pub wall: Timestamp,
+    /// Time since some moment, never running backwards.
+    pub steady: Duration,
+}
+
+/// The state of the cluster.
+///
+/// It has to be read in this order: the serving Secret, the configurations, and the
+/// CA's Secret last. Then a decision that rests on a CA state that is no longer true
+/// also holds an outdated resourceVersion of what it wants to write, and is refused.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// The serving Secret; `None` when there is none, or none that could be served.
+    pub serving: Option<Serving>,
+    /// Our webhook configurations that exist.
+    pub configurations: Vec<Configuration>,
+    /// The CA's Secret; `None` when there is none, or none that could sign.
+    pub rotation: Option<Rotation>,
+}
+
+/// The serving Secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Serving {
+    /// The leaf.
+    pub leaf: Certificate,
+    /// The CA that signed it.
+    pub issuer: Certificate,
+}
+
+/// One webhook configuration.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Configuration {
+    /// The caBundle of each of its webhooks; `None` when one cannot be read.
+    pub bundles: Vec<Option<Vec<Certificate>>>,
+}
+
+/// The CA's Secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rotation {
+    /// The CA that signs.
+    pub signer: Certificate,
+    /// The CA that is being published, to sign later.
+    pub next: Option<Certificate>,
+    /// What every caBundle should be: signer, next, and the ones whose leaves may
+    /// still be served.
+    pub bundle: Vec<Certificate>,
+    /// When the signer became the signer.
+    pub promoted: Timestamp,
+}
+
+impl Configuration {
+    /// Whether all webhooks trust `id`.
+    pub fn holds(&self, id: Fingerprint) -> bool {
+        self.bundles
+            .iter()
+            .all(|bundle| bundle.as_ref().is_some_and(|all| has(all, id)))
+    }
+
+    /// Whether all webhooks trust exactly `wanted`.
+    pub fn matches(&self, wanted: &[Certificate]) -> bool {
+        self.bundles.iter().all(|bundle| {
+            bundle.as_ref().is_some_and(|all| {
+                all.len() == wanted.len() && wanted.iter().all(|one| has(all, one.id))
+            })
+        })
+    }
+}
+
+impl Observed {
+    /// Whether every configuration trusts `id`.
+    pub fn everywhere(&self, id: Fingerprint) -> bool {
+        self.configurations.iter().all(|one| one.holds(id))
+    }
+}
+
+impl Rotation {
+    /// Whether the bundle holds `id`.
+    pub fn trusts(&self, id: Fingerprint) -> bool {
+        has(&self.bundle, id)
+    }
+}
+
+fn has(certificates: &[Certificate], id: Fingerprint) -> bool {
+    certificates.iter().any(|one| one.id == id)
+}

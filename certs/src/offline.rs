@@ -1,0 +1,26 @@
+//! Certificates without a cluster, for those who keep them in their own vault.
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::authority::Authority;
+use crate::error::Error;
+use crate::leaf::Leaf;
+use crate::lifetimes::Lifetimes;
+use crate::names::Names;
+
+/// A leaf and the PEM of the CA that signed it, both alive for `life`. The CA's key is
+/// thrown away, so nothing else can ever be signed by it.
+pub fn offline(
+    names: &Names,
+    life: SignedDuration,
+    now: Timestamp,
+) -> Result<(Leaf, String), Error> {
+    let lifetimes = Lifetimes {
+        ca: life,
+        leaf: life,
+        ..Lifetimes::default()
+    };
+    let ca = Authority::make(names, &lifetimes, now)?;
+    let leaf = Leaf::make(&ca, names, &lifetimes, now)?;
+    Ok((leaf, ca.certificate_pem()))
+}

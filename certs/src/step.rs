@@ -1,0 +1,174 @@
+//! The rotation's decisions.
+
+use crate::certificate::{Certificate, Fingerprint};
+use crate::lifetimes::Lifetimes;
+use crate::memory::Memory;
+use crate::observed::{Now, Observed, Rotation};
+
+/// One write to one object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Make the first CA, or a new one when the CA's Secret is lost or damaged. The
+    /// bundle is the new CA and these, whose leaves may still be served.
+    Found(Vec<Fingerprint>),
+    /// Take a CA into the bundle that every configuration trusts and that signed the
+    /// leaf being served: the CA's Secret was set back to an older state.
+    Adopt(Fingerprint),
+    /// Make the next CA and put it in the bundle.
+    Stage,
+    /// Let the next CA sign from now on.
+    Promote,
+    /// Drop CAs from the bundle.
+    Retire(Vec<Fingerprint>),
+    /// Put the bundle into the configuration of this index.
+    Publish(usize),
+    /// Sign a new leaf with the signer.
+    Issue,
+}
+
+/// What to do now.
+///
+/// A change of the CA's Secret comes alone: what follows from it is decided on what is
+/// read after it. Writes to the other objects do not depend on one another.
+pub fn step(observed: &Observed, memory: &Memory, now: Now, lifetimes: &Lifetimes) -> Vec<Action> {
+    let Some(rotation) = &observed.rotation else {
+        return vec![Action::Found(survivors(observed, now))];
+    };
+    if let Some(action) = turn(rotation, observed, memory, now, lifetimes) {
+        return vec![action];
+    }
+    let mut actions: Vec<Action> = observed
+        .configurations
+        .iter()
+        .enumerate()
+        .filter(|(_, one)| !one.matches(&rotation.bundle))
+        .map(|(index, _)| Action::Publish(index))
+        .collect();
+    if issue(rotation, observed, memory, now, lifetimes) {
+        actions.push(Action::Issue);
+    }
+    actions
+}
+
+/// The CAs that a new CA's bundle has to keep, because a leaf of theirs may be served:
+/// the one that signed the leaf in the serving Secret, and, should that Secret be lost
+/// as well, our own ones that every configuration trusts.
+fn survivors(observed: &Observed, now: Now) -> Vec<Fingerprint> {
+    let mut kept: Vec<Fingerprint> = observed
+        .serving
+        .iter()
+        .map(|serving| serving.issuer)
+        .filter(|issuer| issuer.not_after > now.wall)
+        .map(|issuer| issuer.id)
+        .collect();
+    let trusted = observed
+        .configurations
+        .iter()
+        .flat_map(|one| one.bundles.iter().flatten().flatten());
+    for one in trusted.filter(|one| one.own && one.not_after > now.wall) {
+        if !kept.contains(&one.id) && observed.everywhere(one.id) {
+            kept.push(one.id);
+        }
+    }
+    kept
+}
+
+/// The next change of the CA's Secret.
+fn turn(
+    rotation: &Rotation,
+    observed: &Observed,
+    memory: &Memory,
+    now: Now,
+    lifetimes: &Lifetimes,
+) -> Option<Action> {
+    if let Some(serving) = &observed.serving
+        && !rotation.trusts(serving.issuer.id)
+        && serving.issuer.not_after > now.wall
+        && !observed.configurations.is_empty()
+        && observed.everywhere(serving.issuer.id)
+    {
+        return Some(Action::Adopt(serving.issuer.id));
+    }
+    match &rotation.next {
+        Some(next) if !next.valid(now.wall) => return Some(Action::Stage),
+        Some(next) if published_long_enough(next, memory, now, lifetimes) => {
+            return Some(Action::Promote);
+        }
+        None if !rotation.signer.valid(now.wall) || rotation.signer.aged(now.wall, 1, 2) => {
+            return Some(Action::Stage);
+        }
+        Some(_) | None => {}
+    }
+    let dead = retired(rotation, observed, memory, now, lifetimes);
+    (!dead.is_empty()).then_some(Action::Retire(dead))
+}
+
+/// The CAs that nobody needs any more.
+///
+/// The last leaf of a former signer was decided on before the promotion, so it is dead
+/// one leaf's life later. A wall clock that jumped ahead could make that look true too
+/// soon, so the servers must also have had the time to pick up a leaf of the signer.
+fn retired(
+    rotation: &Rotation,
+    observed: &Observed,
+    memory: &Memory,
+    now: Now,
+    lifetimes: &Lifetimes,
+) -> Vec<Fingerprint> {
+    let settled = memory
+        .served(rotation.signer.id, now)
+        .is_some_and(|long| long >= lifetimes.propagation.unsigned_abs());
+    let over = now.wall.duration_since(rotation.promoted) >= lifetimes.retirement();
+    if !settled || !over {
+        return Vec::new();
+    }
+    let issuer = observed.serving.map(|serving| serving.issuer.id);
+    let needed = |id| {
+        id == rotation.signer.id
+            || rotation.next.is_some_and(|next| next.id == id)
+            || issuer == Some(id)
+    };
+    rotation
+        .bundle
+        .iter()
+        .map(|one| one.id)
+        .filter(|id| !needed(*id))
+        .collect()
+}
+
+/// Whether a new leaf has to be signed.
+fn issue(
+    rotation: &Rotation,
+    observed: &Observed,
+    memory: &Memory,
+    now: Now,
+    lifetimes: &Lifetimes,
+) -> bool {
+    let signer = &rotation.signer;
+    if !signer.valid(now.wall) {
+        // Its leaf would be refused as well; the next CA is on its way.
+        return false;
+    }
+    let everywhere = observed.everywhere(signer.id);
+    match &observed.serving {
+        // Nothing to lose: no leaf, or one that no API server accepts.
+        None => everywhere,
+        Some(serving) if !rotation.trusts(serving.issuer.id) => everywhere,
+        // The leaf rests on the same CA as its successor.
+        Some(serving) if serving.issuer.id == signer.id => {
+            everywhere && (!serving.leaf.valid(now.wall) || serving.leaf.aged(now.wall, 2, 3))
+        }
+        Some(_) => published_long_enough(signer, memory, now, lifetimes),
+    }
+}
+
+fn published_long_enough(
+    certificate: &Certificate,
+    memory: &Memory,
+    now: Now,
+    lifetimes: &Lifetimes,
+) -> bool {
+    memory
+        .published(certificate.id, now)
+        .is_some_and(|long| long >= lifetimes.propagation.unsigned_abs())
+}

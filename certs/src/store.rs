@@ -1,0 +1,404 @@
+//! The objects in the cluster: read in the order that makes races harmless, written
+//! by patches of our own minimal body.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration, WebhookClientConfig,
+};
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Api, ObjectMeta, Patch, PatchParams, PostParams};
+use kube::{Client, Resource};
+use serde_json::{Value, json};
+
+use crate::authority::Authority;
+use crate::certificate::{Encoded, render};
+use crate::error::Error;
+use crate::leaf::Leaf;
+use crate::names::Names;
+use crate::observed::{Configuration, Observed, Rotation, Serving};
+
+/// The field manager of everything that certs writes.
+const MANAGER: &str = "nodelife-certs";
+
+/// The keys of the CA's Secret.
+mod key {
+    pub(super) const BUNDLE: &str = "ca.crt";
+    pub(super) const SIGNER: &str = "signer.crt";
+    pub(super) const SIGNER_KEY: &str = "signer.key";
+    pub(super) const NEXT: &str = "next.crt";
+    pub(super) const NEXT_KEY: &str = "next.key";
+    pub(super) const PROMOTED: &str = "promoted-at";
+}
+
+/// The CA's Secret with its keys.
+#[derive(Clone)]
+pub(crate) struct Chain {
+    pub(crate) signer: Arc<Authority>,
+    pub(crate) next: Option<Arc<Authority>>,
+    pub(crate) bundle: Vec<Encoded>,
+    pub(crate) promoted: Timestamp,
+}
+
+/// Everything that one reading brought.
+pub(crate) struct Seen {
+    /// Resource version of the serving Secret, if it exists.
+    serving_version: Option<String>,
+    serving: Option<Leaf>,
+    configurations: Vec<Found>,
+    /// Resource version of the CA's Secret, if it exists.
+    chain_version: Option<String>,
+    pub(crate) chain: Option<Chain>,
+}
+
+/// A webhook configuration.
+struct Found {
+    /// `MutatingWebhookConfiguration` or `ValidatingWebhookConfiguration`.
+    kind: &'static str,
+    uid: String,
+    version: String,
+    /// Name and caBundle of each webhook that calls our Service.
+    webhooks: Vec<(String, Option<Vec<Encoded>>)>,
+}
+
+/// Reads and writes the objects.
+pub(crate) struct Store {
+    client: Client,
+    pub(crate) names: Names,
+}
+
+impl Store {
+    pub(crate) fn new(client: Client, names: Names) -> Self {
+        Self { client, names }
+    }
+
+    fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.names.namespace)
+    }
+
+    /// Reads the serving Secret, then the configurations, then the CA's Secret
+    /// ([`Observed`] says why in this order).
+    pub(crate) async fn read(&self) -> Result<Seen, Error> {
+        let names = &self.names;
+        let tls = self.secret(&names.tls_secret).await?;
+        let mut configurations = Vec::new();
+        if let Some(one) = self.get::<MutatingWebhookConfiguration>("mutating").await? {
+            let webhooks = one.webhooks.into_iter().flatten();
+            configurations.extend(self.found(
+                "MutatingWebhookConfiguration",
+                one.metadata,
+                webhooks.map(|hook| (hook.name, hook.client_config)),
+            ));
+        }
+        if let Some(one) = self
+            .get::<ValidatingWebhookConfiguration>("validating")
+            .await?
+        {
+            let webhooks = one.webhooks.into_iter().flatten();
+            configurations.extend(self.found(
+                "ValidatingWebhookConfiguration",
+                one.metadata,
+                webhooks.map(|hook| (hook.name, hook.client_config)),
+            ));
+        }
+        let ca = self.secret(&names.ca_secret).await?;
+        Ok(Seen {
+            serving_version: version(tls.as_ref()),
+            serving: tls.and_then(|secret| accept(&names.tls_secret, self.leaf(&secret))),
+            configurations,
+            chain_version: version(ca.as_ref()),
+            chain: ca.and_then(|secret| accept(&names.ca_secret, self.chain(&secret))),
+        })
+    }
+
+    async fn secret(&self, name: &str) -> Result<Option<Secret>, Error> {
+        self.secrets()
+            .get_opt(name)
+            .await
+            .map_err(|source| Error::Api {
+                what: format!("get Secret {}/{name}", self.names.namespace),
+                source: Box::new(source),
+            })
+    }
+
+    async fn get<K>(&self, phase: &str) -> Result<Option<K>, Error>
+    where
+        K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
+    {
+        let name = &self.names.configuration;
+        Api::<K>::all(self.client.clone())
+            .get_opt(name)
+            .await
+            .map_err(|source| Error::Api {
+                what: format!("get the {phase} webhook configuration {name}"),
+                source: Box::new(source),
+            })
+    }
+
+    fn found(
+        &self,
+        kind: &'static str,
+        metadata: ObjectMeta,
+        webhooks: impl Iterator<Item = (String, WebhookClientConfig)>,
+    ) -> Option<Found> {
+        let names = &self.names;
+        let ours = webhooks.filter(|(_, client)| {
+            client.service.as_ref().is_some_and(|service| {
+                service.name == names.service && service.namespace == names.namespace
+            })
+        });
+        Some(Found {
+            kind,
+            uid: metadata.uid?,
+            version: metadata.resource_version?,
+            webhooks: ours
+                .map(|(name, client)| {
+                    let pem = client.ca_bundle.map(|bytes| bytes.0).unwrap_or_default();
+                    (name, Encoded::read_all(&pem, &names.ca_subject()).ok())
+                })
+                .collect(),
+        })
+    }
+
+    fn leaf(&self, secret: &Secret) -> Result<Leaf, Error> {
+        let data = |key| entry(secret, key, "the serving Secret");
+        Leaf::read(
+            data("tls.crt")?,
+            data("tls.key")?,
+            data("ca.crt")?,
+            &self.names,
+        )
+    }
+
+    fn chain(&self, secret: &Secret) -> Result<Chain, Error> {
+        let what = "the CA's Secret";
+        let data = |key| entry(secret, key, what);
+        let subject = self.names.ca_subject();
+        let signer = Authority::read(data(key::SIGNER)?, data(key::SIGNER_KEY)?, &self.names)?;
+        let next = match (data(key::NEXT), data(key::NEXT_KEY)) {
+            (Ok(certificate), Ok(key)) => Some(Authority::read(certificate, key, &self.names)?),
+            _ => None,
+        };
+        let bundle = Encoded::read_all(data(key::BUNDLE)?, &subject)?;
+        let complete = std::iter::once(&signer)
+            .chain(&next)
+            .all(|one| bundle.contains(&one.certificate));
+        if !complete {
+            return Err(Error::unusable(
+                what,
+                "ca.crt lacks the signer or the next CA",
+            ));
+        }
+        let promoted = std::str::from_utf8(data(key::PROMOTED)?)
+            .ok()
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(|| Error::unusable(what, "promoted-at is not a time"))?;
+        Ok(Chain {
+            signer: Arc::new(signer),
+            next: next.map(Arc::new),
+            bundle,
+            promoted,
+        })
+    }
+
+    /// Writes the CA's Secret.
+    pub(crate) async fn write_chain(&self, seen: &Seen, chain: &Chain) -> Result<(), Error> {
+        let next = chain.next.as_deref();
+        let data = [
+            (key::BUNDLE, Some(render(&chain.bundle))),
+            (key::SIGNER, Some(chain.signer.certificate_pem())),
+            (key::SIGNER_KEY, Some(chain.signer.key_pem())),
+            (key::NEXT, next.map(Authority::certificate_pem)),
+            (key::NEXT_KEY, next.map(Authority::key_pem)),
+            (key::PROMOTED, Some(chain.promoted.to_string())),
+        ];
+        let version = seen.chain_version.as_deref();
+        self.write_secret(&self.names.ca_secret, "Opaque", version, &data)
+            .await
+    }
+
+    /// Writes the serving Secret.
+    pub(crate) async fn write_leaf(&self, seen: &Seen, leaf: &Leaf) -> Result<(), Error> {
+        let data = [
+            ("tls.crt", Some(leaf.certificate_pem())),
+            ("tls.key", Some(leaf.key_pem())),
+            ("ca.crt", Some(leaf.issuer_pem())),
+        ];
+        let version = seen.serving_version.as_deref();
+        self.write_secret(&self.names.tls_secret, "kubernetes.io/tls", version, &data)
+            .await
+    }
+
+    /// Creates the Secret, or changes the state that was read and no other.
+    async fn write_secret(
+        &self,
+        name: &str,
+        kind: &str,
+        version: Option<&str>,
+        data: &[(&str, Option<String>)],
+    ) -> Result<(), Error> {
+        let what = format!("write Secret {}/{name}", self.names.namespace);
+        let Some(version) = version else {
+            let secret = Secret {
+                metadata: ObjectMeta {
+                    name: Some(name.to_owned()),
+                    labels: Some(labels()),
+                    ..ObjectMeta::default()
+                },
+                type_: Some(kind.to_owned()),
+                data: Some(
+                    data.iter()
+                        .filter_map(|(key, value)| {
+                            let bytes = value.clone()?.into_bytes();
+                            Some(((*key).to_owned(), ByteString(bytes)))
+                        })
+                        .collect(),
+                ),
+                ..Secret::default()
+            };
+            let params = PostParams {
+                field_manager: Some(MANAGER.to_owned()),
+                ..PostParams::default()
+            };
+            let made = self.secrets().create(&params, &secret).await;
+            return made.map(drop).map_err(|error| Error::of_write(what, error));
+        };
+        let encoded: serde_json::Map<String, Value> = data
+            .iter()
+            .map(|(key, value)| {
+                let value = value.as_ref().map(|text| STANDARD.encode(text));
+                ((*key).to_owned(), json!(value))
+            })
+            .collect();
+        let patch = json!({
+            "metadata": { "resourceVersion": version },
+            "data": encoded,
+        });
+        let params = PatchParams {
+            field_manager: Some(MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        self.secrets()
+            .patch(name, &params, &Patch::Merge(patch))
+            .await
+            .map(drop)
+            .map_err(|error| Error::of_write(what, error))
+    }
+
+    /// Puts the bundle into one configuration by server-side apply of nothing else, so
+    /// that whoever applies the manifests owns every other field and never this one.
+    pub(crate) async fn publish(
+        &self,
+        seen: &Seen,
+        index: usize,
+        bundle: &[Encoded],
+    ) -> Result<(), Error> {
+        let Some(found) = seen.configurations.get(index) else {
+            return Ok(());
+        };
+        let pem = STANDARD.encode(render(bundle));
+        let webhooks: Vec<Value> = found
+            .webhooks
+            .iter()
+            .map(|(name, _)| json!({ "name": name, "clientConfig": { "caBundle": pem } }))
+            .collect();
+        let name = &self.names.configuration;
+        let body = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": found.kind,
+            // The UID keeps the apply from making an object that was just deleted.
+            "metadata": { "name": name, "uid": found.uid, "resourceVersion": found.version },
+            "webhooks": webhooks,
+        });
+        let params = PatchParams::apply(MANAGER).force();
+        let patch = Patch::Apply(body);
+        let client = self.client.clone();
+        let written = if found.kind == "MutatingWebhookConfiguration" {
+            let api: Api<MutatingWebhookConfiguration> = Api::all(client);
+            api.patch(name, &params, &patch).await.map(drop)
+        } else {
+            let api: Api<ValidatingWebhookConfiguration> = Api::all(client);
+            api.patch(name, &params, &patch).await.map(drop)
+        };
+        written.map_err(|error| Error::of_write(format!("write {} {name}", found.kind), error))
+    }
+}
+
+impl Seen {
+    /// The same without bytes and keys.
+    pub(crate) fn observed(&self) -> Observed {
+        Observed {
+            serving: self.serving.as_ref().map(|leaf| Serving {
+                leaf: leaf.certificate.summary,
+                issuer: leaf.issuer.summary,
+            }),
+            configurations: self
+                .configurations
+                .iter()
+                .map(|found| Configuration {
+                    bundles: found
+                        .webhooks
+                        .iter()
+                        .map(|(_, bundle)| {
+                            let all = bundle.as_ref()?;
+                            Some(all.iter().map(|one| one.summary).collect())
+                        })
+                        .collect(),
+                })
+                .collect(),
+            rotation: self.chain.as_ref().map(|chain| Rotation {
+                signer: chain.signer.summary(),
+                next: chain.next.as_deref().map(Authority::summary),
+                bundle: chain.bundle.iter().map(|one| one.summary).collect(),
+                promoted: chain.promoted,
+            }),
+        }
+    }
+
+    /// Every certificate that was read, to find one by its fingerprint.
+    pub(crate) fn certificates(&self) -> impl Iterator<Item = &Encoded> {
+        let trusted = self
+            .configurations
+            .iter()
+            .flat_map(|found| &found.webhooks)
+            .filter_map(|(_, bundle)| bundle.as_ref())
+            .flatten();
+        self.serving.iter().map(|leaf| &leaf.issuer).chain(trusted)
+    }
+}
+
+fn version(secret: Option<&Secret>) -> Option<String> {
+    secret?.metadata.resource_version.clone()
+}
+
+/// A damaged Secret counts as lost, and says so.
+fn accept<T>(name: &str, read: Result<T, Error>) -> Option<T> {
+    read.inspect_err(|error| tracing::warn!(secret = name, %error, "the Secret is replaced"))
+        .ok()
+}
+
+fn entry<'a>(secret: &'a Secret, key: &str, what: &'static str) -> Result<&'a [u8], Error> {
+    secret
+        .data
+        .as_ref()
+        .and_then(|data| data.get(key))
+        .map(|bytes| bytes.0.as_slice())
+        .ok_or_else(|| Error::unusable(what, format!("it has no {key}")))
+}
+
+/// The labels of what certs makes, as the manifests label everything else.
+fn labels() -> BTreeMap<String, String> {
+    [
+        ("app.kubernetes.io/name", "nodelife"),
+        ("app.kubernetes.io/component", "certs"),
+        ("app.kubernetes.io/managed-by", MANAGER),
+    ]
+    .into_iter()
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .collect()
+}

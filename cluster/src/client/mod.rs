@@ -1,0 +1,152 @@
+//! From kubectl's flags to a connection.
+
+mod clock;
+mod options;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use http::{HeaderName, HeaderValue};
+use kube::Client;
+use serde::Deserialize;
+
+pub use clock::ServerClock;
+pub use options::ClientOptions;
+
+use crate::error::{ApiError, ConnectError};
+use crate::request::Call;
+
+/// How long a single request may take where `--request-timeout` says nothing. The
+/// API server itself gives up after 60 s (`--request-timeout`), bar watches.
+const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(90);
+
+/// How long a connection may take to be made.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// What every request says of its sender.
+pub const USER_AGENT: &str = concat!("nodelife/", env!("CARGO_PKG_VERSION"));
+
+/// A connection to one cluster. Cheap to clone.
+///
+/// kube's own retries are off: they repeat a POST that a budget refused with 429,
+/// up to 15 times and unseen. Reads are repeated by [`Cluster::read`] instead,
+/// writes are sent once.
+#[derive(Clone)]
+pub struct Cluster {
+    pub(crate) client: Client,
+    pub(crate) server: Arc<str>,
+    pub(crate) timeout: Option<Duration>,
+    /// Whether this server has answered before: then a refused connection is a
+    /// restart worth waiting for, and not a wrong address.
+    pub(crate) reached: Arc<AtomicBool>,
+    namespace: Arc<str>,
+    version: Option<Arc<ServerVersion>>,
+    clock: ServerClock,
+}
+
+/// `GET /version`.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ServerVersion {
+    /// `v1.36.3`
+    pub git_version: String,
+    /// `1`
+    #[serde(default)]
+    pub major: String,
+    /// `36`, or `36+` of some providers.
+    #[serde(default)]
+    pub minor: String,
+}
+
+impl Cluster {
+    /// Connects, and asks the server for its version.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] says what is missing or wrong; nothing is retried here, so a
+    /// wrong address shows at once.
+    pub async fn connect(options: &ClientOptions) -> Result<Self, ConnectError> {
+        let config = options.config().await?;
+        Self::with_config(config, options.request_timeout).await
+    }
+
+    /// Connects by a ready configuration: what tests and the webhook have at hand.
+    ///
+    /// `request_timeout` is `None` for the default, zero for no limit at all.
+    ///
+    /// # Errors
+    ///
+    /// As [`Cluster::connect`].
+    pub async fn with_config(
+        mut config: kube::Config,
+        request_timeout: Option<Duration>,
+    ) -> Result<Self, ConnectError> {
+        let server: Arc<str> = config.cluster_url.to_string().trim_end_matches('/').into();
+        let namespace = config.default_namespace.as_str().into();
+        config.default_retry = false;
+        config.connect_timeout = Some(CONNECT_TIMEOUT);
+        config.headers.push((
+            HeaderName::from_static("user-agent"),
+            HeaderValue::from_static(USER_AGENT),
+        ));
+        let client = Client::try_from(config).map_err(|error| ConnectError::Setup {
+            server: server.to_string(),
+            reason: options::innermost(&error),
+        })?;
+        let mut cluster = Self {
+            client,
+            server,
+            timeout: match request_timeout {
+                None => Some(DEFAULT_REQUEST_TIMEOUT),
+                Some(Duration::ZERO) => None,
+                Some(limit) => Some(limit),
+            },
+            reached: Arc::new(AtomicBool::new(false)),
+            namespace,
+            version: None,
+            clock: ServerClock::default(),
+        };
+        cluster.greet().await?;
+        Ok(cluster)
+    }
+
+    /// Asks for the version and the time. An authorizer may hide the version; a
+    /// failure of any other kind means that nothing else would work either.
+    async fn greet(&mut self) -> Result<(), ApiError> {
+        let call = Call::path("/version");
+        let answer = self.exchange(&call).await?;
+        self.clock = answer.clock();
+        if answer.code() == 403 {
+            return Ok(());
+        }
+        let answer = self.accept(&call, answer)?;
+        self.version = Some(Arc::new(answer.json(&call)?));
+        Ok(())
+    }
+
+    /// URL of the API server, without a slash at its end.
+    pub fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// The namespace of the flags or of the context.
+    pub fn namespace(&self) -> &str {
+        &self.namespace
+    }
+
+    /// The server's version; absent if it is hidden from us.
+    pub fn server_version(&self) -> Option<&ServerVersion> {
+        self.version.as_deref()
+    }
+
+    /// The server's time.
+    pub fn clock(&self) -> &ServerClock {
+        &self.clock
+    }
+
+    /// The client underneath, for what is not covered here. It repeats nothing by itself.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+}

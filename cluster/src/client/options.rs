@@ -1,0 +1,288 @@
+//! kubectl's global flags, and what they mean for a kubeconfig.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kube::config::{
+    AuthInfo, Cluster as ClusterEntry, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo,
+    NamedCluster, NamedContext,
+};
+
+use crate::error::ConnectError;
+
+/// The name under which the chosen context, cluster and user are put together.
+const CHOSEN: &str = "nodelife";
+
+/// kubectl's global flags, with kubectl's meaning.
+#[derive(Clone, Debug, Default)]
+pub struct ClientOptions {
+    /// `--kubeconfig`. Empty: the files of `KUBECONFIG`, else `~/.kube/config`, else
+    /// the service account of the pod that we run in.
+    pub kubeconfig: Vec<PathBuf>,
+    /// `--context`
+    pub context: Option<String>,
+    /// `--cluster`
+    pub cluster: Option<String>,
+    /// `--user`
+    pub user: Option<String>,
+    /// `--namespace`
+    pub namespace: Option<String>,
+    /// `--server`
+    pub server: Option<String>,
+    /// `--token`
+    pub token: Option<String>,
+    /// `--as`
+    pub impersonate: Option<String>,
+    /// `--as-group`
+    pub impersonate_groups: Vec<String>,
+    /// `--as-uid`
+    pub impersonate_uid: Option<String>,
+    /// `--certificate-authority`
+    pub certificate_authority: Option<PathBuf>,
+    /// `--client-certificate`
+    pub client_certificate: Option<PathBuf>,
+    /// `--client-key`
+    pub client_key: Option<PathBuf>,
+    /// `--insecure-skip-tls-verify`
+    pub insecure_skip_tls_verify: bool,
+    /// `--tls-server-name`
+    pub tls_server_name: Option<String>,
+    /// `--request-timeout`; zero means no limit, absent our default.
+    pub request_timeout: Option<Duration>,
+    /// `--disable-compression`
+    pub disable_compression: bool,
+}
+
+impl ClientOptions {
+    /// The configuration that these flags, the environment and the files give.
+    pub(crate) async fn config(&self) -> Result<kube::Config, ConnectError> {
+        let kubeconfig = match self.read()? {
+            Some(kubeconfig) => kubeconfig,
+            None if self.server.is_some() => Kubeconfig::default(),
+            None => return self.in_cluster(),
+        };
+        let chosen = self.choose(&kubeconfig)?;
+        kube::Config::from_custom_kubeconfig(chosen, &KubeConfigOptions::default())
+            .await
+            .map_err(|error| ConnectError::Kubeconfig {
+                reason: innermost(&error),
+            })
+    }
+
+    /// Reads and merges the files. A file that was named by flag has to be there; one
+    /// of `KUBECONFIG` need not (client-go v0.36.3, `tools/clientcmd/loader.go`).
+    fn read(&self) -> Result<Option<Kubeconfig>, ConnectError> {
+        let (paths, must_exist) = if self.kubeconfig.is_empty() {
+            (default_paths(), false)
+        } else {
+            (self.kubeconfig.clone(), true)
+        };
+        let mut merged = None;
+        for path in paths {
+            if !must_exist && !path.exists() {
+                continue;
+            }
+            let next = Kubeconfig::read_from(&path).map_err(|error| ConnectError::Kubeconfig {
+                reason: format!("{}: {}", path.display(), innermost(&error)),
+            })?;
+            merged = Some(match merged {
+                None => next,
+                Some(first) => {
+                    Kubeconfig::merge(first, next).map_err(|error| ConnectError::Kubeconfig {
+                        reason: format!("{}: {error}", path.display()),
+                    })?
+                }
+            });
+        }
+        Ok(merged)
+    }
+
+    fn in_cluster(&self) -> Result<kube::Config, ConnectError> {
+        let mut config =
+            kube::Config::incluster().map_err(|_not_a_pod| ConnectError::NoKubeconfig {
+                looked: default_paths().pop().unwrap_or_default(),
+            })?;
+        if let Some(namespace) = &self.namespace {
+            config.default_namespace.clone_from(namespace);
+        }
+        config.auth_info.impersonate.clone_from(&self.impersonate);
+        config
+            .auth_info
+            .impersonate_uid
+            .clone_from(&self.impersonate_uid);
+        if !self.impersonate_groups.is_empty() {
+            config.auth_info.impersonate_groups = Some(self.impersonate_groups.clone());
+        }
+        config.disable_compression = self.disable_compression;
+        Ok(config)
+    }
+
+    /// Puts the chosen context, cluster and user together under one name, with the
+    /// flags laid over them.
+    fn choose(&self, kubeconfig: &Kubeconfig) -> Result<Kubeconfig, ConnectError> {
+        let context = self.chosen_context(kubeconfig)?;
+        let cluster_name = self.cluster.as_deref().unwrap_or(&context.cluster);
+        let cluster = find(
+            "cluster",
+            cluster_name,
+            self.cluster.is_none() && self.server.is_some(),
+            kubeconfig
+                .clusters
+                .iter()
+                .map(|c| (c.name.as_str(), c.cluster.as_ref())),
+        )?;
+        let user_name = self.user.as_deref().or(context.user.as_deref());
+        let user = match user_name {
+            None => AuthInfo::default(),
+            // client-go lets a context name a user that is not there.
+            Some(name) => find(
+                "user",
+                name,
+                self.user.is_none(),
+                kubeconfig
+                    .auth_infos
+                    .iter()
+                    .map(|u| (u.name.as_str(), u.auth_info.as_ref())),
+            )?,
+        };
+        Ok(Kubeconfig {
+            current_context: Some(CHOSEN.to_owned()),
+            contexts: vec![NamedContext {
+                name: CHOSEN.to_owned(),
+                context: Some(Context {
+                    cluster: CHOSEN.to_owned(),
+                    user: Some(CHOSEN.to_owned()),
+                    namespace: self.namespace.clone().or(context.namespace),
+                    ..Context::default()
+                }),
+                other: BTreeMap::default(),
+            }],
+            clusters: vec![NamedCluster {
+                name: CHOSEN.to_owned(),
+                cluster: Some(self.over_cluster(cluster)),
+                other: BTreeMap::default(),
+            }],
+            auth_infos: vec![NamedAuthInfo {
+                name: CHOSEN.to_owned(),
+                auth_info: Some(self.over_user(user)),
+                other: BTreeMap::default(),
+            }],
+            ..Kubeconfig::default()
+        })
+    }
+
+    fn chosen_context(&self, kubeconfig: &Kubeconfig) -> Result<Context, ConnectError> {
+        let named = self
+            .context
+            .as_ref()
+            .or(kubeconfig.current_context.as_ref())
+            .filter(|name| !name.is_empty());
+        let contexts = kubeconfig
+            .contexts
+            .iter()
+            .map(|c| (c.name.as_str(), c.context.as_ref()));
+        match named {
+            Some(name) => find("context", name, false, contexts),
+            None if self.server.is_some() || self.cluster.is_some() => Ok(Context::default()),
+            None => Err(ConnectError::NoContext {
+                known: contexts.map(|(name, _)| name.to_owned()).collect(),
+            }),
+        }
+    }
+
+    fn over_cluster(&self, mut cluster: ClusterEntry) -> ClusterEntry {
+        if let Some(server) = &self.server {
+            cluster.server = Some(server.clone());
+        }
+        if let Some(path) = &self.certificate_authority {
+            cluster.certificate_authority = Some(path.display().to_string());
+            cluster.certificate_authority_data = None;
+        }
+        if self.insecure_skip_tls_verify {
+            // client-go refuses both; a CA in the file must not stand in the flag's way.
+            cluster.insecure_skip_tls_verify = Some(true);
+            cluster.certificate_authority = None;
+            cluster.certificate_authority_data = None;
+        }
+        if let Some(name) = &self.tls_server_name {
+            cluster.tls_server_name = Some(name.clone());
+        }
+        if self.disable_compression {
+            cluster.disable_compression = Some(true);
+        }
+        cluster
+    }
+
+    fn over_user(&self, mut user: AuthInfo) -> AuthInfo {
+        if let Some(token) = &self.token {
+            user.token = Some(token.clone().into());
+            user.token_file = None;
+            user.exec = None;
+            user.auth_provider = None;
+            user.username = None;
+            user.password = None;
+        }
+        if let Some(path) = &self.client_certificate {
+            user.client_certificate = Some(path.display().to_string());
+            user.client_certificate_data = None;
+        }
+        if let Some(path) = &self.client_key {
+            user.client_key = Some(path.display().to_string());
+            user.client_key_data = None;
+        }
+        if let Some(name) = &self.impersonate {
+            user.impersonate = Some(name.clone());
+        }
+        if let Some(uid) = &self.impersonate_uid {
+            user.impersonate_uid = Some(uid.clone());
+        }
+        if !self.impersonate_groups.is_empty() {
+            user.impersonate_groups = Some(self.impersonate_groups.clone());
+        }
+        user
+    }
+}
+
+/// The entry of this name; an empty one if it is absent and need not be there.
+fn find<'a, T: Clone + Default + 'a>(
+    what: &'static str,
+    name: &str,
+    may_be_absent: bool,
+    entries: impl Iterator<Item = (&'a str, Option<&'a T>)> + Clone,
+) -> Result<T, ConnectError> {
+    match entries.clone().find(|(known, _)| *known == name) {
+        Some((_, entry)) => Ok(entry.cloned().unwrap_or_default()),
+        None if may_be_absent => Ok(T::default()),
+        None => Err(ConnectError::NotInKubeconfig {
+            what,
+            name: name.to_owned(),
+            known: entries.map(|(known, _)| known.to_owned()).collect(),
+        }),
+    }
+}
+
+/// `KUBECONFIG`, else `~/.kube/config`.
+fn default_paths() -> Vec<PathBuf> {
+    let listed: Vec<PathBuf> = std::env::var_os("KUBECONFIG")
+        .map(|value| std::env::split_paths(&value).collect())
+        .unwrap_or_default();
+    let listed: Vec<_> = listed
+        .into_iter()
+        .filter(|path| !path.as_os_str().is_empty())
+        .collect();
+    if !listed.is_empty() {
+        return listed;
+    }
+    let home = std::env::home_dir().unwrap_or_else(|| Path::new("/").to_owned());
+    vec![home.join(".kube").join("config")]
+}
+
+/// The last cause of an error: what its wrappers repeat or hide.
+pub(crate) fn innermost(error: &dyn std::error::Error) -> String {
+    let mut cause = error;
+    while let Some(next) = cause.source() {
+        cause = next;
+    }
+    cause.to_string()
+}

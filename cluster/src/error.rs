@@ -1,0 +1,233 @@
+//! What can go wrong, by what the caller can do about it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nodelife_core::drain::answer::RawAnswer;
+use thiserror::Error;
+
+use crate::resource::Target;
+
+/// Why there is no connection to a cluster.
+#[derive(Debug, Error)]
+pub enum ConnectError {
+    /// Nothing says where the cluster is.
+    #[error(
+        "no cluster to talk to: no kubeconfig at {}, and this is not a pod; \
+         give --kubeconfig FILE or --server URL, or read files with -f", .looked.display()
+    )]
+    NoKubeconfig {
+        /// The file that was looked for last.
+        looked: PathBuf,
+    },
+    /// A kubeconfig is there but unreadable.
+    #[error("failed to read the kubeconfig: {reason}")]
+    Kubeconfig {
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A name that was asked for is not in the kubeconfig.
+    #[error("the kubeconfig has no {what} \"{name}\"; {}", known_names(.known))]
+    NotInKubeconfig {
+        /// `context`, `cluster` or `user`.
+        what: &'static str,
+        /// The name that was asked for.
+        name: String,
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// No context is current and none was named.
+    #[error("the kubeconfig has no current context; give --context NAME ({})", known_names(.known))]
+    NoContext {
+        /// The names that there are.
+        known: Vec<String>,
+    },
+    /// A flag or a field of the kubeconfig has a value that cannot be used.
+    #[error("failed to set up the connection to {server}: {reason}")]
+    Setup {
+        /// URL of the API server.
+        server: String,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The first request failed.
+    #[error(transparent)]
+    Api(#[from] ApiError),
+}
+
+fn known_names(known: &[String]) -> String {
+    if known.is_empty() {
+        return "it has none at all".to_owned();
+    }
+    format!("it has: {}", known.join(", "))
+}
+
+/// Why a request brought nothing.
+#[derive(Debug, Error)]
+pub enum ApiError {
+    /// No connection, or it broke.
+    #[error("failed to reach the API server {server}: {reason}")]
+    Unreachable {
+        /// URL of the API server.
+        server: String,
+        /// The innermost cause.
+        reason: String,
+    },
+    /// The server's certificate is not signed by the CA that we were given, is for
+    /// another name or out of date.
+    #[error(
+        "failed to trust the API server {server}: {reason}; \
+         check certificate-authority and tls-server-name of the kubeconfig"
+    )]
+    Untrusted {
+        /// URL of the API server.
+        server: String,
+        /// What the TLS library said.
+        reason: String,
+    },
+    /// No answer in time.
+    #[error("the API server {server} did not answer within {} s", .after.as_secs_f32())]
+    Timeout {
+        /// URL of the API server.
+        server: String,
+        /// The limit (`--request-timeout` or the default).
+        after: Duration,
+    },
+    /// A credential plugin or token file failed.
+    #[error("failed to get credentials for {server}: {reason}")]
+    Credentials {
+        /// URL of the API server.
+        server: String,
+        /// What went wrong.
+        reason: String,
+    },
+    /// 401.
+    #[error(
+        "the API server {server} does not know who we are (401): the credentials are missing, wrong or expired"
+    )]
+    Unauthorized {
+        /// URL of the API server.
+        server: String,
+    },
+    /// 403 by RBAC or another authorizer, or by admission.
+    #[error("{0}")]
+    Forbidden(Box<Forbidden>),
+    /// 404.
+    #[error("{}", said(.0))]
+    NotFound(Box<RawAnswer>),
+    /// 409.
+    #[error("{}", said(.0))]
+    Conflict(Box<RawAnswer>),
+    /// 410: the version to go on from is no longer kept.
+    #[error("{}", said(.0))]
+    Expired(Box<RawAnswer>),
+    /// Any other status that is not a success.
+    #[error("the API server answered {}: {}", .0.code, said(.0))]
+    Refused(Box<RawAnswer>),
+    /// The answer is longer than we are ready to hold.
+    #[error("the answer to {path} is longer than {limit} bytes")]
+    TooLarge {
+        /// Path of the request.
+        path: String,
+        /// The limit, in bytes.
+        limit: usize,
+    },
+    /// The answer does not read as what it has to be.
+    #[error("failed to read the answer to {path}: {reason}")]
+    Malformed {
+        /// Path of the request.
+        path: String,
+        /// Where and why.
+        reason: String,
+    },
+}
+
+/// A right that is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forbidden {
+    /// `list`, `create`, …
+    pub verb: &'static str,
+    /// What it was tried on.
+    pub target: Target,
+    /// The API server's own sentence.
+    pub answer: RawAnswer,
+}
+
+impl Forbidden {
+    /// A command line that asks for this right.
+    pub fn can_i(&self) -> String {
+        let Target {
+            resource,
+            namespace,
+            name,
+            subresource,
+        } = &self.target;
+        let mut line = format!("kubectl auth can-i {} {resource}", self.verb);
+        if let Some(name) = name {
+            line.push('/');
+            line.push_str(name);
+        }
+        if let Some(subresource) = subresource {
+            // What follows a proxy's slash is the kubelet's path; RBAC stops before it.
+            let subresource = subresource.split_once('/').map_or(*subresource, |(s, _)| s);
+            line.push_str(" --subresource=");
+            line.push_str(subresource);
+        }
+        match namespace {
+            Some(namespace) => {
+                line.push_str(" -n ");
+                line.push_str(namespace);
+            }
+            None if name.is_none() => line.push_str(" --all-namespaces"),
+            None => {}
+        }
+        line
+    }
+}
+
+impl std::fmt::Display for Forbidden {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let resource = self.target.resource;
+        write!(f, "not allowed to {} {resource}", self.verb)?;
+        if let Some(subresource) = self.target.subresource {
+            write!(f, "/{subresource}")?;
+        }
+        write!(f, ": {}; check with: {}", said(&self.answer), self.can_i())
+    }
+}
+
+impl ApiError {
+    /// The answer, where there was one.
+    pub fn answer(&self) -> Option<&RawAnswer> {
+        match self {
+            Self::Forbidden(forbidden) => Some(&forbidden.answer),
+            Self::NotFound(answer)
+            | Self::Conflict(answer)
+            | Self::Expired(answer)
+            | Self::Refused(answer) => Some(answer),
+            _ => None,
+        }
+    }
+
+    /// Whether the same request may succeed a little later with nothing changed by us.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Timeout { .. } => true,
+            Self::Refused(answer) => matches!(answer.code, 429 | 500 | 502..=504),
+            _ => false,
+        }
+    }
+}
+
+/// The answer in the server's words.
+fn said(answer: &RawAnswer) -> String {
+    if let Some(status) = &answer.status
+        && !status.message.is_empty()
+    {
+        return status.message.clone();
+    }
+    match &answer.text {
+        Some(text) if !text.trim().is_empty() => text.trim().to_owned(),
+        _ => format!("status {}", answer.code),
+    }
+}

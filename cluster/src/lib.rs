@@ -1,0 +1,25 @@
+//! Everything of nodelife that talks to an API server or reads a snapshot file.
+//!
+//! - [`client`]: from kubectl's flags to a [`Cluster`]
+//! - [`request`]: one request, one answer; every byte goes through here
+//! - [`listing`]: the resources that can be listed and watched, and how they decode
+//! - [`list`], [`watch`]: paged lists, and streams that survive what networks do
+//! - [`evict`], [`node`], [`event`]: the few writes, each a minimal body of our own
+//! - [`snapshot`]: all that an audit or a plan needs, from a cluster or from files
+
+pub mod client;
+pub mod error;
+pub mod event;
+pub mod evict;
+pub mod list;
+pub mod listing;
+pub mod node;
+pub mod request;
+pub mod resource;
+mod retry;
+pub mod snapshot;
+pub mod watch;
+pub mod wire;
+
+pub use client::{ClientOptions, Cluster};
+pub use error::{ApiError, ConnectError};

@@ -1,0 +1,243 @@
+//! The resources that nodelife lists and watches.
+
+use std::marker::PhantomData;
+
+use nodelife_core::object::{
+    Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Meta, Node, PersistentVolume,
+    Pod, SigningRequest, VolumeAttachment, Workload, WorkloadKind, WorkloadSpec, WorkloadStatus,
+};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::resource::Resource;
+use crate::wire::Sharing;
+use crate::wire::schema::{self, Message};
+
+/// A type of core that the API server can list.
+pub trait Object: Clone + Send + Sync + Sized + 'static {
+    /// The shape of one item; the type itself unless it serves several kinds.
+    type Item: DeserializeOwned + Send;
+
+    /// Makes the object of an item of this kind (`Deployment`).
+    fn from_item(item: Self::Item, kind: &'static str) -> Self;
+
+    /// Its metadata.
+    fn metadata(&self) -> &Meta;
+
+    /// Lets it share its strings and collections with others of its list.
+    fn share(&mut self, sharing: &mut Sharing);
+}
+
+/// One resource: where it is, and how its objects decode.
+#[derive(Debug)]
+pub struct Listing<T> {
+    /// Where it lives.
+    pub resource: Resource,
+    /// Kind of one object.
+    pub kind: &'static str,
+    /// The one namespace that is of interest.
+    pub namespace: Option<&'static str>,
+    /// The same object in protobuf.
+    pub(crate) message: &'static Message,
+    object: PhantomData<fn() -> T>,
+}
+
+impl<T> Listing<T> {
+    const fn new(resource: Resource, kind: &'static str, message: &'static Message) -> Self {
+        Self {
+            resource,
+            kind,
+            namespace: None,
+            message,
+            object: PhantomData,
+        }
+    }
+}
+
+/// Nodes.
+pub static NODES: Listing<Node> = Listing::new(crate::resource::NODES, "Node", &schema::NODE);
+
+/// Pods of all namespaces.
+pub static PODS: Listing<Pod> = Listing::new(crate::resource::PODS, "Pod", &schema::POD);
+
+/// Leases of `kube-node-lease`: the nodes' heartbeats.
+pub static LEASES: Listing<Lease> = Listing {
+    namespace: Some("kube-node-lease"),
+    ..Listing::new(
+        Resource::grouped("coordination.k8s.io", "v1", "leases"),
+        "Lease",
+        &schema::LEASE,
+    )
+};
+
+/// Disruption budgets of all namespaces.
+pub static BUDGETS: Listing<Budget> = Listing::new(
+    Resource::grouped("policy", "v1", "poddisruptionbudgets"),
+    "PodDisruptionBudget",
+    &schema::BUDGET,
+);
+
+/// The controllers of pods, one list for each kind.
+pub static WORKLOADS: [Listing<Workload>; 6] = [
+    Listing::new(
+        Resource::grouped("apps", "v1", "deployments"),
+        "Deployment",
+        &schema::DEPLOYMENT,
+    ),
+    Listing::new(
+        Resource::grouped("apps", "v1", "replicasets"),
+        "ReplicaSet",
+        &schema::REPLICA_SET,
+    ),
+    Listing::new(
+        Resource::grouped("apps", "v1", "statefulsets"),
+        "StatefulSet",
+        &schema::STATEFUL_SET,
+    ),
+    Listing::new(
+        Resource::grouped("apps", "v1", "daemonsets"),
+        "DaemonSet",
+        &schema::DAEMON_SET,
+    ),
+    Listing::new(
+        Resource::grouped("batch", "v1", "jobs"),
+        "Job",
+        &schema::JOB,
+    ),
+    Listing::new(
+        Resource::core("replicationcontrollers"),
+        "ReplicationController",
+        &schema::REPLICATION_CONTROLLER,
+    ),
+];
+
+/// Persistent volumes.
+pub static VOLUMES: Listing<PersistentVolume> = Listing::new(
+    Resource::core("persistentvolumes"),
+    "PersistentVolume",
+    &schema::PERSISTENT_VOLUME,
+);
+
+/// What the attach-detach controller wants attached.
+pub static VOLUME_ATTACHMENTS: Listing<VolumeAttachment> = Listing::new(
+    Resource::grouped("storage.k8s.io", "v1", "volumeattachments"),
+    "VolumeAttachment",
+    &schema::VOLUME_ATTACHMENT,
+);
+
+/// The volume drivers of the nodes.
+pub static CSI_NODES: Listing<CsiNode> = Listing::new(
+    Resource::grouped("storage.k8s.io", "v1", "csinodes"),
+    "CSINode",
+    &schema::CSI_NODE,
+);
+
+/// Certificate signing requests.
+pub static SIGNING_REQUESTS: Listing<SigningRequest> = Listing::new(
+    Resource::grouped("certificates.k8s.io", "v1", "certificatesigningrequests"),
+    "CertificateSigningRequest",
+    &schema::SIGNING_REQUEST,
+);
+
+/// Roles of the whole cluster.
+pub static CLUSTER_ROLES: Listing<ClusterRole> = Listing::new(
+    Resource::grouped("rbac.authorization.k8s.io", "v1", "clusterroles"),
+    "ClusterRole",
+    &schema::CLUSTER_ROLE,
+);
+
+/// Who has them.
+pub static CLUSTER_ROLE_BINDINGS: Listing<ClusterRoleBinding> = Listing::new(
+    Resource::grouped("rbac.authorization.k8s.io", "v1", "clusterrolebindings"),
+    "ClusterRoleBinding",
+    &schema::CLUSTER_ROLE_BINDING,
+);
+
+/// Events; select `involvedObject.kind=Node`, there are many.
+pub static EVENTS: Listing<Event> = Listing::new(crate::resource::EVENTS, "Event", &schema::EVENT);
+
+macro_rules! object {
+    ($kind:ty, |$object:ident, $sharing:ident| $share:expr) => {
+        impl Object for $kind {
+            type Item = Self;
+
+            fn from_item(item: Self, _kind: &'static str) -> Self {
+                item
+            }
+
+            fn metadata(&self) -> &Meta {
+                &self.metadata
+            }
+
+            fn share(&mut self, $sharing: &mut Sharing) {
+                let $object = self;
+                $share;
+            }
+        }
+    };
+    ($($kind:ty),* $(,)?) => {$(
+        object!($kind, |object, sharing| sharing.meta(&mut object.metadata));
+    )*};
+}
+
+object!(Node, |node, sharing| sharing.node(node));
+object!(Pod, |pod, sharing| sharing.pod(pod));
+object!(
+    Lease,
+    Budget,
+    PersistentVolume,
+    VolumeAttachment,
+    CsiNode,
+    SigningRequest,
+    ClusterRole,
+    ClusterRoleBinding,
+    Event,
+);
+
+/// A controller as it stands in a list: there, items have no kind.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct WorkloadItem {
+    metadata: Meta,
+    spec: WorkloadSpec,
+    status: Option<WorkloadStatus>,
+}
+
+impl Object for Workload {
+    type Item = WorkloadItem;
+
+    fn from_item(item: WorkloadItem, kind: &'static str) -> Self {
+        let kind = workload_kind(kind);
+        let mut spec = item.spec;
+        if kind == WorkloadKind::ReplicationController {
+            // A plain map: read as a selector it would be an empty one, and take everything.
+            spec.selector = None;
+        }
+        Self {
+            kind,
+            metadata: item.metadata,
+            spec,
+            status: item.status.unwrap_or_default(),
+        }
+    }
+
+    fn metadata(&self) -> &Meta {
+        &self.metadata
+    }
+
+    fn share(&mut self, sharing: &mut Sharing) {
+        sharing.meta(&mut self.metadata);
+    }
+}
+
+/// The kind of one of [`WORKLOADS`].
+fn workload_kind(kind: &str) -> WorkloadKind {
+    match kind {
+        "ReplicaSet" => WorkloadKind::ReplicaSet,
+        "StatefulSet" => WorkloadKind::StatefulSet,
+        "DaemonSet" => WorkloadKind::DaemonSet,
+        "Job" => WorkloadKind::Job,
+        "ReplicationController" => WorkloadKind::ReplicationController,
+        _ => WorkloadKind::Deployment,
+    }
+}

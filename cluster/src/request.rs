@@ -1,0 +1,442 @@
+//! One request, one answer.
+//!
+//! kube's `Client::request` copies each body twice and logs it when it does not
+//! decode; here a body is bounded, held once and never logged. The headers stay:
+//! `Retry-After`, `Warning` and `Date` matter to a drain and to an audit.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method, Response, header};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use kube::client::Body;
+use nodelife_core::drain::answer::RawAnswer;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::time::Instant;
+
+use crate::client::{Cluster, ServerClock};
+use crate::error::{ApiError, Forbidden};
+use crate::resource::{Target, escape};
+use crate::retry::{self, Backoff};
+
+/// The longest answer that we are ready to hold. etcd holds objects below 1.5 MiB, so
+/// this is a page of 500 large ones.
+const LONGEST_ANSWER: usize = 256 << 20;
+
+/// How much of a body that is not a `Status` is kept for people to read.
+const LONGEST_TEXT: usize = 512;
+
+/// For how long a read is repeated: an API server restarts within this time.
+const READ_PATIENCE: Duration = Duration::from_secs(30);
+
+/// A request that can be sent, and sent again.
+#[derive(Clone, Debug)]
+pub struct Call {
+    method: Method,
+    /// What RBAC calls it.
+    verb: &'static str,
+    target: Option<Target>,
+    path: String,
+    query: Vec<(&'static str, String)>,
+    accept: &'static str,
+    compressed: bool,
+    body: Option<(&'static str, Bytes)>,
+}
+
+impl Call {
+    /// Reads a path that is no object (`/version`).
+    pub fn path(path: &str) -> Self {
+        Self {
+            method: Method::GET,
+            verb: "get",
+            target: None,
+            path: path.to_owned(),
+            query: Vec::new(),
+            accept: "application/json",
+            compressed: true,
+            body: None,
+        }
+    }
+
+    /// Acts on an object or on a list: `verb` is RBAC's.
+    pub fn on(method: Method, verb: &'static str, target: Target) -> Self {
+        Self {
+            method,
+            verb,
+            path: target.path(),
+            target: Some(target),
+            ..Self::path("")
+        }
+    }
+
+    /// Reads one object or a list that is not paged.
+    pub fn get(target: Target) -> Self {
+        Self::on(Method::GET, "get", target)
+    }
+
+    /// Creates an object or a subresource's document (an eviction, an access review).
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::Malformed`] if `body` does not serialise.
+    pub fn create<B: Serialize>(target: Target, body: &B) -> Result<Self, ApiError> {
+        Self::on(Method::POST, "create", target).with_json("application/json", body)
+    }
+
+    /// Adds a query parameter.
+    #[must_use]
+    pub fn with_query(mut self, key: &'static str, value: impl Into<String>) -> Self {
+        self.query.push((key, value.into()));
+        self
+    }
+
+    /// Asks for other content types than JSON.
+    #[must_use]
+    pub fn with_accept(mut self, accept: &'static str) -> Self {
+        self.accept = accept;
+        self
+    }
+
+    /// Asks for a body that is not compressed: from 1.37 on the API server compresses
+    /// each event of a watch on its own, and the client reads the first one alone.
+    #[must_use]
+    pub(crate) fn uncompressed(mut self) -> Self {
+        self.compressed = false;
+        self
+    }
+
+    /// Sends a document.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::Malformed`] if `body` does not serialise.
+    pub fn with_json<B: Serialize>(
+        mut self,
+        content_type: &'static str,
+        body: &B,
+    ) -> Result<Self, ApiError> {
+        let bytes = serde_json::to_vec(body).map_err(|error| self.malformed(&error))?;
+        self.body = Some((content_type, Bytes::from(bytes)));
+        Ok(self)
+    }
+
+    /// The answer to this call does not read as it has to.
+    pub(crate) fn malformed(&self, reason: &dyn std::fmt::Display) -> ApiError {
+        ApiError::Malformed {
+            path: self.path.clone(),
+            reason: reason.to_string(),
+        }
+    }
+
+    /// The answer to this call is longer than `limit` bytes.
+    pub(crate) fn too_large(&self, limit: usize) -> ApiError {
+        ApiError::TooLarge {
+            path: self.path.clone(),
+            limit,
+        }
+    }
+
+    /// Path and query.
+    pub(crate) fn uri(&self) -> String {
+        let mut uri = self.path.clone();
+        for (index, (key, value)) in self.query.iter().enumerate() {
+            uri.push(if index == 0 { '?' } else { '&' });
+            uri.push_str(key);
+            uri.push('=');
+            uri.push_str(&escape(value));
+        }
+        uri
+    }
+
+    fn request(&self) -> Result<http::Request<Body>, ApiError> {
+        let mut request = http::Request::builder()
+            .method(&self.method)
+            .uri(self.uri())
+            .header(header::ACCEPT, self.accept);
+        if !self.compressed {
+            request = request.header(header::ACCEPT_ENCODING, "identity");
+        }
+        let body = match &self.body {
+            None => Body::empty(),
+            Some((content_type, bytes)) => {
+                request = request.header(header::CONTENT_TYPE, *content_type);
+                Body::from(bytes.clone())
+            }
+        };
+        request.body(body).map_err(|error| self.malformed(&error))
+    }
+}
+
+/// What came back, whole.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    code: u16,
+    headers: HeaderMap,
+    body: Bytes,
+}
+
+impl Answer {
+    /// HTTP status.
+    pub fn code(&self) -> u16 {
+        self.code
+    }
+
+    /// The bytes of the body.
+    pub fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// The bytes of the body, without the rest.
+    pub(crate) fn into_body(self) -> Bytes {
+        self.body
+    }
+
+    /// One header, if it is there and is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name)?.to_str().ok()
+    }
+
+    /// The server's time when it answered.
+    pub fn clock(&self) -> ServerClock {
+        ServerClock::from_date(self.header("date"))
+    }
+
+    /// The body as a document.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::Malformed`] with the place; the body itself is not repeated.
+    pub fn json<T: DeserializeOwned>(&self, call: &Call) -> Result<T, ApiError> {
+        serde_json::from_slice(&self.body).map_err(|error| call.malformed(&error))
+    }
+
+    /// The parts that say what the server thinks of a write.
+    pub fn raw(&self) -> RawAnswer {
+        let is_json = self
+            .header("content-type")
+            .is_some_and(|kind| kind.starts_with("application/json"));
+        let status = is_json
+            .then(|| serde_json::from_slice(&self.body).ok())
+            .flatten();
+        let text = if status.is_none() && !self.body.is_empty() {
+            let start = self.body.get(..LONGEST_TEXT).unwrap_or(&self.body);
+            Some(String::from_utf8_lossy(start).into_owned())
+        } else {
+            None
+        };
+        RawAnswer {
+            code: self.code,
+            status,
+            text,
+            retry_after: self
+                .header("retry-after")
+                .and_then(|seconds| seconds.trim().parse().ok()),
+            warnings: self
+                .headers
+                .get_all(header::WARNING)
+                .iter()
+                .filter_map(|value| value.to_str().ok())
+                .map(warning_text)
+                .collect(),
+        }
+    }
+}
+
+/// `299 - "text"` → `text` (RFC 7234 §5.5).
+fn warning_text(header: &str) -> String {
+    let Some((_, quoted)) = header.split_once('"') else {
+        return header.to_owned();
+    };
+    let quoted = quoted.strip_suffix('"').unwrap_or(quoted);
+    quoted.replace("\\\"", "\"").replace("\\\\", "\\")
+}
+
+impl Cluster {
+    /// Sends once. Every HTTP status is an answer; an error means that there was none.
+    ///
+    /// # Errors
+    ///
+    /// Those of the way: unreachable, not trusted, too late, too long.
+    pub async fn exchange(&self, call: &Call) -> Result<Answer, ApiError> {
+        let whole = async {
+            let response = self.open(call).await?;
+            self.collect(call, response).await
+        };
+        match self.timeout {
+            None => whole.await,
+            Some(limit) => tokio::time::timeout(limit, whole)
+                .await
+                .unwrap_or_else(|_elapsed| {
+                    Err(ApiError::Timeout {
+                        server: self.server.to_string(),
+                        after: limit,
+                    })
+                }),
+        }
+    }
+
+    /// Sends, and hands back the answer with its body still to come.
+    pub(crate) async fn open(&self, call: &Call) -> Result<Response<Body>, ApiError> {
+        let response = self
+            .client
+            .send(call.request()?)
+            .await
+            .map_err(|error| retry::transport_error(&self.server, &error))?;
+        self.reached.store(true, Ordering::Relaxed);
+        Ok(response)
+    }
+
+    /// Reads the body to its end.
+    pub(crate) async fn collect(
+        &self,
+        call: &Call,
+        response: Response<Body>,
+    ) -> Result<Answer, ApiError> {
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, LONGEST_ANSWER)
+            .collect()
+            .await
+            .map_err(|error| {
+                if error.is::<LengthLimitError>() {
+                    return call.too_large(LONGEST_ANSWER);
+                }
+                retry::unreachable(&self.server, &*error)
+            })?
+            .to_bytes();
+        Ok(Answer {
+            code: parts.status.as_u16(),
+            headers: parts.headers,
+            body,
+        })
+    }
+
+    /// Turns every status that is no success into the error that it means.
+    pub(crate) fn accept(&self, call: &Call, answer: Answer) -> Result<Answer, ApiError> {
+        let code = answer.code;
+        if (200..300).contains(&code) {
+            return Ok(answer);
+        }
+        let raw = answer.raw();
+        Err(match (code, &call.target) {
+            (401, _) => ApiError::Unauthorized {
+                server: self.server.to_string(),
+            },
+            (403, Some(target)) => ApiError::Forbidden(Box::new(Forbidden {
+                verb: call.verb,
+                target: target.clone(),
+                answer: raw,
+            })),
+            (404, _) => ApiError::NotFound(Box::new(raw)),
+            (409, _) => ApiError::Conflict(Box::new(raw)),
+            (410, _) => ApiError::Expired(Box::new(raw)),
+            _ => ApiError::Refused(Box::new(raw)),
+        })
+    }
+
+    /// Sends once, and takes nothing but success.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError`], by what the status means.
+    pub async fn call(&self, call: &Call) -> Result<Answer, ApiError> {
+        let answer = self.exchange(call).await?;
+        self.accept(call, answer)
+    }
+
+    /// Sends something that changes nothing, and again for up to 30 s while the server
+    /// is overloaded, restarting or cut off. Its `Retry-After` is kept.
+    ///
+    /// # Errors
+    ///
+    /// The last [`ApiError`] when patience is at its end.
+    pub async fn read(&self, call: &Call) -> Result<Answer, ApiError> {
+        let end = Instant::now() + READ_PATIENCE;
+        let mut backoff = Backoff::for_reads();
+        loop {
+            let error = match self.call(call).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let first_contact = error.answer().is_none() && !self.reached.load(Ordering::Relaxed);
+            let wait = backoff.next(error.answer().and_then(|answer| answer.retry_after));
+            if !error.is_transient() || first_contact || Instant::now() + wait > end {
+                return Err(error);
+            }
+            tracing::debug!(path = %call.path, %error, ?wait, "reading again");
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Reads one object, or `None` if there is no such.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError`] for anything but 404.
+    pub async fn get<T: DeserializeOwned>(&self, target: Target) -> Result<Option<T>, ApiError> {
+        let call = Call::get(target);
+        match self.read(&call).await {
+            Ok(answer) => answer.json(&call).map(Some),
+            Err(ApiError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Call {
+    /// The body that would be sent.
+    pub(crate) fn sent(&self) -> &str {
+        let (_, body) = self.body.as_ref().unwrap();
+        std::str::from_utf8(body).unwrap()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(content_type: &str, headers: &[(&'static str, &str)], body: &str) -> RawAnswer {
+        let mut map = HeaderMap::new();
+        map.insert("content-type", content_type.parse().unwrap());
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        Answer {
+            code: 429,
+            headers: map,
+            body: Bytes::copy_from_slice(body.as_bytes()),
+        }
+        .raw()
+    }
+
+    #[test]
+    fn a_budgets_refusal_keeps_its_cause_and_its_hint() {
+        let body = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.","reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget","message":"The disruption budget c3 is still being processed by the server."}],"retryAfterSeconds":10},"code":429}"#;
+        let raw = answer("application/json", &[("retry-after", "10")], body);
+        let status = raw.status.unwrap();
+        let cause = status.cause("DisruptionBudget").unwrap();
+        assert!(cause.message.contains("budget c3"));
+        assert_eq!(status.details.unwrap().retry_after_seconds, 10);
+        assert_eq!((raw.retry_after, raw.text), (Some(10), None));
+    }
+
+    #[test]
+    fn the_plain_text_of_priority_and_fairness_is_no_status() {
+        let text = "Too many requests, please try again later.\n";
+        let raw = answer("text/plain; charset=utf-8", &[("retry-after", "1")], text);
+        assert_eq!(raw.status, None);
+        assert_eq!(
+            (raw.retry_after, raw.text.as_deref()),
+            (Some(1), Some(text))
+        );
+    }
+
+    #[test]
+    fn warnings_lose_their_wrapping() {
+        let warnings = [("warning", r#"299 - "say \"hi\"""#), ("warning", "odd")];
+        let raw = answer("text/plain", &warnings, "");
+        assert_eq!(raw.warnings, [r#"say "hi""#, "odd"]);
+    }
+}

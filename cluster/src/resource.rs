@@ -1,0 +1,164 @@
+//! Where objects live in the API.
+
+use std::fmt;
+
+/// A resource of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Resource {
+    /// API group; empty for the core group.
+    pub group: &'static str,
+    /// Version in the group.
+    pub version: &'static str,
+    /// Plural name, as in the URL.
+    pub plural: &'static str,
+}
+
+impl Resource {
+    /// A resource of the core group.
+    pub const fn core(plural: &'static str) -> Self {
+        Self::grouped("", "v1", plural)
+    }
+
+    /// A resource of a named group.
+    pub const fn grouped(group: &'static str, version: &'static str, plural: &'static str) -> Self {
+        Self {
+            group,
+            version,
+            plural,
+        }
+    }
+
+    /// The address of all its objects.
+    pub fn all(self) -> Target {
+        Target {
+            resource: self,
+            namespace: None,
+            name: None,
+            subresource: None,
+        }
+    }
+}
+
+impl fmt::Display for Resource {
+    /// As `kubectl auth can-i` takes it: `pods`, `leases.coordination.k8s.io`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.plural)?;
+        if self.group.is_empty() {
+            return Ok(());
+        }
+        write!(f, ".{}", self.group)
+    }
+}
+
+/// `v1` nodes.
+pub const NODES: Resource = Resource::core("nodes");
+/// `v1` pods.
+pub const PODS: Resource = Resource::core("pods");
+/// `v1` events.
+pub const EVENTS: Resource = Resource::core("events");
+
+/// The address of one object, of one of its subresources or of a whole list.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Target {
+    /// What kind of objects.
+    pub resource: Resource,
+    /// Absent: cluster-scoped, or all namespaces.
+    pub namespace: Option<String>,
+    /// Absent: the list.
+    pub name: Option<String>,
+    /// `eviction`, `status`, …
+    pub subresource: Option<&'static str>,
+}
+
+impl Target {
+    /// Narrows it to a namespace.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// Narrows it to one object.
+    #[must_use]
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = Some(name.to_owned());
+        self
+    }
+
+    /// Goes to a subresource of the object.
+    #[must_use]
+    pub fn at(mut self, subresource: &'static str) -> Self {
+        self.subresource = Some(subresource);
+        self
+    }
+
+    /// The path of the URL.
+    pub fn path(&self) -> String {
+        let Resource {
+            group,
+            version,
+            plural,
+        } = self.resource;
+        let mut path = if group.is_empty() {
+            format!("/api/{version}")
+        } else {
+            format!("/apis/{group}/{version}")
+        };
+        if let Some(namespace) = &self.namespace {
+            path.push_str("/namespaces/");
+            path.push_str(&escape(namespace));
+        }
+        path.push('/');
+        path.push_str(plural);
+        if let Some(name) = &self.name {
+            path.push('/');
+            path.push_str(&escape(name));
+        }
+        if let Some(subresource) = self.subresource {
+            path.push('/');
+            path.push_str(subresource);
+        }
+        path
+    }
+}
+
+/// Percent-encodes what may not stand in a path segment or a query value.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push('%');
+            for digit in [byte >> 4, byte & 0xf] {
+                let digit = char::from_digit(digit.into(), 16).unwrap_or('0');
+                escaped.push(digit.to_ascii_uppercase());
+            }
+        }
+    }
+    escaped
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_cannot_leave_its_segment() {
+        let target = PODS.all().in_namespace("a").named("../b?c").at("eviction");
+        assert_eq!(
+            target.path(),
+            "/api/v1/namespaces/a/pods/..%2Fb%3Fc/eviction"
+        );
+    }
+
+    #[test]
+    fn groups_stand_in_the_path() {
+        let leases = Resource::grouped("coordination.k8s.io", "v1", "leases");
+        assert_eq!(
+            leases.all().in_namespace("kube-node-lease").path(),
+            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+        );
+        assert_eq!(leases.to_string(), "leases.coordination.k8s.io");
+    }
+}

@@ -1,0 +1,115 @@
+//! How long to wait before the next try, and what a broken connection is called.
+
+use std::error::Error;
+use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
+
+use crate::error::ApiError;
+
+/// Waiting times that double up to a limit, each spread over half of itself so that
+/// many clients do not come back at once.
+#[derive(Clone, Debug)]
+pub(crate) struct Backoff {
+    next: Duration,
+    longest: Duration,
+    first: Duration,
+}
+
+impl Backoff {
+    /// 0.2 s, 0.4 s … 5 s.
+    pub(crate) fn for_reads() -> Self {
+        Self::new(Duration::from_millis(200), Duration::from_secs(5))
+    }
+
+    /// 0.5 s … 30 s, as client-go's reflector waits (v0.36.3, `tools/cache/reflector.go`:
+    /// 0.8 s to 30 s).
+    pub(crate) fn for_watches() -> Self {
+        Self::new(Duration::from_millis(500), Duration::from_secs(30))
+    }
+
+    fn new(first: Duration, longest: Duration) -> Self {
+        Self {
+            next: first,
+            longest,
+            first,
+        }
+    }
+
+    /// The next wait: at least what the server asked for, in seconds.
+    pub(crate) fn next(&mut self, asked: Option<u32>) -> Duration {
+        let own = spread(self.next);
+        self.next = (self.next * 2).min(self.longest);
+        own.max(Duration::from_secs(asked.unwrap_or(0).into()))
+    }
+
+    /// Starts over: something has worked.
+    pub(crate) fn reset(&mut self) {
+        self.next = self.first;
+    }
+}
+
+/// Between one half of `duration` and the whole of it. Not for secrets: the standard
+/// library's hasher keys are random enough to spread clients.
+pub(crate) fn spread(duration: Duration) -> Duration {
+    let random = RandomState::new().hash_one(());
+    let half = duration / 2;
+    #[expect(clippy::cast_precision_loss, reason = "a share between 0 and 1")]
+    let share = random as f64 / u64::MAX as f64;
+    half + half.mul_f64(share)
+}
+
+/// What an error of the client means.
+pub(crate) fn transport_error(server: &str, error: &kube::Error) -> ApiError {
+    if let kube::Error::Auth(error) = error {
+        return ApiError::Credentials {
+            server: server.to_owned(),
+            reason: error.to_string(),
+        };
+    }
+    unreachable(server, error)
+}
+
+/// A connection that could not be made, was not trusted or broke.
+pub(crate) fn unreachable(server: &str, error: &(dyn Error + 'static)) -> ApiError {
+    let mut innermost = String::new();
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.is::<kube::client::AuthError>() {
+            return ApiError::Credentials {
+                server: server.to_owned(),
+                reason: error.to_string(),
+            };
+        }
+        innermost = error.to_string();
+        // rustls 0.23 begins every complaint about the server's certificate like this;
+        // an io::Error hides the type.
+        if let Some(at) = innermost.find("invalid peer certificate") {
+            return ApiError::Untrusted {
+                server: server.to_owned(),
+                reason: innermost.split_off(at),
+            };
+        }
+        cause = error.source();
+    }
+    ApiError::Unreachable {
+        server: server.to_owned(),
+        reason: innermost,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_double_stay_in_bounds_and_heed_the_server() {
+        let mut backoff = Backoff::for_reads();
+        for expected in [200, 400, 800, 1600, 3200, 5000, 5000] {
+            let wait = backoff.next(None).as_millis();
+            assert!((expected / 2..=expected).contains(&wait), "{wait}");
+        }
+        assert_eq!(backoff.next(Some(10)), Duration::from_secs(10));
+        backoff.reset();
+        assert!(backoff.next(None) <= Duration::from_millis(200));
+    }
+}

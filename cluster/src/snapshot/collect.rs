@@ -1,0 +1,249 @@
+//! A snapshot of a live cluster: all lists at the same time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use futures::StreamExt as _;
+use nodelife_core::allocatable::KubeletConfiguration;
+use nodelife_core::object::{
+    ClusterRole, ClusterRoleBinding, CsiNode, Event, PersistentVolume, SigningRequest,
+    VolumeAttachment, Workload,
+};
+use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_core::text::Str;
+
+use crate::client::Cluster;
+use crate::error::ApiError;
+use crate::list::{Progress, Selection};
+use crate::listing::{self, Listing, Object};
+use crate::request::Call;
+use crate::resource::NODES;
+
+/// Kubelets that are asked at the same time.
+const CONFIGZ_AT_ONCE: usize = 10;
+
+/// How long one kubelet may take.
+const CONFIGZ_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How far one source has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Note {
+    /// Which one.
+    pub source: Source,
+    /// How many objects are here, and how many are to come.
+    pub progress: Progress,
+}
+
+/// Reads these sources. One that cannot be read, because a right is missing or the
+/// server does not know the resource, is named in [`Snapshot::missing`], and the rest
+/// is read all the same; so is one that was not asked for.
+///
+/// # Errors
+///
+/// [`ApiError`] when the server itself is lost: then no snapshot would be true.
+pub async fn collect(
+    cluster: &Cluster,
+    sources: &BTreeSet<Source>,
+    note: impl Fn(Note) + Send + Sync,
+) -> Result<Snapshot, ApiError> {
+    let mut snapshot = Snapshot {
+        taken_at: Some(cluster.clock().now()),
+        server_version: cluster
+            .server_version()
+            .map(|version| Str::from(version.git_version.as_str())),
+        ..Snapshot::default()
+    };
+    for source in Source::ALL {
+        // Of the kubelets' configurations core itself says which flag asks for them.
+        if !sources.contains(&source) && source != Source::KubeletConfigs {
+            snapshot
+                .missing
+                .insert(source, Str::from("was not asked for"));
+        }
+    }
+    let lists = Lists {
+        cluster,
+        sources,
+        note: &note,
+    };
+    // The pods take longest; the rest comes in beside them.
+    let (pods, nodes, leases, budgets, workloads, others) = futures::join!(
+        lists.one(Source::Pods, &listing::PODS),
+        lists.one(Source::Nodes, &listing::NODES),
+        lists.one(Source::Leases, &listing::LEASES),
+        lists.one(Source::Budgets, &listing::BUDGETS),
+        lists.workloads(),
+        lists.others(),
+    );
+    let missing = &mut snapshot.missing;
+    snapshot.pods = settle(pods, Source::Pods, missing)?.unwrap_or_default();
+    snapshot.nodes = settle(nodes, Source::Nodes, missing)?.unwrap_or_default();
+    snapshot.leases = settle(leases, Source::Leases, missing)?.unwrap_or_default();
+    snapshot.budgets = settle(budgets, Source::Budgets, missing)?.unwrap_or_default();
+    snapshot.workloads = settle(workloads, Source::Workloads, missing)?.unwrap_or_default();
+    snapshot.volumes = settle(others.volumes, Source::Volumes, missing)?;
+    snapshot.volume_attachments = settle(others.attachments, Source::VolumeAttachments, missing)?;
+    snapshot.csi_nodes = settle(others.csi_nodes, Source::CsiNodes, missing)?;
+    snapshot.signing_requests = settle(others.signing_requests, Source::SigningRequests, missing)?;
+    snapshot.cluster_roles = settle(others.roles, Source::ClusterRoles, missing)?;
+    snapshot.cluster_role_bindings = settle(others.bindings, Source::ClusterRoleBindings, missing)?;
+    snapshot.events = settle(others.events, Source::Events, missing)?;
+    if sources.contains(&Source::KubeletConfigs) {
+        configurations(cluster, &mut snapshot, &note).await;
+    }
+    Ok(snapshot)
+}
+
+/// Asks every kubelet for its configuration, through the API server. A node that does
+/// not answer (the silent ones are what an audit is for) does not hold up the others.
+async fn configurations(cluster: &Cluster, snapshot: &mut Snapshot, note: &impl Fn(Note)) {
+    let names: Vec<Str> = snapshot
+        .nodes
+        .iter()
+        .map(|node| node.metadata.name.clone())
+        .collect();
+    let total = names.len();
+    let mut answers = futures::stream::iter(names)
+        .map(|name| async {
+            let result = configuration(cluster, &name).await;
+            (name, result)
+        })
+        .buffer_unordered(CONFIGZ_AT_ONCE);
+    let mut failures = Vec::new();
+    let mut asked = 0;
+    while let Some((name, result)) = answers.next().await {
+        match result {
+            Ok(configuration) => {
+                snapshot.kubelet_configs.insert(name, configuration);
+            }
+            Err(reason) => failures.push(format!("{name}: {reason}")),
+        }
+        asked += 1;
+        note(Note {
+            source: Source::KubeletConfigs,
+            progress: Progress {
+                listed: asked,
+                remaining: u64::try_from(total - asked).ok(),
+            },
+        });
+    }
+    if let Some(first) = failures.first() {
+        let reason = format!("not read from {} of {total} nodes; {first}", failures.len());
+        snapshot
+            .missing
+            .insert(Source::KubeletConfigs, Str::from(reason));
+    }
+}
+
+async fn configuration(cluster: &Cluster, node: &str) -> Result<KubeletConfiguration, String> {
+    let target = NODES.all().named(node).at("proxy/configz");
+    let call = Call::get(target);
+    let answer = tokio::time::timeout(CONFIGZ_TIMEOUT, cluster.call(&call))
+        .await
+        .map_err(|_elapsed| format!("no answer within {} s", CONFIGZ_TIMEOUT.as_secs()))?
+        .and_then(|answer| answer.json(&call))
+        .map_err(|error| error.to_string())?;
+    KubeletConfiguration::from_configz(answer).map_err(|error| error.to_string())
+}
+
+/// Takes what was read; notes why something was not.
+fn settle<T>(
+    result: Result<Option<Vec<T>>, ApiError>,
+    source: Source,
+    missing: &mut BTreeMap<Source, Str>,
+) -> Result<Option<Vec<T>>, ApiError> {
+    match result {
+        Ok(items) => Ok(items),
+        Err(
+            error @ (ApiError::Forbidden(_)
+            | ApiError::NotFound(_)
+            | ApiError::Refused(_)
+            | ApiError::TooLarge { .. }
+            | ApiError::Malformed { .. }),
+        ) => {
+            missing.insert(source, Str::from(error.to_string()));
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+struct Lists<'a, N> {
+    cluster: &'a Cluster,
+    sources: &'a BTreeSet<Source>,
+    note: &'a N,
+}
+
+/// The smaller lists.
+struct Others {
+    volumes: Outcome<PersistentVolume>,
+    attachments: Outcome<VolumeAttachment>,
+    csi_nodes: Outcome<CsiNode>,
+    signing_requests: Outcome<SigningRequest>,
+    roles: Outcome<ClusterRole>,
+    bindings: Outcome<ClusterRoleBinding>,
+    events: Outcome<Event>,
+}
+
+/// What a list came to; none if it was not asked for.
+type Outcome<T> = Result<Option<Vec<T>>, ApiError>;
+
+impl<N: Fn(Note) + Sync> Lists<'_, N> {
+    async fn one<T: Object>(&self, source: Source, listing: &'static Listing<T>) -> Outcome<T> {
+        self.select(source, listing, Selection::default()).await
+    }
+
+    async fn select<T: Object>(
+        &self,
+        source: Source,
+        listing: &'static Listing<T>,
+        selection: Selection,
+    ) -> Outcome<T> {
+        if !self.sources.contains(&source) {
+            return Ok(None);
+        }
+        let list = self.cluster.list(listing, &selection, |progress| {
+            (self.note)(Note { source, progress });
+        });
+        // Boxed: thirteen of these side by side are too much for a stack.
+        let listed = Box::pin(list).await?;
+        Ok(Some(listed.items))
+    }
+
+    /// All kinds or none: an owner that is not in a list is taken for gone.
+    async fn workloads(&self) -> Outcome<Workload> {
+        let lists = listing::WORKLOADS
+            .iter()
+            .map(|listing| self.one(Source::Workloads, listing));
+        let lists = futures::future::try_join_all(lists).await?;
+        Ok(lists
+            .into_iter()
+            .collect::<Option<Vec<_>>>()
+            .map(|lists| lists.concat()))
+    }
+
+    async fn others(&self) -> Others {
+        let about_nodes = Selection {
+            fields: Some("involvedObject.kind=Node".to_owned()),
+            ..Selection::default()
+        };
+        let (volumes, attachments, csi_nodes, signing_requests, roles, bindings, events) = futures::join!(
+            self.one(Source::Volumes, &listing::VOLUMES),
+            self.one(Source::VolumeAttachments, &listing::VOLUME_ATTACHMENTS),
+            self.one(Source::CsiNodes, &listing::CSI_NODES),
+            self.one(Source::SigningRequests, &listing::SIGNING_REQUESTS),
+            self.one(Source::ClusterRoles, &listing::CLUSTER_ROLES),
+            self.one(Source::ClusterRoleBindings, &listing::CLUSTER_ROLE_BINDINGS),
+            self.select(Source::Events, &listing::EVENTS, about_nodes),
+        );
+        Others {
+            volumes,
+            attachments,
+            csi_nodes,
+            signing_requests,
+            roles,
+            bindings,
+            events,
+        }
+    }
+}

@@ -1,0 +1,333 @@
+//! Snapshots from files: our own, and what `kubectl get -o json|yaml` prints.
+
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::bufread::MultiGzDecoder;
+use nodelife_core::allocatable::KubeletConfiguration;
+use nodelife_core::object::Meta;
+use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_core::text::Str;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use super::document::Gathered;
+use super::kind::source_of;
+
+/// Bytes read at once.
+const BUFFER: usize = 128 << 10;
+
+/// The path that stands for standard input.
+const STDIN: &str = "-";
+
+/// Kinds that every cluster has some of: where they are there, the workloads are taken
+/// for complete, since an owner that is in no list counts as gone.
+const TELLING_WORKLOADS: [&str; 2] = ["ReplicaSet", "DaemonSet"];
+
+/// Why files give no snapshot.
+#[derive(Debug, Error)]
+pub enum FileError {
+    /// A file or folder cannot be opened or read.
+    #[error("failed to read {}: {source}", .path.display())]
+    Unreadable {
+        /// Which one.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The compressed stream ends in the middle, or is none.
+    #[error("failed to unpack {}: {reason}; write the file again", .path.display())]
+    Gzip {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The text ends in the middle.
+    #[error("{} is cut short: it ends at line {line} column {column} in the middle of a value; write it again", .path.display())]
+    Truncated {
+        /// Which file.
+        path: PathBuf,
+        /// The last line, from 1.
+        line: usize,
+        /// The last column.
+        column: usize,
+    },
+    /// Not JSON or YAML, or not the shape of what it says it is.
+    #[error("failed to read {}: {reason}", .path.display())]
+    Malformed {
+        /// Which file.
+        path: PathBuf,
+        /// What and where.
+        reason: String,
+    },
+    /// Good documents, but of nothing that can be read here.
+    #[error(
+        "{} holds nothing to look at: {found}; \
+         give a file of `kubectl nodelife snapshot`, or `kubectl get nodes,pods -A -o json`",
+        .path.display()
+    )]
+    Foreign {
+        /// Which file.
+        path: PathBuf,
+        /// What is there instead.
+        found: String,
+    },
+}
+
+/// Reads a snapshot out of files, folders (`*.json`, `*.yaml`, `*.yml`, gzip or not,
+/// and those of folders in them) and standard input (`-`), all put together.
+///
+/// An object that is in several files counts once. What none of them holds is named
+/// in [`Snapshot::missing`].
+///
+/// # Errors
+///
+/// [`FileError`], with the file, the place and what to do.
+pub fn read(paths: &[PathBuf]) -> Result<Snapshot, FileError> {
+    let mut all = Gathered::default();
+    for path in paths {
+        if path.as_os_str() == STDIN {
+            let input = BufReader::with_capacity(BUFFER, io::stdin());
+            all.absorb(read_stream(Path::new("standard input"), input)?);
+        } else {
+            for file in files(path)? {
+                all.absorb(read_file(&file)?);
+            }
+        }
+    }
+    Ok(complete(all))
+}
+
+/// The file itself, or the files of a folder in the order of their names.
+fn files(path: &Path) -> Result<Vec<PathBuf>, FileError> {
+    let unreadable = |source| FileError::Unreadable {
+        path: path.to_owned(),
+        source,
+    };
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut entries = std::fs::read_dir(path)
+        .and_then(|entries| {
+            entries
+                .map(|entry| entry.map(|entry| entry.path()))
+                .collect::<io::Result<Vec<_>>>()
+        })
+        .map_err(unreadable)?;
+    entries.sort();
+    let mut found = Vec::new();
+    for entry in entries {
+        if entry.is_dir() || is_document(&entry) {
+            found.extend(files(&entry)?);
+        }
+    }
+    Ok(found)
+}
+
+fn is_document(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    [".json", ".yaml", ".yml"]
+        .iter()
+        .any(|extension| name.ends_with(extension))
+}
+
+fn read_file(path: &Path) -> Result<Gathered, FileError> {
+    let file = File::open(path).map_err(|source| FileError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    let mut gathered = read_stream(path, BufReader::with_capacity(BUFFER, file))?;
+    name_configurations(path, &mut gathered)?;
+    Ok(gathered)
+}
+
+/// A kubelet's configuration does not say whose it is: the file's name does.
+fn name_configurations(path: &Path, gathered: &mut Gathered) -> Result<(), FileError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_suffix(".gz").unwrap_or(&name);
+    let node = name.rsplit_once('.').map_or(name, |(node, _)| node);
+    for document in std::mem::take(&mut gathered.kubelet_configs) {
+        let configuration =
+            KubeletConfiguration::from_configz(document).map_err(|error| FileError::Malformed {
+                path: path.to_owned(),
+                reason: error.to_string(),
+            })?;
+        let configs = &mut gathered.snapshot.kubelet_configs;
+        configs.insert(Str::from(node), configuration);
+    }
+    Ok(())
+}
+
+fn read_stream(path: &Path, mut input: impl BufRead) -> Result<Gathered, FileError> {
+    let start = input.fill_buf().map_err(|source| FileError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    let gathered = if start.starts_with(&[0x1f, 0x8b]) {
+        let unpacked = MultiGzDecoder::new(input);
+        read_documents(path, BufReader::with_capacity(BUFFER, unpacked), true)
+    } else {
+        read_documents(path, input, false)
+    }?;
+    let nothing =
+        !gathered.whole && gathered.kinds.is_empty() && gathered.kubelet_configs.is_empty();
+    if nothing {
+        let found = if gathered.foreign.is_empty() {
+            "it is empty".to_owned()
+        } else {
+            let kinds: Vec<_> = gathered.foreign.into_iter().collect();
+            format!("it has {}", kinds.join(", "))
+        };
+        return Err(FileError::Foreign {
+            path: path.to_owned(),
+            found,
+        });
+    }
+    Ok(gathered)
+}
+
+fn read_documents(
+    path: &Path,
+    mut input: impl BufRead,
+    packed: bool,
+) -> Result<Gathered, FileError> {
+    let start = input.fill_buf().map_err(|error| {
+        if packed {
+            gzip_error(path, &error)
+        } else {
+            FileError::Unreadable {
+                path: path.to_owned(),
+                source: error,
+            }
+        }
+    })?;
+    let is_json = start.trim_ascii_start().first() == Some(&b'{');
+    let mut all = Gathered::default();
+    if is_json {
+        for document in serde_json::Deserializer::from_reader(input).into_iter() {
+            all.absorb(document.map_err(|error| json_error(path, error, packed))?);
+        }
+    } else {
+        for document in yaml_documents(&mut input) {
+            all.absorb(document.map_err(|error| FileError::Malformed {
+                path: path.to_owned(),
+                reason: error.without_snippet().to_string(),
+            })?);
+        }
+    }
+    Ok(all)
+}
+
+/// The documents of a YAML stream. The limits of the parser are for configuration
+/// files; a list of a cluster may be far larger. Those against alias bombs stay.
+fn yaml_documents<'a, T: DeserializeOwned + 'a>(
+    input: &'a mut impl Read,
+) -> impl Iterator<Item = Result<T, serde_saphyr::Error>> + 'a {
+    let options = serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_reader_input_bytes: None,
+            max_events: usize::MAX,
+            max_nodes: usize::MAX,
+            max_total_scalar_bytes: usize::MAX,
+            max_documents: usize::MAX,
+        },
+    };
+    serde_saphyr::read_with_options(input, options)
+}
+
+fn json_error(path: &Path, error: serde_json::Error, packed: bool) -> FileError {
+    let path = path.to_owned();
+    match error.classify() {
+        serde_json::error::Category::Io if packed => gzip_error(&path, &error.into()),
+        serde_json::error::Category::Io => FileError::Unreadable {
+            path,
+            source: error.into(),
+        },
+        serde_json::error::Category::Eof => FileError::Truncated {
+            path,
+            line: error.line(),
+            column: error.column(),
+        },
+        _ => FileError::Malformed {
+            path,
+            reason: error.to_string(),
+        },
+    }
+}
+
+fn gzip_error(path: &Path, error: &io::Error) -> FileError {
+    let reason = if error.kind() == io::ErrorKind::UnexpectedEof {
+        "the compressed stream is cut short".to_owned()
+    } else {
+        error.to_string()
+    };
+    FileError::Gzip {
+        path: path.to_owned(),
+        reason,
+    }
+}
+
+/// Drops what is there twice, and names what is not there.
+fn complete(all: Gathered) -> Snapshot {
+    let mut snapshot = all.snapshot;
+    once(&mut snapshot.nodes, |node| &node.metadata);
+    once(&mut snapshot.pods, |pod| &pod.metadata);
+    once(&mut snapshot.leases, |lease| &lease.metadata);
+    once(&mut snapshot.budgets, |budget| &budget.metadata);
+    let mut seen = HashSet::new();
+    snapshot.workloads.retain(|workload| {
+        let meta = &workload.metadata;
+        seen.insert((workload.kind, meta.namespace.clone(), meta.name.clone()))
+    });
+    for source in Source::ALL {
+        let here = match source {
+            Source::Workloads => TELLING_WORKLOADS
+                .iter()
+                .all(|kind| all.kinds.contains(kind)),
+            Source::KubeletConfigs => !snapshot.kubelet_configs.is_empty(),
+            _ => all.kinds.iter().any(|kind| source_of(kind) == source),
+        };
+        if here {
+            snapshot.missing.remove(&source);
+        } else if !all.whole {
+            let reason = format!("is in none of the files; add {}", how_to_get(source));
+            snapshot.missing.insert(source, Str::from(reason));
+        }
+    }
+    snapshot
+}
+
+fn once<T>(objects: &mut Vec<T>, meta: impl Fn(&T) -> &Meta) {
+    let mut seen = HashSet::with_capacity(objects.len());
+    objects.retain(|object| {
+        let meta = meta(object);
+        seen.insert((meta.namespace.clone(), meta.name.clone()))
+    });
+    objects.shrink_to_fit();
+}
+
+fn how_to_get(source: Source) -> &'static str {
+    match source {
+        Source::Nodes => "`kubectl get nodes -o json`",
+        Source::Leases => "`kubectl get leases -n kube-node-lease -o json`",
+        Source::Pods => "`kubectl get pods -A -o json`",
+        Source::Budgets => "`kubectl get poddisruptionbudgets -A -o json`",
+        Source::Workloads => {
+            "`kubectl get deployments,replicasets,statefulsets,daemonsets,jobs,replicationcontrollers -A -o json`"
+        }
+        Source::KubeletConfigs => {
+            "`kubectl get --raw /api/v1/nodes/NODE/proxy/configz` as configz/NODE.json"
+        }
+        Source::Volumes => "`kubectl get persistentvolumes -o json`",
+        Source::VolumeAttachments => "`kubectl get volumeattachments -o json`",
+        Source::CsiNodes => "`kubectl get csinodes -o json`",
+        Source::SigningRequests => "`kubectl get certificatesigningrequests -o json`",
+        Source::ClusterRoles => "`kubectl get clusterroles -o json`",
+        Source::ClusterRoleBindings => "`kubectl get clusterrolebindings -o json`",
+        Source::Events => "`kubectl get events -A -o json`",
+    }
+}

@@ -1,0 +1,326 @@
+//! Watches that survive what networks and API servers do.
+//!
+//! A watch lists first, then follows the changes from that version on. A stream
+//! that ends or breaks goes on from the last version seen; one whose version is no
+//! longer kept (410) lists again. Whoever consumes it sees the trouble, and decides
+//! for how long to put up with it.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use kube::client::Body;
+use nodelife_core::drain::answer::RawAnswer;
+use nodelife_core::object::{Meta, Status};
+use nodelife_core::text::Str;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::client::Cluster;
+use crate::error::ApiError;
+use crate::list::{Selection, list_target};
+use crate::listing::{Listing, Object};
+use crate::request::Call;
+use crate::retry::{Backoff, spread, unreachable};
+use crate::wire::Sharing;
+
+/// For how long a server may keep a stream open, before a spread that keeps many
+/// clients from coming back at once. client-go: 5 to 10 minutes (v0.36.3,
+/// `tools/cache/reflector.go`).
+const LONGEST_STREAM: Duration = Duration::from_mins(10);
+
+/// A connection that is silent for longer is dead: the server sends a bookmark about
+/// every minute (k8s.io/apiserver v0.36.3, `pkg/storage/cacher/cacher.go`).
+const SILENCE: Duration = Duration::from_secs(150);
+
+/// The longest event that we are ready to hold, in bytes.
+const LONGEST_EVENT: usize = 16 << 20;
+
+/// Updates that may wait for whoever consumes them; then the stream waits, too.
+const QUEUE: usize = 256;
+
+/// What a watch says.
+#[derive(Debug)]
+pub enum Update<T> {
+    /// Everything there is, in place of all that was known. Comes first, and again
+    /// when the watch has lost its place: what is not in it is gone.
+    Listed(Vec<T>),
+    /// One object is new or has changed.
+    Applied(T),
+    /// One object is gone (or no longer selected); this is how it last was.
+    Deleted(T),
+    /// Something failed; the watch tries again by itself after `wait`. Stop it by
+    /// dropping it where the error says that waiting is no use.
+    Trouble {
+        /// What failed.
+        error: ApiError,
+        /// How long until the next try.
+        wait: Duration,
+    },
+}
+
+/// A running watch. Dropping it ends it.
+#[derive(Debug)]
+pub struct Watch<T> {
+    updates: mpsc::Receiver<Update<T>>,
+    /// Owns the task.
+    _task: JoinSet<()>,
+}
+
+impl<T> Watch<T> {
+    /// The next update. May be cancelled and called again without losing one. `None`
+    /// comes only while the runtime shuts down.
+    pub async fn next(&mut self) -> Option<Update<T>> {
+        self.updates.recv().await
+    }
+}
+
+impl Cluster {
+    /// Lists and then follows what `selection` takes.
+    pub fn watch<T: Object>(&self, listing: &'static Listing<T>, selection: Selection) -> Watch<T> {
+        let (sender, updates) = mpsc::channel(QUEUE);
+        let follower = Follower {
+            cluster: self.clone(),
+            listing,
+            selection,
+            sender,
+            backoff: Backoff::for_watches(),
+        };
+        let mut task = JoinSet::new();
+        task.spawn(follower.run());
+        Watch {
+            updates,
+            _task: task,
+        }
+    }
+}
+
+/// Nobody listens any more.
+struct Dropped;
+
+struct Follower<T: 'static> {
+    cluster: Cluster,
+    listing: &'static Listing<T>,
+    selection: Selection,
+    sender: mpsc::Sender<Update<T>>,
+    backoff: Backoff,
+}
+
+impl<T: Object> Follower<T> {
+    async fn run(mut self) {
+        loop {
+            let version = match self.relist().await {
+                Ok(Some(version)) => version,
+                Ok(None) => continue,
+                Err(Dropped) => return,
+            };
+            if let Err(Dropped) = self.follow(version).await {
+                return;
+            }
+        }
+    }
+
+    /// Lists, and returns the version to go on from.
+    async fn relist(&mut self) -> Result<Option<Str>, Dropped> {
+        match self
+            .cluster
+            .list(self.listing, &self.selection, |_progress| {})
+            .await
+        {
+            Ok(listed) => {
+                self.send(Update::Listed(listed.items)).await?;
+                Ok(Some(listed.resource_version))
+            }
+            Err(error) => {
+                self.trouble(error).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Follows stream after stream until the version is no longer kept.
+    async fn follow(&mut self, mut version: Str) -> Result<(), Dropped> {
+        loop {
+            match self.stream(&mut version).await {
+                Ok(()) => {}
+                Err(End::Dropped) => return Err(Dropped),
+                Err(End::Failed(ApiError::Expired(_))) => return Ok(()),
+                Err(End::Failed(error)) => self.trouble(error).await?,
+            }
+        }
+    }
+
+    /// Follows one stream to its regular end.
+    async fn stream(&mut self, version: &mut Str) -> Result<(), End> {
+        let call = self.call(version);
+        let response = self.cluster.open(&call).await?;
+        if !response.status().is_success() {
+            let answer = self.cluster.collect(&call, response).await?;
+            self.cluster.accept(&call, answer)?;
+            return Ok(());
+        }
+        let mut lines = Lines::new(response.into_body());
+        loop {
+            let line = tokio::time::timeout(SILENCE, lines.next(&self.cluster, &call))
+                .await
+                .map_err(|_elapsed| ApiError::Timeout {
+                    server: self.cluster.server.to_string(),
+                    after: SILENCE,
+                })??;
+            let Some(line) = line else {
+                return Ok(());
+            };
+            if let Some(update) = self.read(&call, &line, version)? {
+                self.send(update).await?;
+            }
+            self.backoff.reset();
+        }
+    }
+
+    fn call(&self, version: &str) -> Call {
+        let target = list_target(self.listing, &self.selection);
+        let seconds = spread(LONGEST_STREAM).as_secs();
+        let call = Call::on(http::Method::GET, "watch", target);
+        self.selection
+            .narrow(call)
+            .with_query("watch", "true")
+            .with_query("allowWatchBookmarks", "true")
+            .with_query("resourceVersion", version)
+            .with_query("timeoutSeconds", seconds.to_string())
+            .uncompressed()
+    }
+
+    fn read(
+        &self,
+        call: &Call,
+        line: &[u8],
+        version: &mut Str,
+    ) -> Result<Option<Update<T>>, ApiError> {
+        let event: Event<'_> = parse(call, line)?;
+        if event.kind == "ERROR" {
+            let status: Status = parse(call, event.object.get().as_bytes())?;
+            let answer = Box::new(RawAnswer {
+                code: status.code,
+                status: Some(status),
+                ..RawAnswer::default()
+            });
+            return Err(if answer.code == 410 {
+                ApiError::Expired(answer)
+            } else {
+                ApiError::Refused(answer)
+            });
+        }
+        if event.kind == "BOOKMARK" {
+            let bookmark: Bookmark = parse(call, event.object.get().as_bytes())?;
+            *version = bookmark.metadata.resource_version;
+            return Ok(None);
+        }
+        let item: T::Item = parse(call, event.object.get().as_bytes())?;
+        let mut object = T::from_item(item, self.listing.kind);
+        object.share(&mut Sharing::default());
+        *version = object.metadata().resource_version.clone();
+        Ok(match event.kind {
+            "ADDED" | "MODIFIED" => Some(Update::Applied(object)),
+            "DELETED" => Some(Update::Deleted(object)),
+            // A kind of event that a later version invents.
+            _ => None,
+        })
+    }
+
+    async fn send(&self, update: Update<T>) -> Result<(), Dropped> {
+        self.sender.send(update).await.map_err(|_closed| Dropped)
+    }
+
+    /// Tells of the trouble and waits.
+    async fn trouble(&mut self, error: ApiError) -> Result<(), Dropped> {
+        let asked = error.answer().and_then(|answer| answer.retry_after);
+        let wait = self.backoff.next(asked);
+        self.send(Update::Trouble { error, wait }).await?;
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+}
+
+/// Why a stream ended before its time.
+enum End {
+    Dropped,
+    Failed(ApiError),
+}
+
+impl From<ApiError> for End {
+    fn from(error: ApiError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Dropped> for End {
+    fn from(_: Dropped) -> Self {
+        Self::Dropped
+    }
+}
+
+#[derive(Deserialize)]
+struct Event<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    #[serde(borrow)]
+    object: &'a RawValue,
+}
+
+#[derive(Deserialize)]
+struct Bookmark {
+    metadata: Meta,
+}
+
+fn parse<'a, D: Deserialize<'a>>(call: &Call, text: &'a [u8]) -> Result<D, ApiError> {
+    serde_json::from_slice(text).map_err(|error| call.malformed(&error))
+}
+
+/// Cuts a body into lines.
+struct Lines {
+    body: Body,
+    buffer: BytesMut,
+    /// Bytes at the start of the buffer that hold no end of line.
+    searched: usize,
+}
+
+impl Lines {
+    fn new(body: Body) -> Self {
+        Self {
+            body,
+            buffer: BytesMut::new(),
+            searched: 0,
+        }
+    }
+
+    /// The next whole line; `None` at the regular end. What is left of a line that was
+    /// cut off is dropped: the next stream brings it again.
+    async fn next(&mut self, cluster: &Cluster, call: &Call) -> Result<Option<Bytes>, ApiError> {
+        loop {
+            let fresh = self.buffer.get(self.searched..).unwrap_or_default();
+            if let Some(end) = fresh.iter().position(|&byte| byte == b'\n') {
+                let line = self.buffer.split_to(self.searched + end + 1).freeze();
+                self.searched = 0;
+                if line.trim_ascii().is_empty() {
+                    continue;
+                }
+                return Ok(Some(line));
+            }
+            self.searched = self.buffer.len();
+            if self.searched > LONGEST_EVENT {
+                return Err(call.too_large(LONGEST_EVENT));
+            }
+            match self.body.frame().await {
+                None => return Ok(None),
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        self.buffer.extend_from_slice(&data);
+                    }
+                }
+                Some(Err(error)) => return Err(unreachable(&cluster.server, &error)),
+            }
+        }
+    }
+}

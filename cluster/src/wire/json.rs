@@ -1,0 +1,153 @@
+//! Lists in JSON.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use nodelife_core::text::Str;
+use serde::Deserialize;
+use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::{DecodeError, PageHead};
+
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    metadata: ListMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ListMeta {
+    resource_version: Str,
+    #[serde(rename = "continue")]
+    next: Option<Str>,
+    remaining_item_count: Option<u64>,
+}
+
+pub(super) fn head(page: &[u8]) -> Result<PageHead, DecodeError> {
+    let Head { metadata } = serde_json::from_slice(page).map_err(|e| error(&e))?;
+    Ok(PageHead {
+        resource_version: metadata.resource_version,
+        next: metadata.next.unwrap_or_default(),
+        remaining: metadata.remaining_item_count,
+    })
+}
+
+pub(super) fn items<I: DeserializeOwned>(
+    page: &[u8],
+    add: &mut dyn FnMut(I),
+) -> Result<(), DecodeError> {
+    let mut deserializer = serde_json::Deserializer::from_slice(page);
+    let list = List {
+        add,
+        item: PhantomData,
+    };
+    list.deserialize(&mut deserializer).map_err(|e| error(&e))?;
+    deserializer.end().map_err(|e| error(&e))
+}
+
+fn error(error: &serde_json::Error) -> DecodeError {
+    DecodeError(error.to_string())
+}
+
+/// Hands over the elements of `items` one by one: no list of raw items in between.
+struct List<'a, I> {
+    add: &'a mut dyn FnMut(I),
+    item: PhantomData<I>,
+}
+
+impl<'de, I: DeserializeOwned> DeserializeSeed<'de> for List<'_, I> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de, I: DeserializeOwned> Visitor<'de> for List<'_, I> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list")
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
+        let Self { add, .. } = self;
+        while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
+            if key == "items" {
+                map.next_value_seed(Items {
+                    add: &mut *add,
+                    item: PhantomData,
+                })?;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Items<'a, I> {
+    add: &'a mut dyn FnMut(I),
+    item: PhantomData<I>,
+}
+
+impl<'de, I: DeserializeOwned> DeserializeSeed<'de> for Items<'_, I> {
+    type Value = ();
+
+    fn deserialize<D: serde::Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de, I: DeserializeOwned> Visitor<'de> for Items<'_, I> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the items of a list")
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut items: S) -> Result<(), S::Error> {
+        while let Some(item) = items.next_element::<I>()? {
+            (self.add)(item);
+        }
+        Ok(())
+    }
+
+    /// Some servers write `null` for an empty list.
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: &str = r#"{"kind":"NodeList","metadata":{"resourceVersion":"5","continue":"x",
+        "remainingItemCount":7},"items":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}"#;
+
+    #[test]
+    fn reads_head_and_items() {
+        let head = head(PAGE.as_bytes()).unwrap();
+        assert_eq!((&*head.next, head.remaining), ("x", Some(7)));
+        let mut names = Vec::new();
+        items(PAGE.as_bytes(), &mut |node: nodelife_core::object::Node| {
+            names.push(node.metadata.name.to_string());
+        })
+        .unwrap();
+        assert_eq!(names, ["a", "b"]);
+    }
+
+    #[test]
+    fn a_cut_page_says_where() {
+        let cut = &PAGE.as_bytes()[..PAGE.len() - 4];
+        let error = items(cut, &mut |_: IgnoredAny| {}).unwrap_err();
+        assert!(error.to_string().contains("line 2 column"), "{error}");
+    }
+
+    #[test]
+    fn null_is_an_empty_list() {
+        items(br#"{"items":null}"#, &mut |_: IgnoredAny| panic!("an item")).unwrap();
+    }
+}

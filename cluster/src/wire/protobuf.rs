@@ -1,0 +1,459 @@
+//! Kubernetes' protobuf, read through serde.
+//!
+//! The envelope is `k8s\0` and a `runtime.Unknown` whose `raw` (2) is the object;
+//! a list has `metadata` (1) and `items` (2). See
+//! `pkg/runtime/serializer/protobuf/protobuf.go` of k8s.io/apimachinery v0.36.3.
+
+use bytes::Bytes;
+use serde::de::value::BorrowedStrDeserializer;
+use serde::de::{
+    DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, MapAccess, SeqAccess,
+    Visitor,
+};
+use serde::forward_to_deserialize_any;
+
+use super::reader::{Payload, Reader, cut};
+use super::schema::{Field, Kind, LIST_META, Message, Zero};
+use super::{DecodeError, PageHead};
+
+const MAGIC: &[u8] = b"k8s\0";
+const UNKNOWN_RAW: u32 = 2;
+const LIST_METADATA: u32 = 1;
+const LIST_ITEMS: u32 = 2;
+
+impl serde::de::Error for DecodeError {
+    fn custom<T: std::fmt::Display>(message: T) -> Self {
+        Self(message.to_string())
+    }
+}
+
+/// Reads the head of a page: the server writes it first.
+pub(super) fn head(page: &[u8]) -> Result<PageHead, DecodeError> {
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    #[derive(Default)]
+    struct ListMeta {
+        resource_version: nodelife_core::text::Str,
+        #[serde(rename = "continue")]
+        next: nodelife_core::text::Str,
+        remaining_item_count: Option<u64>,
+    }
+    let mut list = Reader(unwrap(page)?);
+    while let Some((tag, payload)) = list.next()? {
+        if tag == LIST_METADATA {
+            let value = Value::new(Kind::Message(&LIST_META), payload);
+            let meta: ListMeta = serde::Deserialize::deserialize(value)?;
+            return Ok(PageHead {
+                resource_version: meta.resource_version,
+                next: meta.next,
+                remaining: meta.remaining_item_count,
+            });
+        }
+    }
+    Err(DecodeError("a list without metadata".to_owned()))
+}
+
+/// Hands over the items of a page one by one.
+pub(super) fn items<I: DeserializeOwned>(
+    page: &Bytes,
+    message: &'static Message,
+    add: &mut dyn FnMut(I),
+) -> Result<(), DecodeError> {
+    let mut list = Reader(unwrap(page)?);
+    let mut index = 0_usize;
+    while let Some((tag, payload)) = list.next()? {
+        if tag == LIST_ITEMS {
+            let item = I::deserialize(Value::new(Kind::Message(message), payload))
+                .map_err(|error| DecodeError(format!("item {index} of the page: {error}")))?;
+            add(item);
+            index += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Takes the object out of its envelope.
+fn unwrap(page: &[u8]) -> Result<&[u8], DecodeError> {
+    let unknown = page.strip_prefix(MAGIC).ok_or_else(|| {
+        DecodeError("not Kubernetes' protobuf: no \"k8s\\0\" in front".to_owned())
+    })?;
+    let mut unknown = Reader(unknown);
+    while let Some((tag, payload)) = unknown.next()? {
+        if tag == UNKNOWN_RAW {
+            return payload.bytes();
+        }
+    }
+    Err(DecodeError("an envelope with nothing in it".to_owned()))
+}
+
+/// One value, or the run of values of a repeated field.
+#[derive(Clone, Copy, Debug)]
+struct Value<'a> {
+    kind: Kind,
+    payload: Payload<'a>,
+    /// For repeated fields: the message from this field's first key on.
+    run: Run<'a>,
+}
+
+/// The occurrences of one tag that stand together.
+#[derive(Clone, Copy, Debug)]
+struct Run<'a> {
+    tag: u32,
+    rest: Reader<'a>,
+}
+
+impl<'a> Value<'a> {
+    fn new(kind: Kind, payload: Payload<'a>) -> Self {
+        Self {
+            kind,
+            payload,
+            run: Run {
+                tag: 0,
+                rest: Reader(&[]),
+            },
+        }
+    }
+}
+
+impl<'a> Run<'a> {
+    fn next(&mut self) -> Result<Option<Payload<'a>>, DecodeError> {
+        let mut rest = self.rest;
+        match rest.next()? {
+            Some((tag, payload)) if tag == self.tag => {
+                self.rest = rest;
+                Ok(Some(payload))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+impl<'de> Deserializer<'de> for Value<'de> {
+    type Error = DecodeError;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        match self.kind {
+            Kind::Text => visitor.visit_borrowed_str(self.payload.text()?),
+            Kind::Int => visitor.visit_i64(self.payload.varint()?.cast_signed()),
+            Kind::Bool => visitor.visit_bool(self.payload.varint()? != 0),
+            Kind::Time => match time(self.payload.bytes()?)? {
+                Some(text) => visitor.visit_str(&text),
+                None => visitor.visit_unit(),
+            },
+            Kind::Quantity => visitor.visit_borrowed_str(quantity(self.payload.bytes()?)?),
+            Kind::IntOrString => int_or_string(self.payload.bytes()?, visitor),
+            Kind::Message(message) | Kind::Inline(message) => {
+                visitor.visit_map(Object::new(message, self.payload.bytes()?))
+            }
+            Kind::Texts => visitor.visit_seq(Items {
+                kind: Kind::Text,
+                run: self.run,
+            }),
+            Kind::Messages(message) => visitor.visit_seq(Items {
+                kind: Kind::Message(message),
+                run: self.run,
+            }),
+            Kind::Map(value) => visitor.visit_map(Entries {
+                kind: *value,
+                run: self.run,
+                value: None,
+            }),
+        }
+    }
+
+    /// What is there is not `null`; what is not there is no key.
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        visitor.visit_some(self)
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        visitor.visit_newtype_struct(self)
+    }
+
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _variants: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        visitor.visit_enum(self.payload.text()?.into_deserializer())
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string
+        bytes byte_buf unit unit_struct seq tuple tuple_struct map struct identifier
+    }
+}
+
+/// A message as a map from JSON names to values.
+struct Object<'a> {
+    message: &'static Message,
+    rest: Reader<'a>,
+    /// The message around, while an inlined one is read.
+    outer: Option<(&'static Message, Reader<'a>)>,
+    value: Option<Value<'a>>,
+}
+
+impl<'a> Object<'a> {
+    fn new(message: &'static Message, bytes: &'a [u8]) -> Self {
+        Self {
+            message,
+            rest: Reader(bytes),
+            outer: None,
+            value: None,
+        }
+    }
+
+    /// Goes to the next field that is in the table and has something to say.
+    fn advance(&mut self) -> Result<Option<(&'static Field, Value<'a>)>, DecodeError> {
+        loop {
+            let before = self.rest;
+            let Some((tag, payload)) = self.rest.next()? else {
+                let Some((message, rest)) = self.outer.take() else {
+                    return Ok(None);
+                };
+                (self.message, self.rest) = (message, rest);
+                continue;
+            };
+            let Some(field) = self.message.iter().find(|field| field.tag == tag) else {
+                continue;
+            };
+            match field.kind {
+                Kind::Inline(message) => {
+                    self.outer = Some((self.message, self.rest));
+                    (self.message, self.rest) = (message, Reader(payload.bytes()?));
+                }
+                Kind::Texts | Kind::Messages(_) | Kind::Map(_) => {
+                    let run = Run { tag, rest: before };
+                    let mut end = run;
+                    while end.next()?.is_some() {}
+                    self.rest = end.rest;
+                    let value = Value {
+                        kind: field.kind,
+                        payload,
+                        run,
+                    };
+                    return Ok(Some((field, value)));
+                }
+                Kind::Time if time(payload.bytes()?)?.is_none() => {}
+                Kind::Text | Kind::Int | Kind::Bool
+                    if field.zero == Zero::Absent && payload.is_zero() => {}
+                _ => return Ok(Some((field, Value::new(field.kind, payload)))),
+            }
+        }
+    }
+}
+
+impl<'de> MapAccess<'de> for Object<'de> {
+    type Error = DecodeError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, DecodeError> {
+        let Some((field, value)) = self.advance()? else {
+            return Ok(None);
+        };
+        self.value = Some(value);
+        seed.deserialize(BorrowedStrDeserializer::new(field.name))
+            .map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, DecodeError> {
+        seed.deserialize(self.value.take().ok_or_else(cut)?)
+    }
+}
+
+/// A repeated field.
+struct Items<'a> {
+    kind: Kind,
+    run: Run<'a>,
+}
+
+impl<'de> SeqAccess<'de> for Items<'de> {
+    type Error = DecodeError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, DecodeError> {
+        match self.run.next()? {
+            Some(payload) => seed.deserialize(Value::new(self.kind, payload)).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// A map: repeated entries of key (1) and value (2).
+struct Entries<'a> {
+    kind: Kind,
+    run: Run<'a>,
+    value: Option<Payload<'a>>,
+}
+
+impl<'de> MapAccess<'de> for Entries<'de> {
+    type Error = DecodeError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, DecodeError> {
+        let Some(entry) = self.run.next()? else {
+            return Ok(None);
+        };
+        let mut entry = Reader(entry.bytes()?);
+        let mut key = "";
+        self.value = Some(Payload::Bytes(&[]));
+        while let Some((tag, payload)) = entry.next()? {
+            match tag {
+                1 => key = payload.text()?,
+                2 => self.value = Some(payload),
+                _ => {}
+            }
+        }
+        seed.deserialize(BorrowedStrDeserializer::new(key))
+            .map(Some)
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, DecodeError> {
+        let payload = self.value.take().ok_or_else(cut)?;
+        seed.deserialize(Value::new(self.kind, payload))
+    }
+}
+
+/// RFC 3339 of seconds (1) and nanoseconds (2). Go's zero time is `null` in JSON.
+fn time(message: &[u8]) -> Result<Option<String>, DecodeError> {
+    /// 0001-01-01T00:00:00Z, in seconds of Unix.
+    const GO_ZERO: i64 = -62_135_596_800;
+    let mut reader = Reader(message);
+    let (mut seconds, mut nanos) = (None, 0_i64);
+    while let Some((tag, payload)) = reader.next()? {
+        match tag {
+            1 => seconds = Some(payload.varint()?.cast_signed()),
+            2 => nanos = payload.varint()?.cast_signed(),
+            _ => {}
+        }
+    }
+    let Some(seconds) = seconds.filter(|seconds| *seconds != GO_ZERO) else {
+        return Ok(None);
+    };
+    let nanos = i32::try_from(nanos).map_err(|_| cut())?;
+    jiff::Timestamp::new(seconds, nanos)
+        .map(|time| Some(time.to_string()))
+        .map_err(|error| DecodeError(error.to_string()))
+}
+
+/// The string (1) of a quantity.
+fn quantity(message: &[u8]) -> Result<&str, DecodeError> {
+    let mut reader = Reader(message);
+    while let Some((tag, payload)) = reader.next()? {
+        if tag == 1 {
+            return payload.text();
+        }
+    }
+    Ok("0")
+}
+
+/// Type (1: 0 is a number), number (2), string (3).
+fn int_or_string<'de, V: Visitor<'de>>(
+    message: &'de [u8],
+    visitor: V,
+) -> Result<V::Value, DecodeError> {
+    let mut reader = Reader(message);
+    let (mut is_text, mut number, mut text) = (false, 0_i64, "");
+    while let Some((tag, payload)) = reader.next()? {
+        match tag {
+            1 => is_text = payload.varint()? != 0,
+            2 => number = payload.varint()?.cast_signed(),
+            3 => text = payload.text()?,
+            _ => {}
+        }
+    }
+    if is_text {
+        visitor.visit_borrowed_str(text)
+    } else {
+        visitor.visit_i64(number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodelife_core::object::Lease;
+    use serde::de::IgnoredAny;
+
+    use super::*;
+    use crate::wire::schema;
+
+    /// A field whose payload has a length.
+    fn put(tag: u8, payload: &[u8]) -> Vec<u8> {
+        let length = u8::try_from(payload.len()).unwrap();
+        let mut bytes = vec![tag << 3 | 2, length];
+        bytes.extend(payload);
+        bytes
+    }
+
+    fn page() -> Bytes {
+        let time = [0x08, 0x05, 0x10, 0x00];
+        // managedFields (17), which is skipped by its length.
+        let managed = b"\x8a\x01\x02xx".to_vec();
+        let meta = [put(1, b"n1"), put(3, b""), managed].concat();
+        let spec = [put(1, b"n1"), vec![0x10, 40], put(4, &time)].concat();
+        let item = [put(1, &meta), put(2, &spec)].concat();
+        let head = [put(2, b"7"), put(3, b"more"), vec![0x20, 9]].concat();
+        let list = [put(1, &head), put(2, &item)].concat();
+        Bytes::from([MAGIC.to_vec(), put(1, b"type"), put(2, &list)].concat())
+    }
+
+    #[test]
+    fn reads_head_and_items() {
+        let page = page();
+        let head = head(&page).unwrap();
+        assert_eq!((&*head.resource_version, &*head.next), ("7", "more"));
+        assert_eq!(head.remaining, Some(9));
+        let mut leases = Vec::new();
+        items::<Lease>(&page, &schema::LEASE, &mut |lease| leases.push(lease)).unwrap();
+        assert_eq!(leases[0].metadata.name, "n1");
+        assert_eq!(leases[0].spec.lease_duration_seconds, Some(40));
+        let renewed = leases[0].spec.renew_time.unwrap();
+        assert_eq!(renewed.as_second(), 5);
+    }
+
+    #[test]
+    fn no_cut_and_no_flipped_byte_brings_it_down() {
+        let whole = page();
+        for length in 0..whole.len() {
+            let cut = whole.slice(..length);
+            let _ = head(&cut);
+            assert!(items::<Lease>(&cut, &schema::LEASE, &mut |_| {}).is_err());
+        }
+        for place in 0..whole.len() {
+            for bit in 0..8 {
+                let mut flipped = whole.to_vec();
+                flipped[place] ^= 1 << bit;
+                let _ = head(&flipped);
+                let _ = items::<Lease>(&flipped.into(), &schema::LEASE, &mut |_| {});
+            }
+        }
+    }
+
+    #[test]
+    fn json_is_not_taken_for_protobuf() {
+        let page = Bytes::from_static(b"{}");
+        let error = items::<IgnoredAny>(&page, &schema::POD, &mut |_| {}).unwrap_err();
+        assert!(error.to_string().contains("k8s"), "{error}");
+    }
+}

@@ -1,0 +1,120 @@
+//! Lets the objects of a list share what they repeat.
+
+use std::collections::BTreeMap;
+
+use nodelife_core::object::{Container, Labels, Meta, Node, Pod, Pool, Toleration};
+use nodelife_core::text::{Interner, Str};
+
+/// Written by `kubectl apply`: the whole object once more, and of use to nobody here.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// The strings and collections that were seen so far. One for each list: it costs
+/// memory of its own, and goes when the list is complete.
+#[derive(Debug, Default)]
+pub struct Sharing {
+    strings: Interner,
+    labels: Pool<BTreeMap<Str, Str>>,
+    containers: Pool<Vec<Container>>,
+    tolerations: Pool<Vec<Toleration>>,
+}
+
+impl Sharing {
+    /// What every object has. Names, UIDs and versions are left alone: they are unique.
+    pub(crate) fn meta(&mut self, meta: &mut Meta) {
+        self.strings.share(&mut meta.namespace);
+        self.labels(&mut meta.labels);
+        meta.annotations.remove(LAST_APPLIED);
+        let annotations = std::mem::take(&mut meta.annotations);
+        meta.annotations = self.map(annotations);
+        for owner in &mut meta.owner_references {
+            for text in [
+                &mut owner.api_version,
+                &mut owner.kind,
+                &mut owner.name,
+                &mut owner.uid,
+            ] {
+                self.strings.share(text);
+            }
+        }
+        self.all(&mut meta.finalizers);
+        meta.owner_references.shrink_to_fit();
+        meta.finalizers.shrink_to_fit();
+    }
+
+    pub(crate) fn pod(&mut self, pod: &mut Pod) {
+        self.meta(&mut pod.metadata);
+        self.strings.share(&mut pod.spec.node_name);
+        self.labels(&mut pod.spec.node_selector);
+        self.tolerations.share(&mut pod.spec.tolerations);
+        self.containers.share(&mut pod.spec.containers);
+        self.containers.share(&mut pod.spec.init_containers);
+        self.strings.share(&mut pod.status.phase);
+        self.strings.share(&mut pod.status.reason);
+        self.strings.share(&mut pod.status.qos_class);
+        for condition in &mut pod.status.conditions {
+            self.strings.share(&mut condition.kind);
+            self.strings.share(&mut condition.status);
+            self.strings.share(&mut condition.reason);
+        }
+        pod.status.conditions.shrink_to_fit();
+        pod.spec.volumes.shrink_to_fit();
+    }
+
+    pub(crate) fn node(&mut self, node: &mut Node) {
+        self.meta(&mut node.metadata);
+        for list in [&mut node.status.capacity, &mut node.status.allocatable] {
+            let amounts = std::mem::take(list);
+            *list = self.map(amounts);
+        }
+        for condition in &mut node.status.conditions {
+            for text in [
+                &mut condition.kind,
+                &mut condition.status,
+                &mut condition.reason,
+                &mut condition.message,
+            ] {
+                self.strings.share(text);
+            }
+        }
+        let info = &mut node.status.node_info;
+        for text in [
+            &mut info.kernel_version,
+            &mut info.os_image,
+            &mut info.container_runtime_version,
+            &mut info.kubelet_version,
+            &mut info.kube_proxy_version,
+            &mut info.operating_system,
+            &mut info.architecture,
+        ] {
+            self.strings.share(text);
+        }
+    }
+
+    fn labels(&mut self, labels: &mut Labels) {
+        if labels.is_empty() {
+            return;
+        }
+        if let Some(known) = self.labels.known(labels) {
+            *labels = known;
+            return;
+        }
+        let own = std::mem::take(&mut **labels);
+        let own = self.map(own);
+        *labels = self.labels.get(own);
+    }
+
+    fn map(&mut self, map: BTreeMap<Str, Str>) -> BTreeMap<Str, Str> {
+        map.into_iter()
+            .map(|(key, mut value)| {
+                self.strings.share(&mut value);
+                (self.strings.get(&key), value)
+            })
+            .collect()
+    }
+
+    fn all(&mut self, texts: &mut [Str]) {
+        for text in texts {
+            self.strings.share(text);
+        }
+    }
+}

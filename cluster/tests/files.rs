@@ -1,0 +1,196 @@
+//! Snapshots from files: what kubectl prints, what we write, and what is broken.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use nodelife_cluster::snapshot::{self, FileError};
+use nodelife_core::object::{Labels, Node, Pod};
+use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_core::text::Str;
+use tempfile::TempDir;
+
+/// As `kubectl get nodes,pods -A -o json` prints it: keys sorted, so `kind` comes last.
+const LIST: &str = r#"{
+    "apiVersion": "v1",
+    "items": [
+        {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"},
+         "status": {"capacity": {"cpu": "4"}}},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p1", "namespace": "a",
+         "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "x": "y"}},
+         "spec": {"nodeName": "n1", "containers": [{"name": "c"}]}},
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
+    ],
+    "kind": "List",
+    "metadata": {"resourceVersion": ""}
+}"#;
+
+struct Files(TempDir);
+
+impl Files {
+    fn new() -> Self {
+        Self(TempDir::new().unwrap())
+    }
+
+    fn put(&self, name: &str, bytes: &[u8]) -> PathBuf {
+        let path = self.0.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, bytes).unwrap();
+        path
+    }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+fn read(name: &str, bytes: &[u8]) -> Result<Snapshot, FileError> {
+    let files = Files::new();
+    let path = files.put(name, bytes);
+    snapshot::read(&[path])
+}
+
+#[test]
+fn kubectl_output_is_read_and_what_it_lacks_is_named() {
+    let snapshot = read("list.json", LIST.as_bytes()).unwrap();
+    assert_eq!(snapshot.nodes[0].status.capacity["cpu"], "4");
+    assert_eq!(snapshot.pods[0].spec.containers[0].name, "c");
+    let annotations: Vec<_> = snapshot.pods[0].metadata.annotations.keys().collect();
+    assert_eq!(annotations, [&Str::from("x")]);
+    let here: Vec<Source> = Source::ALL
+        .into_iter()
+        .filter(|source| snapshot.why_missing(*source).is_none())
+        .collect();
+    assert_eq!(here, [Source::Nodes, Source::Pods]);
+    assert!(snapshot.missing[&Source::Leases].contains("kubectl get leases"));
+}
+
+#[test]
+fn raw_lists_whose_items_do_not_say_their_kind_are_read_in_either_order() {
+    let raw = r#"{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"n"}}]}"#;
+    let sorted = r#"{"apiVersion":"v1","items":[{"metadata":{"name":"n"}}],"kind":"NodeList"}"#;
+    for text in [raw, sorted] {
+        let snapshot = read("nodes.json", text.as_bytes()).unwrap();
+        assert_eq!(snapshot.nodes[0].metadata.name, "n");
+    }
+}
+
+#[test]
+fn an_empty_list_is_an_answer() {
+    let text = r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}"#;
+    let snapshot = read("pods.json", text.as_bytes()).unwrap();
+    assert!(!snapshot.missing.contains_key(&Source::Pods));
+}
+
+#[test]
+fn yaml_with_several_documents_is_read() {
+    let text = "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata:\n    name: n1\n    labels:\n      a: \"1\"\n  status:\n    capacity:\n      cpu: 4\nkind: List\n---\napiVersion: v1\nkind: Node\nmetadata:\n  name: n2\n";
+    let snapshot = read("nodes.yaml", text.as_bytes()).unwrap();
+    let names: Vec<_> = snapshot.nodes.iter().map(|n| &*n.metadata.name).collect();
+    assert_eq!(names, ["n1", "n2"]);
+    assert_eq!(snapshot.nodes[0].status.capacity["cpu"], "4");
+}
+
+#[test]
+fn a_folder_is_read_with_the_kubelets_configurations() {
+    let files = Files::new();
+    files.put("nodes.json", LIST.as_bytes());
+    files.put("again.json.gz", &gzip(LIST.as_bytes()));
+    files.put("notes.txt", b"not a document");
+    files.put(
+        "configz/n1.json",
+        br#"{"kubeletconfig":{"maxPods":50,"evictionHard":{"memory.available":"1Gi"}}}"#,
+    );
+    let snapshot = snapshot::read(&[files.0.path().to_owned()]).unwrap();
+    assert_eq!(snapshot.nodes.len(), 1, "the same node counts once");
+    assert_eq!(
+        snapshot.kubelet_configs["n1"].eviction_hard["memory.available"],
+        "1Gi"
+    );
+}
+
+#[test]
+fn a_snapshot_comes_back_as_it_was_written() {
+    let mut snapshot = Snapshot {
+        server_version: Some(Str::from("v1.36.3")),
+        nodes: vec![Node::default()],
+        pods: vec![Pod::default()],
+        ..Snapshot::default()
+    };
+    snapshot.nodes[0].metadata.labels = Labels::from([(Str::from("a"), Str::from("b"))]);
+    snapshot
+        .missing
+        .insert(Source::Budgets, Str::from("forbidden"));
+    let files = Files::new();
+    for name in ["s.json", "s.json.gz"] {
+        let path = files.0.path().join(name);
+        snapshot::write(&snapshot, &path).unwrap();
+        assert_eq!(snapshot::read(&[path]).unwrap(), snapshot);
+    }
+    assert_eq!(files.0.path().read_dir().unwrap().count(), 2);
+}
+
+#[test]
+fn broken_files_say_what_and_where() {
+    let cut = &LIST[..LIST.len() / 2];
+    let packed = gzip(LIST.as_bytes());
+    let cases: [(&str, &[u8], &str); 9] = [
+        (
+            "cut.json",
+            cut.as_bytes(),
+            "is cut short: it ends at line 7 column",
+        ),
+        (
+            "cut.json.gz",
+            &packed[..packed.len() - 12],
+            "the compressed stream is cut short",
+        ),
+        (
+            "wrong.json",
+            br#"{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":7}]}"#,
+            "line 1 column",
+        ),
+        (
+            "services.json",
+            br#"{"kind":"ServiceList","apiVersion":"v1","items":[{}]}"#,
+            "it has v1 Service;",
+        ),
+        (
+            "later.json",
+            br#"{"kind":"Snapshot","apiVersion":"nodelife.dev/v2"}"#,
+            "nodelife.dev/v2; this program reads nodelife.dev/v1alpha1",
+        ),
+        ("empty.json", b"", "it is empty"),
+        (
+            "number.json",
+            b"7",
+            "expected mapping start at line 1, column 1",
+        ),
+        (
+            "none.json",
+            br#"{"items":[]}"#,
+            "ends before its apiVersion and kind",
+        ),
+        (
+            "cut.yaml",
+            b"apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata:\n    name: n1\n",
+            "ends before its apiVersion and kind",
+        ),
+    ];
+    for (name, bytes, expected) in cases {
+        let error = read(name, bytes).unwrap_err().to_string();
+        assert!(error.contains(expected), "{name}: {error}");
+        assert!(error.contains(name), "{name}: {error}");
+        assert!(!error.contains('\n'), "{name}: {error}");
+    }
+    let error = snapshot::read(&[PathBuf::from("/nowhere.json")]).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .starts_with("failed to read /nowhere.json: No such file")
+    );
+}

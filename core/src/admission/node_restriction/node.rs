@@ -1,0 +1,153 @@
+//! Nodes: the object and every subresource alike.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::super::json::{Pairs, Text, or_default};
+use super::super::quote::Quoted;
+use super::super::review::Operation;
+use super::super::verdict::{Denial, Rule};
+use super::Asked;
+use super::label::forbidden_changes;
+
+const LABELS_REMEDY: &str = "a node may set its well-known labels and those under \
+    kubelet.kubernetes.io and node.kubernetes.io; set others as an administrator";
+
+#[derive(Deserialize)]
+struct Node<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    metadata: Meta<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    spec: Spec<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Meta<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    labels: Pairs<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    owner_references: Vec<Owner<'a>>,
+}
+
+/// Every field counts: a nil pointer and `false` are different to the in-tree comparison.
+#[derive(PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Owner<'a> {
+    #[serde(borrow, default)]
+    api_version: Text<'a>,
+    #[serde(borrow, default)]
+    kind: Text<'a>,
+    #[serde(borrow, default)]
+    name: Text<'a>,
+    #[serde(borrow, default)]
+    uid: Text<'a>,
+    #[serde(default)]
+    controller: Option<bool>,
+    #[serde(default)]
+    block_owner_deletion: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    taints: Vec<Taint<'a>>,
+    #[serde(borrow)]
+    config_source: Option<ConfigSource<'a>>,
+}
+
+#[derive(PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Taint<'a> {
+    #[serde(borrow, default)]
+    key: Text<'a>,
+    #[serde(borrow, default)]
+    value: Text<'a>,
+    #[serde(borrow, default)]
+    effect: Text<'a>,
+    #[serde(default)]
+    time_added: Option<Timestamp>,
+}
+
+#[derive(PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ConfigSource<'a> {
+    #[serde(borrow, default)]
+    config_map: Option<ConfigMapSource<'a>>,
+}
+
+#[derive(PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ConfigMapSource<'a> {
+    #[serde(borrow, default)]
+    namespace: Text<'a>,
+    #[serde(borrow, default)]
+    name: Text<'a>,
+    #[serde(borrow, default)]
+    uid: Text<'a>,
+    #[serde(borrow, default)]
+    resource_version: Text<'a>,
+    #[serde(borrow, default)]
+    kubelet_config_key: Text<'a>,
+}
+
+/// `admitNode`.
+pub(super) fn check(asked: &Asked<'_, '_>) -> Result<(), Denial> {
+    let (request, node) = (asked.request, Quoted(asked.node));
+    let deny = |sentence: String| Denial::forbidden(Rule::Nodes, sentence);
+    if request.name() != asked.node {
+        let other = Quoted(request.name());
+        return Err(deny(format!(
+            "node {node} is not allowed to modify node {other}"
+        )));
+    }
+    match request.operation() {
+        Operation::Create => {
+            let new: Node<'_> = request.object(Rule::Nodes)?;
+            if new.spec.config_source.is_some() {
+                return Err(deny(format!(
+                    "node {node} is not allowed to create pods with a non-nil configSource"
+                )));
+            }
+            if let Some(labels) = forbidden_changes(&new.metadata.labels, &Pairs::new()) {
+                return Err(deny(format!(
+                    "node {node} is not allowed to set the following labels: {labels}"
+                ))
+                .remedy(LABELS_REMEDY));
+            }
+        }
+        Operation::Update => {
+            let new: Node<'_> = request.object(Rule::Nodes)?;
+            let old: Node<'_> = request.old_object(Rule::Nodes)?;
+            // Old kubelets drop the field in a status update, so nil is free.
+            if new.spec.config_source.is_some() && new.spec.config_source != old.spec.config_source
+            {
+                return Err(deny(format!(
+                    "node {node} is not allowed to update configSource to a new non-nil configSource"
+                )));
+            }
+            if new.spec.taints != old.spec.taints {
+                return Err(
+                    deny(format!("node {node} is not allowed to modify taints")).remedy(
+                        "taints are set at registration (registerWithTaints) or by an administrator",
+                    ),
+                );
+            }
+            // CVE-2025-5187: an owner that does not exist lets the garbage collector delete
+            // the node, and the kubelet registers it anew with other taints.
+            if new.metadata.owner_references != old.metadata.owner_references {
+                return Err(deny(format!(
+                    "node {node} is not allowed to modify ownerReferences"
+                )));
+            }
+            if let Some(labels) = forbidden_changes(&new.metadata.labels, &old.metadata.labels) {
+                return Err(deny(format!("is not allowed to modify labels: {labels}"))
+                    .remedy(LABELS_REMEDY));
+            }
+        }
+        // The plugin lets a node delete itself; the authorizer does not.
+        Operation::Delete | Operation::Connect => {}
+    }
+    Ok(())
+}

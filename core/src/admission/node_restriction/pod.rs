@@ -1,0 +1,311 @@
+//! Pods: mirror pods, deletion, status, eviction.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::super::json::{Pairs, Text, or_default};
+use super::super::lookup::{Answer, Lookup, MIRROR_ANNOTATION, PodFacts};
+use super::super::quote::Quoted;
+use super::super::review::Operation;
+use super::super::verdict::{Denial, Rule, Stop};
+use super::{Absent, Asked, mistaken, not_found, reference, unavailable};
+
+const MIRROR_REMEDY: &str = "kubelets create the mirrors of their own static pods and no others";
+const OWN_PODS_REMEDY: &str = "a kubelet acts on the pods of its own node alone";
+
+#[derive(Deserialize)]
+struct Pod<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    metadata: Meta<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    spec: Spec<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Meta<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    annotations: Pairs<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    owner_references: Vec<Owner<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Owner<'a> {
+    #[serde(borrow, default)]
+    api_version: Text<'a>,
+    #[serde(borrow, default)]
+    kind: Text<'a>,
+    #[serde(borrow, default)]
+    name: Text<'a>,
+    #[serde(borrow, default)]
+    uid: Text<'a>,
+    #[serde(default)]
+    controller: Option<bool>,
+    #[serde(default)]
+    block_owner_deletion: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec<'a> {
+    #[serde(borrow)]
+    node_name: Text<'a>,
+}
+
+/// `admitPod`, and the refusal of every subresource that is not status or eviction.
+pub(super) fn check(asked: &Asked<'_, '_>) -> Result<(), Stop> {
+    let (request, node) = (asked.request, Quoted(asked.node));
+    let deny = |sentence: String| Denial::forbidden(Rule::Pods, sentence);
+    if !request.subresource().is_empty() {
+        let subresource = Quoted(request.subresource());
+        return Err(deny(format!(
+            "unexpected pod subresource {subresource}, only 'status' and 'eviction' are allowed"
+        ))
+        .into());
+    }
+    match request.operation() {
+        Operation::Create => check_create(asked),
+        Operation::Delete => {
+            // In-tree asks its lister; the review brings the object itself.
+            let old: Pod<'_> = request.old_object(Rule::Pods)?;
+            if &*old.spec.node_name != asked.node {
+                return Err(deny(format!(
+                    "node {node} can only delete pods with spec.nodeName set to itself"
+                ))
+                .remedy(OWN_PODS_REMEDY)
+                .into());
+            }
+            Ok(())
+        }
+        operation => Err(deny(format!(
+            "unexpected operation {}, node {node} can only create and delete mirror pods",
+            Quoted(operation.as_str())
+        ))
+        .into()),
+    }
+}
+
+/// `admitPodCreate`.
+fn check_create(asked: &Asked<'_, '_>) -> Result<(), Stop> {
+    let node = Quoted(asked.node);
+    let deny = |sentence: String| {
+        Err(Denial::forbidden(Rule::Pods, sentence)
+            .remedy(MIRROR_REMEDY)
+            .into())
+    };
+    let pod: Pod<'_> = asked.request.object(Rule::Pods)?;
+    if !pod.metadata.annotations.contains_key(MIRROR_ANNOTATION) {
+        let annotation = Quoted(MIRROR_ANNOTATION);
+        return deny(format!(
+            "pod does not have {annotation} annotation, node {node} can only create mirror pods"
+        ));
+    }
+    if &*pod.spec.node_name != asked.node {
+        return deny(format!(
+            "node {node} can only create pods with spec.nodeName set to itself"
+        ));
+    }
+    let owner = match pod.metadata.owner_references.as_slice() {
+        [owner] => owner,
+        [] => {
+            return deny(format!(
+                "node {node} can only create pods with an owner reference set to itself"
+            ));
+        }
+        _ => {
+            return deny(format!(
+                "node {node} can only create pods with a single owner reference set to itself"
+            ));
+        }
+    };
+    if &*owner.api_version != "v1" || &*owner.kind != "Node" || &*owner.name != asked.node {
+        return deny(format!(
+            "node {node} can only create pods with an owner reference set to itself"
+        ));
+    }
+    if owner.controller != Some(true) {
+        return deny(format!(
+            "node {node} can only create pods with a controller owner reference set to itself"
+        ));
+    }
+    if owner.block_owner_deletion == Some(true) {
+        return deny(format!(
+            "node {node} must not set blockOwnerDeletion on an owner reference"
+        ));
+    }
+    let name = asked.node;
+    match asked.look(Lookup::Node(name.to_owned()))? {
+        Ok(Answer::Uid(uid)) if **uid == *owner.uid => {}
+        Ok(Answer::Uid(uid)) => {
+            let expected = &owner.uid;
+            return deny(format!(
+                "node {name} UID mismatch: expected {expected} got {uid}"
+            ));
+        }
+        Ok(_) => return Err(mistaken(Rule::Pods)),
+        Err(Absent::Missing(sentence)) => return Err(not_found(Rule::Pods, sentence)),
+        Err(Absent::Failed(error)) => {
+            let sentence = format!("error looking up node {name} to verify uid: {error}");
+            return Err(unavailable(Rule::Pods, &sentence));
+        }
+    }
+    match reference::find(asked.request)? {
+        None => Ok(()),
+        Some(resource) => deny(format!(
+            "node {node} can not create pods that reference {resource}"
+        )),
+    }
+}
+
+#[derive(Deserialize)]
+struct WithStatus<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    metadata: LabelsOnly<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    spec: Spec<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    status: ClaimStatuses<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LabelsOnly<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    labels: Pairs<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ClaimStatuses<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    resource_claim_statuses: Vec<ClaimStatus<'a>>,
+    #[serde(borrow)]
+    extended_resource_claim_status: Option<ExtendedClaimStatus<'a>>,
+}
+
+#[derive(PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClaimStatus<'a> {
+    #[serde(borrow, default)]
+    name: Text<'a>,
+    #[serde(borrow, default)]
+    resource_claim_name: Option<Text<'a>>,
+}
+
+#[derive(PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExtendedClaimStatus<'a> {
+    #[serde(borrow, default)]
+    resource_claim_name: Text<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    request_mappings: Vec<RequestMapping<'a>>,
+}
+
+#[derive(PartialEq, Deserialize)]
+struct RequestMapping<'a> {
+    #[serde(borrow, default, rename = "containerName")]
+    container: Text<'a>,
+    #[serde(borrow, default, rename = "resourceName")]
+    resource: Text<'a>,
+    #[serde(borrow, default, rename = "requestName")]
+    request: Text<'a>,
+}
+
+/// `admitPodStatus`.
+pub(super) fn check_status(asked: &Asked<'_, '_>) -> Result<(), Denial> {
+    let (request, node) = (asked.request, Quoted(asked.node));
+    let deny = |sentence: String| Err(Denial::forbidden(Rule::PodStatus, sentence));
+    if request.operation() != Operation::Update {
+        let operation = Quoted(request.operation().as_str());
+        return deny(format!("unexpected operation {operation}"));
+    }
+    let old: WithStatus<'_> = request.old_object(Rule::PodStatus)?;
+    if &*old.spec.node_name != asked.node {
+        return Err(Denial::forbidden(
+            Rule::PodStatus,
+            format!(
+                "node {node} can only update pod status for pods with spec.nodeName set to itself"
+            ),
+        )
+        .remedy(OWN_PODS_REMEDY));
+    }
+    let new: WithStatus<'_> = request.object(Rule::PodStatus)?;
+    if old.metadata.labels != new.metadata.labels {
+        return deny(format!(
+            "node {node} cannot update labels through pod status"
+        ));
+    }
+    if old.status.resource_claim_statuses != new.status.resource_claim_statuses {
+        return deny(format!("node {node} cannot update resource claim statues"));
+    }
+    if old.status.extended_resource_claim_status != new.status.extended_resource_claim_status {
+        return deny(format!(
+            "node {node} cannot update extended resource claim status"
+        ));
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Eviction<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    metadata: NameOnly<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NameOnly<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+}
+
+/// `admitPodEviction`. No DELETE admission follows an eviction, so this is the only check.
+pub(super) fn check_eviction(asked: &Asked<'_, '_>) -> Result<(), Stop> {
+    let rule = Rule::Evictions;
+    let request = asked.request;
+    if request.operation() != Operation::Create {
+        let sentence = format!("unexpected operation {}", request.operation().as_str());
+        return Err(Denial::forbidden(rule, sentence).into());
+    }
+    // The name in the URL counts, not the one in the body.
+    let name = if request.name().is_empty() {
+        let eviction: Eviction<'_> = request.object(rule)?;
+        eviction.metadata.name.to_string()
+    } else {
+        // A body has to be there all the same.
+        let _: &RawValue = request.object(rule)?;
+        request.name().to_owned()
+    };
+    if name.is_empty() {
+        let sentence = "could not determine pod from request data".to_owned();
+        return Err(Denial::forbidden(rule, sentence).into());
+    }
+    let pod = look_up_pod(asked, rule, name)?;
+    if pod.node != asked.node {
+        let node = asked.node;
+        return Err(Denial::forbidden(
+            rule,
+            format!("node {node} can only evict pods with spec.nodeName set to itself"),
+        )
+        .remedy(OWN_PODS_REMEDY)
+        .into());
+    }
+    Ok(())
+}
+
+/// The pod of this name in the request's namespace.
+pub(super) fn look_up_pod<'k>(
+    asked: &'k Asked<'_, '_>,
+    rule: Rule,
+    name: String,
+) -> Result<&'k PodFacts, Stop> {
+    let namespace = asked.request.namespace().to_owned();
+    match asked.look(Lookup::Pod { namespace, name })? {
+        Ok(Answer::Pod(pod)) => Ok(pod),
+        Ok(_) => Err(mistaken(rule)),
+        Err(Absent::Missing(sentence)) => Err(not_found(rule, sentence)),
+        Err(Absent::Failed(error)) => Err(unavailable(rule, &error)),
+    }
+}

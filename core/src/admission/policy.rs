@@ -1,0 +1,169 @@
+//! What is to be enforced, and how: the part of the webhook's configuration that decides.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::agent::Agent;
+use super::verdict::Rule;
+
+/// The policies of the engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Policies {
+    /// What kubelets may do.
+    pub node_restriction: NodeRestriction,
+    /// Which tolerations pods get.
+    pub tolerations: Tolerations,
+    /// ServiceAccounts that are held to their own node.
+    pub agents: Vec<Agent>,
+    /// What a refusal of an agent leads to.
+    pub agent_mode: Mode,
+}
+
+impl Policies {
+    /// The mode that `rule` is in.
+    pub fn mode(&self, rule: Rule) -> Mode {
+        match rule {
+            Rule::Agents => self.agent_mode,
+            rule => self.node_restriction.mode(rule),
+        }
+    }
+}
+
+/// What a refusal leads to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Mode {
+    /// The request is refused.
+    #[default]
+    Enforce,
+    /// The request passes with a warning to the client and a line in the audit log.
+    Warn,
+    /// The request passes with a line in the audit log.
+    Audit,
+    /// The rule is not asked.
+    Off,
+}
+
+impl Mode {
+    /// As it is written in the configuration.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Enforce => "enforce",
+            Self::Warn => "warn",
+            Self::Audit => "audit",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// The rules of the in-tree plugin NodeRestriction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct NodeRestriction {
+    /// The mode of every rule that `modes` does not name.
+    pub mode: Mode,
+    /// Modes by rule ([`Rule::as_str`]).
+    pub modes: BTreeMap<RuleName, Mode>,
+    /// The API server's feature gate `PodCertificateRequest` (off by default in 1.36).
+    pub pod_certificate_requests: bool,
+    /// The API server's feature gate `ServiceAccountNodeAudienceRestriction` is on, as by
+    /// default since 1.33.
+    pub token_audiences: TokenAudiences,
+}
+
+/// Whether and where the audience of a kubelet's `TokenRequest` is checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct TokenAudiences {
+    /// Checked at all.
+    pub restrict: bool,
+    /// The API server's `--api-audiences`. A request without audiences bears exactly these
+    /// in the validating phase (pkg/registry/core/serviceaccount/storage/token.go puts them
+    /// there before validating admission), so without them that phase cannot judge the
+    /// audience and leaves it to the mutating one, which sees the raw request.
+    pub api_audiences: Vec<String>,
+}
+
+impl Default for TokenAudiences {
+    fn default() -> Self {
+        Self {
+            restrict: true,
+            api_audiences: Vec::new(),
+        }
+    }
+}
+
+impl NodeRestriction {
+    /// The mode that `rule` is in.
+    pub fn mode(&self, rule: Rule) -> Mode {
+        let named = self.modes.iter().find(|(name, _)| name.0 == rule);
+        named.map_or(self.mode, |(_, mode)| *mode)
+    }
+}
+
+/// The name of a rule of NodeRestriction in the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RuleName(pub Rule);
+
+impl RuleName {
+    const ALL: [Rule; 12] = [
+        Rule::Identity,
+        Rule::Nodes,
+        Rule::Pods,
+        Rule::PodStatus,
+        Rule::Evictions,
+        Rule::Claims,
+        Rule::Tokens,
+        Rule::PodCertificates,
+        Rule::Leases,
+        Rule::CsiNodes,
+        Rule::ResourceSlices,
+        Rule::SigningRequests,
+    ];
+}
+
+impl Serialize for RuleName {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for RuleName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        let known = Self::ALL.into_iter().find(|rule| rule.as_str() == name);
+        known.map(Self).ok_or_else(|| {
+            let names: Vec<&str> = Self::ALL.iter().map(|rule| rule.as_str()).collect();
+            serde::de::Error::custom(format!(
+                "unknown rule {name:?}; the rules are {}",
+                names.join(", ")
+            ))
+        })
+    }
+}
+
+/// The default tolerations, as the in-tree plugin DefaultTolerationSeconds gives them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Tolerations {
+    /// Whether pods get them.
+    pub enabled: bool,
+    /// Seconds that a pod stays on a node that is not ready
+    /// (`--default-not-ready-toleration-seconds`).
+    pub not_ready_seconds: i64,
+    /// Seconds that a pod stays on a node that is unreachable
+    /// (`--default-unreachable-toleration-seconds`).
+    pub unreachable_seconds: i64,
+}
+
+impl Default for Tolerations {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            not_ready_seconds: 300,
+            unreachable_seconds: 300,
+        }
+    }
+}

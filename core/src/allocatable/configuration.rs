@@ -1,0 +1,376 @@
+//! The kubelet's configuration, cut down to what decides about a node's life.
+//!
+//! The same document means different things by where it comes from
+//! (`cmd/kubelet/app/server.go`, v1.36.3): in a **file** an absent `evictionHard`
+//! means the default thresholds; in **configz** it means none, since empty maps
+//! are left out there. [`KubeletConfiguration::from_files`] and
+//! [`KubeletConfiguration::from_configz`] settle that, so that behind them an empty
+//! map is an empty map.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::duration::GoDuration;
+use crate::object::{ResourceList, null_is_default};
+use crate::text::Str;
+
+/// `DefaultEvictionHard` (`pkg/kubelet/eviction/defaults_linux.go`, v1.36.3).
+pub const DEFAULT_EVICTION_HARD: [(&str, &str); 5] = [
+    ("memory.available", "100Mi"),
+    ("nodefs.available", "10%"),
+    ("nodefs.inodesFree", "5%"),
+    ("imagefs.available", "15%"),
+    ("imagefs.inodesFree", "5%"),
+];
+
+/// The default `maxPods` (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
+pub const DEFAULT_MAX_PODS: i64 = 110;
+
+/// Why a configuration cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigurationError {
+    /// A field has another type than the kubelet reads.
+    #[error("failed to read the kubelet configuration: {0}")]
+    Shape(#[from] serde_json::Error),
+    /// Another kind of document.
+    #[error(
+        "failed to read the kubelet configuration: expected kind KubeletConfiguration, found {0}"
+    )]
+    Kind(String),
+    /// `--eviction-hard` is not a list of `signal<amount`.
+    #[error("failed to read the eviction thresholds: expected signal<amount, found {0:?}")]
+    Thresholds(String),
+}
+
+/// `kubelet.config.k8s.io/v1beta1` KubeletConfiguration. Absent fields are `None` or empty.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+#[expect(
+    missing_docs,
+    reason = "the fields are those of the kubelet's reference"
+)]
+pub struct KubeletConfiguration {
+    #[serde(deserialize_with = "null_is_default")]
+    pub kube_reserved: ResourceList,
+    #[serde(deserialize_with = "null_is_default")]
+    pub system_reserved: ResourceList,
+    #[serde(deserialize_with = "null_is_default")]
+    pub eviction_hard: BTreeMap<Str, Str>,
+    #[serde(deserialize_with = "null_is_default")]
+    pub eviction_soft: BTreeMap<Str, Str>,
+    #[serde(deserialize_with = "null_is_default")]
+    pub eviction_soft_grace_period: BTreeMap<Str, Str>,
+    #[serde(deserialize_with = "null_is_default")]
+    pub eviction_minimum_reclaim: BTreeMap<Str, Str>,
+    pub eviction_pressure_transition_period: Option<GoDuration>,
+    pub merge_default_eviction_settings: Option<bool>,
+    pub enforce_node_allocatable: Option<Vec<Str>>,
+    #[serde(deserialize_with = "null_is_default")]
+    pub kube_reserved_cgroup: Str,
+    #[serde(deserialize_with = "null_is_default")]
+    pub system_reserved_cgroup: Str,
+    #[serde(rename = "reservedSystemCPUs", deserialize_with = "null_is_default")]
+    pub reserved_system_cpus: Str,
+    #[serde(deserialize_with = "null_is_default")]
+    pub reserved_memory: Vec<MemoryReservation>,
+    #[serde(deserialize_with = "null_is_default")]
+    pub cpu_manager_policy: Str,
+    #[serde(deserialize_with = "null_is_default")]
+    pub memory_manager_policy: Str,
+    #[serde(rename = "cgroupsPerQOS")]
+    pub cgroups_per_qos: Option<bool>,
+    #[serde(deserialize_with = "null_is_default")]
+    pub cgroup_driver: Str,
+    #[serde(rename = "failCgroupV1")]
+    pub fail_cgroup_v1: Option<bool>,
+    pub max_pods: Option<i64>,
+    pub pods_per_core: Option<i64>,
+    pub pod_pids_limit: Option<i64>,
+    pub node_status_update_frequency: Option<GoDuration>,
+    pub node_status_report_frequency: Option<GoDuration>,
+    pub node_lease_duration_seconds: Option<i32>,
+    pub shutdown_grace_period: Option<GoDuration>,
+    pub shutdown_grace_period_critical_pods: Option<GoDuration>,
+    #[serde(deserialize_with = "null_is_default")]
+    pub shutdown_grace_period_by_pod_priority: Vec<ShutdownByPriority>,
+    #[serde(rename = "serverTLSBootstrap")]
+    pub server_tls_bootstrap: Option<bool>,
+    pub rotate_certificates: Option<bool>,
+    #[serde(deserialize_with = "null_is_default")]
+    pub tls_cert_file: Str,
+    #[serde(deserialize_with = "null_is_default")]
+    pub tls_cipher_suites: Vec<Str>,
+    #[serde(deserialize_with = "null_is_default")]
+    pub authentication: Authentication,
+    #[serde(deserialize_with = "null_is_default")]
+    pub authorization: Authorization,
+    pub read_only_port: Option<i32>,
+    pub streaming_connection_idle_timeout: Option<GoDuration>,
+    #[serde(rename = "makeIPTablesUtilChains")]
+    pub make_iptables_util_chains: Option<bool>,
+    pub fail_swap_on: Option<bool>,
+    #[serde(deserialize_with = "null_is_default")]
+    pub memory_swap: MemorySwap,
+    #[serde(rename = "imageGCHighThresholdPercent")]
+    pub image_gc_high_threshold_percent: Option<i32>,
+    #[serde(rename = "imageGCLowThresholdPercent")]
+    pub image_gc_low_threshold_percent: Option<i32>,
+    #[serde(deserialize_with = "null_is_default")]
+    pub container_log_max_size: Str,
+    pub container_log_max_files: Option<i32>,
+    pub serialize_image_pulls: Option<bool>,
+    pub register_node: Option<bool>,
+    pub protect_kernel_defaults: Option<bool>,
+    pub local_storage_capacity_isolation: Option<bool>,
+    #[serde(rename = "eventRecordQPS")]
+    pub event_record_qps: Option<i32>,
+    #[serde(deserialize_with = "null_is_default")]
+    pub feature_gates: BTreeMap<Str, bool>,
+}
+
+/// Memory that the Memory Manager keeps back on one NUMA node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MemoryReservation {
+    /// Which NUMA node.
+    pub numa_node: i32,
+    /// How much of `memory` and `hugepages-…`.
+    pub limits: ResourceList,
+}
+
+/// Seconds for pods from a priority on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ShutdownByPriority {
+    /// The least priority.
+    pub priority: i32,
+    /// Seconds.
+    pub shutdown_grace_period_seconds: i64,
+}
+
+/// Who may call the kubelet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Authentication {
+    /// Callers without credentials.
+    #[serde(deserialize_with = "null_is_default")]
+    pub anonymous: Enabled,
+    /// Callers with a token that the API server knows.
+    #[serde(deserialize_with = "null_is_default")]
+    pub webhook: Enabled,
+}
+
+/// A switch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Enabled {
+    /// On or off; absent: the default.
+    pub enabled: Option<bool>,
+}
+
+/// What callers may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Authorization {
+    /// `Webhook` or `AlwaysAllow`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub mode: Str,
+}
+
+/// Swap for pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MemorySwap {
+    /// `NoSwap` or `LimitedSwap`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub swap_behavior: Str,
+}
+
+impl KubeletConfiguration {
+    /// Reads what `/configz` answers, with or without its envelope `kubeletconfig`.
+    pub fn from_configz(mut document: Value) -> Result<Self, ConfigurationError> {
+        if let Some(inner) = document.get_mut("kubeletconfig") {
+            document = inner.take();
+        }
+        Ok(serde_json::from_value(document)?)
+    }
+
+    /// Reads the file of `--config` and the drop-ins of `--config-dir`, in the order of
+    /// their names. Without a file there are no default thresholds (`loadConfigFile` is
+    /// the only place that sets them).
+    pub fn from_files(
+        file: Option<Value>,
+        drop_ins: impl IntoIterator<Item = Value>,
+    ) -> Result<Self, ConfigurationError> {
+        let mut document = match file {
+            Some(mut file) => {
+                check_kind(&file)?;
+                default_eviction_hard(&mut file);
+                file
+            }
+            None => Value::Object(Map::new()),
+        };
+        for drop_in in drop_ins {
+            check_kind(&drop_in)?;
+            merge(&mut document, drop_in);
+        }
+        Ok(serde_json::from_value(document)?)
+    }
+
+    /// Replaces the hard thresholds by those of `--eviction-hard`,
+    /// `memory.available<500Mi,nodefs.available<10%` (flags are read last, and the map is
+    /// replaced as a whole).
+    pub fn set_eviction_hard(&mut self, flag: &str) -> Result<(), ConfigurationError> {
+        self.eviction_hard = flag
+            .split(',')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| {
+                let (signal, amount) = pair
+                    .split_once('<')
+                    .ok_or_else(|| ConfigurationError::Thresholds(pair.into()))?;
+                Ok((signal.trim().into(), amount.trim().into()))
+            })
+            .collect::<Result<_, ConfigurationError>>()?;
+        Ok(())
+    }
+
+    /// How many pods the node takes: `maxPods`, or fewer by `podsPerCore`.
+    pub fn pod_limit(&self, cores: i64) -> i64 {
+        let most = self.max_pods.unwrap_or(DEFAULT_MAX_PODS);
+        match self.pods_per_core {
+            Some(each) if each > 0 => most.min(cores.saturating_mul(each)),
+            _ => most,
+        }
+    }
+
+    /// What is enforced; `pods` by default.
+    pub fn enforced(&self) -> Vec<&str> {
+        match &self.enforce_node_allocatable {
+            Some(list) => list.iter().map(Str::as_str).collect(),
+            None => vec!["pods"],
+        }
+    }
+}
+
+fn check_kind(document: &Value) -> Result<(), ConfigurationError> {
+    match document.get("kind").and_then(Value::as_str) {
+        Some("KubeletConfiguration") | None => Ok(()),
+        Some(other) => Err(ConfigurationError::Kind(other.into())),
+    }
+}
+
+fn default_eviction_hard(file: &mut Value) {
+    let asks_to_merge = file.get("mergeDefaultEvictionSettings") == Some(&Value::Bool(true));
+    let Some(fields) = file.as_object_mut() else {
+        return;
+    };
+    let given = fields.entry("evictionHard").or_insert(Value::Null);
+    if given.is_null() {
+        *given = json!({});
+    } else if !asks_to_merge {
+        return;
+    }
+    if let Some(thresholds) = given.as_object_mut() {
+        for (signal, amount) in DEFAULT_EVICTION_HARD {
+            thresholds.entry(signal).or_insert_with(|| amount.into());
+        }
+    }
+}
+
+/// JSON merge patch (RFC 7396).
+fn merge(target: &mut Value, patch: Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch;
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Some(fields) = target.as_object_mut() else {
+        return;
+    };
+    for (key, value) in patch {
+        if value.is_null() {
+            fields.remove(&key);
+        } else {
+            merge(fields.entry(key).or_insert(Value::Null), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(document: Value) -> KubeletConfiguration {
+        KubeletConfiguration::from_files(Some(document), []).unwrap()
+    }
+
+    #[test]
+    fn absent_thresholds_are_the_defaults_in_a_file_and_none_in_configz() {
+        assert_eq!(file(json!({})).eviction_hard.len(), 5);
+        assert_eq!(file(json!({"evictionHard": null})).eviction_hard.len(), 5);
+        assert!(file(json!({"evictionHard": {}})).eviction_hard.is_empty());
+        let configz = KubeletConfiguration::from_configz(json!({"kubeletconfig": {}}));
+        assert!(configz.unwrap().eviction_hard.is_empty());
+    }
+
+    #[test]
+    fn given_thresholds_replace_the_defaults_unless_merged() {
+        let given = json!({"memory.available": "1Gi"});
+        assert_eq!(file(json!({"evictionHard": given})).eviction_hard.len(), 1);
+        let merged = file(json!({"evictionHard": given, "mergeDefaultEvictionSettings": true}));
+        assert_eq!(merged.eviction_hard.len(), 5);
+        assert_eq!(merged.eviction_hard["memory.available"], "1Gi");
+    }
+
+    #[test]
+    fn a_kubelet_without_a_file_has_no_thresholds() {
+        let none = KubeletConfiguration::from_files(None, []).unwrap();
+        assert!(none.eviction_hard.is_empty());
+    }
+
+    #[test]
+    fn drop_ins_merge_key_by_key_into_the_defaulted_file() {
+        let drop_ins = [
+            json!({"evictionHard": {"memory.available": "200Mi", "imagefs.available": null}}),
+            json!({"evictionHard": {}, "enforceNodeAllocatable": ["none"]}),
+            json!({"mergeDefaultEvictionSettings": true}),
+        ];
+        let merged = KubeletConfiguration::from_files(Some(json!({})), drop_ins).unwrap();
+        assert_eq!(merged.eviction_hard.len(), 4, "a merge asked for too late");
+        assert_eq!(merged.eviction_hard["memory.available"], "200Mi");
+        assert_eq!(merged.enforced(), ["none"]);
+    }
+
+    #[test]
+    fn the_flag_replaces_the_map() {
+        let mut configuration = file(json!({}));
+        configuration
+            .set_eviction_hard("memory.available<500Mi, nodefs.available < 10%,")
+            .unwrap();
+        assert_eq!(configuration.eviction_hard.len(), 2);
+        assert_eq!(configuration.eviction_hard["nodefs.available"], "10%");
+        assert!(
+            configuration
+                .set_eviction_hard("memory.available=1Gi")
+                .is_err()
+        );
+    }
+
+    #[test]
+    fn an_unquoted_number_is_refused_as_the_kubelet_does() {
+        let number = json!({"kubeReserved": {"cpu": 1}});
+        assert!(KubeletConfiguration::from_files(Some(number), []).is_err());
+        let foreign = json!({"kind": "KubeProxyConfiguration"});
+        assert!(KubeletConfiguration::from_files(Some(foreign), []).is_err());
+    }
+
+    #[test]
+    fn pods_are_limited_by_core_where_that_is_asked_for() {
+        assert_eq!(file(json!({})).pod_limit(4), 110);
+        assert_eq!(file(json!({"podsPerCore": 10})).pod_limit(4), 40);
+    }
+}

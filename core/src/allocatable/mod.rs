@@ -1,0 +1,206 @@
+//! What a node may give to pods: Capacity − reservations = Allocatable, as the kubelet computes it.
+//!
+//! Mirrors Kubernetes v1.36.3: `GetNodeAllocatableReservation`,
+//! `getNodeAllocatableAbsolute` (`pkg/kubelet/cm/node_container_manager_linux.go`),
+//! `hardEvictionReservation` (`pkg/kubelet/cm/helpers.go`) and `MachineInfo`
+//! (`pkg/kubelet/nodestatus/setters.go`):
+//!
+//! ```text
+//! allocatable[r] = max(0, capacity[r] − systemReserved[r] − kubeReserved[r] − evictionHard[r])
+//! allocatable[memory] −= capacity of every hugepages-*, never below 0
+//! ```
+//!
+//! Only `memory.available` and `nodefs.available` are kept back; soft thresholds,
+//! image file systems, inodes and process ids are not.
+
+mod configuration;
+mod duration;
+pub mod provider;
+mod refusal;
+mod threshold;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+pub use configuration::{
+    Authentication, Authorization, ConfigurationError, DEFAULT_EVICTION_HARD, DEFAULT_MAX_PODS,
+    Enabled, KubeletConfiguration, MemoryReservation, MemorySwap, ShutdownByPriority,
+};
+pub use duration::GoDuration;
+pub use refusal::{CpuSet, refusals};
+pub use threshold::{Threshold, parse_all as parse_thresholds};
+
+use crate::object::{Node, ResourceList};
+use crate::quantity::{Format, Quantity};
+use crate::text::Str;
+
+/// Amounts by resource name.
+pub type Amounts = BTreeMap<Str, Quantity>;
+
+/// The arithmetic of one resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    /// What the machine has.
+    pub capacity: Quantity,
+    /// Kept back for the kubelet and the runtime.
+    pub kube_reserved: Quantity,
+    /// Kept back for the system.
+    pub system_reserved: Quantity,
+    /// Kept back so that eviction comes before the machine is full.
+    pub eviction_hard: Quantity,
+    /// Memory that is locked away in huge pages.
+    pub hugepages: Quantity,
+    /// What is left, never below nothing.
+    pub allocatable: Quantity,
+    /// What the node says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<Quantity>,
+}
+
+impl Line {
+    /// The three reservations together.
+    pub fn reserved(&self) -> Quantity {
+        let mut sum = self.system_reserved;
+        sum += self.kube_reserved;
+        sum += self.eviction_hard;
+        sum
+    }
+}
+
+/// The arithmetic of one node: an item of the JSON document of `explain allocatable`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Allocatable {
+    /// Name of the node; empty for a configuration without one.
+    pub node: Str,
+    /// Whether a kubelet would start with it.
+    pub accepted: bool,
+    /// Why not.
+    pub refusals: Vec<String>,
+    /// By resource.
+    pub resources: BTreeMap<Str, Line>,
+    /// Memory limit of the cgroup of all pods: capacity without the reservations, but with
+    /// the eviction threshold, which pods may use until they are evicted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubepods_memory_limit: Option<Quantity>,
+}
+
+/// The JSON document of `explain allocatable`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AllocatableReport {
+    /// By node name.
+    pub items: Vec<Allocatable>,
+}
+
+/// Computes Allocatable of a machine with this capacity under this configuration.
+pub fn compute(capacity: &Amounts, configuration: &KubeletConfiguration) -> Allocatable {
+    let configuration = &refusal::with_reserved_cpus(configuration);
+    let (thresholds, _) = threshold::parse_all(&configuration.eviction_hard);
+    let mut resources: BTreeMap<Str, Line> = capacity
+        .iter()
+        .map(|(name, amount)| {
+            let mut line = line(*amount);
+            if is_reservable(name) {
+                line.kube_reserved = reserved(&configuration.kube_reserved, name);
+                line.system_reserved = reserved(&configuration.system_reserved, name);
+                line.eviction_hard = eviction(&thresholds, name, *amount);
+            }
+            line.allocatable -= line.reserved();
+            line.allocatable = line.allocatable.at_least(amount.zeroed());
+            (name.clone(), line)
+        })
+        .collect();
+    take_hugepages(&mut resources);
+    let kubepods_memory_limit = resources.get("memory").map(|line| {
+        let mut limit = line.capacity;
+        limit -= line.system_reserved;
+        limit -= line.kube_reserved;
+        limit.at_least(limit.zeroed())
+    });
+    let refusals = refusal::refusals(&resources, configuration);
+    Allocatable {
+        node: Str::default(),
+        accepted: refusals.is_empty(),
+        refusals,
+        resources,
+        kubepods_memory_limit,
+    }
+}
+
+/// Computes Allocatable of a node under its kubelet's configuration, and puts what the
+/// node says beside it.
+pub fn of_node(node: &Node, configuration: &KubeletConfiguration) -> Allocatable {
+    let mut computed = compute(&amounts(&node.status.capacity), configuration);
+    computed.node = node.metadata.name.clone();
+    for (name, line) in &mut computed.resources {
+        let published = node.status.allocatable.get(name);
+        line.published = published.and_then(|text| Quantity::parse(text).ok());
+    }
+    computed
+}
+
+/// Reads a list of amounts; what does not parse is left out.
+pub fn amounts(list: &ResourceList) -> Amounts {
+    list.iter()
+        .filter_map(|(name, text)| Some((name.clone(), Quantity::parse(text).ok()?)))
+        .collect()
+}
+
+/// Whether the container manager knows the resource: not `pods`, not extended ones.
+fn is_reservable(name: &str) -> bool {
+    matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_hugepages(name)
+}
+
+fn is_hugepages(name: &str) -> bool {
+    name.starts_with("hugepages-")
+}
+
+fn line(capacity: Quantity) -> Line {
+    let nothing = capacity.zeroed();
+    Line {
+        capacity,
+        kube_reserved: nothing,
+        system_reserved: nothing,
+        eviction_hard: nothing,
+        hugepages: nothing,
+        allocatable: capacity,
+        published: None,
+    }
+}
+
+fn reserved(list: &ResourceList, name: &str) -> Quantity {
+    let amount = list.get(name).and_then(|text| Quantity::parse(text).ok());
+    amount.unwrap_or_default()
+}
+
+fn eviction(thresholds: &BTreeMap<&str, Threshold>, name: &str, capacity: Quantity) -> Quantity {
+    let signal = match name {
+        "memory" => "memory.available",
+        "ephemeral-storage" => "nodefs.available",
+        _ => return Quantity::new(0, Format::DecimalSi),
+    };
+    let threshold = thresholds.get(signal);
+    threshold.map_or_else(Quantity::default, |threshold| threshold.of(capacity))
+}
+
+/// Takes the capacity of all huge pages off the memory.
+fn take_hugepages(resources: &mut BTreeMap<Str, Line>) {
+    let pages: Vec<_> = resources
+        .iter()
+        .filter(|(name, _)| is_hugepages(name))
+        .map(|(_, line)| line.capacity)
+        .collect();
+    if let Some(memory) = resources.get_mut("memory") {
+        for page in pages {
+            memory.hugepages += page;
+            memory.allocatable -= page;
+            memory.allocatable = memory.allocatable.at_least(memory.capacity.zeroed());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,237 @@
+//! What the providers reserve, by their own formulas.
+//!
+//! Formulas, not facts about a node: a difference is worth showing, never an error.
+//! Each keeps the unit that its source uses.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::object::Node;
+
+const MIB: i64 = 1 << 20;
+const GIB: i64 = 1 << 30;
+
+/// Whose formula.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Provider {
+    /// AL2023 images (awslabs/amazon-eks-ami, `nodeadm/internal/kubelet/config.go`).
+    Eks,
+    /// Google's documentation "Plan GKE Standard node sizes".
+    Gke,
+    /// Microsoft's documentation "Node resource reservations", from 1.29.
+    Aks,
+    /// The static default of openshift/machine-config-operator.
+    OpenShift,
+    /// k3s and RKE2 reserve nothing, and set disk thresholds alone.
+    K3s,
+}
+
+impl Provider {
+    /// The provider of this name, as it is written on the command line.
+    pub fn parse(name: &str) -> Option<Self> {
+        [Self::Eks, Self::Gke, Self::Aks, Self::OpenShift, Self::K3s]
+            .into_iter()
+            .find(|provider| provider.to_string() == name)
+    }
+
+    /// Who runs the node, by its providerID, version and labels.
+    pub fn of(node: &Node) -> Option<Self> {
+        let id = &node.spec.provider_id;
+        let version = &node.status.node_info.kubelet_version;
+        let labelled = |prefix: &str| {
+            let mut keys = node.metadata.labels.keys();
+            keys.any(|key| key.starts_with(prefix))
+        };
+        if version.contains("+k3s") || version.contains("+rke2") || id.starts_with("k3s://") {
+            Some(Self::K3s)
+        } else if labelled("node.openshift.io/") {
+            Some(Self::OpenShift)
+        } else if version.contains("-eks-") || labelled("eks.amazonaws.com/") {
+            Some(Self::Eks)
+        } else if version.contains("-gke.") || labelled("cloud.google.com/gke-") {
+            Some(Self::Gke)
+        } else if labelled("kubernetes.azure.com/") {
+            Some(Self::Aks)
+        } else {
+            None
+        }
+    }
+
+    /// What the formula keeps back of a machine.
+    pub fn formula(self, machine: Machine) -> Reservation {
+        let (cpu, memory, eviction, storage) = match self {
+            Self::Eks => (tiers(machine.cpu), eks_memory(machine.pods), 100 * MIB, GIB),
+            Self::Gke => (tiers(machine.cpu), gke_memory(machine.memory), 100 * MIB, 0),
+            Self::Aks => (aks_cpu(machine.cpu), aks_memory(machine), 100 * MIB, 0),
+            Self::OpenShift => (500, GIB, 100 * MIB, GIB),
+            Self::K3s => (0, 0, 0, 0),
+        };
+        Reservation {
+            cpu_milli: cpu,
+            memory,
+            memory_eviction: eviction,
+            ephemeral_storage: storage,
+        }
+    }
+
+    /// The arithmetic in words.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Eks => {
+                "CPU 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of \
+                 the rest; memory 11 Mi × maxPods + 255 Mi"
+            }
+            Self::Gke => {
+                "CPU 6 % of the first core, 1 % of the second, 0.5 % of the next two, 0.25 % of \
+                 the rest; memory 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the next \
+                 8, 6 % of the next 112, 2 % of the rest (255 MiB below 1 GiB)"
+            }
+            Self::Aks => {
+                "CPU by table; memory the lesser of 20 MB × maxPods + 50 MB and 25 % (MB taken \
+                 as Mi)"
+            }
+            Self::OpenShift => "CPU 500m, memory 1 Gi, ephemeral storage 1 Gi",
+            Self::K3s => "nothing; imagefs.available<5%, nodefs.available<5%",
+        }
+    }
+}
+
+impl fmt::Display for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Eks => "eks",
+            Self::Gke => "gke",
+            Self::Aks => "aks",
+            Self::OpenShift => "openshift",
+            Self::K3s => "k3s",
+        })
+    }
+}
+
+/// What the formulas read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Machine {
+    /// Thousandths of a core.
+    pub cpu: i64,
+    /// Bytes.
+    pub memory: i64,
+    /// `maxPods`.
+    pub pods: i64,
+}
+
+/// What a formula keeps back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Reservation {
+    /// Thousandths of a core.
+    pub cpu_milli: i64,
+    /// Bytes, without the eviction threshold.
+    pub memory: i64,
+    /// Bytes of the eviction threshold.
+    pub memory_eviction: i64,
+    /// Bytes, without the eviction threshold.
+    pub ephemeral_storage: i64,
+}
+
+/// The curve of EKS and GKE: per ten thousand of each span of thousandths, each term cut.
+fn tiers(cpu: i64) -> i64 {
+    let span = |from: i64, to: i64| (cpu.min(to) - from).max(0);
+    span(0, 1000) * 600 / 10_000
+        + span(1000, 2000) * 100 / 10_000
+        + span(2000, 4000) * 50 / 10_000
+        + span(4000, i64::MAX) * 25 / 10_000
+}
+
+/// `getMemoryMebibytesToReserve`: by the number of pods that was computed, not by an override.
+fn eks_memory(pods: i64) -> i64 {
+    pods.saturating_mul(11)
+        .saturating_add(255)
+        .saturating_mul(MIB)
+}
+
+/// The number of pods that an EKS reservation of `bytes` was computed for, where it is one.
+pub fn eks_pods(bytes: i64) -> Option<i64> {
+    let mebibytes = (bytes % MIB == 0).then_some(bytes / MIB - 255)?;
+    (mebibytes > 0 && mebibytes % 11 == 0).then_some(mebibytes / 11)
+}
+
+fn gke_memory(memory: i64) -> i64 {
+    if memory < GIB {
+        return 255 * MIB;
+    }
+    let span = |from: i64, to: i64| (memory.min(to.saturating_mul(GIB)) - from * GIB).max(0);
+    span(0, 4) / 4
+        + span(4, 8) / 5
+        + span(8, 16) / 10
+        + span(16, 128) / 50 * 3
+        + span(128, i64::MAX) / 50
+}
+
+/// The table, from the largest row that fits.
+fn aks_cpu(cpu: i64) -> i64 {
+    const TABLE: [(i64, i64); 7] = [
+        (64, 740),
+        (32, 420),
+        (16, 260),
+        (8, 180),
+        (4, 140),
+        (2, 100),
+        (1, 60),
+    ];
+    let row = TABLE.iter().find(|(cores, _)| cpu >= cores * 1000);
+    row.map_or(60, |(_, reserved)| *reserved)
+}
+
+fn aks_memory(machine: Machine) -> i64 {
+    let by_pods = (machine.pods.saturating_mul(20) + 50).saturating_mul(MIB);
+    by_pods.min(machine.memory / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cpu_curve_of_eks() {
+        for (cores, reserved) in [
+            (1, 60),
+            (2, 70),
+            (4, 80),
+            (8, 90),
+            (16, 110),
+            (32, 150),
+            (64, 230),
+            (96, 310),
+            (128, 390),
+            (192, 550),
+        ] {
+            assert_eq!(tiers(cores * 1000), reserved, "{cores} cores");
+        }
+    }
+
+    #[test]
+    fn the_memory_of_eks_names_its_number_of_pods() {
+        assert_eq!(eks_memory(29), 574 * MIB);
+        assert_eq!(eks_pods(574 * MIB), Some(29));
+        assert_eq!(eks_pods(575 * MIB), None);
+        assert_eq!(eks_pods(0), None);
+    }
+
+    #[test]
+    fn the_memory_of_the_others() {
+        assert_eq!(gke_memory(4 * GIB), GIB);
+        assert_eq!(gke_memory(16 * GIB), GIB + 4 * GIB / 5 + 8 * GIB / 10);
+        assert_eq!(gke_memory(GIB / 2), 255 * MIB);
+        let aks = |memory, pods| {
+            aks_memory(Machine {
+                cpu: 4000,
+                memory,
+                pods,
+            })
+        };
+        assert_eq!(aks(8 * GIB, 30), 650 * MIB);
+        assert_eq!(aks(4 * GIB, 70), GIB, "25 %");
+    }
+}

@@ -1,0 +1,339 @@
+//! What a kubelet refuses when it starts.
+//!
+//! Mirrors Kubernetes v1.36.3: `parseResourceList` (`cmd/kubelet/app/server.go`),
+//! `ValidateKubeletConfiguration` (`pkg/kubelet/apis/config/validation/validation.go`),
+//! `validateNodeAllocatable` (`pkg/kubelet/cm/node_container_manager_linux.go`),
+//! `validateReservedMemory` (`pkg/kubelet/cm/memorymanager/memory_manager.go`) and the
+//! static policy (`pkg/kubelet/cm/cpumanager/cpu_manager.go`). Fields that say nothing
+//! about reservations, evictions and shutdown are not judged here.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::duration::GoDuration;
+use super::threshold::{Threshold, parse_all};
+use super::{KubeletConfiguration, Line};
+use crate::object::ResourceList;
+use crate::quantity::Quantity;
+use crate::text::Str;
+
+/// A list of CPUs, `0-3,7`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CpuSet(BTreeSet<u32>);
+
+impl CpuSet {
+    /// Reads the form of the kernel's lists (`cpuset.Parse` of k8s.io/utils).
+    pub fn parse(text: &str) -> Option<Self> {
+        /// Far above any machine; a larger range is a typing error.
+        const MOST: u32 = 1 << 16;
+        let mut set = BTreeSet::new();
+        for range in text.split(',').filter(|_| !text.is_empty()) {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+            if first > last || last > MOST {
+                return None;
+            }
+            set.extend(first..=last);
+        }
+        Some(Self(set))
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// The configuration with `reservedSystemCPUs` put into the reservations: it replaces
+/// the CPU of both, silently.
+pub(super) fn with_reserved_cpus(configuration: &KubeletConfiguration) -> KubeletConfiguration {
+    let mut configuration = configuration.clone();
+    let cpus = CpuSet::parse(&configuration.reserved_system_cpus).unwrap_or_default();
+    if !cpus.is_empty() {
+        configuration.kube_reserved.remove("cpu");
+        let count = cpus.len().to_string();
+        (configuration.system_reserved).insert("cpu".into(), count.into());
+    }
+    configuration
+}
+
+/// Why a kubelet would not start on a machine with these resources; empty: it would.
+pub fn refusals(
+    resources: &BTreeMap<Str, Line>,
+    configuration: &KubeletConfiguration,
+) -> Vec<String> {
+    let mut refusals = Vec::new();
+    reservations("kubeReserved", &configuration.kube_reserved, &mut refusals);
+    reservations(
+        "systemReserved",
+        &configuration.system_reserved,
+        &mut refusals,
+    );
+    refusals.extend(parse_all(&configuration.eviction_hard).1);
+    soft_thresholds(configuration, &mut refusals);
+    beyond_capacity(resources, &mut refusals);
+    enforcement(configuration, &mut refusals);
+    reserved_cpus(resources, configuration, &mut refusals);
+    reserved_memory(resources, configuration, &mut refusals);
+    shutdown(configuration, &mut refusals);
+    ranges(configuration, &mut refusals);
+    refusals
+}
+
+fn reservations(field: &str, list: &ResourceList, refusals: &mut Vec<String>) {
+    for (name, text) in list {
+        let known = matches!(
+            name.as_str(),
+            "cpu" | "memory" | "ephemeral-storage" | "pid"
+        );
+        match Quantity::parse(text) {
+            _ if !known => refusals.push(format!("{field}: cannot reserve {name:?} resource")),
+            Err(error) => refusals.push(format!("{field}: {name}: {text:?} {error}")),
+            Ok(amount) if amount.is_negative() => {
+                refusals.push(format!("{field}: {name} cannot be negative: {text}"));
+            }
+            Ok(_) => {}
+        }
+    }
+}
+
+fn soft_thresholds(configuration: &KubeletConfiguration, refusals: &mut Vec<String>) {
+    let (soft, wrong) = parse_all(&configuration.eviction_soft);
+    refusals.extend(wrong);
+    let grace = &configuration.eviction_soft_grace_period;
+    for signal in soft.keys() {
+        if !grace.contains_key(*signal) {
+            refusals.push(format!(
+                "grace period must be specified for the soft eviction threshold {signal}"
+            ));
+        }
+    }
+    for (signal, text) in grace {
+        if GoDuration::parse(text).is_none_or(|duration| duration.nanoseconds() < 0) {
+            refusals.push(format!(
+                "evictionSoftGracePeriod: {signal}: invalid duration {text:?}"
+            ));
+        }
+    }
+    for (signal, text) in &configuration.eviction_minimum_reclaim {
+        let off = matches!(text.as_str(), "0" | "0%" | "100%");
+        if let Err(wrong) = Threshold::parse(signal, text)
+            && !off
+        {
+            refusals.push(format!("evictionMinimumReclaim: {wrong}"));
+        }
+    }
+}
+
+fn beyond_capacity(resources: &BTreeMap<Str, Line>, refusals: &mut Vec<String>) {
+    for (name, line) in resources {
+        let reserved = line.reserved();
+        if reserved > line.capacity {
+            refusals.push(format!(
+                "resource {name:?} has a reservation of {reserved} but capacity of {}: expected \
+                 capacity >= reservation",
+                line.capacity
+            ));
+        }
+    }
+}
+
+fn enforcement(configuration: &KubeletConfiguration, refusals: &mut Vec<String>) {
+    let enforced = configuration.enforced();
+    let mut seen = BTreeSet::new();
+    for value in &enforced {
+        if !seen.insert(*value) {
+            refusals.push(format!(
+                "enforceNodeAllocatable: duplicated enforcement {value:?}"
+            ));
+            continue;
+        }
+        let cgroup = match *value {
+            "none" => {
+                if enforced.len() > 1 {
+                    refusals.push("enforceNodeAllocatable: none has to stand alone".into());
+                }
+                continue;
+            }
+            "pods" => None,
+            "system-reserved" | "system-reserved-compressible" => Some((
+                "systemReservedCgroup",
+                &configuration.system_reserved_cgroup,
+            )),
+            "kube-reserved" | "kube-reserved-compressible" => {
+                Some(("kubeReservedCgroup", &configuration.kube_reserved_cgroup))
+            }
+            other => {
+                refusals.push(format!("enforceNodeAllocatable: unknown option {other:?}"));
+                continue;
+            }
+        };
+        if let Some((field, path)) = cgroup
+            && path.is_empty()
+        {
+            refusals.push(format!(
+                "{field} must be specified when {value:?} is enforced"
+            ));
+        }
+        if configuration.cgroups_per_qos == Some(false) {
+            refusals.push(format!(
+                "cgroupsPerQOS must be true when {value:?} is enforced"
+            ));
+        }
+    }
+    for what in ["system-reserved", "kube-reserved"] {
+        let compressible = format!("{what}-compressible");
+        if seen.contains(what) && seen.contains(compressible.as_str()) {
+            refusals.push(format!(
+                "enforceNodeAllocatable: {what:?} and {compressible:?} exclude each other"
+            ));
+        }
+    }
+}
+
+fn reserved_cpus(
+    resources: &BTreeMap<Str, Line>,
+    configuration: &KubeletConfiguration,
+    refusals: &mut Vec<String>,
+) {
+    let list = &configuration.reserved_system_cpus;
+    // The kubelet asks the machine which CPUs are online (`getReservedCPUs`,
+    // cmd/kubelet/app/server.go); a number of CPUs alone says that they are counted from 0.
+    let online = resources
+        .get("cpu")
+        .and_then(|line| u32::try_from(line.capacity.value()?).ok());
+    match CpuSet::parse(list) {
+        None => refusals.push(format!("reservedSystemCPUs: unable to parse {list:?}")),
+        Some(set) => {
+            if let (Some(online), Some(highest)) = (online, set.0.last())
+                && *highest >= online
+            {
+                refusals.push(format!(
+                    "reservedSystemCPUs: {list} is not a subset of the online CPUs 0-{}",
+                    online.saturating_sub(1)
+                ));
+            }
+        }
+    }
+    let cgroups = [
+        &configuration.system_reserved_cgroup,
+        &configuration.kube_reserved_cgroup,
+    ];
+    if !list.is_empty() && cgroups.iter().any(|path| !path.is_empty()) {
+        refusals.push(
+            "reservedSystemCPUs cannot be used with systemReservedCgroup or kubeReservedCgroup"
+                .into(),
+        );
+    }
+    let reserved = resources.get("cpu").map(Line::reserved);
+    if configuration.cpu_manager_policy == "static" && reserved.is_some_and(Quantity::is_zero) {
+        refusals.push(
+            "cpuManagerPolicy static requires systemReserved.cpu + kubeReserved.cpu to be \
+             greater than zero"
+                .into(),
+        );
+    }
+}
+
+fn reserved_memory(
+    resources: &BTreeMap<Str, Line>,
+    configuration: &KubeletConfiguration,
+    refusals: &mut Vec<String>,
+) {
+    if configuration.memory_manager_policy != "Static" {
+        return;
+    }
+    let mut kept: BTreeMap<&str, Quantity> = BTreeMap::new();
+    for reservation in &configuration.reserved_memory {
+        for (name, text) in &reservation.limits {
+            match Quantity::parse(text) {
+                Ok(amount) if !amount.is_zero() => *kept.entry(name).or_default() += amount,
+                _ => refusals.push(format!("reservedMemory: {name}: {text:?} is no amount")),
+            }
+        }
+    }
+    let memory = resources.get("memory").map(Line::reserved);
+    kept.entry("memory").or_default();
+    for (name, kept) in kept {
+        let wanted = if name == "memory" { memory } else { None }.unwrap_or_default();
+        if kept != wanted {
+            refusals.push(format!(
+                "reservedMemory: the total amount {kept} of type {name:?} is not equal to the \
+                 value {wanted} determined by Node Allocatable feature"
+            ));
+        }
+    }
+}
+
+fn shutdown(configuration: &KubeletConfiguration, refusals: &mut Vec<String>) {
+    let total = configuration.shutdown_grace_period.unwrap_or_default();
+    let critical = configuration
+        .shutdown_grace_period_critical_pods
+        .unwrap_or_default();
+    if critical > total {
+        refusals.push(format!(
+            "shutdownGracePeriodCriticalPods {critical} must be <= shutdownGracePeriod {total}"
+        ));
+    }
+    let second = GoDuration::from_seconds(1);
+    let none = GoDuration::default();
+    let periods = [
+        ("shutdownGracePeriod", total),
+        ("shutdownGracePeriodCriticalPods", critical),
+    ];
+    for (field, period) in periods {
+        if period != none && period < second {
+            refusals.push(format!(
+                "{field} {period} must be either zero or otherwise >= 1 sec"
+            ));
+        }
+    }
+    let by_priority = !configuration
+        .shutdown_grace_period_by_pod_priority
+        .is_empty();
+    if by_priority && (total > none || critical > none) {
+        refusals.push(
+            "cannot specify both shutdownGracePeriodByPodPriority and shutdownGracePeriod at the \
+             same time"
+                .into(),
+        );
+    }
+}
+
+fn ranges(configuration: &KubeletConfiguration, refusals: &mut Vec<String>) {
+    let high = configuration.image_gc_high_threshold_percent.unwrap_or(85);
+    let low = configuration.image_gc_low_threshold_percent.unwrap_or(80);
+    if low >= high {
+        refusals.push(format!(
+            "imageGCLowThresholdPercent {low} must be less than imageGCHighThresholdPercent {high}"
+        ));
+    }
+    for (field, percent) in [
+        ("imageGCHighThresholdPercent", high),
+        ("imageGCLowThresholdPercent", low),
+    ] {
+        if !(0..=100).contains(&percent) {
+            refusals.push(format!(
+                "{field} {percent} must be between 0 and 100, inclusive"
+            ));
+        }
+    }
+    for (field, value) in [
+        ("maxPods", configuration.max_pods),
+        ("podsPerCore", configuration.pods_per_core),
+    ] {
+        if value.is_some_and(i64::is_negative) {
+            refusals.push(format!("{field} must not be a negative number"));
+        }
+    }
+    if configuration
+        .node_lease_duration_seconds
+        .is_some_and(|seconds| seconds <= 0)
+    {
+        refusals.push("nodeLeaseDurationSeconds must be greater than 0".into());
+    }
+}

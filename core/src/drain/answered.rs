@@ -1,0 +1,234 @@
+//! What becomes of a pod after an answer.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::event::Effect;
+use super::inventory::{Impossible, is_operated};
+use super::machine::Machine;
+use super::reply::Reply;
+use super::ruling::{BudgetRefusal, Ruling, ruling};
+use super::send::jittered;
+use super::state::{Block, Blocked, Hold, Reason, State, View};
+use crate::object::Pod;
+use crate::text::Str;
+
+/// The first wait after a refusal of a budget, and the longest: kubectl waits 5 s each time.
+const BUDGET_WAIT: (i64, i64) = (5, 30);
+
+/// The first wait after an answer that left things open, and the longest, in seconds.
+const OPEN_WAIT: (i64, i64) = (1, 30);
+
+/// How long an operator gets that answered an attempt with "in progress".
+const IN_PROGRESS_WAIT: i64 = 30;
+
+/// How often a denial is taken as one that may pass.
+const DENIALS: u32 = 3;
+
+impl Machine {
+    pub(super) fn answered(
+        &mut self,
+        uid: &Str,
+        reply: Reply,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        let accepted = reply == Reply::Accepted;
+        self.purses.answered(uid, accepted, now);
+        let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
+            return;
+        };
+        tracked.accepted |= accepted;
+        if tracked.state != State::Evicting {
+            // The watch was faster.
+            return;
+        }
+        if accepted || tracked.pod.is_terminating() {
+            tracked.failures = 0;
+            self.set(uid, State::Terminating { since: now }, effects);
+            return;
+        }
+        let seen = std::mem::take(&mut tracked.sent_on);
+        tracked.failures = tracked.failures.saturating_add(1);
+        let failures = tracked.failures;
+        let next = match reply {
+            // "Gone" comes from a look: the answer says only that the name is free.
+            Reply::Accepted | Reply::NotFound => return self.look(uid, effects),
+            Reply::Conflict => self.hold(uid, Block::Conflict, OPEN_WAIT, Hold::LookFirst, now),
+            Reply::BudgetExhausted { message } => {
+                let block = self.budget_block(uid, message, None);
+                self.hold(uid, block, BUDGET_WAIT, Hold::UnlessChanged(seen), now)
+            }
+            Reply::BudgetNotObserved {
+                message,
+                retry_after,
+            } => {
+                let block = self.budget_block(uid, message, Some(BudgetRefusal::NotObserved));
+                self.hold(
+                    uid,
+                    block,
+                    fixed(retry_after),
+                    Hold::UnlessChanged(seen),
+                    now,
+                )
+            }
+            Reply::BudgetBroken(message) => {
+                let wait = (IN_PROGRESS_WAIT, IN_PROGRESS_WAIT);
+                self.hold(
+                    uid,
+                    Block::Denied(message),
+                    wait,
+                    Hold::UnlessChanged(seen),
+                    now,
+                )
+            }
+            Reply::SeveralBudgets => self.several(uid, seen, now),
+            Reply::Throttled { by, retry_after } => {
+                let wait = retry_after.map_or(OPEN_WAIT, fixed);
+                self.hold(uid, Block::Throttled(by), wait, Hold::Fixed, now)
+            }
+            Reply::Denied {
+                message,
+                later: true,
+                retry_after,
+            } => {
+                let wait = retry_after.map_or((IN_PROGRESS_WAIT, IN_PROGRESS_WAIT), fixed);
+                self.hold(uid, Block::Denied(message), wait, Hold::Fixed, now)
+            }
+            Reply::Denied { message, .. } if failures < DENIALS => {
+                self.hold(uid, Block::Denied(message), OPEN_WAIT, Hold::Fixed, now)
+            }
+            Reply::NamespaceTerminating => {
+                let block = Block::NamespaceTerminating;
+                self.hold(uid, block, BUDGET_WAIT, Hold::LookFirst, now)
+            }
+            Reply::Uncertain {
+                message,
+                retry_after,
+            } => {
+                let wait = retry_after.map_or(OPEN_WAIT, fixed);
+                self.hold(uid, Block::Uncertain(message), wait, Hold::LookFirst, now)
+            }
+            Reply::Denied { message, .. } | Reply::Forbidden(message) | Reply::Invalid(message) => {
+                Some(State::Impossible(Reason::Said(message)))
+            }
+        };
+        if let Some(state) = next {
+            self.set(uid, state, effects);
+        }
+    }
+
+    pub(super) fn looked(
+        &mut self,
+        uid: &Str,
+        found: Option<Box<Pod>>,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
+            return;
+        };
+        let found = match found {
+            // Under the same name there may be another pod, even on another node.
+            Some(pod) if pod.metadata.uid == *uid => pod,
+            _ => return self.gone(uid, now, effects),
+        };
+        tracked.pod = *found;
+        if tracked.state != State::Looking {
+            return;
+        }
+        let state = if tracked.pod.is_terminating() {
+            tracked.failures = 0;
+            State::Terminating { since: now }
+        } else {
+            State::Waiting
+        };
+        self.set(uid, state, effects);
+    }
+
+    pub(super) fn look_failed(
+        &mut self,
+        uid: &Str,
+        message: String,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
+            return;
+        };
+        if tracked.state != State::Looking {
+            return;
+        }
+        tracked.failures = tracked.failures.saturating_add(1);
+        let block = Block::Uncertain(message);
+        if let Some(state) = self.hold(uid, block, OPEN_WAIT, Hold::LookFirst, now) {
+            self.set(uid, state, effects);
+        }
+    }
+
+    /// The state of a pod that was refused and comes back after a wait that doubles
+    /// from the first number of seconds to the second.
+    fn hold(
+        &self,
+        uid: &Str,
+        block: Block,
+        (first, longest): (i64, i64),
+        hold: Hold,
+        now: Timestamp,
+    ) -> Option<State> {
+        let tracked = self.pods.get(uid.as_str())?;
+        let doublings = tracked.failures.saturating_sub(1).min(10);
+        let seconds = first.saturating_mul(1 << doublings).clamp(first, longest);
+        Some(State::Blocked(Blocked {
+            block,
+            since: now,
+            first: tracked.blocked_since.unwrap_or(now),
+            retry_at: now + jittered(SignedDuration::from_secs(seconds), tracked),
+            hold,
+        }))
+    }
+
+    /// The budget behind a refusal, with its numbers from the watch: the server's
+    /// sentence leaves them out when it has just counted an eviction.
+    fn budget_block(&self, uid: &Str, message: String, known: Option<BudgetRefusal>) -> Block {
+        let Some(tracked) = self.pods.get(uid.as_str()) else {
+            return Block::Denied(message);
+        };
+        let matching = self.budgets.matching(&tracked.pod);
+        let [budget] = matching.as_slice() else {
+            return Block::Denied(message);
+        };
+        let status = &budget.status;
+        let refusal = known
+            .or_else(|| budget.refusal())
+            .unwrap_or(BudgetRefusal::Exhausted {
+                needs: status.desired_healthy,
+                has: status.current_healthy,
+                expected: status.expected_pods,
+            });
+        Block::Budget {
+            budget: budget.key(),
+            refusal,
+        }
+    }
+
+    fn several(&self, uid: &Str, seen: View, now: Timestamp) -> Option<State> {
+        let tracked = self.pods.get(uid.as_str())?;
+        let budgets = match ruling(&tracked.pod, &self.budgets) {
+            Ruling::Several(budgets) => budgets,
+            _ => Vec::new(),
+        };
+        let ruling = Ruling::Several(budgets.clone());
+        if is_operated(&tracked.pod, &ruling, &self.budgets, &self.owners) {
+            let wait = (IN_PROGRESS_WAIT, IN_PROGRESS_WAIT);
+            let block = Block::SeveralBudgets(budgets);
+            return self.hold(uid, block, wait, Hold::UnlessChanged(seen), now);
+        }
+        let why = Impossible::SeveralBudgets(budgets);
+        Some(State::Impossible(Reason::Budgets(why)))
+    }
+}
+
+/// A wait of exactly so many seconds, as the server asked for.
+fn fixed(seconds: u32) -> (i64, i64) {
+    (i64::from(seconds), i64::from(seconds))
+}

@@ -1,0 +1,78 @@
+//! Why a pod that was evicted is still there.
+
+use jiff::Timestamp;
+
+use crate::object::{Node, Pod};
+
+/// What holds a terminating pod, as far as its object and its node's show; nothing if it
+/// is not terminating.
+pub fn diagnosis(pod: &Pod, node: Option<&Node>, now: Timestamp) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let Some(due) = pod.metadata.deletion_timestamp else {
+        return reasons;
+    };
+    // The deletion timestamp has the grace period in it.
+    let left = due.duration_since(now).as_secs();
+    if left > 0 {
+        reasons.push(format!("{left} s of its grace period are left"));
+    } else {
+        reasons.push(format!("its grace period ended {} s ago", -left));
+    }
+    if !pod.metadata.finalizers.is_empty() {
+        let names: Vec<&str> = pod.metadata.finalizers.iter().map(AsRef::as_ref).collect();
+        reasons.push(format!(
+            "finalizers hold it ({}): whoever set them has to take them off",
+            names.join(", ")
+        ));
+    } else if left <= 0 {
+        reasons.push(match node {
+            Some(node) if !node.is_ready() => format!(
+                "node {} is not Ready, so nobody ends it: if the machine is off for good, \
+                 set the taint node.kubernetes.io/out-of-service",
+                node.metadata.name
+            ),
+            _ => "its kubelet has not reported the end: look at the pod's events".to_owned(),
+        });
+    }
+    reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+    use crate::drain::testing::pod;
+
+    #[test]
+    fn finalizers_are_named_and_grace_is_counted() {
+        let now = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(10);
+        let mut held = pod("a", "n");
+        assert!(diagnosis(&held, None, now).is_empty());
+        held.metadata.deletion_timestamp = Some(now + SignedDuration::from_secs(12));
+        assert_eq!(
+            diagnosis(&held, None, now),
+            ["12 s of its grace period are left"]
+        );
+        held.metadata.deletion_timestamp = Some(now - SignedDuration::from_secs(5));
+        held.metadata.finalizers.push("example.com/hold".into());
+        assert_eq!(
+            diagnosis(&held, None, now),
+            [
+                "its grace period ended 5 s ago",
+                "finalizers hold it (example.com/hold): whoever set them has to take them off"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_dead_node_is_named() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut lost = pod("a", "n");
+        lost.metadata.deletion_timestamp = Some(now);
+        let mut node = Node::default();
+        node.metadata.name = "n".into();
+        let reasons = diagnosis(&lost, Some(&node), now);
+        assert!(reasons[1].contains("out-of-service"), "{reasons:?}");
+    }
+}

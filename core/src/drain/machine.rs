@@ -1,0 +1,356 @@
+//! Decides, event by event, what a drain sends and what it says.
+//!
+//! The machine is pure: it gets what was seen, what was answered and what time it
+//! is, and gives back what is to be done. Its promises:
+//!
+//! - An eviction is sent for a pod that was last seen on a node of the drain, under
+//!   this UID and not terminating; never twice at a time for one pod, and one at a
+//!   time for each budget.
+//! - A refused eviction is sent again when the budget or the pod changed, or after a
+//!   jittered wait; where the server said how long, not sooner.
+//! - After an answer that leaves the outcome open the pod is looked at first.
+//! - "Gone" comes from a watch, a look or a list, and a node is done only after a
+//!   consistent list of its pods.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+
+use super::budget::Budgets;
+use super::event::{Effect, Event};
+use super::implicit::ImplicitBudget;
+use super::inventory::{Impossible, Permissions};
+use super::order::Order;
+use super::owner::Owners;
+use super::purse::Purses;
+use super::state::{State, Tracked};
+use crate::text::Str;
+
+/// How many evictions may be on their way at once, over all budgets. Enough to fill
+/// the time of a round trip, and small beside what a server takes from one user.
+const MAX_IN_FLIGHT: usize = 10;
+
+/// What the drain is asked to do.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// What the user allows.
+    pub permissions: Permissions,
+    /// When it ends, done or not.
+    pub deadline: Option<Timestamp>,
+    /// How many nodes are emptied at once, at least 1.
+    pub concurrency: usize,
+    /// Who goes first.
+    pub order: Order,
+    /// What spares workloads that have no budget.
+    pub implicit: Option<ImplicitBudget>,
+    /// How long a pod may take to go after its eviction.
+    pub pod_timeout: Option<SignedDuration>,
+    /// How long a pod may be blocked.
+    pub blocked_timeout: Option<SignedDuration>,
+    /// Pods that the plan found impossible to evict, by UID; the others go without them.
+    pub given_up: BTreeMap<Str, Impossible>,
+    /// Whether what can never be allowed is waited for: somebody may change it.
+    pub wait_for_impossible: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            permissions: Permissions::default(),
+            deadline: None,
+            concurrency: 1,
+            order: Order::None,
+            implicit: None,
+            pod_timeout: None,
+            blocked_timeout: None,
+            given_up: BTreeMap::new(),
+            wait_for_impossible: false,
+        }
+    }
+}
+
+/// Where a node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Others are emptied first.
+    Waiting,
+    /// Its pods are being evicted.
+    Draining,
+    /// Nothing is left, as far as the watch shows; a list is on its way.
+    Confirming,
+    /// The list failed; the next one is due at this time.
+    Unconfirmed(Timestamp),
+    /// The list showed it.
+    Done,
+}
+
+/// Why the drain ended before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Stop {
+    /// `--timeout`
+    Deadline,
+    /// Ctrl-C
+    Interrupted,
+}
+
+/// The state of a whole drain.
+#[derive(Debug)]
+pub struct Machine {
+    pub(super) settings: Settings,
+    pub(super) order: Vec<Str>,
+    pub(super) nodes: BTreeMap<Str, Phase>,
+    pub(super) pods: BTreeMap<Str, Tracked>,
+    pub(super) budgets: Budgets,
+    pub(super) purses: Purses,
+    pub(super) owners: Owners,
+    pub(super) listed: BTreeSet<Str>,
+    stop: Option<Stop>,
+}
+
+impl Machine {
+    /// A drain of `nodes`, in this order. It begins with the first
+    /// [`Event::Budgets`] and an [`Event::Listed`] of each node.
+    pub fn new(settings: Settings, nodes: Vec<Str>, owners: Owners) -> Self {
+        Self {
+            settings,
+            nodes: nodes
+                .iter()
+                .map(|node| (node.clone(), Phase::Waiting))
+                .collect(),
+            order: nodes,
+            pods: BTreeMap::new(),
+            budgets: Budgets::default(),
+            purses: Purses::default(),
+            owners,
+            listed: BTreeSet::new(),
+            stop: None,
+        }
+    }
+
+    /// Every pod that was seen, by UID.
+    pub fn pods(&self) -> impl Iterator<Item = &Tracked> {
+        self.pods.values()
+    }
+
+    /// The pod of this UID.
+    pub fn pod(&self, uid: &str) -> Option<&Tracked> {
+        self.pods.get(uid)
+    }
+
+    /// The nodes and where they stand, in the order of the drain.
+    pub fn nodes(&self) -> impl Iterator<Item = (&Str, Phase)> {
+        self.order
+            .iter()
+            .filter_map(|node| self.nodes.get_key_value(node.as_str()))
+            .map(|(node, phase)| (node, *phase))
+    }
+
+    /// Why it ended early, if it did.
+    pub fn stopped(&self) -> Option<Stop> {
+        self.stop
+    }
+
+    /// Whether nothing more will be sent and nothing is waited for.
+    pub fn is_finished(&self) -> bool {
+        match self.stop {
+            Some(Stop::Deadline) => true,
+            // The answer to what was sent belongs in the report.
+            Some(Stop::Interrupted) => self.in_flight() == 0,
+            None => self.nodes.values().all(|phase| *phase == Phase::Done),
+        }
+    }
+
+    /// When [`Event::Tick`] is due at the latest. What was due before `now` waits for
+    /// an event, not for the clock.
+    pub fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let retries = self
+            .pods
+            .values()
+            .filter_map(|tracked| match &tracked.state {
+                State::Blocked(blocked) => Some(blocked.retry_at),
+                _ => None,
+            });
+        let ends = self.pods.values().filter_map(|t| self.patience_ends(t));
+        let confirms = self.nodes.values().filter_map(|phase| match phase {
+            Phase::Unconfirmed(at) => Some(*at),
+            _ => None,
+        });
+        retries
+            .chain(confirms)
+            .chain(ends)
+            .chain(self.purses.wake_times())
+            .chain(self.settings.deadline)
+            .filter(|at| *at > now)
+            .min()
+    }
+
+    /// Takes in an event and says what is to be done.
+    pub fn step(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        self.take_in(event, now, &mut effects);
+        if self.stop.is_none() && self.settings.deadline.is_some_and(|end| now >= end) {
+            self.stop = Some(Stop::Deadline);
+        }
+        if self.stop.is_none() {
+            self.lose_patience(now, &mut effects);
+            self.send(now, &mut effects);
+            self.settle_nodes(now, &mut effects);
+        }
+        // A pod that was seen and sent, or blocked, in one step changed once.
+        let mut told = BTreeSet::new();
+        effects.retain(|effect| match effect {
+            Effect::Changed { uid } => told.insert(uid.clone()),
+            _ => true,
+        });
+        effects
+    }
+
+    fn take_in(&mut self, event: Event, now: Timestamp, effects: &mut Vec<Effect>) {
+        match event {
+            Event::Tick => {}
+            Event::Listed { node, pods } => self.listed(node, pods, now, effects),
+            Event::Pod(pod) => self.seen(*pod, now, effects),
+            Event::PodGone { uid } => self.gone(&uid, now, effects),
+            Event::Budgets(budgets) => {
+                self.budgets = Budgets::of(budgets);
+                self.purses.relisted();
+            }
+            Event::Budget(budget) => {
+                self.purses.counted(&budget);
+                self.budgets.insert(*budget);
+            }
+            Event::BudgetGone(key) => self.budgets.remove(&key),
+            Event::Workloads { kind, workloads } => {
+                for workload in &workloads {
+                    self.recount(workload);
+                }
+                self.owners.add_listed([kind], workloads);
+            }
+            Event::Workload(workload) => {
+                self.recount(&workload);
+                self.owners.update(*workload);
+            }
+            Event::Answered { uid, reply } => self.answered(&uid, reply, now, effects),
+            Event::Looked { uid, found } => self.looked(&uid, found, now, effects),
+            Event::LookFailed { uid, message } => self.look_failed(&uid, message, now, effects),
+            Event::Owner { uid, presence } => self.owner_known(&uid, presence, now, effects),
+            Event::ConfirmFailed { node } => {
+                // A pod that came meanwhile has opened the node again.
+                if let Some(phase) = self.nodes.get_mut(node.as_str())
+                    && *phase == Phase::Confirming
+                {
+                    *phase = Phase::Unconfirmed(now + SignedDuration::from_secs(1));
+                }
+            }
+            Event::Interrupted => self.stop = Some(Stop::Interrupted),
+        }
+    }
+
+    /// When a pod that is blocked, or evicted and still there, is no longer waited for.
+    fn patience_ends(&self, tracked: &Tracked) -> Option<Timestamp> {
+        match &tracked.state {
+            State::Blocked(blocked) => Some(blocked.first + self.settings.blocked_timeout?),
+            State::Terminating { since } => Some(*since + self.settings.pod_timeout?),
+            _ => None,
+        }
+    }
+
+    fn lose_patience(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let over: Vec<(Str, State)> = self
+            .pods
+            .iter()
+            .filter(|(_, tracked)| self.patience_ends(tracked).is_some_and(|end| now >= end))
+            .filter_map(|(uid, tracked)| {
+                let state = match &tracked.state {
+                    State::Blocked(blocked) => State::GivenUp(blocked.block.clone()),
+                    State::Terminating { .. } => State::Stuck,
+                    _ => return None,
+                };
+                Some((uid.clone(), state))
+            })
+            .collect();
+        for (uid, state) in over {
+            self.set(&uid, state, effects);
+        }
+    }
+
+    /// Changes a pod's state, and says so if it is news.
+    pub(super) fn set(&mut self, uid: &Str, state: State, effects: &mut Vec<Effect>) {
+        let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
+            return;
+        };
+        let news = !tracked.state.reads_like(&state);
+        match &state {
+            State::Blocked(blocked) => {
+                tracked.blocked_since.get_or_insert(blocked.first);
+            }
+            // On the way to the next answer it is still blocked.
+            State::Waiting | State::Evicting | State::Looking => {}
+            _ => tracked.blocked_since = None,
+        }
+        tracked.state = state;
+        if news {
+            effects.push(Effect::Changed { uid: uid.clone() });
+        }
+    }
+
+    pub(super) fn in_flight(&self) -> usize {
+        self.pods
+            .values()
+            .filter(|tracked| tracked.state.is_in_flight())
+            .count()
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.in_flight() < MAX_IN_FLIGHT
+    }
+
+    /// Begins nodes as long as there is room, and confirms those that look empty.
+    fn settle_nodes(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let open: BTreeSet<&Str> = self
+            .pods
+            .values()
+            .filter(|tracked| !tracked.state.is_settled())
+            .map(|tracked| &tracked.pod.spec.node_name)
+            .collect();
+        for node in &self.order {
+            let Some(phase) = self.nodes.get_mut(node.as_str()) else {
+                continue;
+            };
+            let due = match phase {
+                Phase::Draining => self.listed.contains(node.as_str()),
+                Phase::Unconfirmed(at) => now >= *at,
+                Phase::Waiting | Phase::Confirming | Phase::Done => false,
+            };
+            if due && !open.contains(node) {
+                *phase = Phase::Confirming;
+                effects.push(Effect::Confirm { node: node.clone() });
+            }
+        }
+        let busy = self
+            .nodes
+            .values()
+            .filter(|phase| !matches!(phase, Phase::Waiting | Phase::Done))
+            .count();
+        let next: Vec<Str> = self
+            .nodes()
+            .filter(|(_, phase)| *phase == Phase::Waiting)
+            .map(|(node, _)| node.clone())
+            .take(self.settings.concurrency.max(1).saturating_sub(busy))
+            .collect();
+        if next.is_empty() {
+            return;
+        }
+        for node in next {
+            self.nodes.insert(node, Phase::Draining);
+        }
+        self.send(now, effects);
+        self.settle_nodes(now, effects);
+    }
+}
+
+#[cfg(test)]
+#[path = "machine_tests.rs"]
+mod tests;

@@ -1,0 +1,289 @@
+use super::*;
+use crate::drain::testing::{budget, pod, workload};
+use crate::drain::{Block, Reply, Throttle};
+use crate::object::{Budget, Pod, Workload, WorkloadKind};
+
+const NODE: &str = "n";
+
+struct Drain {
+    machine: Machine,
+    now: Timestamp,
+}
+
+impl Drain {
+    fn new(settings: Settings, pods: Vec<Pod>, budgets: Vec<Budget>) -> (Self, Vec<Effect>) {
+        let mut drain = Self {
+            machine: Machine::new(settings, vec![NODE.into()], Owners::default()),
+            now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
+        };
+        drain.step(Event::Budgets(budgets));
+        let effects = drain.step(Event::Listed {
+            node: NODE.into(),
+            pods,
+        });
+        (drain, effects)
+    }
+
+    fn step(&mut self, event: Event) -> Vec<Effect> {
+        self.machine.step(event, self.now)
+    }
+
+    fn answer(&mut self, name: &str, reply: Reply) -> Vec<Effect> {
+        self.step(Event::Answered {
+            uid: format!("u-{name}").into(),
+            reply,
+        })
+    }
+
+    fn after(&mut self, seconds: i64) -> Vec<Effect> {
+        self.now += SignedDuration::from_secs(seconds);
+        self.step(Event::Tick)
+    }
+
+    fn gone(&mut self, name: &str) -> Vec<Effect> {
+        self.step(Event::PodGone {
+            uid: format!("u-{name}").into(),
+        })
+    }
+
+    fn state(&self, name: &str) -> &State {
+        &self.machine.pod(&format!("u-{name}")).unwrap().state
+    }
+}
+
+/// Names of the pods whose eviction is to be sent.
+fn evicted(effects: &[Effect]) -> Vec<&str> {
+    effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::Evict { name, .. } => Some(name.as_str()),
+            _ => None,
+        })
+        .collect()
+}
+
+fn looked_at(effects: &[Effect]) -> bool {
+    effects.iter().any(|e| matches!(e, Effect::Look { .. }))
+}
+
+fn with_priority(name: &str, priority: i32) -> Pod {
+    let mut pod = pod(name, NODE);
+    pod.spec.priority = Some(priority);
+    pod
+}
+
+#[test]
+fn one_eviction_at_a_time_under_a_budget() {
+    let pods = vec![pod("a", NODE), pod("b", NODE), pod("c", NODE)];
+    let (mut drain, effects) = Drain::new(Settings::default(), pods, vec![budget("web", 2, 3, 1)]);
+    assert_eq!(evicted(&effects), ["a"]);
+    let effects = drain.answer("a", Reply::Accepted);
+    assert_eq!(evicted(&effects), ["b"]);
+    // The status still shows 2, and both are taken.
+    assert!(evicted(&drain.answer("b", Reply::Accepted)).is_empty());
+}
+
+#[test]
+fn what_the_server_asks_to_wait_is_kept() {
+    let (mut drain, effects) = Drain::new(Settings::default(), vec![pod("a", NODE)], Vec::new());
+    assert_eq!(evicted(&effects), ["a"]);
+    let throttled = Reply::Throttled {
+        by: Throttle::PriorityAndFairness,
+        retry_after: Some(8),
+    };
+    drain.answer("a", throttled);
+    let mut changed = pod("a", NODE);
+    changed.status.conditions.clear();
+    assert!(evicted(&drain.step(Event::Pod(Box::new(changed)))).is_empty());
+    assert!(evicted(&drain.after(7)).is_empty());
+    // At most a quarter more.
+    assert_eq!(evicted(&drain.after(3)), ["a"]);
+}
+
+#[test]
+fn after_a_conflict_or_a_lost_answer_the_pod_is_looked_at_first() {
+    let lost = Reply::Uncertain {
+        message: "connection reset".to_owned(),
+        retry_after: None,
+    };
+    for reply in [Reply::Conflict, lost] {
+        let (mut drain, _) = Drain::new(Settings::default(), vec![pod("a", NODE)], Vec::new());
+        assert!(evicted(&drain.answer("a", reply)).is_empty());
+        let effects = drain.after(2);
+        assert!(looked_at(&effects) && evicted(&effects).is_empty());
+        // It was carried out after all.
+        let mut terminating = pod("a", NODE);
+        terminating.metadata.deletion_timestamp = Some(drain.now);
+        let effects = drain.step(Event::Looked {
+            uid: "u-a".into(),
+            found: Some(Box::new(terminating)),
+        });
+        assert!(evicted(&effects).is_empty());
+        assert!(evicted(&drain.after(100)).is_empty());
+    }
+}
+
+#[test]
+fn a_refusal_that_the_watch_does_not_show_is_repeated_when_the_budget_changes() {
+    let open = budget("web", 1, 3, 2);
+    let (mut drain, effects) = Drain::new(
+        Settings::default(),
+        vec![pod("a", NODE)],
+        vec![open.clone()],
+    );
+    assert_eq!(evicted(&effects), ["a"]);
+    let exhausted = Reply::BudgetExhausted {
+        message: "no".to_owned(),
+    };
+    assert!(evicted(&drain.answer("a", exhausted)).is_empty());
+    assert!(evicted(&drain.step(Event::Tick)).is_empty());
+    let mut newer = open;
+    newer.metadata.resource_version = "2".into();
+    assert_eq!(evicted(&drain.step(Event::Budget(Box::new(newer)))), ["a"]);
+}
+
+#[test]
+fn a_missing_right_is_told_at_once_and_holds_nobody_up() {
+    let pods = vec![pod("a", NODE), pod("b", NODE)];
+    let (mut drain, effects) = Drain::new(Settings::default(), pods, Vec::new());
+    assert_eq!(evicted(&effects), ["a", "b"]);
+    let effects = drain.answer("a", Reply::Forbidden("not allowed".to_owned()));
+    assert!(effects.contains(&Effect::Changed { uid: "u-a".into() }));
+    assert!(matches!(drain.state("a"), State::Impossible(_)));
+    assert_eq!(drain.state("b"), &State::Evicting);
+}
+
+#[test]
+fn the_next_priority_begins_when_the_lower_is_gone() {
+    for order in [Order::Priority, Order::Strict] {
+        let settings = Settings {
+            order,
+            ..Settings::default()
+        };
+        let pods = vec![with_priority("high", 10), with_priority("low", 1)];
+        let (mut drain, effects) = Drain::new(settings, pods, Vec::new());
+        assert_eq!(evicted(&effects), ["low"]);
+        assert!(evicted(&drain.answer("low", Reply::Accepted)).is_empty());
+        assert_eq!(evicted(&drain.gone("low")), ["high"]);
+    }
+}
+
+#[test]
+fn a_lower_priority_that_a_budget_blocks_holds_up_only_a_strict_order() {
+    for (order, passes) in [(Order::Priority, true), (Order::Strict, false)] {
+        let settings = Settings {
+            order,
+            ..Settings::default()
+        };
+        let mut high = with_priority("high", 10);
+        high.metadata.labels = [("app".into(), "other".into())].into();
+        let pods = vec![high, with_priority("low", 1)];
+        let (mut drain, mut effects) = Drain::new(settings, pods, vec![budget("web", 0, 2, 2)]);
+        effects.extend(drain.step(Event::Tick));
+        assert_eq!(evicted(&effects) == ["high"], passes, "{order:?}");
+    }
+}
+
+#[test]
+fn a_pod_that_does_not_go_or_stays_blocked_is_left_behind_in_time() {
+    let settings = Settings {
+        pod_timeout: Some(SignedDuration::from_secs(60)),
+        blocked_timeout: Some(SignedDuration::from_secs(90)),
+        ..Settings::default()
+    };
+    let mut free = pod("free", NODE);
+    free.metadata.labels = [("app".into(), "other".into())].into();
+    let pods = vec![free, pod("blocked", NODE)];
+    let (mut drain, _) = Drain::new(settings, pods, vec![budget("web", 0, 2, 2)]);
+    drain.answer("free", Reply::Accepted);
+    drain.after(59);
+    assert!(matches!(drain.state("free"), State::Terminating { .. }));
+    // The watch may stand still, so it was tried once in between.
+    let refused = Reply::BudgetExhausted {
+        message: "no".to_owned(),
+    };
+    drain.answer("blocked", refused);
+    drain.after(1);
+    assert_eq!(drain.state("free"), &State::Stuck);
+    drain.after(30);
+    let State::GivenUp(block) = drain.state("blocked") else {
+        panic!("{:?}", drain.state("blocked"));
+    };
+    assert!(matches!(block, Block::Budget { .. }));
+    // Both are settled: the node is listed, and not called drained.
+    let mut stuck = pod("free", NODE);
+    stuck.metadata.deletion_timestamp = Some(drain.now);
+    drain.step(Event::Listed {
+        node: NODE.into(),
+        pods: vec![stuck, pod("blocked", NODE)],
+    });
+    assert!(drain.machine.is_finished());
+    let report = drain.machine.report(drain.now, drain.now);
+    assert!(!report.nodes[0].drained);
+}
+
+#[test]
+fn an_interrupt_ends_when_the_answers_are_in() {
+    let (mut drain, _) = Drain::new(Settings::default(), vec![pod("a", NODE)], Vec::new());
+    drain.step(Event::Interrupted);
+    assert!(!drain.machine.is_finished());
+    assert!(evicted(&drain.answer("a", Reply::Accepted)).is_empty());
+    assert!(drain.machine.is_finished());
+}
+
+/// Four Ready pods of a ReplicaSet of four, with no budget.
+fn unprotected() -> (Drain, Vec<Effect>) {
+    let settings = Settings {
+        implicit: Some(ImplicitBudget::default()),
+        ..Settings::default()
+    };
+    let mut owners = Owners::default();
+    owners.add_listed([WorkloadKind::ReplicaSet], [ready_of_four(4)]);
+    let mut drain = Drain {
+        machine: Machine::new(settings, vec![NODE.into()], owners),
+        now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
+    };
+    drain.step(Event::Budgets(Vec::new()));
+    let pods = ["a", "b", "c", "d"].map(|name| pod(name, NODE)).to_vec();
+    let effects = drain.step(Event::Listed {
+        node: NODE.into(),
+        pods,
+    });
+    (drain, effects)
+}
+
+fn ready_of_four(ready: i32) -> Workload {
+    let mut web = workload(WorkloadKind::ReplicaSet, "web", 4);
+    web.status.ready_replicas = Some(ready);
+    web
+}
+
+#[test]
+fn a_workload_without_a_budget_goes_as_fast_as_its_replacements_come() {
+    let (mut drain, effects) = unprotected();
+    assert_eq!(evicted(&effects), ["a"]);
+    assert!(evicted(&drain.answer("a", Reply::Accepted)).is_empty());
+    assert!(evicted(&drain.gone("a")).is_empty());
+    let status = |ready| Event::Workload(Box::new(ready_of_four(ready)));
+    assert!(evicted(&drain.step(status(3))).is_empty());
+    assert!(matches!(drain.state("b"), State::Blocked(_)));
+    assert_eq!(evicted(&drain.step(status(4))), ["b"]);
+}
+
+#[test]
+fn an_implicit_budget_gives_way_to_one_pod_at_a_time() {
+    let (mut drain, _) = unprotected();
+    drain.answer("a", Reply::Accepted);
+    drain.gone("a");
+    drain.step(Event::Workload(Box::new(ready_of_four(3))));
+    let mut sent = Vec::new();
+    for _ in 0..100 {
+        let effects = drain.after(1);
+        let names: Vec<String> = evicted(&effects).iter().map(ToString::to_string).collect();
+        for name in names {
+            drain.answer(&name, Reply::Accepted);
+            sent.push(name);
+        }
+    }
+    assert_eq!(sent.len(), 1, "{sent:?}");
+}

@@ -1,0 +1,44 @@
+//! Drains: inventory, plan, and the state machine of each pod.
+//!
+//! [`inventory()`] gives every pod of the nodes a verdict, and a [`Machine`] decides,
+//! event by event, what is sent and what is said. Nothing here talks to a cluster:
+//! what an API server answered comes in as an [`answer::RawAnswer`].
+
+pub mod answer;
+mod answered;
+mod budget;
+mod diagnosis;
+mod event;
+mod implicit;
+mod inventory;
+mod machine;
+#[cfg(test)]
+mod model;
+mod order;
+mod owner;
+mod plan;
+mod purse;
+mod reply;
+mod report;
+mod ruling;
+mod seen;
+mod send;
+mod state;
+#[cfg(test)]
+mod testing;
+
+pub use budget::{BudgetKey, Budgets, CountError, Counts, DELETION_TIMEOUT};
+pub use diagnosis::diagnosis;
+pub use event::{Effect, Event};
+pub use implicit::{ImplicitBudget, keeps_replicas};
+pub use inventory::{
+    Await, Impossible, Item, Need, Permissions, Skip, Surroundings, Verdict, inspect, inventory,
+};
+pub use machine::{Machine, Phase, Settings, Stop};
+pub use order::Order;
+pub use owner::{Owners, Presence};
+pub use plan::{Action, DrainPlan, PlannedPod};
+pub use reply::{Reply, Throttle};
+pub use report::{DrainReport, NodeReport, Outcome, PodReport};
+pub use ruling::{BudgetRefusal, Freedom, Ruling, ruling};
+pub use state::{Block, Blocked, Reason, State, Tracked};

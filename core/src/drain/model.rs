@@ -1,0 +1,188 @@
+//! The machine against a small world of its own: random schedules of events, answers, lost
+//! answers, crashes and clock jumps, and what must hold in each of them.
+//!
+//! The world keeps the truth (pods, one budget, what the API server would answer) and lets the
+//! machine see it late. A schedule is drawn from its seed, so a failure is replayed by its number.
+
+mod world;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::*;
+use world::{Random, World};
+
+/// How many schedules are run.
+const SCHEDULES: u64 = 100_000;
+
+/// Steps of chaos in each, before the world behaves.
+const CHAOS: u32 = 25;
+
+/// Steps within which a drain in a world that behaves has to end.
+const PATIENCE: u32 = 400;
+
+struct Run {
+    random: Random,
+    world: World,
+    machine: Machine,
+    now: Timestamp,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let world = World::new(&mut random);
+        let mut run = Self {
+            machine: machine(&world),
+            world,
+            random,
+            now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
+        };
+        run.begin();
+        run
+    }
+
+    /// A new process: it knows nothing but what it lists.
+    fn begin(&mut self) {
+        self.machine = machine(&self.world);
+        self.world.reconnect();
+        let budgets = Event::Budgets(vec![self.world.budget.clone()]);
+        self.step(budgets);
+        let listed = self.world.list();
+        self.step(listed);
+    }
+
+    fn step(&mut self, event: Event) {
+        for effect in self.machine.step(event, self.now) {
+            self.world.accept(effect, &self.machine);
+        }
+    }
+
+    fn chaos(&mut self) {
+        match self.random.below(20) {
+            0 => {
+                // kill -9: what was on its way was carried out, or never will be.
+                self.world.drop_requests(&mut self.random, self.now);
+                self.begin();
+            }
+            1 => {
+                let listed = self.world.relist();
+                self.step(listed);
+            }
+            2 => self.world.bind_late(&mut self.random),
+            3 => self.world.delete_one(&mut self.random, self.now),
+            4 => self.now += SignedDuration::from_secs(i64::from(self.random.below(200))),
+            5 | 6 => self.world.kubelet(&mut self.random),
+            7 | 8 => self.world.controller(self.now),
+            9 => self.world.heal(&mut self.random),
+            10 => self.world.break_one(&mut self.random),
+            11..=14 => {
+                self.deliver();
+            }
+            15 | 16 => {
+                self.answer(true);
+            }
+            _ => {
+                self.now += SignedDuration::from_millis(i64::from(self.random.below(3000)));
+                self.step(Event::Tick);
+            }
+        }
+    }
+
+    fn deliver(&mut self) -> bool {
+        let event = self.world.next_sight(&mut self.random);
+        let any = event.is_some();
+        if let Some(event) = event {
+            self.step(event);
+        }
+        any
+    }
+
+    fn answer(&mut self, faults: bool) -> bool {
+        let event = self.world.next_answer(&mut self.random, faults, self.now);
+        let any = event.is_some();
+        if let Some(event) = event {
+            self.step(event);
+        }
+        any
+    }
+
+    /// The world behaves from now on: the drain has to end.
+    fn end(&mut self) {
+        for _ in 0..PATIENCE {
+            if self.machine.is_finished() {
+                return;
+            }
+            self.world.kubelet(&mut self.random);
+            self.world.heal(&mut self.random);
+            self.world.controller(self.now);
+            let busy = self.deliver() | self.answer(false);
+            if !busy {
+                self.now = match self.machine.wake_at(self.now) {
+                    Some(at) => at,
+                    None => self.now + SignedDuration::from_secs(1),
+                };
+                self.step(Event::Tick);
+            }
+        }
+        let states: Vec<_> = self
+            .machine
+            .pods()
+            .map(|t| (t.pod.metadata.name.clone(), t.state.clone()))
+            .collect();
+        panic!("it did not end: {states:?}, {:?}", self.world);
+    }
+}
+
+fn machine(world: &World) -> Machine {
+    let settings = Settings {
+        permissions: Permissions {
+            force: true,
+            ..Permissions::default()
+        },
+        ..Settings::default()
+    };
+    Machine::new(settings, vec![world.node.clone()], Owners::default())
+}
+
+#[test]
+fn no_schedule_breaks_a_promise_and_every_one_ends() {
+    let threads: u64 = 2;
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || {
+                for seed in (thread..SCHEDULES).step_by(2) {
+                    let mut run = Run::new(seed);
+                    run.world.seed = seed;
+                    for _ in 0..CHAOS {
+                        if !run.machine.is_finished() {
+                            run.chaos();
+                        }
+                    }
+                    run.end();
+                    run.world.check_drained();
+                }
+            });
+        }
+    });
+}
+
+/// What a drain that may not go on has to say: the budget that it waits for.
+#[test]
+fn a_drain_that_cannot_go_on_says_what_it_waits_for() {
+    for seed in 0..200 {
+        let mut run = Run::new(seed);
+        run.world.freeze();
+        run.begin();
+        for _ in 0..50 {
+            if !(run.deliver() | run.answer(false)) {
+                run.now += SignedDuration::from_secs(1);
+                run.step(Event::Tick);
+            }
+        }
+        assert!(!run.machine.is_finished());
+        for tracked in run.machine.pods() {
+            assert_eq!(tracked.outcome(), Outcome::Blocked, "{:?}", tracked.state);
+            assert!(tracked.state.to_string().contains("default/web"));
+        }
+    }
+}

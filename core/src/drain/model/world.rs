@@ -1,0 +1,408 @@
+//! The truth, and what of it the machine gets to see.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::drain::testing::{budget, pod};
+use crate::drain::{Budgets, Freedom};
+use crate::drain::{Effect, Event, Machine, Reply, Ruling, State, Throttle, ruling};
+use crate::object::{Budget, Pod};
+use crate::text::Str;
+
+/// xorshift64*
+#[derive(Debug)]
+pub(super) struct Random(pub(super) u64);
+
+impl Random {
+    pub(super) fn below(&mut self, end: u32) -> u32 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
+        u32::try_from(high % u64::from(end)).unwrap()
+    }
+
+    fn chance(&mut self, percent: u32) -> bool {
+        self.below(100) < percent
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) seed: u64,
+    pub(super) node: Str,
+    /// The pods of the node that there are, by UID.
+    pods: BTreeMap<Str, Pod>,
+    pub(super) budget: Budget,
+    /// Ready pods of the budget that are elsewhere, and those that will be.
+    elsewhere: i32,
+    coming: i32,
+    frozen: bool,
+    versions: u64,
+    late: u32,
+    /// Changes that the watches have not shown yet, in order.
+    pod_sights: VecDeque<Event>,
+    budget_sights: VecDeque<Event>,
+    requests: Vec<Effect>,
+    accepted: BTreeMap<Str, u32>,
+    gone: BTreeSet<Str>,
+}
+
+impl World {
+    pub(super) fn new(random: &mut Random) -> Self {
+        let count = 1 + random.below(4);
+        let elsewhere = i32::try_from(random.below(3)).unwrap();
+        let mut world = Self {
+            seed: 0,
+            node: "n".into(),
+            pods: BTreeMap::new(),
+            budget: budget("web", 0, 0, 0),
+            elsewhere,
+            coming: 0,
+            frozen: false,
+            versions: 1,
+            late: 0,
+            pod_sights: VecDeque::new(),
+            budget_sights: VecDeque::new(),
+            requests: Vec::new(),
+            accepted: BTreeMap::new(),
+            gone: BTreeSet::new(),
+        };
+        for i in 0..count {
+            let mut pod = pod(&format!("p{i}"), "n");
+            if random.chance(20) {
+                // No budget has a say.
+                pod.metadata.labels = [("app".into(), "other".into())].into();
+            }
+            if random.chance(10) {
+                pod.status.conditions.clear();
+            }
+            world.pods.insert(pod.metadata.uid.clone(), pod);
+        }
+        world.budget.status.expected_pods = int(world.covered().len()) + elsewhere;
+        // Something may always go.
+        world.budget.status.desired_healthy = (world.budget.status.expected_pods - 1).max(0);
+        world.count(Timestamp::UNIX_EPOCH);
+        world.budget_sights.clear();
+        world
+    }
+
+    fn covered(&self) -> Vec<&Pod> {
+        self.pods
+            .values()
+            .filter(|pod| self.budget.selects(pod))
+            .collect()
+    }
+
+    /// What the disruption controller would write.
+    fn count(&mut self, now: Timestamp) {
+        let noted = self.budget.status.disrupted_pods.clone();
+        let covered = self.covered();
+        let kept: BTreeMap<Str, Timestamp> = noted
+            .into_iter()
+            .filter(|(name, since)| {
+                *since + SignedDuration::from_mins(2) > now
+                    && covered
+                        .iter()
+                        .any(|p| p.metadata.name == *name && !p.is_terminating())
+            })
+            .collect();
+        let here = int(covered
+            .iter()
+            .filter(|p| p.is_ready() && !p.is_terminating() && !kept.contains_key(&p.metadata.name))
+            .count());
+        let healthy = here + self.elsewhere;
+        let status = &mut self.budget.status;
+        let allowed = (healthy - status.desired_healthy).max(0);
+        let allowed = if self.frozen { 0 } else { allowed };
+        if (status.current_healthy, status.disruptions_allowed) == (healthy, allowed)
+            && status.disrupted_pods == kept
+        {
+            return;
+        }
+        status.current_healthy = healthy;
+        status.disruptions_allowed = allowed;
+        status.disrupted_pods = kept;
+        self.budget_changed();
+    }
+
+    fn budget_changed(&mut self) {
+        self.versions += 1;
+        self.budget.metadata.resource_version = Str::from(self.versions.to_string());
+        self.budget_sights
+            .push_back(Event::Budget(Box::new(self.budget.clone())));
+    }
+
+    fn pod_changed(&mut self, uid: &Str) {
+        let pod = self.pods[uid].clone();
+        self.pod_sights.push_back(Event::Pod(Box::new(pod)));
+    }
+
+    /// Nothing is allowed any more, and nothing but covered pods is there.
+    pub(super) fn freeze(&mut self) {
+        self.frozen = true;
+        let budget = self.budget.clone();
+        self.pods
+            .retain(|_, pod| budget.selects(pod) && pod.is_ready());
+        if self.pods.is_empty() {
+            let pod = pod("last", "n");
+            self.pods.insert(pod.metadata.uid.clone(), pod);
+        }
+        self.budget.status.desired_healthy = 99;
+        self.count(Timestamp::UNIX_EPOCH);
+    }
+
+    pub(super) fn list(&self) -> Event {
+        Event::Listed {
+            node: self.node.clone(),
+            pods: self.pods.values().cloned().collect(),
+        }
+    }
+
+    /// The watch has lost its place and lists again.
+    pub(super) fn relist(&mut self) -> Event {
+        self.pod_sights.clear();
+        self.list()
+    }
+
+    pub(super) fn reconnect(&mut self) {
+        self.pod_sights.clear();
+        self.budget_sights.clear();
+        self.requests.clear();
+    }
+
+    pub(super) fn bind_late(&mut self, random: &mut Random) {
+        if self.late < 2 && random.chance(50) {
+            self.late += 1;
+            let mut pod = pod(&format!("late{}", self.late), "n");
+            if random.chance(50) {
+                pod.metadata.labels = [("app".into(), "other".into())].into();
+            } else {
+                let status = &mut self.budget.status;
+                status.expected_pods += 1;
+                status.desired_healthy = status.expected_pods - 1;
+            }
+            let uid = pod.metadata.uid.clone();
+            self.pods.insert(uid.clone(), pod);
+            self.pod_changed(&uid);
+        }
+    }
+
+    fn one(&self, random: &mut Random) -> Option<Str> {
+        let count = u32::try_from(self.pods.len()).unwrap();
+        (count > 0)
+            .then(|| self.pods.keys().nth(random.below(count) as usize).cloned())
+            .flatten()
+    }
+
+    /// Somebody else deletes a pod.
+    pub(super) fn delete_one(&mut self, random: &mut Random, now: Timestamp) {
+        if let Some(uid) = self.one(random) {
+            self.terminate(&uid, now);
+        }
+    }
+
+    fn terminate(&mut self, uid: &Str, now: Timestamp) {
+        let Some(pod) = self.pods.get_mut(uid) else {
+            return;
+        };
+        if !pod.is_terminating() {
+            pod.metadata.deletion_timestamp = Some(now);
+            let counted = self.budget.selects(pod);
+            self.pod_changed(uid);
+            self.coming += i32::from(counted);
+        }
+    }
+
+    /// A terminating pod goes.
+    pub(super) fn kubelet(&mut self, random: &mut Random) {
+        let ended: Vec<Str> = self
+            .pods
+            .values()
+            .filter(|pod| pod.is_terminating())
+            .map(|pod| pod.metadata.uid.clone())
+            .collect();
+        for uid in ended {
+            if random.chance(60) {
+                self.pods.remove(&uid);
+                self.gone.insert(uid.clone());
+                self.pod_sights.push_back(Event::PodGone { uid });
+            }
+        }
+    }
+
+    pub(super) fn controller(&mut self, now: Timestamp) {
+        self.count(now);
+    }
+
+    /// A replacement becomes Ready elsewhere.
+    pub(super) fn heal(&mut self, random: &mut Random) {
+        if self.coming > 0 && random.chance(70) {
+            self.coming -= 1;
+            self.elsewhere += 1;
+        }
+        let broken: Vec<Str> = self
+            .pods
+            .values()
+            .filter(|pod| !pod.is_ready())
+            .map(|pod| pod.metadata.uid.clone())
+            .collect();
+        for uid in broken {
+            let ready = pod("x", "n").status.conditions;
+            self.pods.get_mut(&uid).unwrap().status.conditions = ready;
+            self.pod_changed(&uid);
+        }
+    }
+
+    /// A pod is no longer Ready.
+    pub(super) fn break_one(&mut self, random: &mut Random) {
+        if let Some(uid) = self.one(random) {
+            self.pods.get_mut(&uid).unwrap().status.conditions.clear();
+            self.pod_changed(&uid);
+        }
+    }
+
+    /// Takes up what the machine wants done, and checks that it may want it.
+    pub(super) fn accept(&mut self, effect: Effect, machine: &Machine) {
+        let seed = self.seed;
+        if let Effect::Evict { uid, .. } = &effect {
+            let tracked = machine.pod(uid).unwrap();
+            assert_eq!(tracked.state, State::Evicting, "seed {seed}");
+            assert!(!tracked.pod.is_terminating(), "seed {seed}");
+            assert_eq!(tracked.pod.spec.node_name, self.node, "seed {seed}");
+            let under_way = |request: &&Effect| match request {
+                Effect::Evict { uid: other, .. } => {
+                    other == uid
+                        || machine.pod(other).is_some_and(|other| {
+                            self.budget.selects(&other.pod) && self.budget.selects(&tracked.pod)
+                                // Pending pods and the like are sent beside it.
+                                && other.state == State::Evicting
+                        })
+                }
+                _ => false,
+            };
+            let other = self.requests.iter().find(under_way);
+            assert_eq!(other, None, "seed {seed}: two at a time");
+        }
+        if !matches!(effect, Effect::Changed { .. } | Effect::Done { .. }) {
+            self.requests.push(effect);
+        }
+    }
+
+    pub(super) fn next_sight(&mut self, random: &mut Random) -> Option<Event> {
+        if random.chance(50) {
+            let first = self.pod_sights.pop_front();
+            first.or_else(|| self.budget_sights.pop_front())
+        } else {
+            let first = self.budget_sights.pop_front();
+            first.or_else(|| self.pod_sights.pop_front())
+        }
+    }
+
+    /// The process is gone: each request was carried out, or never will be.
+    pub(super) fn drop_requests(&mut self, random: &mut Random, now: Timestamp) {
+        for request in std::mem::take(&mut self.requests) {
+            if let Effect::Evict { uid, .. } = request
+                && random.chance(50)
+            {
+                self.evict(&uid, now);
+            }
+        }
+    }
+
+    /// One of the requests is answered.
+    pub(super) fn next_answer(
+        &mut self,
+        random: &mut Random,
+        faults: bool,
+        now: Timestamp,
+    ) -> Option<Event> {
+        let count = u32::try_from(self.requests.len()).unwrap();
+        if count == 0 {
+            return None;
+        }
+        let request = self.requests.remove(random.below(count) as usize);
+        let fault = faults && random.chance(40);
+        Some(match request {
+            Effect::Evict { uid, .. } => {
+                let reply = if fault {
+                    self.fault(&uid, random, now)
+                } else {
+                    self.evict(&uid, now)
+                };
+                Event::Answered { uid, reply }
+            }
+            Effect::Look { uid, .. } if fault => Event::LookFailed {
+                uid,
+                message: "cut".to_owned(),
+            },
+            Effect::Look { uid, .. } => Event::Looked {
+                found: self.pods.get(&uid).cloned().map(Box::new),
+                uid,
+            },
+            Effect::Confirm { node } if fault => Event::ConfirmFailed { node },
+            Effect::Confirm { .. } => self.list(),
+            other => panic!("seed {}: {other:?}", self.seed),
+        })
+    }
+
+    fn fault(&mut self, uid: &Str, random: &mut Random, now: Timestamp) -> Reply {
+        let carried_out = random.chance(50);
+        match random.below(4) {
+            0 => Reply::Throttled {
+                by: Throttle::PriorityAndFairness,
+                retry_after: Some(random.below(5)),
+            },
+            1 => Reply::Denied {
+                message: "admission webhook \"x\" denied the request".to_owned(),
+                later: true,
+                retry_after: None,
+            },
+            _ => {
+                if carried_out {
+                    self.evict(uid, now);
+                }
+                Reply::Uncertain {
+                    message: "cut".to_owned(),
+                    retry_after: None,
+                }
+            }
+        }
+    }
+
+    /// What the API server does (pkg/registry/core/pod/storage/eviction.go, v1.36.3).
+    fn evict(&mut self, uid: &Str, now: Timestamp) -> Reply {
+        let Some(pod) = self.pods.get(uid).cloned() else {
+            return Reply::NotFound;
+        };
+        match ruling(&pod, &Budgets::of([self.budget.clone()])) {
+            Ruling::Free(Freedom::NoBudget | Freedom::Phase | Freedom::Unready(_)) => {}
+            Ruling::Counted { .. } => {
+                self.budget.status.disruptions_allowed -= 1;
+                let name = pod.metadata.name.clone();
+                self.budget.status.disrupted_pods.insert(name, now);
+                self.budget_changed();
+            }
+            Ruling::Refused { .. } => {
+                return Reply::BudgetExhausted {
+                    message: "no".to_owned(),
+                };
+            }
+            Ruling::Several(_) => return Reply::SeveralBudgets,
+        }
+        self.terminate(uid, now);
+        let accepted = self.accepted.entry(uid.clone()).or_default();
+        *accepted += 1;
+        assert_eq!(*accepted, 1, "seed {}: {uid} was evicted twice", self.seed);
+        Reply::Accepted
+    }
+
+    pub(super) fn check_drained(&self) {
+        assert!(self.pods.is_empty(), "seed {}: {:?}", self.seed, self.pods);
+    }
+}
+
+fn int(count: usize) -> i32 {
+    i32::try_from(count).unwrap()
+}

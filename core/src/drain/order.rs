@@ -1,0 +1,45 @@
+//! Who goes first.
+
+use super::machine::{Machine, Phase};
+use super::state::{Block, Blocked, State, Tracked};
+
+/// The order of evictions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// All pods at once, as their budgets allow.
+    #[default]
+    None,
+    /// By priority, the lowest first: the next tier begins when the one before is gone.
+    /// Pods that only a budget holds up hold nobody up: some budgets are lifted when the
+    /// other pods have gone (storage daemons).
+    Priority,
+    /// By priority, and nothing opens the next tier but that the one before is gone.
+    Strict,
+}
+
+impl Machine {
+    /// Whether no pod of a lower priority has to be gone first.
+    pub(super) fn is_in_turn(&self, tracked: &Tracked) -> bool {
+        if self.settings.order == Order::None {
+            return true;
+        }
+        let priority = tracked.pod.spec.priority.unwrap_or(0);
+        !self.pods.values().any(|other| {
+            other.pod.spec.priority.unwrap_or(0) < priority
+                && self.nodes.get(other.pod.spec.node_name.as_str()) == Some(&Phase::Draining)
+                && !other.state.is_settled()
+                && !self.lets_pass(&other.state)
+        })
+    }
+
+    fn lets_pass(&self, state: &State) -> bool {
+        self.settings.order == Order::Priority
+            && matches!(
+                state,
+                State::Blocked(Blocked {
+                    block: Block::Budget { .. } | Block::Implicit { .. } | Block::SeveralBudgets(_),
+                    ..
+                })
+            )
+    }
+}

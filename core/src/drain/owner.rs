@@ -1,0 +1,207 @@
+//! What is known of the controllers that pods name.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use crate::object::{OwnerReference, Pod, Workload, WorkloadKind};
+use crate::snapshot::{Snapshot, Source};
+use crate::text::Str;
+
+/// Whether a controller is still there. A name may have been taken again, so it
+/// is the UID that counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// An object of this UID exists.
+    Present,
+    /// The kind was read in full, and no object of this UID is there.
+    Absent,
+    /// The kind was not read: a custom resource, or a right that is missing.
+    Unknown,
+}
+
+/// The controllers of pods, by UID.
+#[derive(Clone, Debug, Default)]
+pub struct Owners {
+    workloads: BTreeMap<Str, Workload>,
+    listed: BTreeSet<WorkloadKind>,
+    checked: BTreeMap<Str, Presence>,
+}
+
+impl Owners {
+    /// The controllers that a snapshot holds.
+    pub fn of(snapshot: &Snapshot) -> Self {
+        let mut owners = Self::default();
+        if !snapshot.missing.contains_key(&Source::Workloads) {
+            owners.add_listed(WorkloadKind::ALL, snapshot.workloads.iter().cloned());
+        }
+        owners
+    }
+
+    /// Adds what complete lists of `kinds` said.
+    pub fn add_listed(
+        &mut self,
+        kinds: impl IntoIterator<Item = WorkloadKind>,
+        workloads: impl IntoIterator<Item = Workload>,
+    ) {
+        self.listed.extend(kinds);
+        for workload in workloads {
+            self.workloads
+                .insert(workload.metadata.uid.clone(), workload);
+        }
+    }
+
+    /// Takes up a new state of a controller.
+    pub fn update(&mut self, workload: Workload) {
+        self.workloads
+            .insert(workload.metadata.uid.clone(), workload);
+    }
+
+    /// Adds what a look at one controller said.
+    pub fn add_checked(&mut self, uid: Str, presence: Presence) {
+        self.checked.insert(uid, presence);
+    }
+
+    /// Whether a look at this very controller was had.
+    pub fn is_checked(&self, uid: &str) -> bool {
+        self.checked.contains_key(uid)
+    }
+
+    /// Whether the controller is still there.
+    pub fn presence(&self, reference: &OwnerReference) -> Presence {
+        if let Some(checked) = self.checked.get(reference.uid.as_str()) {
+            return *checked;
+        }
+        if self.workloads.contains_key(reference.uid.as_str()) {
+            return Presence::Present;
+        }
+        match WorkloadKind::of(reference) {
+            Some(kind) if self.listed.contains(&kind) => Presence::Absent,
+            _ => Presence::Unknown,
+        }
+    }
+
+    /// The controller itself, where its kind was read.
+    pub fn workload(&self, uid: &str) -> Option<&Workload> {
+        self.workloads.get(uid)
+    }
+
+    /// The controller that decides how many pods there are: a Deployment rather
+    /// than its ReplicaSet.
+    ///
+    /// Mirrors `getPodDeployment` and `getPodReplicaSet` of
+    /// pkg/controller/disruption/disruption.go (v1.36.3).
+    pub fn scaler(&self, pod: &Pod) -> Option<&Workload> {
+        let direct = self.workload(&pod.metadata.controller()?.uid)?;
+        let above = direct
+            .metadata
+            .controller()
+            .filter(|_| direct.kind == WorkloadKind::ReplicaSet)
+            .and_then(|reference| self.workload(&reference.uid))
+            .filter(|above| above.kind == WorkloadKind::Deployment);
+        Some(above.unwrap_or(direct))
+    }
+
+    /// Whether the pod's controller, or the one above it, is none of the kinds
+    /// that Kubernetes brings along.
+    pub fn is_custom(&self, pod: &Pod) -> bool {
+        let Some(reference) = pod.metadata.controller() else {
+            return false;
+        };
+        if WorkloadKind::of(reference).is_none() {
+            return true;
+        }
+        self.scaler(pod)
+            .and_then(|scaler| scaler.metadata.controller())
+            .is_some_and(|above| WorkloadKind::of(above).is_none() && above.kind != "CronJob")
+    }
+}
+
+impl fmt::Display for WorkloadKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl WorkloadKind {
+    /// Every kind.
+    pub const ALL: [Self; 6] = [
+        Self::Deployment,
+        Self::ReplicaSet,
+        Self::StatefulSet,
+        Self::DaemonSet,
+        Self::Job,
+        Self::ReplicationController,
+    ];
+
+    /// The kind's name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Deployment => "Deployment",
+            Self::ReplicaSet => "ReplicaSet",
+            Self::StatefulSet => "StatefulSet",
+            Self::DaemonSet => "DaemonSet",
+            Self::Job => "Job",
+            Self::ReplicationController => "ReplicationController",
+        }
+    }
+
+    /// The kind that a reference names; none for custom resources, even those
+    /// that bear the name of a kind of Kubernetes in another API group.
+    pub fn of(reference: &OwnerReference) -> Option<Self> {
+        let group = reference
+            .api_version
+            .split_once('/')
+            .map_or("", |(group, _)| group);
+        match (group, reference.kind.as_str()) {
+            ("apps" | "extensions", "Deployment") => Some(Self::Deployment),
+            ("apps" | "extensions", "ReplicaSet") => Some(Self::ReplicaSet),
+            ("apps", "StatefulSet") => Some(Self::StatefulSet),
+            ("apps" | "extensions", "DaemonSet") => Some(Self::DaemonSet),
+            ("batch", "Job") => Some(Self::Job),
+            ("", "ReplicationController") => Some(Self::ReplicationController),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reference(api_version: &str, kind: &str, uid: &str) -> OwnerReference {
+        OwnerReference {
+            api_version: api_version.into(),
+            kind: kind.into(),
+            name: "web".into(),
+            uid: uid.into(),
+            controller: true,
+        }
+    }
+
+    #[test]
+    fn a_kind_of_another_group_is_custom() {
+        assert_eq!(
+            WorkloadKind::of(&reference("apps.kruise.io/v1", "DaemonSet", "u")),
+            None
+        );
+        assert_eq!(
+            WorkloadKind::of(&reference("apps/v1", "DaemonSet", "u")),
+            Some(WorkloadKind::DaemonSet)
+        );
+    }
+
+    #[test]
+    fn a_controller_is_missing_only_where_its_kind_was_read() {
+        let mut owners = Owners::default();
+        let replica_set = reference("apps/v1", "ReplicaSet", "gone");
+        assert_eq!(owners.presence(&replica_set), Presence::Unknown);
+        owners.add_listed([WorkloadKind::ReplicaSet], []);
+        assert_eq!(owners.presence(&replica_set), Presence::Absent);
+        assert_eq!(
+            owners.presence(&reference("example.com/v1", "Thing", "x")),
+            Presence::Unknown
+        );
+        owners.add_checked("gone".into(), Presence::Present);
+        assert_eq!(owners.presence(&replica_set), Presence::Present);
+    }
+}

@@ -1,0 +1,193 @@
+//! How a drain ended, as a document.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::machine::{Machine, Phase, Stop};
+use super::state::{Block, Blocked, Reason, State, Tracked};
+use crate::text::Str;
+
+/// What became of each pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DrainReport {
+    /// `nodelife.dev/v1alpha1`
+    pub api_version: &'static str,
+    /// `DrainReport`
+    pub kind: &'static str,
+    /// When the drain began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// Why it ended before its time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stop>,
+    /// The nodes, in the order of the drain.
+    pub nodes: Vec<NodeReport>,
+    /// Every pod that was seen on them, by namespace and name.
+    pub pods: Vec<PodReport>,
+}
+
+/// One node of a report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeReport {
+    /// Its name.
+    pub name: Str,
+    /// Whether a consistent list showed nothing that had to go.
+    pub drained: bool,
+}
+
+/// One pod of a report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodReport {
+    /// Namespace.
+    pub namespace: Str,
+    /// Name.
+    pub name: Str,
+    /// UID.
+    pub uid: Str,
+    /// Node.
+    pub node: Str,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Why.
+    pub reason: String,
+    /// The budget that was in the way, as namespace/name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<String>,
+    /// Evictions and deletions that were sent.
+    pub attempts: u32,
+    /// When the first was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// When it was gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Timestamp>,
+}
+
+/// What became of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// Gone, by an eviction of this drain.
+    Evicted,
+    /// It stays, or went by itself.
+    Skipped,
+    /// It was not its turn yet.
+    Pending,
+    /// A budget, a webhook or the server was in the way to the end.
+    Blocked,
+    /// Evicted, but not gone.
+    Stuck,
+    /// It cannot be evicted as things are.
+    Impossible,
+}
+
+impl Outcome {
+    /// The word of the document.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Evicted => "evicted",
+            Self::Skipped => "skipped",
+            Self::Pending => "pending",
+            Self::Blocked => "blocked",
+            Self::Stuck => "stuck",
+            Self::Impossible => "impossible",
+        }
+    }
+}
+
+impl Tracked {
+    /// What became of it, or would if the drain ended now.
+    pub fn outcome(&self) -> Outcome {
+        match &self.state {
+            State::Gone if self.accepted => Outcome::Evicted,
+            State::Gone | State::Skipped(_) => Outcome::Skipped,
+            State::Terminating { .. } | State::Stuck => Outcome::Stuck,
+            State::Blocked(_) | State::GivenUp(_) => Outcome::Blocked,
+            State::Refused(_) | State::Impossible(_) => Outcome::Impossible,
+            State::Waiting
+            | State::Inspecting
+            | State::Evicting
+            | State::Looking
+            | State::Completing => Outcome::Pending,
+        }
+    }
+
+    /// Whether an eviction was sent whose effect is not known.
+    pub fn is_unclear(&self) -> bool {
+        match &self.state {
+            State::Evicting | State::Looking => true,
+            State::Blocked(Blocked { block, .. }) | State::GivenUp(block) => {
+                matches!(block, Block::Uncertain(_))
+            }
+            _ => false,
+        }
+    }
+
+    fn reason(&self) -> String {
+        match &self.state {
+            State::Gone if self.accepted => "evicted and gone".to_owned(),
+            State::Gone => "gone without an eviction of this drain".to_owned(),
+            state => state.to_string(),
+        }
+    }
+
+    fn budget(&self) -> Option<String> {
+        match &self.state {
+            State::Blocked(Blocked {
+                block: Block::Budget { budget, .. },
+                ..
+            })
+            | State::GivenUp(Block::Budget { budget, .. }) => Some(budget.to_string()),
+            State::Impossible(Reason::Budgets(why)) => why.budget().map(ToString::to_string),
+            _ => None,
+        }
+    }
+}
+
+impl Machine {
+    /// The report, as of now.
+    pub fn report(&self, started_at: Timestamp, now: Timestamp) -> DrainReport {
+        let mut pods: Vec<PodReport> = self
+            .pods()
+            .map(|tracked| {
+                let meta = &tracked.pod.metadata;
+                PodReport {
+                    namespace: meta.namespace.clone(),
+                    name: meta.name.clone(),
+                    uid: meta.uid.clone(),
+                    node: tracked.pod.spec.node_name.clone(),
+                    outcome: tracked.outcome(),
+                    reason: tracked.reason(),
+                    budget: tracked.budget(),
+                    attempts: tracked.attempts,
+                    started_at: tracked.started_at,
+                    finished_at: tracked.finished_at,
+                }
+            })
+            .collect();
+        pods.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
+        let nodes = self
+            .nodes()
+            .map(|(name, phase)| NodeReport {
+                name: name.clone(),
+                drained: phase == Phase::Done
+                    && !pods
+                        .iter()
+                        .any(|pod| pod.node == *name && pod.outcome > Outcome::Skipped),
+            })
+            .collect();
+        DrainReport {
+            api_version: crate::API_VERSION,
+            kind: "DrainReport",
+            started_at,
+            finished_at: now,
+            stopped: self.stopped(),
+            nodes,
+            pods,
+        }
+    }
+}

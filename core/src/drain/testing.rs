@@ -1,0 +1,76 @@
+//! Objects for the tests of this module.
+
+use crate::object::{
+    Budget, LabelSelector, OwnerReference, Pod, PodCondition, Workload, WorkloadKind, WorkloadSpec,
+};
+use crate::text::Str;
+
+/// A Ready pod `default/NAME` with the UID `u-NAME`, the label `app=web` and a
+/// ReplicaSet `web`.
+pub(crate) fn pod(name: &str, node: &str) -> Pod {
+    let mut pod = Pod::default();
+    pod.metadata.name = name.into();
+    pod.metadata.namespace = "default".into();
+    pod.metadata.uid = Str::from(format!("u-{name}"));
+    pod.metadata.resource_version = "1".into();
+    pod.metadata.labels.insert("app".into(), "web".into());
+    pod.metadata
+        .owner_references
+        .push(owner("apps/v1", "ReplicaSet", "web"));
+    pod.spec.node_name = node.into();
+    pod.status.phase = "Running".into();
+    pod.status.conditions.push(PodCondition {
+        kind: "Ready".into(),
+        status: "True".into(),
+        ..PodCondition::default()
+    });
+    pod
+}
+
+/// A controller reference with the UID `u-NAME`.
+pub(crate) fn owner(api_version: &str, kind: &str, name: &str) -> OwnerReference {
+    OwnerReference {
+        api_version: api_version.into(),
+        kind: kind.into(),
+        name: name.into(),
+        uid: Str::from(format!("u-{name}")),
+        controller: true,
+    }
+}
+
+/// A controller of this name, with the UID `u-NAME`.
+pub(crate) fn workload(kind: WorkloadKind, name: &str, replicas: i32) -> Workload {
+    let mut workload = Workload {
+        kind,
+        metadata: crate::object::Meta::default(),
+        spec: WorkloadSpec {
+            replicas: Some(replicas),
+            selector: None,
+        },
+        status: crate::object::WorkloadStatus::default(),
+    };
+    workload.metadata.name = name.into();
+    workload.metadata.namespace = "default".into();
+    workload.metadata.uid = Str::from(format!("u-{name}"));
+    workload
+}
+
+/// A counted budget `default/NAME` over `app=web`.
+pub(crate) fn budget(name: &str, allowed: i32, healthy: i32, desired: i32) -> Budget {
+    let mut budget = Budget::default();
+    budget.metadata.name = name.into();
+    budget.metadata.namespace = "default".into();
+    budget.metadata.uid = Str::from(format!("u-{name}"));
+    budget.metadata.generation = Some(1);
+    budget.metadata.resource_version = "1".into();
+    let mut selector = LabelSelector::default();
+    selector.match_labels.insert("app".into(), "web".into());
+    budget.spec.selector = Some(selector);
+    budget.spec.min_available = Some(crate::object::IntOrString::Int(desired));
+    budget.status.observed_generation = 1;
+    budget.status.disruptions_allowed = allowed;
+    budget.status.current_healthy = healthy;
+    budget.status.desired_healthy = desired;
+    budget.status.expected_pods = healthy;
+    budget
+}

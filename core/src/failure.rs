@@ -1,0 +1,292 @@
+//! What happens, second by second, if a node dies now.
+//!
+//! Mirrors Kubernetes v1.36.3: the node lifecycle controller
+//! (`pkg/controller/nodelifecycle/node_lifecycle_controller.go`), taint eviction
+//! (`pkg/controller/tainteviction/taint_eviction.go`), PodGC
+//! (`pkg/controller/podgc/gc_controller.go`) and attach-detach
+//! (`pkg/controller/volume/attachdetach`). Taint eviction deletes; it asks no budget.
+
+use serde::{Deserialize, Serialize};
+
+use crate::object::{Node, Pod};
+use crate::taint::{NO_EXECUTE, TolerationTime, UNREACHABLE, no_execute, toleration_time};
+use crate::text::Str;
+use crate::zone::{
+    EVICTION_PERIOD, MONITOR_PERIOD, Settings, ZoneKey, ZoneReport, ZoneState, eviction_rate,
+    seconds_to_last_taint, waits_for_taint,
+};
+
+/// A pod that is deleted on a dead node stays `Terminating` so long before attach-detach
+/// takes its volumes away by force (`ReconcilerMaxWaitForUnmountDuration`), in seconds.
+pub const FORCE_DETACH: f64 = 360.0;
+
+/// One step, by the seconds since the node's last sign of life.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Step {
+    /// Seconds; none: never.
+    pub after_seconds: Option<f64>,
+    /// What happens.
+    pub event: String,
+}
+
+/// What becomes of one pod.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodFate {
+    /// Namespace.
+    pub namespace: Str,
+    /// Name.
+    pub name: Str,
+    /// Whether it is deleted at all.
+    pub evicted: bool,
+    /// What its tolerations give; none: for ever.
+    pub tolerated_seconds: Option<i64>,
+    /// Seconds from the node's death to the deletion; none: never.
+    pub after_seconds: Option<f64>,
+    /// Why.
+    pub reason: String,
+}
+
+/// The JSON document of `explain failure`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailureTimeline {
+    /// Name of the node.
+    pub node: Str,
+    /// Its region and zone.
+    pub zone: String,
+    /// The state of its zone once it is gone.
+    pub zone_state: ZoneState,
+    /// `NoExecute` taints a second there.
+    pub eviction_rate: f32,
+    /// Nodes of the zone that wait for their taint before it.
+    pub queued_before: usize,
+    /// The steps, in order.
+    pub steps: Vec<Step>,
+    /// Its pods, the first to be deleted first.
+    pub pods: Vec<PodFate>,
+}
+
+/// Says what would happen if `node`, one of `nodes`, died now with `pods` on it.
+pub fn timeline<'a>(
+    node: &Node,
+    nodes: &[Node],
+    pods: impl IntoIterator<Item = &'a Pod>,
+    settings: &Settings,
+) -> FailureTimeline {
+    let outage = Outage::of(node, nodes, settings);
+    let tainted = outage.tainted_after(settings);
+    let mut pods: Vec<_> = pods
+        .into_iter()
+        .filter(|pod| !pod.is_terminal())
+        .map(|pod| fate(pod, node, tainted))
+        .collect();
+    pods.sort_by(|a, b| {
+        let key = |pod: &PodFate| pod.after_seconds.unwrap_or(f64::INFINITY);
+        key(a)
+            .total_cmp(&key(b))
+            .then_with(|| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)))
+    });
+    FailureTimeline {
+        node: node.metadata.name.clone(),
+        zone: ZoneKey::of(&node.metadata.labels).to_string(),
+        zone_state: outage.state,
+        eviction_rate: outage.rate,
+        queued_before: outage.queued_before,
+        steps: steps(settings, tainted, &pods),
+        pods,
+    }
+}
+
+/// The node's zone once it is gone.
+struct Outage {
+    state: ZoneState,
+    rate: f32,
+    queued_before: usize,
+}
+
+impl Outage {
+    fn of(node: &Node, nodes: &[Node], settings: &Settings) -> Self {
+        let name = &node.metadata.name;
+        let key = ZoneKey::of(&node.metadata.labels);
+        let after: Vec<Node> = nodes
+            .iter()
+            .map(|other| {
+                let mut other = other.clone();
+                if other.metadata.name == *name {
+                    let conditions = &mut other.status.conditions;
+                    for ready in conditions.iter_mut().filter(|c| c.kind == "Ready") {
+                        ready.status = "Unknown".into();
+                    }
+                }
+                other
+            })
+            .collect();
+        let report = ZoneReport::of(&after, settings);
+        let queued_before = nodes
+            .iter()
+            .filter(|other| other.metadata.name != *name)
+            .filter(|other| ZoneKey::of(&other.metadata.labels) == key && waits_for_taint(other))
+            .count();
+        let zone = report.zone_of(&node.metadata.labels);
+        let state = zone.map_or(ZoneState::Normal, |zone| zone.state);
+        let size = zone.map_or(0, |zone| zone.size);
+        let rate = if report.all_fully_disrupted {
+            0.0
+        } else {
+            eviction_rate(size, state, settings)
+        };
+        Self {
+            state,
+            rate,
+            queued_before,
+        }
+    }
+
+    /// Seconds from the last sign of life to the `NoExecute` taint: the grace period, at
+    /// most one pass of the monitor, and the queue.
+    fn tainted_after(&self, settings: &Settings) -> Option<f64> {
+        let queue = seconds_to_last_taint(self.queued_before + 1, self.rate)?;
+        Some(f64::from(settings.grace_period) + MONITOR_PERIOD + EVICTION_PERIOD + queue)
+    }
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "seconds of tolerations are small"
+)]
+fn fate(pod: &Pod, node: &Node, tainted: Option<f64>) -> PodFate {
+    let unreachable = no_execute(UNREACHABLE);
+    let others = node.spec.taints.iter().filter(|taint| {
+        taint.effect == NO_EXECUTE
+            && taint.key != UNREACHABLE
+            && taint.key != crate::taint::NOT_READY
+    });
+    let tolerated = toleration_time(others.chain([&unreachable]), &pod.spec.tolerations);
+    let after = match tolerated {
+        TolerationTime::Forever => None,
+        TolerationTime::Seconds(seconds) => tainted.map(|tainted| tainted + seconds as f64),
+    };
+    let reason = match (tolerated, tainted) {
+        _ if pod.is_terminating() => "already being deleted; nobody confirms it".into(),
+        (TolerationTime::Forever, _) => "tolerates unreachable:NoExecute without an end".into(),
+        (_, None) => "the zone's eviction rate is 0: the node is not tainted".into(),
+        (TolerationTime::Seconds(0), _) => "does not tolerate unreachable:NoExecute".into(),
+        (TolerationTime::Seconds(seconds), _) => {
+            format!("tolerates unreachable:NoExecute for {seconds}s")
+        }
+    };
+    PodFate {
+        namespace: pod.metadata.namespace.clone(),
+        name: pod.metadata.name.clone(),
+        evicted: after.is_some(),
+        tolerated_seconds: tolerated.seconds(),
+        after_seconds: after,
+        reason,
+    }
+}
+
+fn steps(settings: &Settings, tainted: Option<f64>, pods: &[PodFate]) -> Vec<Step> {
+    let detected = f64::from(settings.grace_period) + MONITOR_PERIOD;
+    let step = |after_seconds: Option<f64>, event: &str| Step {
+        after_seconds,
+        event: event.into(),
+    };
+    let mut steps = vec![
+        step(
+            Some(0.0),
+            "the kubelet stops renewing its lease and posting its status",
+        ),
+        step(
+            Some(detected),
+            "at the latest: Ready becomes Unknown, taint unreachable:NoSchedule, pods leave Services",
+        ),
+        step(tainted, "taint unreachable:NoExecute"),
+    ];
+    let evicted: Vec<_> = pods.iter().filter_map(|pod| pod.after_seconds).collect();
+    if let (Some(first), Some(last)) = (evicted.first(), evicted.last()) {
+        let event = format!("the first of {} pods is deleted", evicted.len());
+        steps.push(step(Some(*first), &event));
+        if last > first {
+            steps.push(step(Some(*last), "the last of them is deleted"));
+        }
+        steps.push(step(
+            None,
+            "the deletion is confirmed: not while the machine is off. Pods of StatefulSets are not \
+             replaced before the Node object is deleted (PodGC, 40 to 60 s later) or bears the \
+             out-of-service taint (PodGC, within 20 s)",
+        ));
+        steps.push(step(
+            Some(first + FORCE_DETACH),
+            "volumes of the first deleted pods are detached by force",
+        ));
+    }
+    steps
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::object::{Meta, NodeCondition, Toleration};
+    use crate::zone::ZONE_LABEL;
+
+    fn node(name: &str, zone: &str, ready: &str) -> Node {
+        let mut node = Node {
+            metadata: Meta {
+                name: name.into(),
+                labels: [(ZONE_LABEL.into(), zone.into())].into(),
+                ..Meta::default()
+            },
+            ..Node::default()
+        };
+        node.status.conditions = vec![NodeCondition {
+            kind: "Ready".into(),
+            status: ready.into(),
+            ..NodeCondition::default()
+        }];
+        node
+    }
+
+    fn tolerating(seconds: Option<i64>) -> Pod {
+        let mut pod = Pod::default();
+        pod.spec.tolerations.push(Toleration {
+            operator: "Exists".into(),
+            toleration_seconds: seconds,
+            ..Toleration::default()
+        });
+        pod
+    }
+
+    #[test]
+    fn the_default_worst_case() {
+        let nodes = [node("a", "1", "True"), node("b", "1", "True")];
+        let pods = [tolerating(Some(300)), tolerating(None), Pod::default()];
+        let timeline = timeline(&nodes[0], &nodes, &pods, &Settings::default());
+        assert_eq!(timeline.zone_state, ZoneState::Normal);
+        let after: Vec<_> = timeline.pods.iter().map(|pod| pod.after_seconds).collect();
+        assert_eq!(after, [Some(55.1), Some(355.1), None]);
+        assert_eq!(timeline.pods[2].tolerated_seconds, None);
+    }
+
+    #[test]
+    fn the_last_node_of_all_is_never_tainted() {
+        let nodes = [node("a", "1", "True")];
+        let timeline = timeline(&nodes[0], &nodes, &[Pod::default()], &Settings::default());
+        assert!(!timeline.pods[0].evicted);
+        assert_eq!(timeline.steps[2].after_seconds, None);
+    }
+
+    #[test]
+    fn it_waits_behind_those_that_died_before() {
+        let nodes = [
+            node("a", "1", "True"),
+            node("b", "1", "Unknown"),
+            node("c", "1", "True"),
+            node("d", "1", "True"),
+        ];
+        let timeline = timeline(&nodes[0], &nodes, &[Pod::default()], &Settings::default());
+        assert_eq!(timeline.queued_before, 1);
+        assert_eq!(timeline.pods[0].after_seconds, Some(65.1));
+    }
+}

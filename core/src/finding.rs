@@ -1,0 +1,62 @@
+//! What an audit says.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::text::Str;
+
+/// How bad it is. Ordered: `Info < Warning < Error`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    /// Worth knowing.
+    Info,
+    /// Will hurt under some condition that the finding names.
+    Warning,
+    /// Hurts now, or at the next restart, drain or failure.
+    Error,
+}
+
+/// How the rule knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Confidence {
+    /// Read from the objects that decide.
+    Measured,
+    /// Concluded from other objects, since those that decide were not at hand.
+    Inferred,
+}
+
+/// The object that a finding is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Subject {
+    /// `Node`, `Pod`, `PodDisruptionBudget`, `Zone`, `Cluster`, …
+    pub kind: Str,
+    /// Its name.
+    pub name: Str,
+    /// Its namespace; absent for cluster-scoped ones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<Str>,
+}
+
+/// One fault, with the numbers behind it and what to do.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    /// Id of the rule, `NL-RES-001`.
+    pub rule: Str,
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is about.
+    pub subject: Subject,
+    /// One sentence with the numbers and the arithmetic.
+    pub message: String,
+    /// The numbers again, for machines.
+    pub evidence: BTreeMap<Str, serde_json::Value>,
+    /// How the rule knows.
+    pub confidence: Confidence,
+    /// What to do.
+    pub fix: String,
+}

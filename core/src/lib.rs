@@ -1,0 +1,30 @@
+//! The pure domain of nodelife.
+//!
+//! Nothing in this crate talks to a network, reads a file or looks at a clock:
+//! whoever calls it hands in the objects and the time. CI holds that by the
+//! crate's dependencies.
+//!
+//! Three ways lead through the house, and the middle of each is here:
+//!
+//! 1. audit: [`snapshot::Snapshot`] → [`rule`]s → [`finding::Finding`]s
+//! 2. drain: [`snapshot::Snapshot`] → inventory → plan → state machine per pod ([`drain`])
+//! 3. webhook: review → policies → verdict ([`admission`])
+
+pub mod admission;
+pub mod allocatable;
+pub mod drain;
+pub mod failure;
+pub mod finding;
+pub mod object;
+pub mod quantity;
+pub mod request;
+pub mod rule;
+pub mod shutdown;
+pub mod snapshot;
+pub mod taint;
+pub mod text;
+pub mod version;
+pub mod zone;
+
+/// `apiVersion` of every document that nodelife writes.
+pub const API_VERSION: &str = "nodelife.dev/v1alpha1";

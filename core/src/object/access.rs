@@ -1,0 +1,100 @@
+//! Who may do what: roles, bindings and requests for certificates.
+
+use serde::{Deserialize, Serialize};
+
+use super::Meta;
+use super::meta::null_is_default;
+use crate::text::Str;
+
+/// `rbac.authorization.k8s.io/v1` ClusterRole.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ClusterRole {
+    /// Metadata.
+    pub metadata: Meta,
+    /// What it allows.
+    #[serde(deserialize_with = "null_is_default")]
+    pub rules: Vec<PolicyRule>,
+}
+
+/// One thing that a role allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PolicyRule {
+    /// Groups; `""` is the core group, `*` is all.
+    #[serde(deserialize_with = "null_is_default")]
+    pub api_groups: Vec<Str>,
+    /// Resources, `nodes/proxy`.
+    #[serde(deserialize_with = "null_is_default")]
+    pub resources: Vec<Str>,
+    /// Verbs.
+    #[serde(deserialize_with = "null_is_default")]
+    pub verbs: Vec<Str>,
+}
+
+/// `rbac.authorization.k8s.io/v1` ClusterRoleBinding.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClusterRoleBinding {
+    /// Metadata.
+    pub metadata: Meta,
+    /// The role.
+    pub role_ref: RoleRef,
+    /// Who has it.
+    #[serde(deserialize_with = "null_is_default")]
+    pub subjects: Vec<RoleSubject>,
+}
+
+/// The role of a binding.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RoleRef {
+    /// Its name.
+    pub name: Str,
+}
+
+/// A user, a group or a ServiceAccount.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct RoleSubject {
+    /// `User`, `Group` or `ServiceAccount`.
+    pub kind: Str,
+    /// Its name.
+    pub name: Str,
+    /// Its namespace, for a ServiceAccount.
+    #[serde(deserialize_with = "null_is_default")]
+    pub namespace: Str,
+}
+
+/// `certificates.k8s.io/v1` CertificateSigningRequest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SigningRequest {
+    /// Metadata.
+    pub metadata: Meta,
+    /// Who asks for what.
+    pub spec: SigningRequestSpec,
+    /// What was decided.
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: SigningRequestStatus,
+}
+
+/// `spec` of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SigningRequestSpec {
+    /// `kubernetes.io/kubelet-serving`, …
+    pub signer_name: Str,
+    /// The user who asks.
+    #[serde(deserialize_with = "null_is_default")]
+    pub username: Str,
+}
+
+/// `status` of a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SigningRequestStatus {
+    /// `Approved`, `Denied` or `Failed`; none: pending.
+    #[serde(deserialize_with = "null_is_default")]
+    pub conditions: Vec<super::Condition>,
+}

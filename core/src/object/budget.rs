@@ -1,0 +1,178 @@
+//! Disruption budgets and label selectors.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::meta::null_is_default;
+use super::{Labels, Meta};
+use crate::text::Str;
+
+/// `policy/v1` PodDisruptionBudget.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Budget {
+    /// Metadata.
+    pub metadata: Meta,
+    /// What is wanted.
+    pub spec: BudgetSpec,
+    /// What the disruption controller counted.
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: BudgetStatus,
+}
+
+/// `spec` of a budget.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BudgetSpec {
+    /// How many must stay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub min_available: Option<IntOrString>,
+    /// How many may be missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_unavailable: Option<IntOrString>,
+    /// Absent selects nothing, empty selects every pod of the namespace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+    /// What happens to pods that are not Ready; absent means `IfHealthyBudget`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unhealthy_pod_eviction_policy: Option<UnhealthyPodEvictionPolicy>,
+}
+
+/// `unhealthyPodEvictionPolicy`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UnhealthyPodEvictionPolicy {
+    /// A pod that is not Ready goes only while enough others are.
+    IfHealthyBudget,
+    /// A pod that is not Ready may always go.
+    AlwaysAllow,
+    /// A value of a later version; the API server treats it as it likes.
+    #[serde(untagged)]
+    Other(Str),
+}
+
+/// `status` of a budget.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BudgetStatus {
+    /// The generation that the controller counted for.
+    pub observed_generation: i64,
+    /// How many evictions are allowed now.
+    pub disruptions_allowed: i32,
+    /// How many selected pods are Ready.
+    pub current_healthy: i32,
+    /// How many have to be.
+    pub desired_healthy: i32,
+    /// How many are counted in all.
+    pub expected_pods: i32,
+    /// Pods by name whose eviction was allowed but not seen yet.
+    #[serde(
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub disrupted_pods: BTreeMap<Str, Timestamp>,
+    /// Conditions (`DisruptionAllowed`).
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub conditions: Vec<Condition>,
+}
+
+/// `metav1.Condition`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Condition {
+    /// Type.
+    #[serde(rename = "type")]
+    pub kind: Str,
+    /// `True`, `False` or `Unknown`.
+    pub status: Str,
+    /// A word for machines.
+    pub reason: Str,
+    /// A sentence for people.
+    pub message: Str,
+}
+
+/// A count or a percentage.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum IntOrString {
+    /// A count.
+    Int(i32),
+    /// `"25%"`
+    String(Str),
+}
+
+/// `metav1.LabelSelector`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LabelSelector {
+    /// Labels that must be there with this value.
+    #[serde(
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub match_labels: Labels,
+    /// Requirements that must all hold as well.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub match_expressions: Vec<Requirement>,
+}
+
+/// One requirement of a selector.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Requirement {
+    /// Label key.
+    pub key: Str,
+    /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
+    pub operator: Str,
+    /// Values for `In` and `NotIn`.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub values: Vec<Str>,
+}
+
+impl LabelSelector {
+    /// Whether `labels` fulfil every requirement.
+    ///
+    /// Mirrors `LabelSelectorAsSelector` and `Requirement.Matches` of
+    /// k8s.io/apimachinery v0.36.3 (`pkg/apis/meta/v1/helpers.go`,
+    /// `pkg/labels/selector.go`). A selector that does not convert there (unknown
+    /// operator, `In` without values, `Exists` with some) matches nothing here.
+    pub fn matches(&self, labels: &Labels) -> bool {
+        let plain = self
+            .match_labels
+            .iter()
+            .all(|(key, value)| labels.get(key.as_str()) == Some(value));
+        plain
+            && self.match_expressions.iter().all(Requirement::is_valid)
+            && self.match_expressions.iter().all(|r| r.matches(labels))
+    }
+}
+
+impl Requirement {
+    fn is_valid(&self) -> bool {
+        match self.operator.as_str() {
+            "In" | "NotIn" => !self.values.is_empty(),
+            "Exists" | "DoesNotExist" => self.values.is_empty(),
+            _ => false,
+        }
+    }
+
+    fn matches(&self, labels: &Labels) -> bool {
+        let value = labels.get(self.key.as_str());
+        match self.operator.as_str() {
+            "In" => value.is_some_and(|v| self.values.contains(v)),
+            "NotIn" => value.is_none_or(|v| !self.values.contains(v)),
+            "Exists" => value.is_some(),
+            _ => value.is_none(),
+        }
+    }
+}

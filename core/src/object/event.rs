@@ -1,0 +1,51 @@
+//! Events.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::Meta;
+use super::meta::null_is_default;
+use crate::text::Str;
+
+/// `v1` Event.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Event {
+    /// Metadata.
+    pub metadata: Meta,
+    /// What it is about.
+    pub involved_object: ObjectRef,
+    /// A word for machines.
+    #[serde(deserialize_with = "null_is_default")]
+    pub reason: Str,
+    /// How often it happened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub count: Option<i64>,
+    /// When it last happened.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_timestamp: Option<Timestamp>,
+    /// When it first happened, in the newer form.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub event_time: Option<Timestamp>,
+}
+
+impl Event {
+    /// When it last happened.
+    pub fn time(&self) -> Option<Timestamp> {
+        self.last_timestamp
+            .or(self.event_time)
+            .or(self.metadata.creation_timestamp)
+    }
+}
+
+/// What an event is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ObjectRef {
+    /// Its kind.
+    #[serde(deserialize_with = "null_is_default")]
+    pub kind: Str,
+    /// Its name.
+    #[serde(deserialize_with = "null_is_default")]
+    pub name: Str,
+}

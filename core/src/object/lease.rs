@@ -1,0 +1,29 @@
+//! Leases: a node's heartbeat.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::Meta;
+use crate::text::Str;
+
+/// `coordination.k8s.io/v1` Lease.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Lease {
+    /// Metadata; a node's lease bears the node's name.
+    pub metadata: Meta,
+    /// Who holds it, and since when.
+    pub spec: LeaseSpec,
+}
+
+/// What a lease says.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct LeaseSpec {
+    /// The holder's name.
+    pub holder_identity: Option<Str>,
+    /// How long a renewal holds, in seconds.
+    pub lease_duration_seconds: Option<i32>,
+    /// The last renewal, by the holder's clock.
+    pub renew_time: Option<Timestamp>,
+}

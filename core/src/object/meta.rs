@@ -1,0 +1,101 @@
+//! `metadata` of every object.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::Shared;
+use crate::text::Str;
+
+/// Labels by key, shared by the replicas of a workload.
+pub type Labels = Shared<BTreeMap<Str, Str>>;
+
+/// Annotations by key.
+pub type Annotations = BTreeMap<Str, Str>;
+
+/// What nodelife reads of `ObjectMeta`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Meta {
+    /// Unique in its namespace at one time.
+    pub name: Str,
+    /// Empty for cluster-scoped objects.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub namespace: Str,
+    /// Unique over all time.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub uid: Str,
+    /// Opaque version for preconditions and watches.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub resource_version: Str,
+    /// Counts changes of the spec.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub generation: Option<i64>,
+    /// When the API server accepted the object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<Timestamp>,
+    /// Set once deletion was asked for; for pods it includes the grace period.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<Timestamp>,
+    /// Seconds between the request to delete and `deletion_timestamp`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_grace_period_seconds: Option<i64>,
+    /// Labels.
+    #[serde(
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub labels: Labels,
+    /// Annotations; decoders leave out `kubectl.kubernetes.io/last-applied-configuration`.
+    #[serde(
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub annotations: Annotations,
+    /// Who brought the object into being.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub owner_references: Vec<OwnerReference>,
+    /// Who still has to agree to the deletion.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub finalizers: Vec<Str>,
+}
+
+impl Meta {
+    /// The owner that has `controller: true`.
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owner_references.iter().find(|owner| owner.controller)
+    }
+}
+
+/// Reads `null` like an absent field, as the API server does.
+pub(crate) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// One owner of an object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OwnerReference {
+    /// Group and version of the owner, `apps/v1`.
+    pub api_version: Str,
+    /// Kind of the owner.
+    pub kind: Str,
+    /// Name of the owner.
+    pub name: Str,
+    /// UID of the owner; a name may have been taken again.
+    pub uid: Str,
+    /// Whether this owner manages the object.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub controller: bool,
+}

@@ -1,0 +1,56 @@
+//! Kubernetes objects, cut down to the fields that nodelife reads.
+//!
+//! The shapes and field names are those of the Kubernetes API (v1.36.3), so that
+//! one type serves a live cluster, a snapshot file and a test. A field that may be
+//! absent is an `Option`, or empty where Kubernetes treats the two alike; what is
+//! not listed here is skipped while reading.
+//!
+//! Quantities stay the text that the API server sent ([`ResourceList`]): a value
+//! that does not parse must not make the object unreadable, but show in a finding.
+
+mod access;
+mod budget;
+mod event;
+mod lease;
+mod meta;
+mod node;
+mod pod;
+mod shared;
+mod status;
+mod volume;
+mod workload;
+
+pub use access::{
+    ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, RoleSubject, SigningRequest,
+    SigningRequestSpec, SigningRequestStatus,
+};
+pub use budget::{
+    Budget, BudgetSpec, BudgetStatus, Condition, IntOrString, LabelSelector, Requirement,
+    UnhealthyPodEvictionPolicy,
+};
+pub use event::{Event, ObjectRef};
+pub use lease::{Lease, LeaseSpec};
+pub(crate) use meta::null_is_default;
+pub use meta::{Annotations, Labels, Meta, OwnerReference};
+pub use node::{
+    AttachedVolume, Node, NodeAddress, NodeCondition, NodeInfo, NodeSpec, NodeStatus, Taint,
+};
+pub use pod::{
+    ClaimSource, Container, ContainerResources, EmptyDir, HostPath, Pod, PodCondition, PodSpec,
+    PodStatus, SYSTEM_CRITICAL, Toleration, Volume,
+};
+pub use shared::{Pool, Shared};
+pub use status::{Status, StatusCause, StatusDetails, StatusMeta};
+pub use volume::{
+    ClaimRef, CsiDriver, CsiNode, CsiNodeSpec, NodeSelector, NodeSelectorTerm, PersistentVolume,
+    PersistentVolumeSpec, VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec,
+    VolumeAttachmentStatus, VolumeCount, VolumeError, VolumeNodeAffinity,
+};
+pub use workload::{Workload, WorkloadKind, WorkloadSpec, WorkloadStatus};
+
+use std::collections::BTreeMap;
+
+use crate::text::Str;
+
+/// Amounts by resource name, as the API server wrote them (`"16078024Ki"`).
+pub type ResourceList = BTreeMap<Str, Str>;

@@ -1,0 +1,183 @@
+//! Nodes.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::meta::null_is_default;
+use super::{Meta, ResourceList};
+use crate::text::Str;
+
+/// `v1` Node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Node {
+    /// Metadata.
+    pub metadata: Meta,
+    /// What is wanted.
+    pub spec: NodeSpec,
+    /// What the kubelet and the controllers say.
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: NodeStatus,
+}
+
+/// `spec` of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeSpec {
+    /// Cordoned.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unschedulable: bool,
+    /// The cloud's name of the machine, `aws:///zone/id`.
+    #[serde(rename = "providerID", skip_serializing_if = "str::is_empty")]
+    pub provider_id: Str,
+    /// The first pod range.
+    #[serde(rename = "podCIDR", skip_serializing_if = "str::is_empty")]
+    pub pod_cidr: Str,
+    /// All pod ranges, one for each address family.
+    #[serde(
+        rename = "podCIDRs",
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub pod_cidrs: Vec<Str>,
+    /// Taints.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub taints: Vec<Taint>,
+}
+
+/// One taint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Taint {
+    /// Key.
+    pub key: Str,
+    /// Value; empty for the taints of the control plane.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub value: Str,
+    /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    pub effect: Str,
+    /// When it was put there, where the one who did it said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_added: Option<Timestamp>,
+}
+
+/// `status` of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeStatus {
+    /// What the machine has.
+    #[serde(deserialize_with = "null_is_default")]
+    pub capacity: ResourceList,
+    /// What pods may use of it.
+    #[serde(deserialize_with = "null_is_default")]
+    pub allocatable: ResourceList,
+    /// Conditions.
+    #[serde(deserialize_with = "null_is_default")]
+    pub conditions: Vec<NodeCondition>,
+    /// Addresses.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub addresses: Vec<NodeAddress>,
+    /// What the machine is.
+    pub node_info: NodeInfo,
+    /// Volumes that the controller attached.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub volumes_attached: Vec<AttachedVolume>,
+    /// Volumes that the kubelet holds mounted.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub volumes_in_use: Vec<Str>,
+}
+
+impl Node {
+    /// The condition of this type.
+    pub fn condition(&self, kind: &str) -> Option<&NodeCondition> {
+        self.status.conditions.iter().find(|c| c.kind == kind)
+    }
+
+    /// Whether the Ready condition is there and `True`.
+    pub fn is_ready(&self) -> bool {
+        self.condition("Ready").is_some_and(|c| c.status == "True")
+    }
+}
+
+/// One condition of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeCondition {
+    /// `Ready`, `MemoryPressure`, …
+    #[serde(rename = "type")]
+    pub kind: Str,
+    /// `True`, `False` or `Unknown`.
+    pub status: Str,
+    /// A word for machines.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub reason: Str,
+    /// A sentence for people.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub message: Str,
+    /// When the kubelet last said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_heartbeat_time: Option<Timestamp>,
+    /// When the status last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Timestamp>,
+}
+
+/// One address of a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeAddress {
+    /// `InternalIP`, `Hostname`, …
+    #[serde(rename = "type")]
+    pub kind: Str,
+    /// The address.
+    pub address: Str,
+}
+
+/// What the kubelet says of its machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeInfo {
+    /// `/etc/machine-id`.
+    #[serde(rename = "machineID")]
+    pub machine_id: Str,
+    /// The SMBIOS UUID.
+    #[serde(rename = "systemUUID")]
+    pub system_uuid: Str,
+    /// Changes with each boot.
+    #[serde(rename = "bootID")]
+    pub boot_id: Str,
+    /// `uname -r`.
+    pub kernel_version: Str,
+    /// The distribution's name.
+    pub os_image: Str,
+    /// `containerd://2.1.0`
+    pub container_runtime_version: Str,
+    /// `v1.36.3`
+    pub kubelet_version: Str,
+    /// Empty since 1.33.
+    pub kube_proxy_version: Str,
+    /// `linux`
+    pub operating_system: Str,
+    /// `amd64`
+    pub architecture: Str,
+}
+
+/// A volume that the attach-detach controller reports.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AttachedVolume {
+    /// Unique volume name.
+    pub name: Str,
+}

@@ -1,0 +1,251 @@
+//! Pods.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::meta::null_is_default;
+use super::{Labels, Meta, ResourceList, Shared};
+use crate::text::Str;
+
+/// Priority from which a pod is critical for the whole cluster: that of the class
+/// `system-cluster-critical` (`pkg/apis/scheduling/types.go`, v1.36.3).
+pub const SYSTEM_CRITICAL: i32 = 2_000_000_000;
+
+/// `v1` Pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Pod {
+    /// Metadata.
+    pub metadata: Meta,
+    /// What is wanted.
+    pub spec: PodSpec,
+    /// What the kubelet and the controllers say.
+    #[serde(deserialize_with = "null_is_default")]
+    pub status: PodStatus,
+}
+
+impl Pod {
+    /// The condition of this type.
+    pub fn condition(&self, kind: &str) -> Option<&PodCondition> {
+        self.status.conditions.iter().find(|c| c.kind == kind)
+    }
+
+    /// Whether the Ready condition is there and `True`: what budgets count.
+    pub fn is_ready(&self) -> bool {
+        self.condition("Ready").is_some_and(|c| c.status == "True")
+    }
+
+    /// Whether it ran to its end and will not start again.
+    pub fn is_terminal(&self) -> bool {
+        self.status.phase == "Succeeded" || self.status.phase == "Failed"
+    }
+
+    /// Whether deletion was asked for.
+    pub fn is_terminating(&self) -> bool {
+        self.metadata.deletion_timestamp.is_some()
+    }
+
+    /// Whether the kubelet runs it from a file or URL (`kubernetes.io/config.mirror`).
+    pub fn is_mirror(&self) -> bool {
+        self.metadata
+            .annotations
+            .contains_key("kubernetes.io/config.mirror")
+    }
+}
+
+/// `spec` of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodSpec {
+    /// Empty until it is bound.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub node_name: Str,
+    /// Priority, resolved from its class at admission.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i32>,
+    /// Name of the PriorityClass.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub priority_class_name: Str,
+    /// Whose identity it runs under.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub service_account_name: Str,
+    /// Seconds between the request to stop and the kill.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub termination_grace_period_seconds: Option<i64>,
+    /// Shares the node's network.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub host_network: bool,
+    /// Labels that the node must bear.
+    #[serde(
+        skip_serializing_if = "BTreeMap::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub node_selector: Labels,
+    /// Tolerations, in the order that decides.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub tolerations: Shared<Vec<Toleration>>,
+    /// Containers.
+    #[serde(deserialize_with = "null_is_default")]
+    pub containers: Shared<Vec<Container>>,
+    /// Containers that run first; with `restartPolicy: Always` they stay.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub init_containers: Shared<Vec<Container>>,
+    /// What the sandbox itself takes.
+    #[serde(
+        skip_serializing_if = "ResourceList::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub overhead: ResourceList,
+    /// Resources of the pod as a whole.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ContainerResources>,
+    /// Volumes.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub volumes: Vec<Volume>,
+}
+
+/// One toleration.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Toleration {
+    /// Key; empty matches every key (with `Exists`).
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub key: Str,
+    /// `Equal` (also when empty), `Exists`, `Lt` or `Gt`.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub operator: Str,
+    /// Value.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub value: Str,
+    /// Effect; empty matches every effect.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub effect: Str,
+    /// For how long a `NoExecute` taint is tolerated; absent: for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub toleration_seconds: Option<i64>,
+}
+
+/// One container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Container {
+    /// Name.
+    pub name: Str,
+    /// Requests and limits.
+    #[serde(deserialize_with = "null_is_default")]
+    pub resources: ContainerResources,
+    /// `Always` makes an init container a sidecar.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub restart_policy: Str,
+}
+
+/// Requests and limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerResources {
+    /// What the scheduler counts.
+    #[serde(
+        skip_serializing_if = "ResourceList::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub requests: ResourceList,
+    /// What the kernel allows.
+    #[serde(
+        skip_serializing_if = "ResourceList::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub limits: ResourceList,
+}
+
+/// One volume; of its source only what decides whether a pod can move.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Volume {
+    /// Name.
+    pub name: Str,
+    /// Lost with the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub empty_dir: Option<EmptyDir>,
+    /// Bound to a claim.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub persistent_volume_claim: Option<ClaimSource>,
+    /// A path of the node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host_path: Option<HostPath>,
+}
+
+/// `emptyDir`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EmptyDir {
+    /// `Memory` or empty.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub medium: Str,
+}
+
+/// `persistentVolumeClaim`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClaimSource {
+    /// Name of the claim in the pod's namespace.
+    pub claim_name: Str,
+}
+
+/// `hostPath`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostPath {
+    /// The path on the node.
+    pub path: Str,
+}
+
+/// `status` of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodStatus {
+    /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
+    pub phase: Str,
+    /// `Evicted`, `NodeLost`, …
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub reason: Str,
+    /// Conditions.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub conditions: Vec<PodCondition>,
+    /// When the kubelet took it up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Timestamp>,
+    /// `Guaranteed`, `Burstable` or `BestEffort`.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub qos_class: Str,
+}
+
+/// One condition of a pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodCondition {
+    /// `Ready`, `DisruptionTarget`, …
+    #[serde(rename = "type")]
+    pub kind: Str,
+    /// `True`, `False` or `Unknown`.
+    pub status: Str,
+    /// A word for machines.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub reason: Str,
+    /// When the status last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_transition_time: Option<Timestamp>,
+}

@@ -1,0 +1,93 @@
+//! `metav1.Status`: how the API server says no, and sometimes yes.
+
+use serde::{Deserialize, Serialize};
+
+use super::meta::null_is_default;
+
+/// What nodelife reads of `metav1.Status` (k8s.io/apimachinery v0.36.3,
+/// `pkg/apis/meta/v1/types.go`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Status {
+    /// `metadata`; of use with 410 alone.
+    #[serde(skip_serializing)]
+    pub metadata: StatusMeta,
+    /// `Success` or `Failure`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub status: String,
+    /// A sentence for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// A word for machines (`NotFound`, `TooManyRequests`, …); some errors have none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// What it is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub details: Option<StatusDetails>,
+    /// The HTTP status.
+    pub code: u16,
+}
+
+/// `metadata` of a [`Status`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct StatusMeta {
+    /// Where an expired list can go on, at a later version.
+    #[serde(rename = "continue")]
+    pub next: Option<String>,
+}
+
+/// `details` of a [`Status`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StatusDetails {
+    /// Name of the object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// API group of the resource.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub group: String,
+    /// The resource (`pods`) or the kind (`Pod`): upstream writes both.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub kind: String,
+    /// UID of the object.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// Single reasons.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub causes: Vec<StatusCause>,
+    /// Seconds to wait before the next try; 0 says nothing.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub retry_after_seconds: u32,
+}
+
+/// One cause of a [`Status`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StatusCause {
+    /// A word for machines: `DisruptionBudget`, `NamespaceTerminating`, …
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// A sentence for people.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The field that it is about.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub field: String,
+}
+
+impl Status {
+    /// The first cause with this reason.
+    pub fn cause(&self, reason: &str) -> Option<&StatusCause> {
+        let details = self.details.as_ref()?;
+        details.causes.iter().find(|cause| cause.reason == reason)
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(seconds: &u32) -> bool {
+    *seconds == 0
+}

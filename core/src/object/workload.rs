@@ -1,0 +1,63 @@
+//! Controllers of pods, all in one shape.
+
+use serde::{Deserialize, Serialize};
+
+use super::meta::null_is_default;
+use super::{LabelSelector, Meta};
+
+/// A controller of pods: what nodelife reads is the same for all kinds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Workload {
+    /// Which kind.
+    pub kind: WorkloadKind,
+    /// Metadata.
+    pub metadata: Meta,
+    /// What is wanted.
+    #[serde(default)]
+    pub spec: WorkloadSpec,
+    /// What there is.
+    #[serde(default, deserialize_with = "null_is_default")]
+    pub status: WorkloadStatus,
+}
+
+/// The kinds that nodelife lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum WorkloadKind {
+    /// `apps/v1`
+    Deployment,
+    /// `apps/v1`
+    ReplicaSet,
+    /// `apps/v1`
+    StatefulSet,
+    /// `apps/v1`
+    DaemonSet,
+    /// `batch/v1`
+    Job,
+    /// `v1`
+    ReplicationController,
+}
+
+/// `spec` of a controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkloadSpec {
+    /// Pods wanted; absent means 1 where the kind has the field.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// Which pods are its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub selector: Option<LabelSelector>,
+}
+
+/// `status` of a controller.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkloadStatus {
+    /// Pods that there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i32>,
+    /// Pods that are Ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ready_replicas: Option<i32>,
+}

@@ -1,0 +1,129 @@
+//! What pods ask of a node, as the scheduler counts it.
+//!
+//! Mirrors `PodRequests` and `PodLimits` of k8s.io/component-helpers v0.36.3
+//! (`resource/helpers.go`): the sum over the containers and the sidecars, or the
+//! largest init container with the sidecars before it, plus the overhead; what
+//! `spec.resources` says of a resource stands above that.
+
+use std::collections::BTreeMap;
+
+use crate::object::{Container, ContainerResources, Pod, ResourceList};
+use crate::quantity::{Format, Quantity};
+use crate::text::Str;
+
+/// Amounts by resource name.
+pub type Amounts = BTreeMap<Str, Quantity>;
+
+/// What the pod requests. An amount that does not parse counts as nothing.
+pub fn requests(pod: &Pod) -> Amounts {
+    of(pod, |resources| &resources.requests)
+}
+
+/// What the pod may use at most; a resource without a limit in some container is still
+/// summed over the others, as `kubectl describe node` does.
+pub fn limits(pod: &Pod) -> Amounts {
+    of(pod, |resources| &resources.limits)
+}
+
+fn of(pod: &Pod, pick: fn(&ContainerResources) -> &ResourceList) -> Amounts {
+    let mut sum = Amounts::new();
+    for container in &pod.spec.containers {
+        add(&mut sum, &amounts(pick(&container.resources)));
+    }
+    let mut sidecars = Amounts::new();
+    let mut largest = Amounts::new();
+    for container in &pod.spec.init_containers {
+        let own = amounts(pick(&container.resources));
+        if is_sidecar(container) {
+            add(&mut sum, &own);
+            add(&mut sidecars, &own);
+            raise(&mut largest, &sidecars);
+        } else {
+            let mut while_it_runs = own;
+            add(&mut while_it_runs, &sidecars);
+            raise(&mut largest, &while_it_runs);
+        }
+    }
+    raise(&mut sum, &largest);
+    if let Some(resources) = &pod.spec.resources {
+        sum.extend(amounts(pick(resources)));
+    }
+    add(&mut sum, &amounts(&pod.spec.overhead));
+    sum
+}
+
+fn is_sidecar(container: &Container) -> bool {
+    container.restart_policy == "Always"
+}
+
+/// Reads a list of amounts; CPU is rounded up to thousandths, everything else to units.
+fn amounts(list: &ResourceList) -> Amounts {
+    list.iter()
+        .filter_map(|(name, text)| {
+            let exact = Quantity::parse(text).ok()?;
+            let rounded = if name == "cpu" {
+                Quantity::from_milli(exact.milli_value()?, Format::DecimalSi)
+            } else {
+                Quantity::new(exact.value()?, exact.format())
+            };
+            Some((name.clone(), rounded))
+        })
+        .collect()
+}
+
+/// Adds `more` to `sum`, resource by resource.
+pub fn add(sum: &mut Amounts, more: &Amounts) {
+    for (name, amount) in more {
+        *sum.entry(name.clone()).or_insert_with(|| amount.zeroed()) += *amount;
+    }
+}
+
+fn raise(least: &mut Amounts, other: &Amounts) {
+    for (name, amount) in other {
+        let entry = least.entry(name.clone()).or_insert(*amount);
+        *entry = entry.at_least(*amount);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container(cpu: &str, restart: &str) -> Container {
+        Container {
+            resources: ContainerResources {
+                requests: ResourceList::from([("cpu".into(), cpu.into())]),
+                ..ContainerResources::default()
+            },
+            restart_policy: restart.into(),
+            ..Container::default()
+        }
+    }
+
+    fn cpu(pod: &Pod) -> String {
+        requests(pod)["cpu"].to_string()
+    }
+
+    #[test]
+    fn init_containers_count_with_the_sidecars_before_them() {
+        let mut pod = Pod::default();
+        pod.spec.containers = vec![container("100m", ""), container("100u", "")].into();
+        assert_eq!(cpu(&pod), "101m", "rounded up for each container");
+        pod.spec.init_containers = vec![
+            container("200m", ""),
+            container("50m", "Always"),
+            container("300m", ""),
+        ]
+        .into();
+        assert_eq!(cpu(&pod), "350m", "300m with the sidecar beside it");
+    }
+
+    #[test]
+    fn the_pod_level_and_the_overhead_count() {
+        let mut pod = Pod::default();
+        pod.spec.containers = vec![container("100m", "")].into();
+        pod.spec.resources = Some(container("1", "").resources);
+        pod.spec.overhead = ResourceList::from([("cpu".into(), "250m".into())]);
+        assert_eq!(cpu(&pod), "1250m");
+    }
+}

@@ -1,0 +1,204 @@
+//! What the rules look things up in, made once.
+
+use std::collections::HashMap;
+use std::sync::OnceLock;
+
+use jiff::Timestamp;
+
+use crate::allocatable::KubeletConfiguration;
+use crate::object::{Budget, Lease, Node, Pod, Workload};
+use crate::quantity::Quantity;
+use crate::request::{self, Amounts};
+use crate::snapshot::Snapshot;
+use crate::version::Version;
+use crate::zone::{self, ZoneReport};
+
+/// A snapshot with its indices.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The objects.
+    pub snapshot: &'a Snapshot,
+    /// The moment by which every age is judged.
+    pub now: Timestamp,
+    /// The API server's version, where it is known.
+    pub server: Option<Version>,
+    /// Flags of kube-controller-manager.
+    pub settings: zone::Settings,
+    /// The zones.
+    pub zones: ZoneReport,
+    nodes: HashMap<&'a str, &'a Node>,
+    leases: HashMap<&'a str, &'a Lease>,
+    pods: HashMap<&'a str, Vec<&'a Pod>>,
+    workloads: HashMap<&'a str, &'a Workload>,
+    budgets: OnceLock<Vec<BudgetPods<'a>>>,
+    requests: OnceLock<HashMap<&'a str, Amounts>>,
+}
+
+/// A budget and the pods that it selects.
+#[derive(Debug)]
+pub struct BudgetPods<'a> {
+    /// The budget.
+    pub budget: &'a Budget,
+    /// Its pods, in the order of the snapshot.
+    pub pods: Vec<&'a Pod>,
+}
+
+impl<'a> Context<'a> {
+    /// Indexes `snapshot`; without `settings` those of the server's version hold.
+    pub fn new(snapshot: &'a Snapshot, settings: Option<zone::Settings>, now: Timestamp) -> Self {
+        let server = snapshot.server_version.as_deref();
+        let settings = settings.unwrap_or_else(|| zone::Settings::for_version(server));
+        let mut pods: HashMap<&str, Vec<&Pod>> = HashMap::new();
+        for pod in &snapshot.pods {
+            let on = pod.spec.node_name.as_str();
+            pods.entry(on).or_default().push(pod);
+        }
+        let by_name = |node: &'a Node| (node.metadata.name.as_str(), node);
+        let lease_by_name = |lease: &'a Lease| (lease.metadata.name.as_str(), lease);
+        let by_uid = |workload: &'a Workload| (workload.metadata.uid.as_str(), workload);
+        Self {
+            snapshot,
+            now,
+            server: server.and_then(Version::parse),
+            settings,
+            zones: ZoneReport::of(&snapshot.nodes, &settings),
+            nodes: snapshot.nodes.iter().map(by_name).collect(),
+            leases: snapshot.leases.iter().map(lease_by_name).collect(),
+            pods,
+            workloads: snapshot.workloads.iter().map(by_uid).collect(),
+            budgets: OnceLock::new(),
+            requests: OnceLock::new(),
+        }
+    }
+
+    /// Every node.
+    pub fn nodes(&self) -> impl Iterator<Item = &'a Node> {
+        self.snapshot.nodes.iter()
+    }
+
+    /// The node of this name.
+    pub fn node(&self, name: &str) -> Option<&'a Node> {
+        self.nodes.get(name).copied()
+    }
+
+    /// The lease of this node.
+    pub fn lease(&self, node: &str) -> Option<&'a Lease> {
+        self.leases.get(node).copied()
+    }
+
+    /// Every pod bound to the node of this name, ended ones included; `""`: bound to none.
+    pub fn pods_on(&self, node: &str) -> &[&'a Pod] {
+        self.pods.get(node).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The pods that take room on the node: those that have not ended.
+    pub fn active_pods_on(&self, node: &str) -> impl Iterator<Item = &'a Pod> {
+        let pods = self.pods_on(node).iter().copied();
+        pods.filter(|pod| !pod.is_terminal())
+    }
+
+    /// Budgets with their pods.
+    pub fn budgets(&self) -> &[BudgetPods<'a>] {
+        self.budgets.get_or_init(|| {
+            let mut by_namespace: HashMap<&str, Vec<usize>> = HashMap::new();
+            let mut all = Vec::new();
+            for (index, budget) in self.snapshot.budgets.iter().enumerate() {
+                let namespace = budget.metadata.namespace.as_str();
+                by_namespace.entry(namespace).or_default().push(index);
+                let pods = Vec::new();
+                all.push(BudgetPods { budget, pods });
+            }
+            for pod in &self.snapshot.pods {
+                let namespace = pod.metadata.namespace.as_str();
+                for index in by_namespace.get(namespace).into_iter().flatten() {
+                    if let Some(entry) = all.get_mut(*index)
+                        && selects(entry.budget, pod)
+                    {
+                        entry.pods.push(pod);
+                    }
+                }
+            }
+            all
+        })
+    }
+
+    /// The sum of the requests of the pods on the node that have not ended.
+    pub fn requests_on(&self, node: &str) -> Option<&Amounts> {
+        let all = self.requests.get_or_init(|| {
+            let mut all: HashMap<&str, Amounts> = HashMap::new();
+            for pod in self.snapshot.pods.iter().filter(|pod| !pod.is_terminal()) {
+                let sum = all.entry(pod.spec.node_name.as_str()).or_default();
+                request::add(sum, &request::requests(pod));
+            }
+            all
+        });
+        all.get(node)
+    }
+
+    /// Nodes with their kubelet's configuration, where it was read.
+    pub fn configs(&self) -> impl Iterator<Item = (&'a Node, &'a KubeletConfiguration)> {
+        let snapshot = self.snapshot;
+        snapshot.nodes.iter().filter_map(|node| {
+            let config = snapshot.kubelet_configs.get(&node.metadata.name)?;
+            Some((node, config))
+        })
+    }
+
+    /// Whole seconds from `then` to now; negative for the future.
+    pub fn seconds_since(&self, then: Timestamp) -> i64 {
+        self.now.duration_since(then).as_secs()
+    }
+
+    /// Seconds since the object was created; none where the object does not say.
+    pub fn age(&self, meta: &crate::object::Meta) -> Option<i64> {
+        meta.creation_timestamp.map(|then| self.seconds_since(then))
+    }
+
+    /// The workload with this UID, where it is in the snapshot.
+    pub fn workload(&self, uid: &str) -> Option<&'a Workload> {
+        self.workloads.get(uid).copied()
+    }
+}
+
+fn selects(budget: &Budget, pod: &Pod) -> bool {
+    let selector = budget.spec.selector.as_ref();
+    selector.is_some_and(|s| s.matches(&pod.metadata.labels))
+}
+
+/// The node's capacity of a resource; none where it is absent or does not parse.
+pub(super) fn capacity(node: &Node, resource: &str) -> Option<Quantity> {
+    amount(node.status.capacity.get(resource))
+}
+
+/// The node's Allocatable of a resource; none where it is absent or does not parse.
+pub(super) fn allocatable(node: &Node, resource: &str) -> Option<Quantity> {
+    amount(node.status.allocatable.get(resource))
+}
+
+fn amount(text: Option<&crate::text::Str>) -> Option<Quantity> {
+    Quantity::parse(text?).ok()
+}
+
+/// Whether a DaemonSet controls the pod, or the kubelet itself: it stays with its node.
+pub(super) fn belongs_to_node(pod: &Pod) -> bool {
+    pod.is_mirror()
+        || pod
+            .metadata
+            .controller()
+            .is_some_and(|owner| owner.kind == "DaemonSet" || owner.kind == "Node")
+}
+
+/// Whether the node runs the control plane.
+pub(super) fn is_control_plane(node: &Node) -> bool {
+    [
+        "node-role.kubernetes.io/control-plane",
+        "node-role.kubernetes.io/master",
+    ]
+    .iter()
+    .any(|label| node.metadata.labels.contains_key(*label))
+}
+
+/// Whether pods can be scheduled there as far as the node itself is concerned.
+pub(super) fn is_open(node: &Node) -> bool {
+    node.is_ready() && !node.spec.unschedulable
+}

@@ -1,0 +1,275 @@
+//! CAP: how full nodes are, and what fits when one is lost.
+
+use super::context::{allocatable, belongs_to_node, is_control_plane, is_open};
+use super::{Context, Found, Group, Rule, Sink, say};
+use crate::finding::Severity;
+use crate::object::{Node, Pod};
+use crate::quantity::Quantity;
+use crate::request::{self, Amounts};
+use crate::snapshot::Source;
+use crate::zone::ZoneKey;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-CAP-002",
+        group: Group::Capacity,
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "the node is almost fully requested",
+        why: "Nothing of size fits there any more. Good packing, as long as other nodes have \
+              room.",
+        fix: "Nothing, unless pods are Pending.",
+        link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
+        check: almost_full,
+    },
+    Rule {
+        id: "NL-CAP-003",
+        group: Group::Capacity,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "the memory limits go far beyond the node",
+        why: "When the pods use what they may, the kernel kills some of them, or the kubelet \
+              evicts.",
+        fix: "Bring memory limits near the requests.",
+        link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
+        check: limits,
+    },
+    Rule {
+        id: "NL-CAP-004",
+        group: Group::Capacity,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "many pods on the node request nothing",
+        why: "The scheduler counts them as free, and they are the first to be evicted.",
+        fix: "Give them requests, or a LimitRange with defaults.",
+        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/#besteffort",
+        check: best_effort,
+    },
+    Rule {
+        id: "NL-CAP-011",
+        group: Group::Capacity,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "the others cannot take the pods of a lost node",
+        why: "The requests of all workloads exceed what the remaining nodes offer. A lower \
+              bound: taints, affinity and the size of single pods only make it worse.",
+        fix: "Add a node, or have an autoscaler that does in time.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-autoscaling/",
+        check: no_headroom,
+    },
+    Rule {
+        id: "NL-CAP-013",
+        group: Group::Capacity,
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "the others cannot take the pods of a lost zone",
+        why: "The requests of all workloads exceed what the other zones offer. When the zone goes, \
+              some pods stay Pending. A lower bound: volumes are bound to their zone as well.",
+        fix: "Keep a zone's worth of room free, or decide which workloads may stay away.",
+        link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/",
+        check: no_zone_headroom,
+    },
+    Rule {
+        id: "NL-CAP-012",
+        group: Group::Capacity,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::CsiNodes],
+        title: "the node can attach no more volumes",
+        why: "Pods with volumes of this driver stay Pending or ContainerCreating there.",
+        fix: "Spread the workloads with volumes, or use machines that take more.",
+        link: "https://kubernetes.io/docs/concepts/storage/storage-limits/",
+        check: volume_limit,
+    },
+];
+
+const RESOURCES: [&str; 2] = ["cpu", "memory"];
+
+fn percent(part: Quantity, whole: Quantity) -> f64 {
+    100.0 * part.approximate() / whole.approximate()
+}
+
+fn almost_full(context: &Context<'_>, sink: &mut Sink<'_>) {
+    for node in context.nodes() {
+        for name in RESOURCES {
+            let requests = context.requests_on(&node.metadata.name);
+            let requested = requests.and_then(|sum| sum.get(name));
+            let (Some(requested), Some(room)) = (requested, allocatable(node, name)) else {
+                continue;
+            };
+            // More than all is NL-CAP-001.
+            if *requested <= room && percent(*requested, room) >= 90.0 {
+                let message = format!(
+                    "{name}: {requested} of {room} Allocatable requested ({:.0} %)",
+                    percent(*requested, room)
+                );
+                sink.push(Found::node(node, message).with("resource", name));
+            }
+        }
+    }
+}
+
+fn limits(context: &Context<'_>, sink: &mut Sink<'_>) {
+    for node in context.nodes() {
+        let mut sum = Amounts::new();
+        for pod in context.active_pods_on(&node.metadata.name) {
+            request::add(&mut sum, &request::limits(pod));
+        }
+        let (Some(limits), Some(room)) = (sum.get("memory"), allocatable(node, "memory")) else {
+            continue;
+        };
+        if !room.is_zero() && percent(*limits, room) > 150.0 {
+            let message = format!(
+                "memory limits {limits} of {room} Allocatable ({:.0} %)",
+                percent(*limits, room)
+            );
+            sink.push(Found::node(node, message).with("limits", limits.to_string()));
+        }
+    }
+}
+
+fn best_effort(context: &Context<'_>, sink: &mut Sink<'_>) {
+    /// On fewer pods a share says little.
+    const ENOUGH: usize = 10;
+    for node in context.nodes() {
+        let pods: Vec<_> = context.active_pods_on(&node.metadata.name).collect();
+        let idle = pods
+            .iter()
+            .filter(|pod| pod.status.qos_class == "BestEffort")
+            .count();
+        if pods.len() >= ENOUGH && idle * 5 > pods.len() {
+            let message = format!("{idle} of {} are BestEffort", say::count(pods.len(), "pod"));
+            sink.push(Found::node(node, message).with("bestEffort", idle));
+        }
+    }
+}
+
+/// What the workers offer of a resource to pods that can move, and what those request.
+struct Headroom<'a> {
+    offers: Vec<(&'a Node, i128)>,
+    wanted: i128,
+}
+
+impl<'a> Headroom<'a> {
+    fn of(context: &Context<'a>, resource: &str) -> Self {
+        let mut wanted = 0;
+        let workers = context
+            .nodes()
+            .filter(|node| is_open(node) && !is_control_plane(node));
+        let offers = workers
+            .map(|node| {
+                let mut offer = allocatable(node, resource).map_or(0, Quantity::nano);
+                for pod in context.active_pods_on(&node.metadata.name) {
+                    let amount = requested(pod, resource);
+                    // What stays with the node takes room there, and needs none elsewhere.
+                    if belongs_to_node(pod) {
+                        offer -= amount;
+                    } else {
+                        wanted += amount;
+                    }
+                }
+                (node, offer)
+            })
+            .collect();
+        Self { offers, wanted }
+    }
+
+    /// What is left without `lost`; none when it is enough, or when nothing is left to compare.
+    fn short_without(&self, lost: impl Fn(&Node) -> bool) -> Option<i128> {
+        let mut left = self
+            .offers
+            .iter()
+            .filter(|(node, _)| !lost(node))
+            .peekable();
+        left.peek()?;
+        let left = left.map(|(_, offer)| offer).sum();
+        (self.wanted > left).then_some(left)
+    }
+
+    /// The arithmetic in words.
+    fn say(&self, without: &str, left: i128, resource: &str) -> String {
+        let unit = if resource == "cpu" { "cores" } else { "Gi" };
+        format!(
+            "{resource}: without {without} {} {unit} are left for {} {unit} of requests",
+            shown(left, resource),
+            shown(self.wanted, resource)
+        )
+    }
+}
+
+fn no_headroom(context: &Context<'_>, sink: &mut Sink<'_>) {
+    for resource in RESOURCES {
+        let headroom = Headroom::of(context, resource);
+        let largest = headroom.offers.iter().max_by_key(|(_, offer)| offer);
+        let Some((largest, _)) = largest else {
+            continue;
+        };
+        let name = &largest.metadata.name;
+        if let Some(left) = headroom.short_without(|node| node.metadata.name == *name) {
+            let message = headroom.say(name, left, resource);
+            let found = Found::named("Cluster", "cluster", message).with("resource", resource);
+            sink.push(found.inferred());
+        }
+    }
+}
+
+fn no_zone_headroom(context: &Context<'_>, sink: &mut Sink<'_>) {
+    for resource in RESOURCES {
+        let headroom = Headroom::of(context, resource);
+        for zone in context
+            .zones
+            .zones
+            .iter()
+            .filter(|zone| !zone.key.is_empty())
+        {
+            let lost = |node: &Node| ZoneKey::of(&node.metadata.labels) == zone.key;
+            if let Some(left) = headroom.short_without(lost) {
+                let name = zone.key.to_string();
+                let message = headroom.say(&name, left, resource);
+                let members = context.nodes().filter(|node| lost(node));
+                let found = Found::named("Zone", &name, message)
+                    .with("resource", resource)
+                    .on_all(members.map(|node| node.metadata.name.as_str()));
+                sink.push(found.inferred());
+            }
+        }
+    }
+}
+
+fn requested(pod: &Pod, name: &str) -> i128 {
+    request::requests(pod)
+        .get(name)
+        .map_or(0, |amount| amount.nano())
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for reading")]
+fn shown(nano: i128, name: &str) -> String {
+    let units = nano as f64 / 1e9;
+    format!(
+        "{:.1}",
+        if name == "cpu" {
+            units
+        } else {
+            units / f64::from(1 << 30)
+        }
+    )
+}
+
+fn volume_limit(context: &Context<'_>, sink: &mut Sink<'_>) {
+    for csi in context.snapshot.csi_nodes.iter().flatten() {
+        let Some(node) = context.node(&csi.metadata.name) else {
+            continue;
+        };
+        for driver in &csi.spec.drivers {
+            let Some(most) = driver.allocatable.and_then(|count| count.count) else {
+                continue;
+            };
+            let prefix = format!("kubernetes.io/csi/{}^", driver.name);
+            let volumes = node.status.volumes_attached.iter();
+            let attached = volumes.filter(|v| v.name.starts_with(&prefix)).count();
+            if i64::try_from(attached).unwrap_or(i64::MAX) >= most - 1 {
+                let message = format!("{}: {attached} of {most} volumes attached", driver.name);
+                sink.push(Found::node(node, message).with("driver", driver.name.as_str()));
+            }
+        }
+    }
+}

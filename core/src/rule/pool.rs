@@ -1,0 +1,55 @@
+//! Pools: nodes that were made alike.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::Context;
+use crate::object::Node;
+
+/// Labels by which providers name a pool, the most specific first.
+pub(super) const POOL_LABELS: [&str; 6] = [
+    "eks.amazonaws.com/nodegroup",
+    "alpha.eksctl.io/nodegroup-name",
+    "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+    "karpenter.sh/nodepool",
+    "machine.openshift.io/cluster-api-machineset",
+];
+
+/// A pool and a machine type.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Pool<'a> {
+    name: &'a str,
+    machine: &'a str,
+}
+
+impl Pool<'_> {
+    /// The provider's name of the pool.
+    pub(super) fn name(&self) -> &str {
+        self.name
+    }
+}
+
+impl fmt::Display for Pool<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.name, self.machine) {
+            (name, "") => write!(f, "pool {name}"),
+            (name, machine) => write!(f, "pool {name} ({machine})"),
+        }
+    }
+}
+
+/// The nodes whose labels name a pool, by pool and machine type.
+pub(super) fn pools<'a>(context: &Context<'a>) -> BTreeMap<Pool<'a>, Vec<&'a Node>> {
+    let mut pools: BTreeMap<_, Vec<_>> = BTreeMap::new();
+    for node in context.nodes() {
+        let labels = &node.metadata.labels;
+        let label = |key: &str| labels.get(key).map(crate::text::Str::as_str);
+        let Some(name) = POOL_LABELS.iter().find_map(|key| label(key)) else {
+            continue;
+        };
+        let machine = label("node.kubernetes.io/instance-type").unwrap_or_default();
+        pools.entry(Pool { name, machine }).or_default().push(node);
+    }
+    pools
+}

@@ -1,0 +1,78 @@
+//! Which rules are checked, and which findings are kept.
+
+use super::{Rule, catalogue};
+use crate::finding::Severity;
+use crate::object::{LabelSelector, Node};
+use crate::text::Str;
+use crate::zone;
+
+/// What is asked of an audit. The default asks for everything.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Selection {
+    /// Ids or group codes to check; empty: all.
+    pub rules: Vec<String>,
+    /// Ids or group codes not to check.
+    pub skip: Vec<String>,
+    /// Findings below it are left out.
+    pub severity: Severity,
+    /// Names of the nodes that matter; empty: all.
+    pub nodes: Vec<Str>,
+    /// Labels of the nodes that matter.
+    pub selector: Option<LabelSelector>,
+    /// Flags of kube-controller-manager; absent: the defaults of the server's version.
+    pub zone_settings: Option<zone::Settings>,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self {
+            rules: Vec::new(),
+            skip: Vec::new(),
+            severity: Severity::Info,
+            nodes: Vec::new(),
+            selector: None,
+            zone_settings: None,
+        }
+    }
+}
+
+impl Selection {
+    /// Whether the rule is to be checked.
+    pub fn wants(&self, rule: &Rule) -> bool {
+        (self.rules.is_empty() || self.rules.iter().any(|name| names(name, rule)))
+            && !self.skip.iter().any(|name| names(name, rule))
+    }
+
+    /// The names in `rules` and `skip` that are neither an id nor a group.
+    pub fn unknown(&self) -> impl Iterator<Item = &str> {
+        let all = self.rules.iter().chain(&self.skip);
+        all.map(String::as_str)
+            .filter(|name| !catalogue().any(|rule| names(name, rule)))
+    }
+
+    /// Whether findings about this node are wanted.
+    pub fn wants_node(&self, node: &Node) -> bool {
+        let name = &node.metadata.name;
+        let labels = &node.metadata.labels;
+        (self.nodes.is_empty() || self.nodes.contains(name))
+            && self.selector.as_ref().is_none_or(|s| s.matches(labels))
+    }
+
+    /// Whether every node matters.
+    pub(super) fn wants_all_nodes(&self) -> bool {
+        self.nodes.is_empty() && self.selector.is_none()
+    }
+}
+
+/// Whether `name` is the rule's id or its group's code (`RES`, `NL-RES`).
+pub(super) fn names(name: &str, rule: &Rule) -> bool {
+    let code = name.trim();
+    let group = code.get(..3).filter(|p| p.eq_ignore_ascii_case("NL-"));
+    let group = if group.is_some() {
+        code.get(3..)
+    } else {
+        Some(code)
+    };
+    code.eq_ignore_ascii_case(rule.id)
+        || group.is_some_and(|group| group.eq_ignore_ascii_case(rule.group.code()))
+}

@@ -1,0 +1,278 @@
+//! VER: versions and operating systems.
+
+use std::collections::BTreeMap;
+
+use super::{Context, Found, Group, Rule, Sink, configured, pool, say};
+use crate::finding::Severity;
+use crate::object::Node;
+use crate::snapshot::Source;
+use crate::version::Version;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-VER-001",
+        group: Group::Version,
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "the kubelet's version does not fit the API server's",
+        why: "A kubelet may be three minor versions older and never newer. Beyond that \
+              nothing is tested, and fields are silently dropped.",
+        fix: "Upgrade the node, or the control plane first.",
+        link: "https://kubernetes.io/releases/version-skew-policy/",
+        check: skew,
+    },
+    Rule {
+        id: "NL-VER-002",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the pool runs several versions of the kubelet",
+        why: "An upgrade is half done, or nodes come from different images: pods behave \
+              differently by chance.",
+        fix: "Finish the upgrade of the pool.",
+        link: "https://kubernetes.io/releases/version-skew-policy/",
+        check: mixed,
+    },
+    Rule {
+        id: "NL-VER-004",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the container runtime is outdated",
+        why: "dockershim was removed in 1.24, and containerd 1.x is no longer supported by \
+              kubelets from 1.36 on.",
+        fix: "Move the node to containerd 2.x or CRI-O.",
+        link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/",
+        check: runtime,
+    },
+    Rule {
+        id: "NL-VER-005",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the kernel is too old",
+        why: "Below 4.19 cgroup v2 is not usable and kubeadm refuses the machine.",
+        fix: "Upgrade the operating system.",
+        link: "https://kubernetes.io/docs/reference/node/kernel-version-requirements/",
+        check: kernel,
+    },
+    Rule {
+        id: "NL-VER-006",
+        group: Group::Version,
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the pool runs several images of the operating system",
+        why: "Nodes that were made at different times run different kernels and fixes.",
+        fix: "Recreate the older nodes from the present image.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/cluster-upgrade/",
+        check: images,
+    },
+    Rule {
+        id: "NL-VER-007",
+        group: Group::Version,
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet is told to run on cgroup v1",
+        why: "failCgroupV1: false is needed there alone. Kubelets from 1.35 on refuse cgroup \
+              v1 by default, and its support ends.",
+        fix: "Boot the machine with cgroup v2 and remove the setting.",
+        link: "https://kubernetes.io/docs/concepts/architecture/cgroups/",
+        check: cgroup_v1,
+    },
+    Rule {
+        id: "NL-VER-009",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "a label contradicts the machine",
+        why: "Workloads that select by architecture or operating system are put on machines \
+              that cannot run them.",
+        fix: "Correct the label, or restart the kubelet.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch",
+        check: wrong_label,
+    },
+    Rule {
+        id: "NL-VER-010",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "two managers write the cgroups",
+        why: "The kubelet uses cgroupfs on a distribution that systemd runs. Under pressure \
+              the two views drift apart.",
+        fix: "Set cgroupDriver: systemd in kubelet and runtime.",
+        link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/#cgroup-drivers",
+        check: two_managers,
+    },
+    Rule {
+        id: "NL-VER-011",
+        group: Group::Version,
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the node is very old",
+        why: "It has run for half a year: its image lacks the fixes of that time, and nobody \
+              knows whether it would come back.",
+        fix: "Recreate nodes regularly.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/cluster-upgrade/",
+        check: aged,
+    },
+    Rule {
+        id: "NL-VER-012",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet runs all alpha features",
+        why: "AllAlpha turns on what may change or vanish in any release.",
+        fix: "Name the features that are needed.",
+        link: "https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/",
+        check: all_alpha,
+    },
+];
+
+fn kubelet(node: &Node) -> Option<Version> {
+    Version::parse(&node.status.node_info.kubelet_version)
+}
+
+fn skew(context: &Context<'_>, sink: &mut Sink<'_>) {
+    let Some(server) = context.server else {
+        return;
+    };
+    for node in context.nodes() {
+        let Some(own) = kubelet(node).filter(|own| own.major == server.major) else {
+            continue;
+        };
+        let message = if own.minor > server.minor {
+            format!("kubelet {own} is newer than the API server {server}")
+        } else if own.minor + 3 < server.minor {
+            format!(
+                "kubelet {own} is {} minor versions older than the API server {server}; 3 are allowed",
+                server.minor - own.minor
+            )
+        } else {
+            continue;
+        };
+        sink.push(Found::node(node, message).with("kubelet", own.to_string()));
+    }
+}
+
+/// Reports pools whose nodes do not agree on a text.
+fn disagree(context: &Context<'_>, sink: &mut Sink<'_>, what: &str, text: impl Fn(&Node) -> &str) {
+    for (pool, nodes) in pool::pools(context) {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for node in &nodes {
+            *counts.entry(text(node)).or_default() += 1;
+        }
+        if counts.len() > 1 {
+            let each: Vec<_> = counts
+                .iter()
+                .map(|(text, n)| format!("{text} ({n})"))
+                .collect();
+            let message = format!("{what}: {}", each.join(", "));
+            let names = nodes.iter().map(|node| node.metadata.name.as_str());
+            sink.push(Found::named("Pool", pool.name(), message).on_all(names));
+        }
+    }
+}
+
+fn mixed(context: &Context<'_>, sink: &mut Sink<'_>) {
+    disagree(context, sink, "kubelets", |node| {
+        &node.status.node_info.kubelet_version
+    });
+}
+
+fn images(context: &Context<'_>, sink: &mut Sink<'_>) {
+    disagree(context, sink, "images", |node| {
+        &node.status.node_info.os_image
+    });
+}
+
+fn runtime(context: &Context<'_>, sink: &mut Sink<'_>) {
+    for node in context.nodes() {
+        let text = &node.status.node_info.container_runtime_version;
+        let newer_kubelet = kubelet(node).is_some_and(|v| (v.major, v.minor) >= (1, 36));
+        let outdated = match text.split_once("://") {
+            Some(("docker", _)) => true,
+            Some(("containerd", version)) => Version::parse(version).is_some_and(|version| {
+                (version.major, version.minor) < (1, 7) || (version.major < 2 && newer_kubelet)
+            }),
+            _ => text.contains("Unknown"),
+        };
+        if outdated {
+            let message = format!(
+                "{text} under kubelet {}",
+                node.status.node_info.kubelet_version
+            );
+            sink.push(Found::node(node, message).with("runtime", text.as_str()));
+        }
+    }
+}
+
+fn kernel(context: &Context<'_>, sink: &mut Sink<'_>) {
+    for node in context.nodes() {
+        let text = &node.status.node_info.kernel_version;
+        let old = Version::parse(text).is_some_and(|v| (v.major, v.minor) < (4, 19));
+        if old && node.status.node_info.operating_system == "linux" {
+            sink.push(Found::node(node, format!("kernel {text}")));
+        }
+    }
+}
+
+fn cgroup_v1(context: &Context<'_>, sink: &mut Sink<'_>) {
+    configured::each(context, sink, |_, config| {
+        (config.fail_cgroup_v1 == Some(false)).then(|| "failCgroupV1: false".to_owned())
+    });
+}
+
+fn wrong_label(context: &Context<'_>, sink: &mut Sink<'_>) {
+    for node in context.nodes() {
+        let info = &node.status.node_info;
+        for (key, truth) in [
+            ("kubernetes.io/arch", &info.architecture),
+            ("kubernetes.io/os", &info.operating_system),
+            ("beta.kubernetes.io/arch", &info.architecture),
+            ("beta.kubernetes.io/os", &info.operating_system),
+        ] {
+            let label = node.metadata.labels.get(key);
+            if let Some(label) = label.filter(|label| *label != truth && !truth.is_empty()) {
+                let message = format!("{key}={label}, but the kubelet says {truth}");
+                sink.push(Found::node(node, message).with("label", key));
+            }
+        }
+    }
+}
+
+fn two_managers(context: &Context<'_>, sink: &mut Sink<'_>) {
+    const SYSTEMD: [&str; 9] = [
+        "Ubuntu",
+        "Debian",
+        "Red Hat",
+        "CentOS",
+        "Rocky",
+        "Alma",
+        "Amazon Linux",
+        "Flatcar",
+        "SUSE",
+    ];
+    configured::each(context, sink, |node, config| {
+        let image = &node.status.node_info.os_image;
+        let systemd = SYSTEMD.iter().any(|name| image.contains(name));
+        (systemd && config.cgroup_driver == "cgroupfs")
+            .then(|| format!("cgroupDriver: cgroupfs on {image}"))
+    });
+}
+
+fn aged(context: &Context<'_>, sink: &mut Sink<'_>) {
+    const HALF_A_YEAR: i64 = 180 * 86_400;
+    for node in context.nodes() {
+        if let Some(age) = context.age(&node.metadata).filter(|age| *age > HALF_A_YEAR) {
+            let message = format!("registered {} ago", say::duration(age));
+            sink.push(Found::node(node, message).with("seconds", age));
+        }
+    }
+}
+
+fn all_alpha(context: &Context<'_>, sink: &mut Sink<'_>) {
+    configured::each(context, sink, |_, config| {
+        let on = config.feature_gates.get("AllAlpha") == Some(&true);
+        on.then(|| "featureGates: AllAlpha: true".to_owned())
+    });
+}

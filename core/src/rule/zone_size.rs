@@ -1,0 +1,168 @@
+//! ZON: sizes of zones, and what that means for evictions.
+
+use super::context::is_open;
+use super::{Context, Found, Group, Rule, Sink, say};
+use crate::finding::Severity;
+use crate::object::{LabelSelector, Node};
+use crate::snapshot::Source;
+use crate::zone::{Zone, ZoneKey, ZoneState, failures_to_partial};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-ZON-002",
+        group: Group::Zone,
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "every zone is in full disruption",
+        why: "The controller takes itself for cut off: it removes the NoExecute taints once \
+              and evicts nowhere, until one node is heard of again.",
+        fix: "Look at the way from the nodes to the API server, not at the nodes.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
+        check: all_down,
+    },
+    Rule {
+        id: "NL-ZON-003",
+        group: Group::Zone,
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "a zone is too small to be partly disrupted",
+        why: "With one or two nodes it is healthy or wholly down: evictions never slow down \
+              there.",
+        fix: "Nothing, unless you count on the slower rate.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
+        check: tiny,
+    },
+    Rule {
+        id: "NL-ZON-004",
+        group: Group::Zone,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "one more failure stops all evictions in the zone",
+        why: "A zone of at most 50 nodes in partial disruption has the rate 0: pods of its \
+              dead nodes stay where they are.",
+        fix: "Bring the failed nodes back, or delete those that are gone.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
+        check: next_stops,
+    },
+    Rule {
+        id: "NL-ZON-005",
+        group: Group::Zone,
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "zones are of very different size",
+        why: "The loss of the largest zone cannot be made up by the others.",
+        fix: "Give each zone the same number of nodes.",
+        link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/",
+        check: uneven,
+    },
+    Rule {
+        id: "NL-ZON-006",
+        group: Group::Zone,
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::Volumes],
+        title: "a volume's zone has no node that takes pods",
+        why: "The pod of its claim can run nowhere else.",
+        fix: "Add a node in that zone.",
+        link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/#storage-access-for-zones",
+        check: stranded,
+    },
+];
+
+fn all_down(context: &Context<'_>, sink: &mut Sink<'_>) {
+    if context.zones.all_fully_disrupted {
+        let zones = context.zones.zones.len();
+        let message = format!(
+            "no node of {} is ready; evictions have stopped everywhere",
+            say::count(zones, "zone")
+        );
+        sink.push(Found::named("Cluster", "cluster", message).with("zones", zones));
+    }
+}
+
+fn found<'a>(context: &Context<'a>, zone: &Zone, message: String) -> Found<'a> {
+    let nodes = context.nodes();
+    let members = nodes.filter(|node| ZoneKey::of(&node.metadata.labels) == zone.key);
+    Found::named("Zone", &zone.key.to_string(), message)
+        .with("size", zone.size)
+        .on_all(members.map(|node| node.metadata.name.as_str()))
+}
+
+fn tiny(context: &Context<'_>, sink: &mut Sink<'_>) {
+    let zones = &context.zones.zones;
+    // One small zone is a small cluster, and no news.
+    for zone in zones
+        .iter()
+        .filter(|zone| zone.size > 0 && zone.size < 3 && zones.len() > 1)
+    {
+        let message = say::count(zone.size, "node");
+        sink.push(found(context, zone, message));
+    }
+}
+
+fn next_stops(context: &Context<'_>, sink: &mut Sink<'_>) {
+    for zone in &context.zones.zones {
+        let Some(border) = failures_to_partial(zone.size, &context.settings) else {
+            continue;
+        };
+        let small = zone.size <= context.settings.large_zone;
+        if small && zone.state == ZoneState::Normal && zone.not_ready + 1 == border {
+            let message = format!(
+                "{} of {} not ready; at {border} the zone is partly disrupted and nothing is evicted",
+                zone.not_ready,
+                say::count(zone.size, "node")
+            );
+            sink.push(found(context, zone, message).with("border", border));
+        }
+    }
+}
+
+fn uneven(context: &Context<'_>, sink: &mut Sink<'_>) {
+    let zones = &context.zones.zones;
+    let named = || {
+        zones
+            .iter()
+            .filter(|zone| zone.size > 0 && !zone.key.zone.is_empty())
+    };
+    let (Some(least), Some(most)) = (
+        named().min_by_key(|zone| zone.size),
+        named().max_by_key(|zone| zone.size),
+    ) else {
+        return;
+    };
+    if least.size * 2 < most.size {
+        let message = format!(
+            "{} has {}, {} has {}",
+            most.key,
+            say::count(most.size, "node"),
+            least.key,
+            say::count(least.size, "node")
+        );
+        sink.push(Found::named("Cluster", "cluster", message));
+    }
+}
+
+fn stranded(context: &Context<'_>, sink: &mut Sink<'_>) {
+    for volume in context.snapshot.volumes.iter().flatten() {
+        let affinity = volume.spec.node_affinity.as_ref();
+        let terms = affinity.map(|affinity| &affinity.required.node_selector_terms);
+        let (Some(terms), Some(claim)) = (terms, volume.spec.claim_ref.as_ref()) else {
+            continue;
+        };
+        let reaches = |node: &Node| {
+            terms.iter().any(|term| {
+                let selector = LabelSelector {
+                    match_expressions: term.match_expressions.clone(),
+                    ..LabelSelector::default()
+                };
+                selector.matches(&node.metadata.labels)
+            })
+        };
+        if !terms.is_empty() && !context.nodes().any(|node| is_open(node) && reaches(node)) {
+            let message = format!(
+                "of claim {}/{}: no node that is ready and not cordoned can reach it",
+                claim.namespace, claim.name
+            );
+            sink.push(Found::object("PersistentVolume", &volume.metadata, message));
+        }
+    }
+}

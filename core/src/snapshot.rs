@@ -1,0 +1,159 @@
+//! What a cluster looked like at one moment.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::allocatable::KubeletConfiguration;
+use crate::object::{
+    Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Node, PersistentVolume, Pod,
+    SigningRequest, VolumeAttachment, Workload,
+};
+use crate::text::Str;
+
+/// A kind of data that a rule or a plan may need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Source {
+    /// Nodes.
+    Nodes,
+    /// Leases of `kube-node-lease`.
+    Leases,
+    /// Pods of all namespaces.
+    Pods,
+    /// PodDisruptionBudgets of all namespaces.
+    Budgets,
+    /// Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and ReplicationControllers.
+    Workloads,
+    /// The kubelets' configurations.
+    KubeletConfigs,
+    /// PersistentVolumes.
+    Volumes,
+    /// VolumeAttachments.
+    VolumeAttachments,
+    /// CSINodes.
+    CsiNodes,
+    /// CertificateSigningRequests.
+    SigningRequests,
+    /// ClusterRoles.
+    ClusterRoles,
+    /// ClusterRoleBindings.
+    ClusterRoleBindings,
+    /// Events about nodes.
+    Events,
+}
+
+impl Source {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::Nodes,
+        Self::Leases,
+        Self::Pods,
+        Self::Budgets,
+        Self::Workloads,
+        Self::KubeletConfigs,
+        Self::Volumes,
+        Self::VolumeAttachments,
+        Self::CsiNodes,
+        Self::SigningRequests,
+        Self::ClusterRoles,
+        Self::ClusterRoleBindings,
+        Self::Events,
+    ];
+
+    /// What people call it, in the plural.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Self::Nodes => "nodes",
+            Self::Leases => "leases of kube-node-lease",
+            Self::Pods => "pods",
+            Self::Budgets => "disruption budgets",
+            Self::Workloads => "workloads",
+            Self::KubeletConfigs => "kubelet configurations",
+            Self::Volumes => "persistent volumes",
+            Self::VolumeAttachments => "volume attachments",
+            Self::CsiNodes => "CSI nodes",
+            Self::SigningRequests => "certificate signing requests",
+            Self::ClusterRoles => "cluster roles",
+            Self::ClusterRoleBindings => "cluster role bindings",
+            Self::Events => "events",
+        }
+    }
+}
+
+/// The objects of a cluster at one moment, each list complete or named in `missing`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Snapshot {
+    /// The API server's time when the lists were read. Every age is judged by it.
+    pub taken_at: Option<Timestamp>,
+    /// `gitVersion` of the API server, `v1.36.3`; not known for plain `kubectl get` output.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_version: Option<Str>,
+    /// What could not be read, and why. A source that is not named here was read in full.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub missing: BTreeMap<Source, Str>,
+    /// Nodes.
+    pub nodes: Vec<Node>,
+    /// Leases.
+    pub leases: Vec<Lease>,
+    /// Pods.
+    pub pods: Vec<Pod>,
+    /// Budgets.
+    pub budgets: Vec<Budget>,
+    /// Controllers of pods.
+    pub workloads: Vec<Workload>,
+    /// The kubelets' configurations, as configz gives them, by node name.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub kubelet_configs: BTreeMap<Str, KubeletConfiguration>,
+    /// PersistentVolumes; this and the lists below: none where they were not read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volumes: Option<Vec<PersistentVolume>>,
+    /// VolumeAttachments.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub volume_attachments: Option<Vec<VolumeAttachment>>,
+    /// CSINodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub csi_nodes: Option<Vec<CsiNode>>,
+    /// CertificateSigningRequests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signing_requests: Option<Vec<SigningRequest>>,
+    /// ClusterRoles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_roles: Option<Vec<ClusterRole>>,
+    /// ClusterRoleBindings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_role_bindings: Option<Vec<ClusterRoleBinding>>,
+    /// Events about nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub events: Option<Vec<Event>>,
+}
+
+impl Snapshot {
+    /// Why there is nothing of this source; none when it was read.
+    pub fn why_missing(&self, source: Source) -> Option<&str> {
+        let absent = match source {
+            Source::Nodes | Source::Leases | Source::Pods | Source::Budgets | Source::Workloads => {
+                None
+            }
+            // Reading them is asked for apart, so having none is no answer.
+            Source::KubeletConfigs => self
+                .kubelet_configs
+                .is_empty()
+                .then_some("--configz was not given"),
+            Source::Volumes => not_listed(self.volumes.as_ref()),
+            Source::VolumeAttachments => not_listed(self.volume_attachments.as_ref()),
+            Source::CsiNodes => not_listed(self.csi_nodes.as_ref()),
+            Source::SigningRequests => not_listed(self.signing_requests.as_ref()),
+            Source::ClusterRoles => not_listed(self.cluster_roles.as_ref()),
+            Source::ClusterRoleBindings => not_listed(self.cluster_role_bindings.as_ref()),
+            Source::Events => not_listed(self.events.as_ref()),
+        };
+        self.missing.get(&source).map(Str::as_str).or(absent)
+    }
+}
+
+fn not_listed<T>(list: Option<&Vec<T>>) -> Option<&'static str> {
+    list.is_none().then_some("they are not in the snapshot")
+}

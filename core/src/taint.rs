@@ -1,0 +1,273 @@
+//! Taints, tolerations and what the one does to a pod with the other.
+//!
+//! Mirrors Kubernetes v1.36.3: `Toleration.ToleratesTaint` (k8s.io/api
+//! `core/v1/toleration.go`), `GetMatchingTolerations`
+//! (`pkg/apis/core/v1/helper/helpers.go`), `getMinTolerationTime`
+//! (`pkg/controller/tainteviction/taint_eviction.go`) and the map of conditions to
+//! taints (`pkg/controller/nodelifecycle/node_lifecycle_controller.go`).
+
+use crate::object::{Node, Taint, Toleration};
+
+/// Ready is `False`.
+pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
+/// Ready is `Unknown`.
+pub const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+/// The node is cordoned.
+pub const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
+/// MemoryPressure is `True`.
+pub const MEMORY_PRESSURE: &str = "node.kubernetes.io/memory-pressure";
+/// DiskPressure is `True`.
+pub const DISK_PRESSURE: &str = "node.kubernetes.io/disk-pressure";
+/// PIDPressure is `True`.
+pub const PID_PRESSURE: &str = "node.kubernetes.io/pid-pressure";
+/// NetworkUnavailable is `True`.
+pub const NETWORK_UNAVAILABLE: &str = "node.kubernetes.io/network-unavailable";
+/// A person says that the machine is off, and its volumes may be detached.
+pub const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+/// The cloud controller has not seen the node yet.
+pub const UNINITIALIZED: &str = "node.cloudprovider.kubernetes.io/uninitialized";
+/// The cloud says that the machine is shut down.
+pub const SHUTDOWN: &str = "node.cloudprovider.kubernetes.io/shutdown";
+/// Control-plane nodes bear it.
+pub const CONTROL_PLANE: &str = "node-role.kubernetes.io/control-plane";
+
+/// Pods that do not tolerate it are not scheduled there.
+pub const NO_SCHEDULE: &str = "NoSchedule";
+/// The scheduler avoids the node.
+pub const PREFER_NO_SCHEDULE: &str = "PreferNoSchedule";
+/// Pods that do not tolerate it are deleted.
+pub const NO_EXECUTE: &str = "NoExecute";
+
+/// A condition that the node lifecycle controller turns into a taint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConditionTaint {
+    /// Type of the condition.
+    pub condition: &'static str,
+    /// The status that calls for the taint.
+    pub status: &'static str,
+    /// Key of the taint.
+    pub key: &'static str,
+}
+
+/// `nodeConditionToTaintKeyStatusMap`: all of them with [`NO_SCHEDULE`], at once and
+/// not rate limited. Those of Ready come with [`NO_EXECUTE`] as well, rate limited by zone.
+pub const CONDITION_TAINTS: [ConditionTaint; 6] = [
+    condition_taint("Ready", "False", NOT_READY),
+    condition_taint("Ready", "Unknown", UNREACHABLE),
+    condition_taint("MemoryPressure", "True", MEMORY_PRESSURE),
+    condition_taint("DiskPressure", "True", DISK_PRESSURE),
+    condition_taint("NetworkUnavailable", "True", NETWORK_UNAVAILABLE),
+    condition_taint("PIDPressure", "True", PID_PRESSURE),
+];
+
+const fn condition_taint(
+    condition: &'static str,
+    status: &'static str,
+    key: &'static str,
+) -> ConditionTaint {
+    ConditionTaint {
+        condition,
+        status,
+        key,
+    }
+}
+
+/// The `NoSchedule` taints that the controller wants on `node`
+/// (`doNoScheduleTaintingPass`), the one of a cordon included.
+pub fn expected_no_schedule(node: &Node) -> Vec<&'static str> {
+    let mut keys: Vec<_> = CONDITION_TAINTS
+        .iter()
+        .filter(|t| {
+            node.condition(t.condition)
+                .is_some_and(|c| c.status == t.status)
+        })
+        .map(|t| t.key)
+        .collect();
+    if node.spec.unschedulable {
+        keys.push(UNSCHEDULABLE);
+    }
+    keys
+}
+
+/// The node's taint with this key and effect.
+pub fn find<'a>(node: &'a Node, key: &str, effect: &str) -> Option<&'a Taint> {
+    node.spec
+        .taints
+        .iter()
+        .find(|t| t.key == key && t.effect == effect)
+}
+
+impl Toleration {
+    /// Whether it tolerates `taint`. `Lt` and `Gt` never match: their gate
+    /// (TaintTolerationComparisonOperators) is alpha and off.
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        if !self.effect.is_empty() && self.effect != taint.effect {
+            return false;
+        }
+        if !self.key.is_empty() && self.key != taint.key {
+            return false;
+        }
+        match self.operator.as_str() {
+            "" | "Equal" => self.value == taint.value,
+            "Exists" => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it tolerates every taint there is: `Exists` without key and effect.
+    pub fn is_blanket(&self) -> bool {
+        self.key.is_empty() && self.operator == "Exists"
+    }
+}
+
+/// For how long a pod stays on a node with `NoExecute` taints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum TolerationTime {
+    /// It is deleted after so many seconds; 0: at once.
+    Seconds(i64),
+    /// It is never deleted for these taints.
+    Forever,
+}
+
+impl TolerationTime {
+    /// The seconds; none: for ever.
+    pub fn seconds(self) -> Option<i64> {
+        match self {
+            Self::Seconds(seconds) => Some(seconds),
+            Self::Forever => None,
+        }
+    }
+}
+
+/// The `NoExecute` taints among `taints` and what `tolerations` make of them.
+///
+/// For each taint the first toleration in list order that matches is used, whatever
+/// its seconds. The time is the least of those used; those without seconds count only
+/// if all are without.
+pub fn toleration_time<'a>(
+    taints: impl IntoIterator<Item = &'a Taint>,
+    tolerations: &[Toleration],
+) -> TolerationTime {
+    let mut least = TolerationTime::Forever;
+    for taint in taints.into_iter().filter(|t| t.effect == NO_EXECUTE) {
+        let Some(used) = tolerations.iter().find(|t| t.tolerates(taint)) else {
+            return TolerationTime::Seconds(0);
+        };
+        if let Some(seconds) = used.toleration_seconds {
+            least = least.min(TolerationTime::Seconds(seconds.max(0)));
+        }
+    }
+    least
+}
+
+/// The first taint with one of `effects` that `tolerations` do not tolerate
+/// (`FindMatchingUntoleratedTaint`).
+pub fn untolerated<'a>(
+    taints: &'a [Taint],
+    tolerations: &[Toleration],
+    effects: &[&str],
+) -> Option<&'a Taint> {
+    taints
+        .iter()
+        .filter(|taint| effects.contains(&taint.effect.as_str()))
+        .find(|taint| !tolerations.iter().any(|t| t.tolerates(taint)))
+}
+
+/// Whether DefaultTolerationSeconds leaves `key` alone for a pod with these tolerations
+/// (`plugin/pkg/admission/defaulttolerationseconds/admission.go`): it looks at key and
+/// effect only, not at operator and value.
+pub fn suppresses_default(tolerations: &[Toleration], key: &str) -> bool {
+    tolerations.iter().any(|t| {
+        (t.key == key || t.key.is_empty()) && (t.effect == NO_EXECUTE || t.effect.is_empty())
+    })
+}
+
+/// A `NoExecute` taint as the node lifecycle controller puts it.
+pub fn no_execute(key: &str) -> Taint {
+    Taint {
+        key: key.into(),
+        effect: NO_EXECUTE.into(),
+        ..Taint::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn toleration(key: &str, operator: &str, effect: &str, seconds: Option<i64>) -> Toleration {
+        Toleration {
+            key: key.into(),
+            operator: operator.into(),
+            effect: effect.into(),
+            toleration_seconds: seconds,
+            ..Toleration::default()
+        }
+    }
+
+    fn time(tolerations: &[Toleration]) -> TolerationTime {
+        toleration_time(&[no_execute(NOT_READY)], tolerations)
+    }
+
+    #[test]
+    fn the_first_match_decides() {
+        let ten = toleration(NOT_READY, "Exists", NO_EXECUTE, Some(10));
+        let always = toleration("", "Exists", "", None);
+        assert_eq!(
+            time(&[ten.clone(), always.clone()]),
+            TolerationTime::Seconds(10)
+        );
+        assert_eq!(time(&[always, ten]), TolerationTime::Forever);
+    }
+
+    #[test]
+    fn the_least_of_those_used_counts() {
+        let tolerations = [
+            toleration(NOT_READY, "Exists", NO_EXECUTE, Some(300)),
+            toleration("maintenance", "Exists", NO_EXECUTE, None),
+        ];
+        let taints = [no_execute(NOT_READY), no_execute("maintenance")];
+        assert_eq!(
+            toleration_time(&taints, &tolerations),
+            TolerationTime::Seconds(300)
+        );
+    }
+
+    #[test]
+    fn without_a_match_it_goes_at_once() {
+        assert_eq!(time(&[]), TolerationTime::Seconds(0));
+        let wrong = toleration(NOT_READY, "Equal", NO_EXECUTE, Some(300));
+        assert_eq!(
+            time(std::slice::from_ref(&wrong)),
+            TolerationTime::Seconds(300),
+            "empty value is equal"
+        );
+        let valued = Toleration {
+            value: "x".into(),
+            ..wrong
+        };
+        assert_eq!(time(&[valued]), TolerationTime::Seconds(0));
+        let negative = toleration(NOT_READY, "Exists", NO_EXECUTE, Some(-5));
+        assert_eq!(time(&[negative]), TolerationTime::Seconds(0));
+    }
+
+    #[test]
+    fn no_schedule_evicts_nobody() {
+        let taint = Taint {
+            effect: NO_SCHEDULE.into(),
+            ..no_execute(NOT_READY)
+        };
+        assert_eq!(toleration_time(&[taint], &[]), TolerationTime::Forever);
+    }
+
+    #[test]
+    fn the_default_is_suppressed_by_key_and_effect_alone() {
+        let odd = Toleration {
+            value: "x".into(),
+            ..toleration(NOT_READY, "Equal", NO_EXECUTE, None)
+        };
+        assert!(suppresses_default(&[odd], NOT_READY));
+        let schedule = toleration(NOT_READY, "Exists", NO_SCHEDULE, None);
+        assert!(!suppresses_default(&[schedule], NOT_READY));
+    }
+}

@@ -1,0 +1,147 @@
+//! Shared strings and the table that makes equal ones share their bytes.
+//!
+//! A cluster of 150,000 pods repeats few strings very often: namespaces, node
+//! names, label keys, whole label sets. [`Str`] is cheap to clone, and
+//! [`Interner`] lets a decoder keep one copy of each.
+
+use std::borrow::Borrow;
+use std::collections::HashSet;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// An immutable string that is shared when it is cloned.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Str(Arc<str>);
+
+impl Str {
+    /// The characters.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Str {
+    fn default() -> Self {
+        Self::from("")
+    }
+}
+
+impl Deref for Str {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl AsRef<str> for Str {
+    fn as_ref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Borrow<str> for Str {
+    fn borrow(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<&str> for Str {
+    fn from(text: &str) -> Self {
+        Self(Arc::from(text))
+    }
+}
+
+impl From<String> for Str {
+    fn from(text: String) -> Self {
+        Self(Arc::from(text))
+    }
+}
+
+impl PartialEq<str> for Str {
+    fn eq(&self, other: &str) -> bool {
+        self.as_str() == other
+    }
+}
+
+impl PartialEq<&str> for Str {
+    fn eq(&self, other: &&str) -> bool {
+        self.as_str() == *other
+    }
+}
+
+impl fmt::Debug for Str {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl fmt::Display for Str {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.as_str(), f)
+    }
+}
+
+impl<'de> Deserialize<'de> for Str {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Visitor;
+
+        impl serde::de::Visitor<'_> for Visitor {
+            type Value = Str;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Str, E> {
+                Ok(Str::from(text))
+            }
+        }
+
+        deserializer.deserialize_str(Visitor)
+    }
+}
+
+/// Keeps one copy of each string that passes through it.
+#[derive(Debug, Default)]
+pub struct Interner {
+    strings: HashSet<Str>,
+}
+
+impl Interner {
+    /// An empty table.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The shared copy of `text`.
+    pub fn get(&mut self, text: &str) -> Str {
+        if let Some(known) = self.strings.get(text) {
+            return known.clone();
+        }
+        let new = Str::from(text);
+        self.strings.insert(new.clone());
+        new
+    }
+
+    /// Replaces `text` by the shared copy.
+    pub fn share(&mut self, text: &mut Str) {
+        *text = self.get(text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_strings_share_their_bytes() {
+        let mut table = Interner::new();
+        let (a, b) = (table.get("kube-system"), table.get("kube-system"));
+        assert!(std::ptr::eq(a.as_str(), b.as_str()));
+    }
+}

@@ -1,0 +1,388 @@
+//! Zones: which state the node lifecycle controller gives them, and how fast it evicts there.
+//!
+//! Mirrors Kubernetes v1.36.3: `GetZoneKey` (k8s.io/component-helpers
+//! `node/topology/helpers.go`), `ComputeZoneState`, `handleDisruption` and
+//! `ReducedQPSFunc` (`pkg/controller/nodelifecycle/node_lifecycle_controller.go`).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::object::{Labels, Node};
+use crate::text::Str;
+
+/// Zone of a node.
+pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
+/// Region of a node.
+pub const REGION_LABEL: &str = "topology.kubernetes.io/region";
+/// Deprecated zone label; it still wins over [`ZONE_LABEL`].
+pub const BETA_ZONE_LABEL: &str = "failure-domain.beta.kubernetes.io/zone";
+/// Deprecated region label; it still wins over [`REGION_LABEL`].
+pub const BETA_REGION_LABEL: &str = "failure-domain.beta.kubernetes.io/region";
+/// Nodes with this label are not counted when a zone is judged (but still tainted).
+pub const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-disruption";
+
+/// How often the controller looks at all nodes (`--node-monitor-period`), in seconds.
+pub const MONITOR_PERIOD: f64 = 5.0;
+/// How often the controller works on the queue of nodes to taint (`NodeEvictionPeriod`), in seconds.
+pub const EVICTION_PERIOD: f64 = 0.1;
+/// The default `--node-monitor-grace-period` since Kubernetes 1.32, in seconds
+/// (`pkg/controller/nodelifecycle/config/v1alpha1/defaults.go`).
+pub const GRACE_PERIOD: u32 = 50;
+/// The default `--node-monitor-grace-period` up to Kubernetes 1.31, in seconds.
+pub const GRACE_PERIOD_BEFORE_1_32: u32 = 40;
+/// A zone with fewer nodes that are not Ready is never in partial disruption.
+const PARTIAL_AT_LEAST: usize = 3;
+
+/// The flags of kube-controller-manager that decide how nodes are tainted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Settings {
+    /// `--node-monitor-grace-period`, in seconds.
+    pub grace_period: u32,
+    /// `--node-eviction-rate`: nodes a second in a healthy zone.
+    pub eviction_rate: f32,
+    /// `--secondary-node-eviction-rate`: nodes a second in a large zone in partial disruption.
+    pub secondary_rate: f32,
+    /// `--unhealthy-zone-threshold`: the share that makes a disruption partial.
+    pub unhealthy_threshold: f32,
+    /// `--large-cluster-size-threshold`: a zone with more nodes than this is large.
+    pub large_zone: usize,
+}
+
+impl Default for Settings {
+    /// The defaults of v1.36.3.
+    fn default() -> Self {
+        Self {
+            grace_period: GRACE_PERIOD,
+            eviction_rate: 0.1,
+            secondary_rate: 0.01,
+            unhealthy_threshold: 0.55,
+            large_zone: 50,
+        }
+    }
+}
+
+impl Settings {
+    /// The defaults of the version that the server names (`v1.31.4`); those of v1.36.3
+    /// when it is not known.
+    pub fn for_version(server: Option<&str>) -> Self {
+        let old = server
+            .and_then(crate::version::Version::parse)
+            .is_some_and(|version| (version.major, version.minor) < (1, 32));
+        let grace_period = if old {
+            GRACE_PERIOD_BEFORE_1_32
+        } else {
+            GRACE_PERIOD
+        };
+        Self {
+            grace_period,
+            ..Self::default()
+        }
+    }
+}
+
+/// Region and zone of a node as the controller reads them; both may be empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ZoneKey {
+    /// Region.
+    pub region: Str,
+    /// Zone.
+    pub zone: Str,
+}
+
+impl ZoneKey {
+    /// The key of a node with these labels. All nodes without any share one.
+    pub fn of(labels: &Labels) -> Self {
+        let first = |beta: &str, stable: &str| {
+            labels
+                .get(beta)
+                .or_else(|| labels.get(stable))
+                .cloned()
+                .unwrap_or_default()
+        };
+        Self {
+            region: first(BETA_REGION_LABEL, REGION_LABEL),
+            zone: first(BETA_ZONE_LABEL, ZONE_LABEL),
+        }
+    }
+
+    /// Whether the node names neither.
+    pub fn is_empty(&self) -> bool {
+        self.region.is_empty() && self.zone.is_empty()
+    }
+}
+
+impl std::fmt::Display for ZoneKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (self.region.as_str(), self.zone.as_str()) {
+            ("", "") => f.write_str("(no zone)"),
+            ("", zone) => f.write_str(zone),
+            (region, "") => write!(f, "{region} (no zone)"),
+            // Cloud zones are often named after their region; do not say it twice.
+            (region, zone) if zone.starts_with(region) => f.write_str(zone),
+            (region, zone) => write!(f, "{region}/{zone}"),
+        }
+    }
+}
+
+/// What the controller calls a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ZoneState {
+    /// Enough nodes are Ready.
+    Normal,
+    /// At least three, and a share of at least the threshold, are not.
+    PartialDisruption,
+    /// None is.
+    FullDisruption,
+}
+
+impl ZoneState {
+    /// The state of a zone with so many nodes of each kind.
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "float32, as Kubernetes computes it"
+    )]
+    pub fn of(ready: usize, not_ready: usize, settings: &Settings) -> Self {
+        let share = not_ready as f32 / (not_ready + ready) as f32;
+        if ready == 0 && not_ready > 0 {
+            Self::FullDisruption
+        } else if not_ready >= PARTIAL_AT_LEAST && share >= settings.unhealthy_threshold {
+            Self::PartialDisruption
+        } else {
+            Self::Normal
+        }
+    }
+}
+
+/// How many nodes of a zone of `size` have to fail before its disruption is partial;
+/// none when a full disruption comes first.
+pub fn failures_to_partial(size: usize, settings: &Settings) -> Option<usize> {
+    (PARTIAL_AT_LEAST..size).find(|&failed| {
+        ZoneState::of(size - failed, failed, settings) == ZoneState::PartialDisruption
+    })
+}
+
+/// One zone as the controller sees it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Zone {
+    /// Region and zone.
+    #[serde(flatten)]
+    pub key: ZoneKey,
+    /// Nodes that count.
+    pub size: usize,
+    /// Of them, with Ready `True`.
+    pub ready: usize,
+    /// The others.
+    pub not_ready: usize,
+    /// State.
+    pub state: ZoneState,
+    /// `NoExecute` taints a second.
+    pub eviction_rate: f32,
+    /// Nodes that are not Ready and have no `NoExecute` taint of the controller yet, excluded ones too.
+    pub queued: usize,
+    /// Seconds until the last of them has it; none: never.
+    pub seconds_to_last_taint: Option<f64>,
+}
+
+/// The zones of a cluster: the JSON document of `explain zones`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ZoneReport {
+    /// By region and zone.
+    pub zones: Vec<Zone>,
+    /// Every zone is in full disruption: the controller takes its own health for bad,
+    /// removes the taints once and evicts nowhere.
+    pub all_fully_disrupted: bool,
+    /// Nodes that bear [`EXCLUDE_LABEL`], by name.
+    pub excluded: Vec<Str>,
+}
+
+impl ZoneReport {
+    /// Judges the zones of `nodes`.
+    pub fn of<'a>(nodes: impl IntoIterator<Item = &'a Node>, settings: &Settings) -> Self {
+        let mut counts: BTreeMap<ZoneKey, Count> = BTreeMap::new();
+        let mut excluded = Vec::new();
+        for node in nodes {
+            let count = counts
+                .entry(ZoneKey::of(&node.metadata.labels))
+                .or_default();
+            if node.metadata.labels.contains_key(EXCLUDE_LABEL) {
+                excluded.push(node.metadata.name.clone());
+            } else if node.is_ready() {
+                count.ready += 1;
+            } else {
+                count.not_ready += 1;
+            }
+            if waits_for_taint(node) {
+                count.queued += 1;
+            }
+        }
+        excluded.sort();
+        let zones: Vec<_> = counts
+            .into_iter()
+            .map(|(key, count)| count.judge(key, settings))
+            .collect();
+        Self::with_overall_state(zones, excluded)
+    }
+
+    /// Applies what all zones together decide.
+    fn with_overall_state(mut zones: Vec<Zone>, excluded: Vec<Str>) -> Self {
+        let mut counted = zones.iter().filter(|zone| zone.size > 0).peekable();
+        let all_fully_disrupted =
+            counted.peek().is_some() && counted.all(|zone| zone.state == ZoneState::FullDisruption);
+        if all_fully_disrupted {
+            for zone in &mut zones {
+                zone.eviction_rate = 0.0;
+                zone.seconds_to_last_taint = seconds_to_last_taint(zone.queued, 0.0);
+            }
+        }
+        Self {
+            zones,
+            all_fully_disrupted,
+            excluded,
+        }
+    }
+
+    /// The zone of a node with these labels.
+    pub fn zone_of(&self, labels: &Labels) -> Option<&Zone> {
+        let key = ZoneKey::of(labels);
+        self.zones.iter().find(|zone| zone.key == key)
+    }
+}
+
+/// Whether the controller will put a `NoExecute` taint on the node when its rate allows.
+pub fn waits_for_taint(node: &Node) -> bool {
+    use crate::taint::{NO_EXECUTE, NOT_READY, UNREACHABLE, find};
+    let Some(ready) = node.condition("Ready") else {
+        return false;
+    };
+    let tainted = find(node, NOT_READY, NO_EXECUTE).is_some()
+        || find(node, UNREACHABLE, NO_EXECUTE).is_some();
+    // A swap of one for the other is not rate limited, so only untainted nodes queue.
+    ready.status != "True" && !tainted
+}
+
+#[derive(Default)]
+struct Count {
+    ready: usize,
+    not_ready: usize,
+    queued: usize,
+}
+
+impl Count {
+    fn judge(self, key: ZoneKey, settings: &Settings) -> Zone {
+        let size = self.ready + self.not_ready;
+        let state = ZoneState::of(self.ready, self.not_ready, settings);
+        let eviction_rate = eviction_rate(size, state, settings);
+        Zone {
+            key,
+            size,
+            ready: self.ready,
+            not_ready: self.not_ready,
+            state,
+            eviction_rate,
+            queued: self.queued,
+            seconds_to_last_taint: seconds_to_last_taint(self.queued, eviction_rate),
+        }
+    }
+}
+
+/// Nodes a second that the controller taints in a zone of `size` in this state, unless
+/// all zones are fully disrupted.
+pub fn eviction_rate(size: usize, state: ZoneState, settings: &Settings) -> f32 {
+    match state {
+        ZoneState::Normal | ZoneState::FullDisruption => settings.eviction_rate,
+        ZoneState::PartialDisruption if size > settings.large_zone => settings.secondary_rate,
+        ZoneState::PartialDisruption => 0.0,
+    }
+}
+
+/// Seconds until the last of `queued` nodes is tainted at `rate`: the first goes at once
+/// (the bucket holds one), the others one by one. None: never.
+#[expect(clippy::cast_precision_loss, reason = "counts of nodes are small")]
+pub fn seconds_to_last_taint(queued: usize, rate: f32) -> Option<f64> {
+    if queued == 0 {
+        return Some(0.0);
+    }
+    // Through the decimal form: 0.1f32 as f64 would give 9.99999985 s a node.
+    let rate: f64 = rate.to_string().parse().unwrap_or_default();
+    (rate > 0.0).then(|| (queued - 1) as f64 / rate)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn state(ready: usize, not_ready: usize) -> ZoneState {
+        ZoneState::of(ready, not_ready, &Settings::default())
+    }
+
+    #[test]
+    fn states_at_the_borders() {
+        assert_eq!(state(0, 2), ZoneState::FullDisruption);
+        assert_eq!(state(1, 2), ZoneState::Normal, "two are never partial");
+        assert_eq!(state(2, 3), ZoneState::PartialDisruption);
+        assert_eq!(state(9, 11), ZoneState::PartialDisruption, "0.55 exactly");
+        assert_eq!(state(0, 0), ZoneState::Normal);
+    }
+
+    #[test]
+    fn a_zone_of_exactly_fifty_is_small() {
+        let settings = Settings::default();
+        let rate = |size| eviction_rate(size, ZoneState::PartialDisruption, &settings);
+        assert!(rate(50).abs() < f32::EPSILON);
+        assert!((rate(51) - 0.01).abs() < f32::EPSILON);
+        assert_eq!(seconds_to_last_taint(3, rate(50)), None);
+        assert_eq!(seconds_to_last_taint(30, rate(51)), Some(2900.0));
+        assert_eq!(seconds_to_last_taint(4, 0.1), Some(30.0));
+    }
+
+    #[test]
+    fn the_beta_label_wins() {
+        let labels = Labels::from([
+            (ZONE_LABEL.into(), "new".into()),
+            (BETA_ZONE_LABEL.into(), "old".into()),
+        ]);
+        assert_eq!(ZoneKey::of(&labels).zone, "old");
+    }
+
+    #[test]
+    fn the_grace_period_follows_the_server() {
+        assert_eq!(Settings::for_version(Some("v1.31.9")).grace_period, 40);
+        assert_eq!(
+            Settings::for_version(Some("v1.32.0-eks-abc")).grace_period,
+            50
+        );
+        assert_eq!(Settings::for_version(None).grace_period, 50);
+    }
+
+    #[test]
+    fn all_zones_down_stops_everything() {
+        let node = |zone: &str| Node {
+            metadata: crate::object::Meta {
+                name: format!("node-{zone}").into(),
+                labels: Labels::from([(ZONE_LABEL.into(), zone.into())]),
+                ..Default::default()
+            },
+            ..Node::default()
+        };
+        let report = ZoneReport::of(&[node("a"), node("b")], &Settings::default());
+        assert!(report.all_fully_disrupted);
+        assert!(report.zones.iter().all(|zone| zone.eviction_rate == 0.0));
+    }
+
+    proptest! {
+        #[test]
+        fn the_failures_to_partial_are_the_first_ones(size in 0_usize..300) {
+            let settings = Settings::default();
+            if let Some(failures) = failures_to_partial(size, &settings) {
+                prop_assert_eq!(state(size - failures, failures), ZoneState::PartialDisruption);
+                prop_assert_eq!(state(size - failures + 1, failures - 1), ZoneState::Normal);
+            }
+        }
+    }
+}

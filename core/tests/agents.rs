@@ -1,0 +1,200 @@
+//! Agents held to their own node: the published attacks, and an agent's honest writes.
+// The helpers are tests' code as well, where a panic is a failed test.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::needless_pass_by_value
+)]
+
+use nodelife_core::admission::{
+    Known, Outcome, Phase, Policies, Recorded, Review, Verdict, decide,
+};
+use serde_json::{Value, json};
+
+fn policies() -> Policies {
+    serde_json::from_value(json!({"agents": [{
+        "serviceAccount": "net:agent",
+        "labels": ["agent.example.com/"],
+        "annotations": ["agent.example.com/"],
+        "resources": {"tunnels.example.com": "spec.nodeName"},
+    }]}))
+    .unwrap()
+}
+
+fn cluster() -> Recorded {
+    let pod = |name: &str, node: &str| json!({"kind": "Pod", "metadata": {"name": name, "namespace": "d"}, "spec": {"nodeName": node}});
+    Recorded::from_list(json!({"kind": "List", "items": [
+        {"kind": "Node", "metadata": {"name": "n1", "uid": "u1"}},
+        pod("own", "n1"),
+        pod("theirs", "n2"),
+    ]}))
+    .unwrap()
+}
+
+fn token() -> Value {
+    json!({"authentication.kubernetes.io/node-name": ["n1"], "authentication.kubernetes.io/node-uid": ["u1"]})
+}
+
+/// The refusal of a write by the agent; empty when it passes.
+fn refusal(extra: Value, resource: &str, operation: &str, request: Value) -> String {
+    let (path, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let (resource, group) = path.split_once('.').unwrap_or((path, ""));
+    let mut whole = json!({
+        "uid": "u",
+        "resource": {"group": group, "version": "v1", "resource": resource},
+        "subResource": subresource,
+        "operation": operation,
+        "namespace": "d",
+        "userInfo": {"username": "system:serviceaccount:net:agent", "extra": extra},
+    });
+    for (field, value) in request.as_object().unwrap() {
+        whole[field] = value.clone();
+    }
+    let review =
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": whole});
+    let bytes = review.to_string();
+    let review = Review::parse(bytes.as_bytes()).unwrap();
+    let (policies, cluster) = (policies(), cluster());
+    let mut known = Known::new();
+    loop {
+        match decide(&review.request, &policies, Phase::Validating, &known) {
+            Outcome::Needs(lookup) => {
+                let answer = cluster.answer(&lookup);
+                known.insert(lookup, answer);
+            }
+            Outcome::Decided(decision) => match decision.verdict {
+                Verdict::Deny(denial) => return denial.sentence,
+                _ => return String::new(),
+            },
+        }
+    }
+}
+
+fn node(name: &str, more: Value) -> Value {
+    let mut node = json!({"metadata": {"name": name, "labels": {"a": "b"}}, "spec": {}});
+    for (part, value) in more.as_object().unwrap() {
+        for (field, value) in value.as_object().unwrap() {
+            node[part][field] = value.clone();
+        }
+    }
+    node
+}
+
+#[test]
+fn an_agents_honest_writes_pass() {
+    let old = node("n1", json!({}));
+    for new in [
+        node(
+            "n1",
+            json!({"metadata": {"labels": {"a": "b", "agent.example.com/x": "1"}}}),
+        ),
+        node(
+            "n1",
+            json!({"metadata": {"annotations": {"agent.example.com/x": "1"}, "resourceVersion": "2"}}),
+        ),
+    ] {
+        let request = json!({"name": "n1", "object": new, "oldObject": old});
+        assert_eq!(refusal(token(), "nodes", "UPDATE", request), "");
+    }
+    let own = json!({"spec": {"nodeName": "n1"}});
+    let deletion = json!({"name": "own", "oldObject": own});
+    assert_eq!(refusal(token(), "pods", "DELETE", deletion), "");
+    let eviction = json!({"name": "own", "object": {}});
+    assert_eq!(refusal(token(), "pods/eviction", "CREATE", eviction), "");
+    let tunnel = json!({"object": own});
+    assert_eq!(
+        refusal(token(), "tunnels.example.com", "CREATE", tunnel),
+        ""
+    );
+    let other = json!({"object": {}});
+    assert_eq!(refusal(token(), "events", "CREATE", other), "");
+}
+
+#[test]
+fn the_published_attacks_are_refused() {
+    let theirs = json!({"spec": {"nodeName": "n2"}});
+    let patch = |name: &str, more: Value| json!({"name": name, "object": node(name, more), "oldObject": node(name, json!({}))});
+    let taints = json!({"spec": {"taints": [{"key": "a", "effect": "NoExecute"}]}});
+    let label = json!({"metadata": {"labels": {"a": "b", "node-role.kubernetes.io/x": ""}}});
+    let allowed = json!({"metadata": {"labels": {"a": "b", "agent.example.com/x": ""}}});
+    for (resource, operation, request) in [
+        // CVE-2023-26484: taint the others and lure privileged pods.
+        ("nodes", "UPDATE", patch("n2", taints.clone())),
+        ("nodes", "UPDATE", patch("n2", allowed.clone())),
+        (
+            "nodes/status",
+            "UPDATE",
+            patch("n2", json!({"status": {"capacity": {"cpu": "1"}}})),
+        ),
+        // Its own node, but not its own fields.
+        ("nodes", "UPDATE", patch("n1", taints)),
+        ("nodes", "UPDATE", patch("n1", label)),
+        (
+            "nodes",
+            "UPDATE",
+            patch(
+                "n1",
+                json!({"metadata": {"ownerReferences": [{"name": "x"}]}}),
+            ),
+        ),
+        (
+            "nodes",
+            "DELETE",
+            json!({"name": "n1", "oldObject": node("n1", json!({}))}),
+        ),
+        (
+            "pods",
+            "DELETE",
+            json!({"name": "theirs", "oldObject": theirs}),
+        ),
+        (
+            "pods/eviction",
+            "CREATE",
+            json!({"name": "theirs", "object": {}}),
+        ),
+        (
+            "pods/eviction",
+            "CREATE",
+            json!({"name": "gone", "object": {}}),
+        ),
+        (
+            "pods/status",
+            "UPDATE",
+            json!({"object": theirs, "oldObject": theirs}),
+        ),
+        ("pods/exec", "CONNECT", json!({"name": "own"})),
+        (
+            "pods",
+            "CREATE",
+            json!({"object": {"spec": {"nodeName": "n1"}}}),
+        ),
+        (
+            "tunnels.example.com",
+            "UPDATE",
+            json!({"object": {"spec": {"nodeName": "n1"}}, "oldObject": theirs}),
+        ),
+        ("tunnels.example.com", "CREATE", json!({"object": theirs})),
+    ] {
+        let sentence = refusal(token(), resource, operation, request.clone());
+        assert_ne!(sentence, "", "{operation} {resource} {request}");
+    }
+    // A legacy token, a node name that was taken again, and extras that say two things.
+    let uid = "authentication.kubernetes.io/node-uid";
+    let name = "authentication.kubernetes.io/node-name";
+    for extra in [
+        Value::Null,
+        json!({}),
+        json!({name: ["n1"]}),
+        json!({name: ["n1"], uid: ["stale"]}),
+        json!({name: ["n1", "n2"], uid: ["u1"]}),
+        json!({name: ["gone"], uid: ["u1"]}),
+    ] {
+        let sentence = refusal(
+            extra.clone(),
+            "nodes",
+            "UPDATE",
+            patch("n1", allowed.clone()),
+        );
+        assert_ne!(sentence, "", "{extra}");
+    }
+}

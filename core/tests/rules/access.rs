@@ -1,0 +1,35 @@
+use crate::Fixture;
+use crate::cluster::{bind, signing};
+
+pub(crate) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-AUT-002",
+        fires: |s| {
+            signing(
+                s,
+                "kubernetes.io/kube-apiserver-client-kubelet",
+                "WorkerNode",
+                1,
+                60,
+            );
+        },
+        silent: |s| {
+            signing(
+                s,
+                "kubernetes.io/kube-apiserver-client-kubelet",
+                "system:bootstrap:abcdef",
+                1,
+                60,
+            );
+        },
+    },
+    Fixture {
+        rule: "NL-AUT-003",
+        fires: |s| {
+            bind(s, "system:node", "Group", "system:nodes");
+        },
+        silent: |s| {
+            bind(s, "system:node", "User", "system:node:a");
+        },
+    },
+];

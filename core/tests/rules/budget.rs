@@ -1,0 +1,155 @@
+use nodelife_core::object::IntOrString;
+
+use crate::Fixture;
+use crate::cluster::{broken, delete, each_pod, first_pod};
+
+pub(crate) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-PDB-001",
+        fires: |s| {
+            let budget = &mut s.budgets[2];
+            budget.spec.max_unavailable = Some(IntOrString::Int(0));
+            budget.status.desired_healthy = 6;
+            budget.status.disruptions_allowed = 0;
+        },
+        silent: |s| {
+            // A rollout: one pod is not ready yet, so nothing is allowed for now.
+            let status = &mut s.budgets[2].status;
+            status.current_healthy = 5;
+            status.disruptions_allowed = 0;
+        },
+    },
+    Fixture {
+        rule: "NL-PDB-002",
+        fires: |s| {
+            let mut second = s.budgets[2].clone();
+            second.metadata.name = "frontend-2".into();
+            s.budgets.push(second);
+        },
+        silent: |s| {
+            // The same selector in another namespace.
+            let mut second = s.budgets[2].clone();
+            second.metadata.namespace = "kube-system".into();
+            s.budgets.push(second);
+        },
+    },
+    Fixture {
+        rule: "NL-PDB-003",
+        fires: |s| {
+            s.pods
+                .retain(|pod| !pod.metadata.name.starts_with("frontend-"))
+        },
+        silent: |s| {
+            // Scaled down on purpose.
+            s.pods
+                .retain(|pod| !pod.metadata.name.starts_with("frontend-"));
+            for workload in &mut s.workloads {
+                if workload.metadata.name.starts_with("frontend") {
+                    workload.spec.replicas = Some(0);
+                }
+            }
+        },
+    },
+    Fixture {
+        rule: "NL-PDB-004",
+        fires: |s| {
+            broken(s);
+            s.budgets[2].spec.unhealthy_pod_eviction_policy = None;
+        },
+        silent: |s| {
+            broken(s);
+        },
+    },
+    Fixture {
+        rule: "NL-PDB-005",
+        fires: |s| {
+            first_pod(s, "cart").metadata.owner_references.clear();
+        },
+        silent: |s| {
+            let pod = first_pod(s, "cart");
+            pod.metadata.owner_references.clear();
+            pod.status.phase = "Succeeded".into();
+        },
+    },
+    Fixture {
+        rule: "NL-PDB-006",
+        fires: |s| {
+            let name = s.nodes[2].metadata.name.clone();
+            for pod in &mut s.pods {
+                if pod.metadata.name.starts_with("cart-") {
+                    pod.spec.node_name = name.clone();
+                }
+            }
+        },
+        silent: |s| {
+            // Two of three.
+            let name = s.nodes[2].metadata.name.clone();
+            for pod in s
+                .pods
+                .iter_mut()
+                .filter(|pod| pod.metadata.name.starts_with("cart-"))
+                .take(2)
+            {
+                pod.spec.node_name = name.clone();
+            }
+        },
+    },
+    Fixture {
+        rule: "NL-PDB-007",
+        fires: |s| {
+            s.budgets.remove(3);
+        },
+        silent: |s| {
+            s.budgets.remove(3);
+            let mut seen = false;
+            s.pods.retain(|pod| {
+                !pod.metadata.name.starts_with("cart-") || !std::mem::replace(&mut seen, true)
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-PDB-008",
+        fires: |s| {
+            first_pod(s, "cart")
+                .metadata
+                .annotations
+                .insert("karpenter.sh/do-not-disrupt".into(), "true".into());
+        },
+        silent: |s| {
+            first_pod(s, "cart").metadata.annotations.insert(
+                "cluster-autoscaler.kubernetes.io/safe-to-evict".into(),
+                "true".into(),
+            );
+        },
+    },
+    Fixture {
+        rule: "NL-PDB-009",
+        fires: |s| {
+            delete(s, "cart", 120);
+            first_pod(s, "cart")
+                .metadata
+                .finalizers
+                .push("example.com/backup".into());
+        },
+        silent: |s| {
+            delete(s, "cart", 30);
+            first_pod(s, "cart")
+                .metadata
+                .finalizers
+                .push("example.com/backup".into());
+        },
+    },
+    Fixture {
+        rule: "NL-PDB-010",
+        fires: |s| {
+            each_pod(s, "orders-db", |pod| {
+                pod.spec.termination_grace_period_seconds = Some(7200)
+            });
+        },
+        silent: |s| {
+            each_pod(s, "orders-db", |pod| {
+                pod.spec.termination_grace_period_seconds = Some(3600)
+            });
+        },
+    },
+];

@@ -1,0 +1,127 @@
+use crate::Fixture;
+use crate::cluster::{configure, crowd, csi_count, each_pod, first_pod, limit, request};
+
+pub(crate) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-CAP-001",
+        fires: |s| crowd(s, "orders-db", 0, 4),
+        silent: |s| {
+            // Ended pods take no room.
+            crowd(s, "orders-db", 0, 4);
+            for pod in s.pods.iter_mut().rev().take(4) {
+                pod.status.phase = "Succeeded".into();
+            }
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-005",
+        fires: |s| {
+            each_pod(s, "kube-proxy", |pod| {
+                pod.spec.containers = Vec::new().into()
+            });
+            crowd(s, "kube-proxy", 0, 50);
+        },
+        silent: |s| {
+            each_pod(s, "kube-proxy", |pod| {
+                pod.spec.containers = Vec::new().into()
+            });
+            crowd(s, "kube-proxy", 0, 40);
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-002",
+        fires: |s| {
+            let pod = first_pod(s, "orders-db");
+            request(pod, "cpu", "3");
+        },
+        silent: |s| {
+            let pod = first_pod(s, "orders-db");
+            request(pod, "cpu", "2");
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-003",
+        fires: |s| {
+            limit(first_pod(s, "cart"), "memory", "32Gi");
+        },
+        silent: |s| {
+            limit(first_pod(s, "cart"), "memory", "16Gi");
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-004",
+        fires: |s| {
+            crowd(s, "cart", 0, 9);
+            for pod in s.pods.iter_mut().rev().take(9) {
+                pod.status.qos_class = "BestEffort".into();
+            }
+        },
+        silent: |s| {
+            crowd(s, "cart", 0, 2);
+            for pod in s.pods.iter_mut().rev().take(2) {
+                pod.status.qos_class = "BestEffort".into();
+            }
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-006",
+        fires: |s| {
+            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/27".into()];
+        },
+        silent: |s| {
+            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/24".into()];
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-007",
+        fires: |s| {
+            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/23".into()];
+            s.nodes[1].spec.pod_cidrs = vec!["10.244.1.0/24".into()];
+        },
+        silent: |s| {
+            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/24".into()];
+            s.nodes[1].spec.pod_cidrs = vec!["10.244.1.0/24".into()];
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-008",
+        fires: |s| {
+            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/26".into()];
+        },
+        silent: |s| {
+            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/25".into()];
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-010",
+        fires: |s| {
+            configure(s, |c| c.pods_per_core = Some(10));
+        },
+        silent: |s| {
+            configure(s, |c| c.pods_per_core = Some(20));
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-011",
+        fires: |s| {
+            each_pod(s, "frontend", |pod| request(pod, "cpu", "4"));
+        },
+        silent: |s| {
+            each_pod(s, "frontend", |pod| request(pod, "cpu", "2"));
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-012",
+        fires: |s| {
+            csi_count(s, 2, 2);
+        },
+        silent: |s| {
+            csi_count(s, 2, 3);
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-013",
+        fires: |s| each_pod(s, "frontend", |pod| request(pod, "cpu", "3")),
+        silent: |s| each_pod(s, "frontend", |pod| request(pod, "cpu", "2")),
+    },
+];

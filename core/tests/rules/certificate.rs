@@ -1,0 +1,82 @@
+use crate::Fixture;
+use crate::cluster::{bind, configure, signing};
+
+pub(crate) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-CRT-001",
+        fires: |s| {
+            configure(s, |c| c.rotate_certificates = None);
+        },
+        silent: |s| {
+            configure(s, |c| c.server_tls_bootstrap = None);
+        },
+    },
+    Fixture {
+        rule: "NL-CRT-002",
+        fires: |s| {
+            configure(s, |c| c.server_tls_bootstrap = None);
+        },
+        silent: |s| {
+            configure(s, |c| {
+                c.server_tls_bootstrap = None;
+                c.tls_cert_file = "/etc/kubernetes/pki/kubelet.crt".into();
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-CRT-003",
+        fires: |s| {
+            signing(s, "kubernetes.io/kubelet-serving", "system:node:a", 1, 900);
+        },
+        silent: |s| {
+            signing(s, "kubernetes.io/kubelet-serving", "system:node:a", 1, 300);
+        },
+    },
+    Fixture {
+        rule: "NL-CRT-004",
+        fires: |s| {
+            signing(s, "kubernetes.io/kubelet-serving", "system:node:a", 6, 300);
+        },
+        silent: |s| {
+            signing(s, "kubernetes.io/kubelet-serving", "system:node:a", 5, 300);
+        },
+    },
+    Fixture {
+        rule: "NL-CRT-006",
+        fires: |s| {
+            configure(s, |c| c.authentication.anonymous.enabled = Some(true));
+        },
+        silent: |s| {
+            configure(s, |c| c.read_only_port = Some(0));
+        },
+    },
+    Fixture {
+        rule: "NL-CRT-007",
+        fires: |s| {
+            configure(s, |c| {
+                c.tls_cipher_suites
+                    .push("TLS_RSA_WITH_AES_128_GCM_SHA256".into())
+            });
+        },
+        silent: |s| {
+            configure(s, |c| {
+                c.tls_cipher_suites
+                    .push("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384".into())
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-CRT-008",
+        fires: |s| {
+            bind(s, "system:kubelet-api-admin", "User", "deployer");
+        },
+        silent: |s| {
+            bind(
+                s,
+                "system:kubelet-api-admin",
+                "User",
+                "kube-apiserver-kubelet-client",
+            );
+        },
+    },
+];

@@ -1,0 +1,108 @@
+use crate::Fixture;
+use crate::cluster::{cordon, each_node, label, unlabel};
+
+const ZONE: &str = "topology.kubernetes.io/zone";
+const REGION: &str = "topology.kubernetes.io/region";
+
+pub(crate) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-LBL-001",
+        fires: |s| unlabel(s, 0, ZONE),
+        silent: |s| {
+            // A cluster without zones is nobody's fault.
+            each_node(s, |node| {
+                node.metadata.labels.remove(ZONE);
+                node.metadata.labels.remove(REGION);
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-LBL-002",
+        fires: |s| {
+            label(
+                s,
+                0,
+                "failure-domain.beta.kubernetes.io/zone",
+                "eu-central-1c",
+            );
+        },
+        silent: |s| {
+            label(
+                s,
+                0,
+                "failure-domain.beta.kubernetes.io/zone",
+                "eu-central-1a",
+            );
+        },
+    },
+    Fixture {
+        rule: "NL-LBL-003",
+        fires: |s| {
+            unlabel(s, 0, REGION);
+        },
+        silent: |s| {
+            unlabel(s, 0, REGION);
+            unlabel(s, 0, ZONE);
+        },
+    },
+    Fixture {
+        rule: "NL-LBL-005",
+        fires: |s| {
+            unlabel(s, 0, "node-role.kubernetes.io/worker");
+        },
+        silent: |s| {
+            each_node(s, |node| {
+                drop(
+                    node.metadata
+                        .labels
+                        .remove("node-role.kubernetes.io/worker"),
+                )
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-LBL-006",
+        fires: |s| {
+            label(
+                s,
+                0,
+                "node.kubernetes.io/exclude-from-external-load-balancers",
+                "",
+            );
+        },
+        silent: |s| {
+            label(
+                s,
+                0,
+                "node.kubernetes.io/exclude-from-external-load-balancers",
+                "",
+            );
+            cordon(s, 0, 60);
+        },
+    },
+    Fixture {
+        rule: "NL-LBL-007",
+        fires: |s| {
+            label(s, 0, "node.kubernetes.io/exclude-disruption", "");
+        },
+        silent: |s| {
+            label(s, 0, "node.kubernetes.io/exclude-disruption", "");
+            label(s, 0, "node-role.kubernetes.io/control-plane", "");
+        },
+    },
+    Fixture {
+        rule: "NL-LBL-008",
+        fires: |s| {
+            unlabel(s, 0, "node.kubernetes.io/instance-type");
+        },
+        silent: |s| {
+            each_node(s, |node| {
+                drop(
+                    node.metadata
+                        .labels
+                        .remove("node.kubernetes.io/instance-type"),
+                )
+            });
+        },
+    },
+];

@@ -1,0 +1,189 @@
+//! Each rule has a fixture that fires it and a near miss that must not, both made from
+//! the healthy cluster of `examples/` by a small change.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+#![expect(clippy::indexing_slicing, reason = "helpers of tests")]
+#![expect(
+    clippy::semicolon_if_nothing_returned,
+    reason = "fixtures are expressions"
+)]
+
+mod access;
+mod budget;
+mod capacity;
+mod certificate;
+mod cluster;
+mod heartbeat;
+mod label;
+mod operations;
+mod pod;
+mod registration;
+mod reserved;
+mod shutdown;
+mod taints;
+mod toleration;
+mod version;
+mod volume;
+mod zones;
+
+use std::collections::BTreeSet;
+
+use nodelife_core::rule::{self, Audit, Selection};
+use nodelife_core::snapshot::Snapshot;
+
+/// A small change to the healthy cluster.
+type Change = fn(&mut Snapshot);
+
+/// What proves a rule.
+struct Fixture {
+    /// Its id.
+    rule: &'static str,
+    /// The fault.
+    fires: Change,
+    /// What looks like it and is none.
+    silent: Change,
+}
+
+const FIXTURES: &[&[Fixture]] = &[
+    registration::FIXTURES,
+    heartbeat::FIXTURES,
+    taints::FIXTURES,
+    reserved::FIXTURES,
+    capacity::FIXTURES,
+    toleration::FIXTURES,
+    budget::FIXTURES,
+    label::FIXTURES,
+    shutdown::FIXTURES,
+    version::FIXTURES,
+    certificate::FIXTURES,
+    access::FIXTURES,
+    volume::FIXTURES,
+    zones::FIXTURES,
+    pod::FIXTURES,
+    operations::FIXTURES,
+];
+
+fn fixtures() -> impl Iterator<Item = &'static Fixture> {
+    FIXTURES.iter().copied().flatten()
+}
+
+/// Whether the rule finds something after this change.
+fn fires(rule: &str, change: Change) -> bool {
+    let mut snapshot = cluster::healthy();
+    change(&mut snapshot);
+    let selection = Selection {
+        rules: vec![rule.into()],
+        ..Selection::default()
+    };
+    let now = snapshot.taken_at.unwrap();
+    says(&rule::audit(&snapshot, &selection, now), rule)
+}
+
+fn says(audit: &Audit, rule: &str) -> bool {
+    audit.findings.iter().any(|finding| finding.rule == *rule)
+}
+
+#[test]
+fn the_healthy_cluster_is_clean_and_every_rule_looked_at_it() {
+    let snapshot = cluster::healthy();
+    let now = snapshot.taken_at.unwrap();
+    let audit = rule::audit(&snapshot, &Selection::default(), now);
+    assert!(audit.findings.is_empty(), "{:#?}", audit.findings);
+    assert!(audit.skipped.is_empty(), "{:#?}", audit.skipped);
+    assert_eq!(audit.checked, rule::catalogue().count());
+}
+
+#[test]
+fn every_rule_has_its_fixtures() {
+    let ids: Vec<_> = rule::catalogue().map(|rule| rule.id).collect();
+    let unique: BTreeSet<_> = ids.iter().copied().collect();
+    assert_eq!(ids.len(), unique.len(), "an id is given twice");
+    let proved: Vec<_> = fixtures().map(|fixture| fixture.rule).collect();
+    let proved_once: BTreeSet<_> = proved.iter().copied().collect();
+    assert_eq!(proved.len(), proved_once.len(), "a rule has two fixtures");
+    let missing: Vec<_> = unique.symmetric_difference(&proved_once).collect();
+    assert!(missing.is_empty(), "rules and fixtures differ: {missing:?}");
+}
+
+#[test]
+fn the_ids_name_their_groups_and_the_texts_are_there() {
+    for rule in rule::catalogue() {
+        let prefix = format!("NL-{}-", rule.group.code());
+        assert!(rule.id.starts_with(&prefix), "{}", rule.id);
+        let texts = [rule.title, rule.why, rule.fix];
+        assert!(texts.iter().all(|text| text.len() > 10), "{}", rule.id);
+        assert!(rule.link.starts_with("https://"), "{}", rule.id);
+        assert!(!rule.sources.is_empty(), "{}", rule.id);
+        assert!(!rule.title.ends_with('.'), "{}", rule.id);
+    }
+}
+
+#[test]
+fn the_fault_is_found() {
+    let deaf: Vec<_> = fixtures()
+        .filter(|fixture| !fires(fixture.rule, fixture.fires))
+        .map(|fixture| fixture.rule)
+        .collect();
+    assert!(deaf.is_empty(), "rules that do not fire: {deaf:?}");
+}
+
+#[test]
+fn the_near_miss_is_not() {
+    let noisy: Vec<_> = fixtures()
+        .filter(|fixture| fires(fixture.rule, fixture.silent))
+        .map(|fixture| fixture.rule)
+        .collect();
+    assert!(
+        noisy.is_empty(),
+        "rules that fire without a fault: {noisy:?}"
+    );
+}
+
+#[test]
+fn without_its_data_a_rule_is_skipped_and_never_silent() {
+    let snapshot = Snapshot {
+        missing: [(
+            nodelife_core::snapshot::Source::Pods,
+            "forbidden: may not list pods".into(),
+        )]
+        .into(),
+        ..cluster::healthy()
+    };
+    let now = snapshot.taken_at.unwrap();
+    let audit = rule::audit(&snapshot, &Selection::default(), now);
+    let skipped = audit.skipped.iter().find(|s| s.rule == "NL-TOL-001");
+    assert_eq!(
+        skipped.unwrap().reason,
+        "pods not read: forbidden: may not list pods"
+    );
+    assert_eq!(
+        audit.checked + audit.skipped.len(),
+        rule::catalogue().count()
+    );
+}
+
+#[test]
+fn an_annotation_keeps_findings_away() {
+    let mut snapshot = cluster::healthy();
+    cluster::condition(&mut snapshot, 0, "Ready", "Unknown", 60);
+    let node = &mut snapshot.nodes[0];
+    let skip = (rule::SKIP_ANNOTATION.into(), "HB, NL-TNT-001".into());
+    node.metadata.annotations = [skip].into();
+    let now = snapshot.taken_at.unwrap();
+    let audit = rule::audit(&snapshot, &Selection::default(), now);
+    assert!(!says(&audit, "NL-HB-002"));
+    assert!(audit.suppressed >= 2);
+}
+
+#[test]
+fn other_nodes_are_left_out_when_nodes_are_named() {
+    let mut snapshot = cluster::healthy();
+    cluster::condition(&mut snapshot, 0, "Ready", "Unknown", 60);
+    let other = snapshot.nodes[1].metadata.name.clone();
+    let selection = Selection {
+        nodes: vec![other],
+        ..Selection::default()
+    };
+    let now = snapshot.taken_at.unwrap();
+    assert!(!says(&rule::audit(&snapshot, &selection, now), "NL-HB-002"));
+}

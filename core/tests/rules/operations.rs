@@ -1,0 +1,57 @@
+use crate::Fixture;
+use crate::cluster::{configure, cordon, crowd, empty};
+
+pub(crate) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-OPS-002",
+        fires: |s| cordon(s, 0, 7200),
+        silent: |s| {
+            cordon(s, 0, 7200);
+            let name = s.nodes[0].metadata.name.clone();
+            s.pods.retain(|pod| {
+                pod.spec.node_name != *name || pod.metadata.owner_references[0].kind == "DaemonSet"
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-OPS-001",
+        fires: |s| {
+            cordon(s, 0, 2 * 86_400);
+            empty(s, 0);
+        },
+        silent: |s| {
+            cordon(s, 0, 3600);
+            empty(s, 0);
+        },
+    },
+    Fixture {
+        rule: "NL-OPS-004",
+        fires: |s| {
+            let name = s.nodes[0].metadata.name.clone();
+            s.kubelet_configs.get_mut(&name).unwrap().max_pods = Some(110);
+        },
+        silent: |s| {
+            configure(s, |c| c.max_pods = Some(110));
+        },
+    },
+    Fixture {
+        rule: "NL-OPS-006",
+        fires: |s| {
+            configure(s, |c| c.container_log_max_size = "200Mi".into());
+        },
+        silent: |s| {
+            configure(s, |c| c.container_log_max_size = "50Mi".into());
+        },
+    },
+    Fixture {
+        rule: "NL-OPS-007",
+        fires: |s| {
+            configure(s, |c| c.serialize_image_pulls = None);
+            crowd(s, "cart", 0, 50);
+        },
+        silent: |s| {
+            configure(s, |c| c.serialize_image_pulls = None);
+            crowd(s, "cart", 0, 40);
+        },
+    },
+];

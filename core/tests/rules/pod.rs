@@ -1,0 +1,45 @@
+use crate::Fixture;
+use crate::cluster::{ago, condition, crowd, delete, failed, first_pod};
+
+pub(crate) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-POD-001",
+        fires: |s| first_pod(s, "cart").spec.node_name = "ip-10-0-99-1".into(),
+        silent: |s| {
+            // Its node may have been created after the nodes were listed.
+            let just_now = ago(s, 10);
+            let pod = first_pod(s, "cart");
+            pod.spec.node_name = "ip-10-0-99-1".into();
+            pod.metadata.creation_timestamp = Some(just_now);
+        },
+    },
+    Fixture {
+        rule: "NL-POD-002",
+        fires: |s| {
+            delete(s, "cart", 120);
+        },
+        silent: |s| {
+            delete(s, "cart", 30);
+        },
+    },
+    Fixture {
+        rule: "NL-POD-003",
+        fires: |s| {
+            crowd(s, "cart", 0, 21);
+            failed(s, 21, "OutOfcpu");
+        },
+        silent: |s| {
+            crowd(s, "cart", 0, 21);
+            failed(s, 20, "OutOfcpu");
+        },
+    },
+    Fixture {
+        rule: "NL-POD-004",
+        fires: |s| {
+            condition(s, 0, "Ready", "Unknown", 120);
+        },
+        silent: |s| {
+            condition(s, 0, "Ready", "Unknown", 30);
+        },
+    },
+];

@@ -1,0 +1,373 @@
+use nodelife_core::allocatable::MemoryReservation;
+
+use crate::Fixture;
+use crate::cluster::{configure, each_node, each_pod, first_pod, request};
+
+pub(crate) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-RES-001",
+        fires: |s| {
+            let status = &mut s.nodes[0].status;
+            status.allocatable.insert("cpu".into(), "4".into());
+            status
+                .allocatable
+                .insert("memory".into(), "15975624Ki".into());
+        },
+        silent: |s| {
+            // CPU is reserved, memory is not.
+            let status = &mut s.nodes[0].status;
+            status
+                .allocatable
+                .insert("memory".into(), "15975624Ki".into());
+        },
+    },
+    Fixture {
+        rule: "NL-RES-002",
+        fires: |s| {
+            s.nodes[0]
+                .status
+                .allocatable
+                .insert("memory".into(), "15000000Ki".into());
+        },
+        silent: |s| {
+            // The same amount, written in another way.
+            let text = &s.nodes[0].status.allocatable["cpu"];
+            assert_eq!(*text, *"3920m");
+            s.nodes[0]
+                .status
+                .allocatable
+                .insert("cpu".into(), "3.92".into());
+        },
+    },
+    Fixture {
+        rule: "NL-RES-003",
+        fires: |s| {
+            s.nodes[0]
+                .status
+                .allocatable
+                .insert("cpu".into(), "1900m".into());
+        },
+        silent: |s| {
+            s.nodes[0]
+                .status
+                .allocatable
+                .insert("cpu".into(), "2".into());
+        },
+    },
+    Fixture {
+        rule: "NL-RES-004",
+        fires: |s| {
+            configure(s, |c| {
+                drop(c.kube_reserved.insert("memory".into(), "893".into()))
+            });
+        },
+        silent: |s| {
+            configure(s, |c| {
+                drop(c.kube_reserved.insert("memory".into(), "0".into()))
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-RES-005",
+        fires: |s| {
+            configure(s, |c| {
+                c.enforce_node_allocatable = Some(vec!["pods".into(), "kube-reserved".into()])
+            });
+        },
+        silent: |s| {
+            configure(s, |c| {
+                c.enforce_node_allocatable =
+                    Some(vec!["pods".into(), "kube-reserved-compressible".into()])
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-RES-006",
+        fires: |s| {
+            configure(s, |c| {
+                c.enforce_node_allocatable = Some(vec!["none".into()])
+            });
+        },
+        silent: |s| {
+            configure(s, |c| c.enforce_node_allocatable = None);
+        },
+    },
+    Fixture {
+        rule: "NL-RES-007",
+        fires: |s| {
+            configure(s, |c| c.memory_manager_policy = "Static".into());
+        },
+        silent: |s| {
+            configure(s, |c| {
+                c.memory_manager_policy = "Static".into();
+                c.reserved_memory.push(MemoryReservation {
+                    numa_node: 0,
+                    limits: [("memory".into(), "993Mi".into())].into(),
+                });
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-RES-008",
+        fires: |s| {
+            configure(s, |c| c.cpu_manager_policy = "static".into());
+        },
+        silent: |s| {
+            configure(s, |c| {
+                c.cpu_manager_policy = "static".into();
+                drop(c.kube_reserved.insert("cpu".into(), "1".into()));
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-RES-009",
+        fires: |s| {
+            configure(s, |c| c.reserved_system_cpus = "0-1".into());
+        },
+        silent: |s| {
+            configure(s, |c| {
+                c.reserved_system_cpus = "0-1".into();
+                drop(c.kube_reserved.remove("cpu"));
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-RES-010",
+        fires: |s| {
+            configure(s, |c| {
+                drop(
+                    c.eviction_hard
+                        .insert("memory.available".into(), "0%".into()),
+                )
+            });
+        },
+        silent: |s| {
+            configure(s, |c| {
+                drop(
+                    c.eviction_hard
+                        .insert("memory.available".into(), "1%".into()),
+                )
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-RES-011",
+        fires: |s| {
+            s.nodes[0]
+                .status
+                .allocatable
+                .insert("cpu".into(), "3900m".into());
+        },
+        silent: |s| {
+            // Nobody's formula.
+            each_node(s, |node| {
+                node.metadata.labels.clear();
+                node.status.node_info.kubelet_version = "v1.36.3".into();
+                node.status.allocatable.insert("cpu".into(), "3900m".into());
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-RES-012",
+        fires: |s| {
+            each_node(s, |node| {
+                for list in [&mut node.status.capacity, &mut node.status.allocatable] {
+                    list.insert("pods".into(), "20".into());
+                }
+            });
+        },
+        silent: |s| {
+            // Not a number that the formula gives.
+            configure(s, |c| {
+                drop(c.kube_reserved.insert("memory".into(), "900Mi".into()))
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-RES-013",
+        fires: |s| {
+            configure(s, |c| drop(c.eviction_hard.remove("imagefs.available")));
+        },
+        silent: |s| {
+            configure(s, |c| drop(c.eviction_hard.remove("pid.available")));
+        },
+    },
+    Fixture {
+        rule: "NL-RES-014",
+        fires: |s| {
+            configure(s, |c| {
+                c.eviction_soft
+                    .insert("memory.available".into(), "100Mi".into());
+                c.eviction_soft_grace_period
+                    .insert("memory.available".into(), "1m".into());
+            });
+        },
+        silent: |s| {
+            configure(s, |c| {
+                c.eviction_soft
+                    .insert("memory.available".into(), "300Mi".into());
+                c.eviction_soft_grace_period
+                    .insert("memory.available".into(), "1m".into());
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-RES-015",
+        fires: |s| {
+            configure(s, |c| c.image_gc_high_threshold_percent = Some(95));
+        },
+        silent: |s| {
+            configure(s, |c| c.image_gc_high_threshold_percent = Some(90));
+        },
+    },
+    Fixture {
+        rule: "NL-RES-016",
+        fires: |s| {
+            s.nodes[0]
+                .status
+                .allocatable
+                .insert("cpu".into(), "3800m".into());
+        },
+        silent: |s| {
+            // More memory, and the same kept back.
+            s.nodes[0]
+                .status
+                .capacity
+                .insert("memory".into(), "16178024Ki".into());
+            s.nodes[0]
+                .status
+                .allocatable
+                .insert("memory".into(), "15161192Ki".into());
+        },
+    },
+    Fixture {
+        rule: "NL-RES-017",
+        fires: |s| {
+            s.nodes[0]
+                .status
+                .capacity
+                .insert("hugepages-2Mi".into(), "1Gi".into());
+        },
+        silent: |s| {
+            s.nodes[6]
+                .status
+                .capacity
+                .insert("hugepages-2Mi".into(), "1Gi".into());
+            let name = s.nodes[6].metadata.name.clone();
+            let pod = first_pod(s, "frontend");
+            pod.spec.node_name = name;
+            for container in pod.spec.containers.iter_mut() {
+                container
+                    .resources
+                    .requests
+                    .insert("hugepages-2Mi".into(), "512Mi".into());
+            }
+        },
+    },
+    Fixture {
+        rule: "NL-RES-018",
+        fires: |s| {
+            configure(s, |c| {
+                c.pod_pids_limit = Some(-1);
+                drop(c.eviction_hard.remove("pid.available"));
+            });
+        },
+        silent: |s| {
+            configure(s, |c| c.pod_pids_limit = Some(-1));
+        },
+    },
+    Fixture {
+        rule: "NL-RES-019",
+        fires: |s| {
+            configure(s, |c| drop(c.kube_reserved.remove("ephemeral-storage")));
+        },
+        silent: |s| {
+            configure(s, |c| {
+                let kept = c.kube_reserved.remove("ephemeral-storage").unwrap();
+                c.system_reserved.insert("ephemeral-storage".into(), kept);
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-RES-020",
+        fires: |s| {
+            s.nodes[0]
+                .status
+                .capacity
+                .insert("nvidia.com/gpu".into(), "4".into());
+            s.nodes[0]
+                .status
+                .allocatable
+                .insert("nvidia.com/gpu".into(), "0".into());
+        },
+        silent: |s| {
+            s.nodes[0]
+                .status
+                .capacity
+                .insert("nvidia.com/gpu".into(), "0".into());
+            s.nodes[0]
+                .status
+                .allocatable
+                .insert("nvidia.com/gpu".into(), "0".into());
+        },
+    },
+    Fixture {
+        rule: "NL-RES-021",
+        fires: |s| {
+            configure(s, |c| {
+                drop(
+                    c.eviction_minimum_reclaim
+                        .insert("memory.available".into(), "2Gi".into()),
+                )
+            });
+        },
+        silent: |s| {
+            configure(s, |c| {
+                drop(
+                    c.eviction_minimum_reclaim
+                        .insert("memory.available".into(), "200Mi".into()),
+                )
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-RES-022",
+        fires: |s| {
+            each_pod(s, "kube-proxy", |pod| request(pod, "cpu", "1200m"));
+        },
+        silent: |s| {
+            each_pod(s, "frontend", |pod| request(pod, "cpu", "1200m"));
+        },
+    },
+    Fixture {
+        rule: "NL-RES-023",
+        fires: |s| {
+            configure(s, |c| {
+                drop(
+                    c.eviction_hard
+                        .insert("imagefs.available".into(), "15%".into()),
+                )
+            });
+        },
+        silent: |s| {
+            configure(s, |c| {
+                drop(
+                    c.eviction_hard
+                        .insert("imagefs.available".into(), "5%".into()),
+                )
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-RES-024",
+        fires: |s| {
+            configure(s, |c| c.eviction_hard.clear());
+        },
+        silent: |s| {
+            configure(s, |c| {
+                c.eviction_hard
+                    .retain(|signal, _| *signal == *"memory.available")
+            });
+        },
+    },
+];

@@ -1,0 +1,129 @@
+use crate::Fixture;
+use crate::cluster::{condition, configure, crowd, delete, each_pod, failed, group, label, taint};
+
+pub(crate) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-SHD-001",
+        fires: |s| {
+            configure(s, |c| {
+                c.shutdown_grace_period = None;
+                c.shutdown_grace_period_critical_pods = None;
+            });
+        },
+        silent: |s| {
+            configure(s, |c| {
+                c.shutdown_grace_period = None;
+                c.shutdown_grace_period_critical_pods = None;
+                c.shutdown_grace_period_by_pod_priority = vec![group(0, 120)];
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-SHD-002",
+        fires: |s| {
+            configure(s, |c| {
+                c.shutdown_grace_period_by_pod_priority = vec![group(0, 60)]
+            });
+        },
+        silent: |s| {
+            configure(s, |c| {
+                c.shutdown_grace_period_critical_pods = c.shutdown_grace_period
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-SHD-003",
+        fires: |s| {
+            each_pod(s, "orders-db", |pod| {
+                pod.spec.termination_grace_period_seconds = Some(121)
+            });
+        },
+        silent: |s| {
+            each_pod(s, "orders-db", |pod| {
+                pod.spec.termination_grace_period_seconds = Some(120)
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-SHD-004",
+        fires: |s| {
+            configure(s, |c| {
+                c.shutdown_grace_period_critical_pods = c.shutdown_grace_period
+            });
+        },
+        silent: |s| {
+            configure(s, |c| {
+                c.shutdown_grace_period = None;
+                c.shutdown_grace_period_critical_pods = None;
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-SHD-005",
+        fires: |s| {
+            each_pod(s, "ebs-csi-node", |pod| pod.spec.priority = Some(1_000_000));
+        },
+        silent: |s| {
+            each_pod(s, "cart", |pod| pod.spec.priority = Some(1_000_000));
+        },
+    },
+    Fixture {
+        rule: "NL-SHD-006",
+        fires: |s| {
+            taint(s, 0, "node.kubernetes.io/out-of-service", "NoExecute", 60);
+        },
+        silent: |s| {
+            taint(s, 0, "node.kubernetes.io/out-of-service", "NoExecute", 60);
+            condition(s, 0, "Ready", "Unknown", 600);
+        },
+    },
+    Fixture {
+        rule: "NL-SHD-007",
+        fires: |s| {
+            condition(s, 2, "Ready", "Unknown", 900);
+            delete(s, "orders-db", 60);
+        },
+        silent: |s| {
+            condition(s, 2, "Ready", "Unknown", 900);
+            delete(s, "orders-db", 60);
+            taint(s, 2, "node.kubernetes.io/out-of-service", "NoExecute", 60);
+        },
+    },
+    Fixture {
+        rule: "NL-SHD-009",
+        fires: |s| {
+            label(s, 0, "eks.amazonaws.com/capacityType", "SPOT");
+        },
+        silent: |s| {
+            label(s, 0, "eks.amazonaws.com/capacityType", "ON_DEMAND");
+        },
+    },
+    Fixture {
+        rule: "NL-SHD-010",
+        fires: |s| {
+            crowd(s, "cart", 0, 10);
+            failed(s, 10, "Terminated");
+        },
+        silent: |s| {
+            crowd(s, "cart", 0, 10);
+            failed(s, 9, "Terminated");
+        },
+    },
+    Fixture {
+        rule: "NL-SHD-011",
+        fires: |s| {
+            configure(s, |c| {
+                c.shutdown_grace_period = None;
+                c.shutdown_grace_period_critical_pods = None;
+                c.shutdown_grace_period_by_pod_priority = vec![group(1000, 60)];
+            });
+        },
+        silent: |s| {
+            configure(s, |c| {
+                c.shutdown_grace_period = None;
+                c.shutdown_grace_period_critical_pods = None;
+                c.shutdown_grace_period_by_pod_priority = vec![group(1000, 60), group(0, 120)];
+            });
+        },
+    },
+];

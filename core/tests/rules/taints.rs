@@ -1,0 +1,134 @@
+use crate::Fixture;
+use crate::cluster::{
+    condition, cordon, empty, first_pod, label, label_all_zones, taint, toleration,
+};
+
+pub(crate) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-TNT-001",
+        fires: |s| condition(s, 0, "MemoryPressure", "True", 90),
+        silent: |s| {
+            condition(s, 0, "MemoryPressure", "True", 90);
+            taint(s, 0, "node.kubernetes.io/memory-pressure", "NoSchedule", 89);
+            condition(s, 1, "DiskPressure", "True", 5);
+        },
+    },
+    Fixture {
+        rule: "NL-TNT-002",
+        fires: |s| {
+            taint(s, 0, "node.kubernetes.io/disk-pressure", "NoSchedule", 600);
+        },
+        silent: |s| {
+            condition(s, 0, "DiskPressure", "True", 600);
+            taint(s, 0, "node.kubernetes.io/disk-pressure", "NoSchedule", 600);
+        },
+    },
+    Fixture {
+        rule: "NL-TNT-003",
+        fires: |s| {
+            for index in 0..3 {
+                condition(s, index, "Ready", "Unknown", 7200);
+            }
+            label_all_zones(s);
+        },
+        silent: |s| {
+            condition(s, 0, "Ready", "Unknown", 7200);
+            taint(s, 0, "node.kubernetes.io/unreachable", "NoExecute", 7100);
+        },
+    },
+    Fixture {
+        rule: "NL-TNT-004",
+        fires: |s| {
+            taint(s, 0, "node.kubernetes.io/not-ready", "NoExecute", 60);
+            taint(s, 0, "node.kubernetes.io/unreachable", "NoExecute", 60);
+        },
+        silent: |s| {
+            taint(s, 0, "node.kubernetes.io/not-ready", "NoSchedule", 60);
+            taint(s, 0, "node.kubernetes.io/unreachable", "NoExecute", 60);
+        },
+    },
+    Fixture {
+        rule: "NL-TNT-005",
+        fires: |s| {
+            s.nodes[0].spec.unschedulable = true;
+        },
+        silent: |s| {
+            cordon(s, 0, 60);
+        },
+    },
+    Fixture {
+        rule: "NL-TNT-006",
+        fires: |s| {
+            taint(s, 0, "example.com/gpu", "NoSchedule", 60);
+            empty(s, 0);
+        },
+        silent: |s| {
+            taint(s, 0, "example.com/gpu", "NoSchedule", 60);
+            empty(s, 0);
+            let mut gpu = toleration("example.com/gpu", "Exists", None);
+            gpu.effect = "NoSchedule".into();
+            first_pod(s, "cart").spec.tolerations.push(gpu);
+        },
+    },
+    Fixture {
+        rule: "NL-TNT-007",
+        fires: |s| {
+            taint(s, 0, "node-role.kubernetes.io/master", "NoSchedule", 60);
+        },
+        silent: |s| {
+            taint(
+                s,
+                0,
+                "node-role.kubernetes.io/control-plane",
+                "NoSchedule",
+                60,
+            );
+        },
+    },
+    Fixture {
+        rule: "NL-TNT-009",
+        fires: |s| {
+            taint(
+                s,
+                0,
+                "node.cloudprovider.kubernetes.io/shutdown",
+                "NoSchedule",
+                1000,
+            );
+        },
+        silent: |s| {
+            taint(
+                s,
+                0,
+                "node.cloudprovider.kubernetes.io/shutdown",
+                "NoSchedule",
+                600,
+            );
+        },
+    },
+    Fixture {
+        rule: "NL-TNT-010",
+        fires: |s| {
+            label(s, 0, "node-role.kubernetes.io/control-plane", "");
+        },
+        silent: |s| {
+            label(s, 0, "node-role.kubernetes.io/control-plane", "");
+            taint(
+                s,
+                0,
+                "node-role.kubernetes.io/control-plane",
+                "NoSchedule",
+                60,
+            );
+        },
+    },
+    Fixture {
+        rule: "NL-TNT-011",
+        fires: |s| {
+            taint(s, 0, "karpenter.sh/disrupted", "NoSchedule", 3600);
+        },
+        silent: |s| {
+            taint(s, 0, "karpenter.sh/disrupted", "NoSchedule", 600);
+        },
+    },
+];

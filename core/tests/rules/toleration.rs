@@ -1,0 +1,167 @@
+use nodelife_core::object::Toleration;
+
+use crate::Fixture;
+use crate::cluster::{each_pod, single, toleration, wait};
+
+const NOT_READY: &str = "node.kubernetes.io/not-ready";
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+
+pub(crate) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-TOL-001",
+        fires: |s| {
+            each_pod(s, "cart", |pod| {
+                pod.spec.tolerations = [NOT_READY, UNREACHABLE]
+                    .into_iter()
+                    .map(|key| toleration(key, "Exists", None))
+                    .collect();
+            });
+        },
+        silent: |s| {
+            // For every NoSchedule taint, but not for ever on a dead node.
+            each_pod(s, "cart", |pod| {
+                pod.spec.tolerations.push(Toleration {
+                    operator: "Exists".into(),
+                    effect: "NoSchedule".into(),
+                    ..Toleration::default()
+                });
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-TOL-006",
+        fires: |s| {
+            each_pod(s, "cart", |pod| {
+                let mut odd = toleration(NOT_READY, "Equal", Some(300));
+                odd.value = "true".into();
+                pod.spec.tolerations = [odd, toleration(UNREACHABLE, "Exists", Some(300))]
+                    .into_iter()
+                    .collect();
+            });
+        },
+        silent: |s| {
+            // An empty value equals the taint's.
+            each_pod(s, "cart", |pod| {
+                pod.spec.tolerations = [NOT_READY, UNREACHABLE]
+                    .into_iter()
+                    .map(|key| toleration(key, "Equal", Some(300)))
+                    .collect();
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-TOL-002",
+        fires: |s| {
+            each_pod(s, "cart", |pod| {
+                pod.spec.tolerations = [Toleration {
+                    operator: "Exists".into(),
+                    ..Toleration::default()
+                }]
+                .into_iter()
+                .collect()
+            });
+        },
+        silent: |s| {
+            each_pod(s, "cart", |pod| {
+                pod.spec.tolerations.push(Toleration {
+                    operator: "Exists".into(),
+                    effect: "NoSchedule".into(),
+                    ..Toleration::default()
+                })
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-TOL-003",
+        fires: |s| {
+            each_pod(s, "cart", |pod| pod.spec.tolerations.clear());
+        },
+        silent: |s| {
+            each_pod(s, "cart", |pod| drop(pod.spec.tolerations.pop()));
+        },
+    },
+    Fixture {
+        rule: "NL-TOL-004",
+        fires: |s| {
+            each_pod(s, "cart", |pod| wait(pod, 3600));
+        },
+        silent: |s| {
+            each_pod(s, "cart", |pod| wait(pod, 600));
+        },
+    },
+    Fixture {
+        rule: "NL-TOL-005",
+        fires: |s| {
+            each_pod(s, "cart", |pod| {
+                pod.spec.tolerations[0].toleration_seconds = Some(30)
+            });
+        },
+        silent: |s| {
+            each_pod(s, "cart", |pod| wait(pod, 30));
+        },
+    },
+    Fixture {
+        rule: "NL-TOL-008",
+        fires: |s| {
+            single(s);
+            each_pod(s, "cart", |pod| wait(pod, 300));
+        },
+        silent: |s| {
+            single(s);
+            each_pod(s, "cart", |pod| wait(pod, 30));
+        },
+    },
+    Fixture {
+        rule: "NL-TOL-010",
+        fires: |s| {
+            each_pod(s, "cart", |pod| {
+                pod.spec
+                    .tolerations
+                    .push(toleration(NOT_READY, "Exists", Some(30)))
+            });
+        },
+        silent: |s| {
+            each_pod(s, "cart", |pod| {
+                pod.spec
+                    .tolerations
+                    .push(toleration(NOT_READY, "Exists", Some(300)))
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-TOL-011",
+        fires: |s| {
+            each_pod(s, "cart", |pod| {
+                pod.spec.tolerations.push(toleration(
+                    "node.kubernetes.io/unschedulable",
+                    "Exists",
+                    None,
+                ))
+            });
+        },
+        silent: |s| {
+            each_pod(s, "cart", |pod| {
+                pod.spec
+                    .tolerations
+                    .push(toleration("example.com/unschedulable", "Exists", None))
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-TOL-012",
+        fires: |s| {
+            each_pod(s, "cart", |pod| {
+                pod.spec
+                    .tolerations
+                    .push(toleration("example.com/sla", "Gt", None))
+            });
+        },
+        silent: |s| {
+            each_pod(s, "cart", |pod| {
+                pod.spec
+                    .tolerations
+                    .push(toleration("example.com/sla", "Equal", None))
+            });
+        },
+    },
+];

@@ -1,0 +1,102 @@
+use crate::Fixture;
+use crate::cluster::{ago, configure, each_node, label, unlabel};
+
+pub(crate) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-VER-001",
+        fires: |s| {
+            s.nodes[0].status.node_info.kubelet_version = "v1.32.9".into();
+        },
+        silent: |s| {
+            s.nodes[0].status.node_info.kubelet_version = "v1.33.0".into();
+        },
+    },
+    Fixture {
+        rule: "NL-VER-002",
+        fires: |s| {
+            s.nodes[0].status.node_info.kubelet_version = "v1.36.2".into();
+        },
+        silent: |s| {
+            each_node(s, |node| {
+                node.status.node_info.kubelet_version = "v1.36.2".into()
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-VER-004",
+        fires: |s| {
+            s.nodes[0].status.node_info.container_runtime_version = "containerd://1.7.28".into();
+        },
+        silent: |s| {
+            s.nodes[0].status.node_info.container_runtime_version = "cri-o://1.36.0".into();
+        },
+    },
+    Fixture {
+        rule: "NL-VER-005",
+        fires: |s| {
+            s.nodes[0].status.node_info.kernel_version = "3.10.0-1160.el7.x86_64".into();
+        },
+        silent: |s| {
+            s.nodes[0].status.node_info.kernel_version = "4.19.0-27-amd64".into();
+        },
+    },
+    Fixture {
+        rule: "NL-VER-006",
+        fires: |s| {
+            s.nodes[0].status.node_info.os_image = "Amazon Linux 2023.7.20260101".into();
+        },
+        silent: |s| {
+            each_node(s, |node| {
+                node.status.node_info.os_image = "Amazon Linux 2023.7.20260101".into()
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-VER-007",
+        fires: |s| {
+            configure(s, |c| c.fail_cgroup_v1 = Some(false));
+        },
+        silent: |s| {
+            configure(s, |c| c.fail_cgroup_v1 = None);
+        },
+    },
+    Fixture {
+        rule: "NL-VER-009",
+        fires: |s| {
+            label(s, 0, "kubernetes.io/arch", "arm64");
+        },
+        silent: |s| {
+            unlabel(s, 0, "kubernetes.io/arch");
+        },
+    },
+    Fixture {
+        rule: "NL-VER-010",
+        fires: |s| {
+            configure(s, |c| c.cgroup_driver = "cgroupfs".into());
+        },
+        silent: |s| {
+            configure(s, |c| c.cgroup_driver = "cgroupfs".into());
+            each_node(s, |node| {
+                node.status.node_info.os_image = "Alpine Linux v3.22".into()
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-VER-011",
+        fires: |s| {
+            s.nodes[0].metadata.creation_timestamp = Some(ago(s, 181 * 86_400));
+        },
+        silent: |s| {
+            s.nodes[0].metadata.creation_timestamp = Some(ago(s, 179 * 86_400));
+        },
+    },
+    Fixture {
+        rule: "NL-VER-012",
+        fires: |s| {
+            configure(s, |c| c.feature_gates = [("AllAlpha".into(), true)].into());
+        },
+        silent: |s| {
+            configure(s, |c| c.feature_gates = [("AllAlpha".into(), false)].into());
+        },
+    },
+];

@@ -1,0 +1,59 @@
+use crate::Fixture;
+use crate::cluster::{ago, attachments};
+
+pub(crate) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-VOL-001",
+        fires: |s| {
+            attachments(s)[0].spec.node_name = "ip-10-0-99-1".into();
+        },
+        silent: |s| {
+            attachments(s).remove(0);
+        },
+    },
+    Fixture {
+        rule: "NL-VOL-002",
+        fires: |s| {
+            let then = ago(s, 600);
+            attachments(s)[0].metadata.deletion_timestamp = Some(then);
+        },
+        silent: |s| {
+            let then = ago(s, 60);
+            attachments(s)[0].metadata.deletion_timestamp = Some(then);
+        },
+    },
+    Fixture {
+        rule: "NL-VOL-003",
+        fires: |s| {
+            s.pods.retain(|pod| pod.metadata.name != *"orders-db-0");
+        },
+        silent: |s| {
+            s.pods.retain(|pod| pod.metadata.name != *"orders-db-0");
+            let then = ago(s, 60);
+            attachments(s)[0].metadata.creation_timestamp = Some(then);
+        },
+    },
+    Fixture {
+        rule: "NL-VOL-004",
+        fires: |s| {
+            s.nodes[2].status.volumes_attached.clear();
+        },
+        silent: |s| {
+            s.nodes[2].status.volumes_in_use.clear();
+        },
+    },
+    Fixture {
+        rule: "NL-VOL-005",
+        fires: |s| {
+            let mut second = attachments(s)[0].clone();
+            second.spec.node_name = s.nodes[1].metadata.name.clone();
+            attachments(s).push(second);
+        },
+        silent: |s| {
+            let mut second = attachments(s)[0].clone();
+            second.spec.node_name = s.nodes[1].metadata.name.clone();
+            second.status.attached = false;
+            attachments(s).push(second);
+        },
+    },
+];

@@ -1,0 +1,81 @@
+//! `explain allocatable`
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+use nodelife_core::allocatable::Amounts;
+use nodelife_core::allocatable::provider::Provider;
+use nodelife_core::object::LabelSelector;
+use nodelife_core::quantity::Quantity;
+
+use super::selector::label_selector;
+use super::{ExplainFormat, InputArgs, KubeletArgs};
+use crate::command::candidates;
+
+/// Shows how Capacity becomes Allocatable, line by line, as the kubelet computes it.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  # A node of a snapshot, whose kubelet configuration is in the snapshot
+  kubectl nodelife explain allocatable worker-1 -f snapshot.json.gz
+
+  # A machine that does not exist yet
+  kubectl nodelife explain allocatable --capacity cpu=16,memory=32Gi,ephemeral-storage=100Gi \\
+    --kubelet-config kubelet.yaml --eviction-hard 'memory.available<500Mi,nodefs.available<10%'
+
+  # What EKS would hold back of it
+  kubectl nodelife explain allocatable --capacity cpu=4,memory=16Gi --provider eks --max-pods 58
+")]
+pub(crate) struct AllocatableArgs {
+    /// Nodes, as NAME or node/NAME [default: all]
+    #[arg(value_name = "NODE", add = ArgValueCandidates::new(candidates::nodes), conflicts_with = "capacity")]
+    pub(crate) nodes: Vec<String>,
+    /// Only nodes whose labels match
+    #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = label_selector, conflicts_with_all = ["nodes", "capacity"])]
+    pub(crate) selector: Option<LabelSelector>,
+    /// Where the nodes come from.
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Capacity of a machine, cpu=16,memory=32Gi,…: no cluster is asked
+    #[arg(long, value_name = "RESOURCES", value_parser = capacity, conflicts_with_all = ["files", "configz"])]
+    pub(crate) capacity: Option<Capacity>,
+    /// How the kubelets run.
+    #[command(flatten)]
+    pub(crate) kubelet: KubeletArgs,
+    /// The kubelet's flag: replaces all hard thresholds
+    #[arg(long, value_name = "THRESHOLDS")]
+    pub(crate) eviction_hard: Option<String>,
+    /// Reserve by this provider's formula: eks, gke, aks, openshift or k3s
+    #[arg(long, value_name = "PROVIDER", value_parser = provider, conflicts_with_all = ["kubelet_config", "kubelet_config_dir"])]
+    pub(crate) provider: Option<Provider>,
+    /// Most pods on the machine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
+    pub(crate) max_pods: Option<i64>,
+    /// Format
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) output: ExplainFormat,
+}
+
+/// Amounts by resource name; a type of its own, since clap reads it from one word.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Capacity(pub(crate) Amounts);
+
+fn capacity(text: &str) -> Result<Capacity, String> {
+    let mut amounts = Amounts::new();
+    for pair in text.split(',') {
+        let (name, amount) = pair
+            .split_once('=')
+            .ok_or_else(|| format!("'{pair}' is no amount such as memory=32Gi"))?;
+        let quantity =
+            Quantity::parse_strict(amount).map_err(|error| format!("{name}={amount}: {error}"))?;
+        if quantity.is_negative() {
+            return Err(format!("{name}={amount} is less than nothing"));
+        }
+        amounts.insert(name.into(), quantity);
+    }
+    Ok(Capacity(amounts))
+}
+
+fn provider(text: &str) -> Result<Provider, String> {
+    Provider::parse(text)
+        .ok_or_else(|| "the providers are eks, gke, aks, openshift and k3s".to_owned())
+}

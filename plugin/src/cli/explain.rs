@@ -1,0 +1,91 @@
+//! `explain`
+
+use clap::{Args, Subcommand, ValueEnum};
+use clap_complete::engine::ArgValueCandidates;
+
+use super::{AllocatableArgs, FailureArgs, ShutdownArgs, ZonesArgs};
+use crate::command::candidates;
+
+/// Shows the text of a rule, or the arithmetic behind the findings.
+#[derive(Debug, Args)]
+#[command(
+    before_help = "\
+Examples:
+  # What does this rule look at, why, and what to do?
+  kubectl nodelife explain NL-RES-001
+
+  # All rules
+  kubectl nodelife explain --list
+
+  # Capacity − reservations = Allocatable, line by line
+  kubectl nodelife explain allocatable worker-1
+
+  # How fast would kube-controller-manager evict, zone by zone?
+  kubectl nodelife explain zones
+
+  # What happens if this node dies now, and when?
+  kubectl nodelife explain failure worker-1
+
+  # Which pods would a shutdown cut short?
+  kubectl nodelife explain shutdown --configz
+",
+    args_conflicts_with_subcommands = true,
+    arg_required_else_help = true,
+    disable_help_subcommand = true
+)]
+pub(crate) struct ExplainArgs {
+    /// Id of a rule
+    #[arg(value_name = "RULE", required_unless_present = "list", add = ArgValueCandidates::new(candidates::rules))]
+    pub(crate) rule: Option<String>,
+    /// Name every rule
+    #[arg(long, conflicts_with = "rule")]
+    pub(crate) list: bool,
+    /// No header line in the list
+    #[arg(long)]
+    pub(crate) no_headers: bool,
+    /// Format; `name` gives the ids alone
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) output: RuleFormat,
+    /// What to explain, if not a rule.
+    #[command(subcommand)]
+    pub(crate) topic: Option<Topic>,
+}
+
+/// Formats of a rule's text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RuleFormat {
+    /// Text for people
+    #[default]
+    Text,
+    /// Ids alone
+    Name,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}
+
+/// What can be explained beside rules.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Topic {
+    #[command(help_template = super::HELP)]
+    Allocatable(AllocatableArgs),
+    #[command(help_template = super::HELP)]
+    Zones(ZonesArgs),
+    #[command(help_template = super::HELP)]
+    Failure(FailureArgs),
+    #[command(help_template = super::HELP)]
+    Shutdown(ShutdownArgs),
+}
+
+/// Formats of an explanation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExplainFormat {
+    /// Text for people
+    #[default]
+    Table,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}

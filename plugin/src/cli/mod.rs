@@ -1,0 +1,179 @@
+//! The command line: types only, nothing here does anything.
+
+mod allocatable;
+mod audit;
+mod cluster;
+mod completion;
+pub(crate) mod duration;
+mod explain;
+mod failure;
+mod input;
+mod kubelet;
+pub(crate) mod selector;
+mod shutdown;
+mod snapshot;
+mod terminal;
+mod version;
+mod webhook;
+mod zones;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+
+pub(crate) use allocatable::AllocatableArgs;
+pub(crate) use audit::{AuditArgs, AuditFormat, FailOn, SortBy};
+pub(crate) use cluster::ClusterArgs;
+pub(crate) use completion::{CompletionArgs, Shell};
+pub(crate) use explain::{ExplainArgs, ExplainFormat, RuleFormat, Topic};
+pub(crate) use failure::FailureArgs;
+pub(crate) use input::InputArgs;
+pub(crate) use kubelet::KubeletArgs;
+pub(crate) use shutdown::ShutdownArgs;
+pub(crate) use snapshot::SnapshotArgs;
+pub(crate) use terminal::{ColorWhen, TerminalArgs};
+pub(crate) use version::{VersionArgs, VersionFormat};
+pub(crate) use webhook::{StatusArgs, WebhookArgs, WebhookCommand};
+pub(crate) use zones::ZonesArgs;
+
+use crate::command::drain::DrainArgs;
+
+/// Help begins with examples: most questions end there.
+const HELP: &str = "\
+{about-with-newline}
+{before-help}{usage-heading}
+  {usage}
+
+{all-args}{after-help}";
+
+/// Audits Kubernetes nodes, explains what it finds, and drains them safely.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubectl-nodelife",
+    version = crate::command::version::TEXT,
+    help_template = HELP,
+    before_help = "\
+Examples:
+  # What is wrong with the nodes of this cluster?
+  kubectl nodelife audit
+
+  # The same without a cluster, from a saved snapshot
+  kubectl nodelife audit -f snapshot.json.gz
+
+  # Why does this node offer so little memory?
+  kubectl nodelife explain allocatable worker-1
+
+  # Empty a node without breaking a budget
+  kubectl nodelife drain worker-1
+",
+    after_help = "\
+Flags stand behind the plugin's name: `kubectl --context x nodelife` is refused by kubectl.
+Exit status: 0 done, 1 failed, 2 usage, 3 findings, 4 drain refused, 5 blocked by a budget,
+6 evicted but not gone, 7 impossible as things are, 130 interrupted.",
+    subcommand_required = true,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Which cluster, and as whom.
+    #[command(flatten)]
+    pub(crate) cluster: ClusterArgs,
+    /// How to talk to the terminal.
+    #[command(flatten)]
+    pub(crate) terminal: TerminalArgs,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    #[command(help_template = HELP)]
+    Audit(AuditArgs),
+    #[command(help_template = HELP)]
+    Explain(ExplainArgs),
+    #[command(help_template = HELP)]
+    Drain(DrainArgs),
+    #[command(help_template = HELP)]
+    Snapshot(SnapshotArgs),
+    #[command(help_template = HELP)]
+    Webhook(WebhookArgs),
+    #[command(help_template = HELP)]
+    Completion(CompletionArgs),
+    #[command(help_template = HELP)]
+    Version(VersionArgs),
+}
+
+impl Cli {
+    /// Reads the words of the command line, the program's name first.
+    ///
+    /// # Errors
+    ///
+    /// What clap wants to say: a mistake, or the help that was asked for.
+    pub(crate) fn from_words(
+        words: impl IntoIterator<Item = OsString>,
+    ) -> Result<Self, clap::Error> {
+        let words: Vec<OsString> = words.into_iter().collect();
+        let name = program_name(words.first().map(OsString::as_os_str));
+        let matches = Self::command().bin_name(name).try_get_matches_from(words)?;
+        Self::from_arg_matches(&matches)
+    }
+}
+
+/// What the usage lines call this program: `kubectl nodelife` where kubectl would find
+/// it, the file's own name where somebody gave it another one.
+fn program_name(argv0: Option<&OsStr>) -> String {
+    let file = argv0
+        .and_then(|path| Path::new(path).file_stem())
+        .map(OsStr::to_string_lossy);
+    match file {
+        Some(name) if !name.starts_with("kubectl") => name.into_owned(),
+        _ => "kubectl nodelife".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::from_words(line.split_whitespace().map(OsString::from))
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn usage_names_the_program_as_kubectl_calls_it() {
+        for (argv0, name) in [
+            ("/home/me/.krew/bin/kubectl-nodelife", "kubectl nodelife"),
+            ("kubectl-nodelife", "kubectl nodelife"),
+            ("kubectl-nodelife.exe", "kubectl nodelife"),
+            ("./nodelife", "nodelife"),
+        ] {
+            assert_eq!(program_name(Some(OsStr::new(argv0))), name);
+        }
+    }
+
+    #[test]
+    fn kubectls_flags_stand_before_or_behind_the_command() {
+        for line in [
+            "kubectl-nodelife --context c -n ns audit",
+            "kubectl-nodelife audit --context=c --namespace ns",
+        ] {
+            let cli = parse(line).unwrap();
+            assert_eq!(cli.cluster.context.as_deref(), Some("c"));
+            assert_eq!(cli.cluster.namespace.as_deref(), Some("ns"));
+        }
+    }
+
+    #[test]
+    fn a_typing_error_is_answered_with_the_nearest_word() {
+        let error = parse("kubectl-nodelife audti").unwrap_err();
+        assert!(error.to_string().contains("'audit'"), "{error}");
+        assert_eq!(error.exit_code(), 2);
+    }
+}

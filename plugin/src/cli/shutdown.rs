@@ -1,0 +1,37 @@
+//! `explain shutdown`
+
+use clap::Args;
+use clap_complete::engine::ArgValueCandidates;
+use nodelife_core::object::LabelSelector;
+
+use super::selector::label_selector;
+use super::{ExplainFormat, InputArgs, KubeletArgs};
+use crate::command::candidates;
+
+/// Shows which pods a graceful shutdown of a node would cut short.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  # By the configuration of each kubelet
+  kubectl nodelife explain shutdown --configz
+
+  # By a configuration that is not rolled out yet
+  kubectl nodelife explain shutdown worker-1 --kubelet-config kubelet.yaml
+")]
+pub(crate) struct ShutdownArgs {
+    /// Nodes, as NAME or node/NAME [default: all]
+    #[arg(value_name = "NODE", add = ArgValueCandidates::new(candidates::nodes))]
+    pub(crate) nodes: Vec<String>,
+    /// Only nodes whose labels match
+    #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = label_selector, conflicts_with = "nodes")]
+    pub(crate) selector: Option<LabelSelector>,
+    /// Where the objects come from.
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// How the kubelets run.
+    #[command(flatten)]
+    pub(crate) kubelet: KubeletArgs,
+    /// Format
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) output: ExplainFormat,
+}

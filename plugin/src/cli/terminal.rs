@@ -1,0 +1,37 @@
+//! How to talk to the terminal.
+
+use clap::{Args, ValueEnum};
+
+/// Flags about output that every command has.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Output")]
+pub(crate) struct TerminalArgs {
+    /// Log verbosity, 0 to 9, on stderr
+    #[arg(
+        long,
+        short,
+        global = true,
+        value_name = "LEVEL",
+        default_value_t = 0,
+        hide_short_help = true
+    )]
+    pub(crate) v: u8,
+    /// When to colour
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorWhen::Auto, hide_short_help = true)]
+    pub(crate) color: ColorWhen,
+    /// No progress and no notes on stderr; warnings and errors remain
+    #[arg(long, short, global = true, hide_short_help = true)]
+    pub(crate) quiet: bool,
+}
+
+/// When to colour.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ColorWhen {
+    /// On a terminal, unless `NO_COLOR` or `TERM=dumb` is set
+    #[default]
+    Auto,
+    /// Always
+    Always,
+    /// Never
+    Never,
+}

@@ -1,0 +1,29 @@
+//! `version`
+
+use clap::{Args, ValueEnum};
+
+/// Says which nodelife this is.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  # For people, for machines
+  kubectl nodelife version
+  kubectl nodelife version -o json
+")]
+pub(crate) struct VersionArgs {
+    /// Format
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) output: VersionFormat,
+}
+
+/// Formats of the version.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum VersionFormat {
+    /// One line
+    #[default]
+    Text,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+}

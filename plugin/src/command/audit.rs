@@ -1,0 +1,232 @@
+//! `audit`
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use jiff::Timestamp;
+use nodelife_core::finding::Severity;
+use nodelife_core::rule::{self, Rule, Selection};
+use nodelife_core::snapshot::{Snapshot, Source};
+
+use super::{input, rules};
+use crate::cli::{AuditArgs, AuditFormat, ClusterArgs};
+use crate::exit::ExitStatus;
+use crate::output::{Printer, style};
+use crate::report::{AuditReport, Baseline, Layout, Report, count};
+
+/// Runs `audit`.
+///
+/// # Errors
+///
+/// An unknown rule; a baseline, file or cluster that cannot be read; a node that is not
+/// there; those of stdout.
+pub(crate) async fn run(
+    args: AuditArgs,
+    cluster: &ClusterArgs,
+    printer: &mut Printer,
+) -> anyhow::Result<ExitStatus> {
+    let order = Order {
+        selection: selection(&args)?,
+        baseline: baseline(&args)?,
+        args,
+    };
+    match order.args.watch {
+        None => order.once(cluster, printer).await,
+        Some(interval) => order.watch(interval, cluster, printer).await,
+    }
+}
+
+/// What was asked for, ready to be carried out.
+struct Order {
+    args: AuditArgs,
+    selection: Selection,
+    baseline: Baseline,
+}
+
+impl Order {
+    async fn once(
+        &self,
+        cluster: &ClusterArgs,
+        printer: &mut Printer,
+    ) -> anyhow::Result<ExitStatus> {
+        let (snapshot, audit) = self.judge(cluster, printer).await?;
+        self.report(&snapshot, &audit, printer)?;
+        let fail_on = self.args.fail_on;
+        let fails = audit.worst().is_some_and(|worst| fail_on.includes(worst));
+        Ok(if fails {
+            ExitStatus::Findings
+        } else {
+            ExitStatus::Done
+        })
+    }
+
+    /// Reports at first, and then whenever other rules fail on other objects than before.
+    /// Lasts until it is interrupted.
+    async fn watch(
+        &self,
+        interval: Duration,
+        cluster: &ClusterArgs,
+        printer: &mut Printer,
+    ) -> anyhow::Result<ExitStatus> {
+        let mut ticks = tokio::time::interval(interval);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut known = None;
+        loop {
+            ticks.tick().await;
+            let (snapshot, audit) = match self.judge(cluster, printer).await {
+                Ok(judged) => judged,
+                // What was wrong at first is for the user; what goes wrong later may pass.
+                Err(error) if known.is_none() => return Err(error),
+                Err(error) => {
+                    printer.warn(format_args!("{error:#}; next try in {interval:?}"));
+                    continue;
+                }
+            };
+            let now = Baseline::of(&audit);
+            if known.as_ref() != Some(&now) {
+                self.report(&snapshot, &audit, printer)?;
+                printer.flush()?;
+                known = Some(now);
+            }
+        }
+    }
+
+    async fn judge(
+        &self,
+        cluster: &ClusterArgs,
+        printer: &mut Printer,
+    ) -> anyhow::Result<(Snapshot, AuditReport)> {
+        let sources = sources(&self.args, &self.rules());
+        let snapshot = input::read(&self.args.input, &sources, cluster, printer).await?;
+        let selection = &self.selection;
+        input::check_nodes(&snapshot, &selection.nodes, &self.args.input)?;
+        let audit = rule::audit(&snapshot, selection, Timestamp::now());
+        let nodes = snapshot.nodes.iter().filter(|n| selection.wants_node(n));
+        let audit = AuditReport::new(&snapshot, nodes.count(), audit, &self.baseline);
+        Ok((snapshot, audit))
+    }
+
+    fn report(
+        &self,
+        snapshot: &Snapshot,
+        audit: &AuditReport,
+        printer: &mut Printer,
+    ) -> anyhow::Result<()> {
+        let args = &self.args;
+        let report = Report {
+            audit,
+            snapshot,
+            rules: &self.rules(),
+            fail_on: args.fail_on,
+            layout: Layout {
+                wide: args.output == AuditFormat::Wide,
+                headers: !args.no_headers,
+                labels: &args.label_columns,
+                group_by: args.group_by.as_deref(),
+                sort_by: args.sort_by,
+            },
+        };
+        report.print(args.output, printer)?;
+        summarise(audit, snapshot, printer);
+        Ok(())
+    }
+
+    fn rules(&self) -> Vec<&'static Rule> {
+        let wanted = |rule: &&'static Rule| self.selection.wants(rule);
+        rule::catalogue().filter(wanted).collect()
+    }
+}
+
+/// What these rules and the report read. Kubelets are asked only when the user says so.
+fn sources(args: &AuditArgs, rules: &[&Rule]) -> BTreeSet<Source> {
+    let mut sources: BTreeSet<Source> = rules
+        .iter()
+        .flat_map(|rule| rule.sources)
+        .copied()
+        .collect();
+    sources.insert(Source::Nodes);
+    if args.output == AuditFormat::Html {
+        sources.insert(Source::Pods);
+    }
+    if !args.configz {
+        sources.remove(&Source::KubeletConfigs);
+    }
+    sources
+}
+
+fn selection(args: &AuditArgs) -> anyhow::Result<Selection> {
+    let selection = Selection {
+        rules: args.rules.clone(),
+        skip: args.skip_rules.clone(),
+        severity: args.severity.unwrap_or(Severity::Info),
+        nodes: input::node_names(&args.nodes),
+        selector: args.selector.clone(),
+        zone_settings: None,
+    };
+    if let Some(unknown) = selection.unknown().next() {
+        return Err(rules::unknown(unknown, &[]).into());
+    }
+    Ok(selection)
+}
+
+fn baseline(args: &AuditArgs) -> anyhow::Result<Baseline> {
+    let Some(path) = &args.baseline else {
+        return Ok(Baseline::default());
+    };
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("failed to read the baseline {}", path.display()))?;
+    Baseline::parse(&text).map_err(|reason| {
+        anyhow::anyhow!("failed to read the baseline {}: {reason}", path.display())
+    })
+}
+
+/// What a reader of stderr wants to know at the end.
+fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
+    let summary = audit.summary;
+    let good = style::GOOD;
+    let (nodes, checked) = (count(summary.nodes, "node"), count(summary.checked, "rule"));
+    if audit.findings.is_empty() {
+        printer.note(format_args!(
+            "{good}no findings{good:#} on {nodes}, {checked} checked"
+        ));
+    } else {
+        printer.note(format_args!(
+            "{} on {nodes}, {checked} checked: {}, {}, {}",
+            count(audit.findings.len(), "finding"),
+            count(summary.errors, "error"),
+            count(summary.warnings, "warning"),
+            count(summary.infos, "note"),
+        ));
+    }
+    if summary.known > 0 {
+        printer.note(format_args!(
+            "{} known by the baseline left out",
+            count(summary.known, "finding")
+        ));
+    }
+    if summary.suppressed > 0 {
+        let suppressed = count(summary.suppressed, "finding");
+        printer.note(format_args!(
+            "{suppressed} left out by annotations of their objects"
+        ));
+    }
+    let mut skipped = audit.skipped.iter().peekable();
+    while let Some(first) = skipped.next() {
+        // Rules that lack the same thing are named together.
+        let mut ids = vec![first.rule.as_str()];
+        while let Some(next) = skipped.next_if(|next| next.reason == first.reason) {
+            ids.push(&next.rule);
+        }
+        printer.warn(format_args!(
+            "not checked: {}: {}",
+            ids.join(", "),
+            first.reason
+        ));
+    }
+    if snapshot.taken_at.is_none() {
+        printer.note(
+            "the input does not say when it was read: ages are judged by this machine's clock",
+        );
+    }
+}

@@ -1,0 +1,90 @@
+//! What a word may become: names of nodes and ids of rules.
+
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::time::Duration;
+
+use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
+use clap_complete::engine::CompletionCandidate;
+use nodelife_cluster::{Cluster, snapshot};
+use nodelife_core::rule;
+use nodelife_core::snapshot::Source;
+
+use super::completion::KUBECTL_PROGRAM;
+use crate::cli::{Cli, ClusterArgs, InputArgs};
+
+/// A shell that waits longer for a TAB seems broken.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Ids of rules, with their titles.
+pub(crate) fn rules() -> Vec<CompletionCandidate> {
+    rule::catalogue()
+        .map(|rule| CompletionCandidate::new(rule.id).help(Some(rule.title.into())))
+        .collect()
+}
+
+/// Ids and group codes.
+pub(crate) fn rules_and_groups() -> Vec<CompletionCandidate> {
+    let mut seen = BTreeSet::new();
+    let groups = rule::catalogue()
+        .map(|rule| rule.group)
+        .filter(|group| seen.insert(*group))
+        .map(|group| CompletionCandidate::new(group.code()).help(Some(group.title().into())));
+    groups.chain(rules()).collect()
+}
+
+/// Names of the nodes of the cluster, or of the files, that the words so far choose. No
+/// answer is an empty one: a shell has no place for an error.
+pub(crate) fn nodes() -> Vec<CompletionCandidate> {
+    let names = words_so_far().and_then(|matches| node_names(&matches));
+    let names = names.unwrap_or_default();
+    names.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// The flags that stand on the line that is being typed, unfinished as it is.
+fn words_so_far() -> Option<ArgMatches> {
+    let mut words: Vec<OsString> = std::env::args_os().collect();
+    let file = words.first().and_then(|path| Path::new(path).file_stem());
+    if file != Some(OsStr::new(KUBECTL_PROGRAM)) {
+        // The shells' scripts put the line behind `--`.
+        let line = words.iter().position(|word| word == "--")?;
+        words.drain(..=line);
+    }
+    let mut matches = Cli::command()
+        .ignore_errors(true)
+        .try_get_matches_from(words)
+        .ok()?;
+    while let Some((_, deeper)) = matches.remove_subcommand() {
+        matches = deeper;
+    }
+    Some(matches)
+}
+
+fn node_names(matches: &ArgMatches) -> Option<BTreeSet<String>> {
+    let files = InputArgs::from_arg_matches(matches)
+        .unwrap_or_default()
+        .files;
+    let snapshot = if files.is_empty() {
+        let options = ClusterArgs::from_arg_matches(matches).ok()?.options();
+        let ask = async {
+            let cluster = Cluster::connect(&options).await.ok()?;
+            let sources = BTreeSet::from([Source::Nodes]);
+            Box::pin(snapshot::collect(&cluster, &sources, |_| {}))
+                .await
+                .ok()
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .ok()?;
+        runtime.block_on(async { tokio::time::timeout(PATIENCE, ask).await.ok().flatten() })?
+    } else {
+        snapshot::read(&files).ok()?
+    };
+    let names = snapshot
+        .nodes
+        .iter()
+        .map(|node| node.metadata.name.to_string());
+    Some(names.collect())
+}

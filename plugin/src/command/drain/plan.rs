@@ -1,0 +1,76 @@
+//! A plan for people and scripts.
+
+use nodelife_core::drain::{Action, DrainPlan};
+use nodelife_core::text::Str;
+
+use super::args::{DrainFormat, OnImpossible};
+use crate::exit::ExitStatus;
+use crate::output::{Cell, Printer, Table};
+
+/// Says which pods are in the way of the whole drain, and the status to end with; none
+/// if the drain can begin.
+pub(super) fn refusal(
+    plan: &DrainPlan,
+    on_impossible: OnImpossible,
+    printer: &mut Printer,
+) -> Option<ExitStatus> {
+    let mut status = None;
+    for (action, with) in [
+        (Action::Refuse, ExitStatus::Refused),
+        (Action::Impossible, ExitStatus::Impossible),
+    ] {
+        for pod in plan.with(action) {
+            printer.note(format_args!(
+                "{}/{} on {}: {}",
+                pod.namespace, pod.name, pod.node, pod.reason
+            ));
+            if action == Action::Refuse || on_impossible == OnImpossible::Refuse {
+                status = Some(with);
+            }
+        }
+    }
+    if status.is_some() {
+        let nodes: Vec<&str> = plan.nodes.iter().map(Str::as_str).collect();
+        printer.note(format_args!(
+            "refused to drain {}: nothing was changed, not even the cordon",
+            nodes.join(", ")
+        ));
+    }
+    status
+}
+
+/// Prints the plan to stdout.
+pub(super) fn print(
+    plan: &DrainPlan,
+    format: Option<DrainFormat>,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    if format == Some(DrainFormat::Json) {
+        return printer.json(plan);
+    }
+    let mut table = Table::new(["WAVE", "ACTION", "NODE", "POD", "REASON"]);
+    let mut pods: Vec<_> = plan.pods.iter().collect();
+    // Those that are evicted first, in the order of their waves.
+    pods.sort_by_key(|pod| pod.wave.unwrap_or(u32::MAX));
+    for pod in pods {
+        let wave = pod.wave.map_or_else(|| "-".to_owned(), |w| w.to_string());
+        table.row([
+            Cell::from(wave),
+            Cell::from(pod.action.as_str().to_owned()),
+            Cell::from(pod.node.to_string()),
+            Cell::from(format!("{}/{}", pod.namespace, pod.name)),
+            Cell::from(pod.reason.clone()),
+        ]);
+        for warning in &pod.warnings {
+            printer.warn(format_args!("{}/{}: {warning}", pod.namespace, pod.name));
+        }
+    }
+    printer.table(&table)?;
+    let evicted = plan.with(Action::Evict).chain(plan.with(Action::Delete));
+    printer.note(format_args!(
+        "{} pods would go in {} waves; nothing was changed",
+        evicted.count(),
+        plan.waves
+    ));
+    Ok(())
+}

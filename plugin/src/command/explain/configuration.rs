@@ -1,0 +1,112 @@
+//! The kubelet configuration that flags describe.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use nodelife_core::allocatable::KubeletConfiguration;
+use nodelife_core::allocatable::provider::{Machine, Provider};
+use nodelife_core::quantity::{Format, Quantity};
+use serde_json::Value;
+
+use crate::cli::KubeletArgs;
+
+/// The configuration in the files, with the thresholds of the flag over it; none when no
+/// flag names one.
+///
+/// # Errors
+///
+/// A file that cannot be read or is no kubelet configuration; a threshold that is none.
+pub(super) fn of_files(
+    args: &KubeletArgs,
+    eviction_hard: Option<&str>,
+) -> anyhow::Result<Option<KubeletConfiguration>> {
+    let file = args.kubelet_config.as_deref().map(document).transpose()?;
+    let folder = args.kubelet_config_dir.as_deref();
+    let drop_ins = folder.map(drop_ins).transpose()?.unwrap_or_default();
+    if file.is_none() && drop_ins.is_empty() && eviction_hard.is_none() {
+        return Ok(None);
+    }
+    let mut configuration = KubeletConfiguration::from_files(file, drop_ins)
+        .context("failed to read the kubelet's configuration")?;
+    if let Some(thresholds) = eviction_hard {
+        configuration
+            .set_eviction_hard(thresholds)
+            .context("failed to read --eviction-hard")?;
+    }
+    Ok(Some(configuration))
+}
+
+/// What a kubelet with an empty configuration file runs with.
+///
+/// # Errors
+///
+/// None in practice: the defaults are our own.
+pub(super) fn of_defaults() -> anyhow::Result<KubeletConfiguration> {
+    let empty = Value::Object(serde_json::Map::new());
+    Ok(KubeletConfiguration::from_files(Some(empty), [])?)
+}
+
+/// The defaults with the reservations of the provider's formula.
+///
+/// # Errors
+///
+/// As [`of_defaults`].
+pub(super) fn of_provider(
+    provider: Provider,
+    machine: Machine,
+) -> anyhow::Result<KubeletConfiguration> {
+    let mut configuration = of_defaults()?;
+    let held_back = provider.formula(machine);
+    let bytes = |amount| Quantity::new(amount, Format::BinarySi).to_string();
+    let cpu = Quantity::from_milli(held_back.cpu_milli, Format::DecimalSi);
+    configuration.kube_reserved = [
+        ("cpu", cpu.to_string()),
+        ("memory", bytes(held_back.memory)),
+        ("ephemeral-storage", bytes(held_back.ephemeral_storage)),
+    ]
+    .into_iter()
+    .map(|(name, amount)| (name.into(), amount.into()))
+    .collect();
+    if provider == Provider::K3s {
+        configuration.set_eviction_hard("imagefs.available<5%,nodefs.available<5%")?;
+    } else {
+        let threshold = bytes(held_back.memory_eviction);
+        configuration
+            .eviction_hard
+            .insert("memory.available".into(), threshold.into());
+    }
+    Ok(configuration)
+}
+
+/// A YAML or JSON file.
+fn document(path: &Path) -> anyhow::Result<Value> {
+    let text = std::fs::read_to_string(path)
+        .with_context(|| format!("failed to read {}", path.display()))?;
+    serde_saphyr::from_str(&text)
+        .with_context(|| format!("failed to read {} as YAML or JSON", path.display()))
+}
+
+/// The drop-ins of a folder in the kubelet's order: `*.conf`, by path
+/// (`cmd/kubelet/app/server.go`, `mergeKubeletConfigurations`, v1.36.3).
+fn drop_ins(folder: &Path) -> anyhow::Result<Vec<Value>> {
+    let mut paths = Vec::new();
+    walk(folder, &mut paths).with_context(|| format!("failed to read {}", folder.display()))?;
+    paths.iter().map(|path| document(path)).collect()
+}
+
+fn walk(folder: &Path, paths: &mut Vec<PathBuf>) -> std::io::Result<()> {
+    let mut entries = std::fs::read_dir(folder)?.collect::<Result<Vec<_>, _>>()?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = entry.path();
+        if path.is_dir() {
+            walk(&path, paths)?;
+        } else if path
+            .extension()
+            .is_some_and(|extension| extension == "conf")
+        {
+            paths.push(path);
+        }
+    }
+    Ok(())
+}

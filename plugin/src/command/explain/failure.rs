@@ -1,0 +1,79 @@
+//! `explain failure`
+
+use std::io::Write as _;
+
+use nodelife_core::failure::{self, FailureTimeline};
+use nodelife_core::snapshot::Source;
+
+use super::print_document;
+use crate::cli::{ClusterArgs, FailureArgs};
+use crate::command::input;
+use crate::exit::ExitStatus;
+use crate::output::{Printer, Table};
+
+/// Runs `explain failure`.
+///
+/// # Errors
+///
+/// A file or cluster that cannot be read; the node is not there; those of stdout.
+pub(super) async fn run(
+    args: FailureArgs,
+    cluster: &ClusterArgs,
+    printer: &mut Printer,
+) -> anyhow::Result<ExitStatus> {
+    let sources = [Source::Nodes, Source::Pods].into();
+    let snapshot = input::read(&args.input, &sources, cluster, printer).await?;
+    if let Some(reason) = snapshot.why_missing(Source::Pods) {
+        anyhow::bail!("failed to foretell what becomes of the pods: pods not read: {reason}");
+    }
+    let names = input::node_names(std::slice::from_ref(&args.node));
+    input::check_nodes(&snapshot, &names, &args.input)?;
+    let settings = args.controller.settings(snapshot.server_version.as_deref());
+    for node in snapshot
+        .nodes
+        .iter()
+        .filter(|n| names.contains(&n.metadata.name))
+    {
+        let pods = snapshot.pods.iter();
+        let pods = pods.filter(|pod| pod.spec.node_name == node.metadata.name);
+        let timeline = failure::timeline(node, &snapshot.nodes, pods, &settings);
+        if !print_document("FailureTimeline", &timeline, args.output, printer)? {
+            print(&timeline, printer)?;
+        }
+    }
+    Ok(ExitStatus::Done)
+}
+
+fn print(timeline: &FailureTimeline, printer: &mut Printer) -> anyhow::Result<()> {
+    writeln!(
+        printer.data(),
+        "If node/{} died now: zone {} in state {:?}, {} taints a second, {} before it in the queue\n",
+        timeline.node,
+        timeline.zone,
+        timeline.zone_state,
+        timeline.eviction_rate,
+        timeline.queued_before,
+    )?;
+    let mut steps = Table::new(["AFTER", "WHAT HAPPENS"]);
+    for step in &timeline.steps {
+        steps.row([after(step.after_seconds).into(), step.event.as_str().into()]);
+    }
+    printer.table(&steps)?;
+    if timeline.pods.is_empty() {
+        return Ok(writeln!(printer.data(), "\nNo pods are on it.")?);
+    }
+    writeln!(printer.data())?;
+    let mut pods = Table::new(["DELETED AFTER", "POD", "WHY"]);
+    for pod in &timeline.pods {
+        pods.row([
+            after(pod.after_seconds).into(),
+            format!("pod/{}/{}", pod.namespace, pod.name).into(),
+            pod.reason.as_str().into(),
+        ]);
+    }
+    Ok(printer.table(&pods)?)
+}
+
+fn after(seconds: Option<f64>) -> String {
+    seconds.map_or_else(|| "never".to_owned(), |seconds| format!("{seconds:.0}s"))
+}

@@ -1,0 +1,123 @@
+//! `explain RULE` and `explain --list`: the texts of the rules.
+
+use std::io::{self, Write};
+
+use nodelife_core::rule::{self, Rule, SKIP_ANNOTATION};
+use serde::Serialize;
+
+use crate::cli::RuleFormat;
+use crate::command::rules;
+use crate::exit::ExitStatus;
+use crate::output::{Cell, Printer, Table, style};
+use crate::report::word;
+
+/// What can be explained beside rules.
+const TOPICS: [&str; 4] = ["allocatable", "zones", "failure", "shutdown"];
+
+/// A rule as a document.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RuleText {
+    id: &'static str,
+    group: &'static str,
+    severity: &'static str,
+    title: &'static str,
+    why: &'static str,
+    fix: &'static str,
+    link: &'static str,
+    needs: Vec<&'static str>,
+}
+
+impl From<&Rule> for RuleText {
+    fn from(rule: &Rule) -> Self {
+        Self {
+            id: rule.id,
+            group: rule.group.code(),
+            severity: word(rule.severity),
+            title: rule.title,
+            why: rule.why,
+            fix: rule.fix,
+            link: rule.link,
+            needs: rule.sources.iter().map(|source| source.noun()).collect(),
+        }
+    }
+}
+
+/// Explains one rule.
+///
+/// # Errors
+///
+/// There is no such rule; those of stdout.
+pub(super) fn rule(
+    id: &str,
+    format: RuleFormat,
+    printer: &mut Printer,
+) -> anyhow::Result<ExitStatus> {
+    let rule = rule::find(id).ok_or_else(|| rules::unknown(id, &TOPICS))?;
+    match format {
+        RuleFormat::Text => write(rule, printer)?,
+        RuleFormat::Name => writeln!(printer.data(), "{}", rule.id)?,
+        RuleFormat::Json => printer.json(&RuleText::from(rule))?,
+        RuleFormat::Yaml => printer.yaml(&RuleText::from(rule))?,
+    }
+    Ok(ExitStatus::Done)
+}
+
+fn write(rule: &Rule, printer: &mut Printer) -> io::Result<()> {
+    let (severity, colour) = (word(rule.severity), style::severity(rule.severity));
+    writeln!(
+        printer.data(),
+        "{} ({colour}{severity}{colour:#}): {}\n",
+        rule.id,
+        rule.title
+    )?;
+    let text = RuleText::from(rule);
+    let mut table = Table::new([]).without_header();
+    table.row(["why".into(), text.why.into()]);
+    table.row(["fix".into(), text.fix.into()]);
+    table.row(["reads".into(), text.needs.join(", ").into()]);
+    table.row(["more".into(), text.link.into()]);
+    let leave_out = format!(
+        "--skip-rule {}, or on one object the annotation {SKIP_ANNOTATION}={}",
+        rule.id, rule.id
+    );
+    table.row(["leave out".into(), leave_out.into()]);
+    printer.table(&table)
+}
+
+/// Names every rule.
+///
+/// # Errors
+///
+/// Those of stdout.
+pub(super) fn list(
+    format: RuleFormat,
+    no_headers: bool,
+    printer: &mut Printer,
+) -> anyhow::Result<ExitStatus> {
+    match format {
+        RuleFormat::Text => {
+            let mut table = Table::new(["RULE", "SEVERITY", "TITLE"]);
+            if no_headers {
+                table = table.without_header();
+            }
+            for rule in rule::catalogue() {
+                let severity = Cell::styled(word(rule.severity), style::severity(rule.severity));
+                table.row([rule.id.into(), severity, rule.title.into()]);
+            }
+            printer.table(&table)?;
+        }
+        RuleFormat::Name => {
+            for rule in rule::catalogue() {
+                writeln!(printer.data(), "{}", rule.id)?;
+            }
+        }
+        RuleFormat::Json => printer.json(&documents())?,
+        RuleFormat::Yaml => printer.yaml(&documents())?,
+    }
+    Ok(ExitStatus::Done)
+}
+
+fn documents() -> Vec<RuleText> {
+    rule::catalogue().map(RuleText::from).collect()
+}

@@ -1,0 +1,102 @@
+//! `explain zones`
+
+use std::io::Write as _;
+
+use nodelife_core::snapshot::Source;
+use nodelife_core::zone::{Settings, Zone, ZoneReport, ZoneState, failures_to_partial};
+
+use super::print_document;
+use crate::cli::{ClusterArgs, ZonesArgs};
+use crate::command::input;
+use crate::exit::ExitStatus;
+use crate::output::{Cell, Printer, Table, style};
+
+/// Runs `explain zones`.
+///
+/// # Errors
+///
+/// A file or cluster that cannot be read; those of stdout.
+pub(super) async fn run(
+    args: ZonesArgs,
+    cluster: &ClusterArgs,
+    printer: &mut Printer,
+) -> anyhow::Result<ExitStatus> {
+    let sources = [Source::Nodes].into();
+    let snapshot = input::read(&args.input, &sources, cluster, printer).await?;
+    let settings = args.controller.settings(snapshot.server_version.as_deref());
+    let report = ZoneReport::of(&snapshot.nodes, &settings);
+    if !print_document("ZoneReport", &report, args.output, printer)? {
+        print(&report, &settings, printer)?;
+    }
+    Ok(ExitStatus::Done)
+}
+
+fn print(report: &ZoneReport, settings: &Settings, printer: &mut Printer) -> anyhow::Result<()> {
+    let mut table = Table::new([
+        "ZONE",
+        "NODES",
+        "READY",
+        "STATE",
+        "TAINTS/S",
+        "QUEUED",
+        "LAST TAINT IN",
+        "PARTIAL AT",
+    ]);
+    for zone in &report.zones {
+        table.row(row(zone, settings));
+    }
+    printer.table(&table)?;
+    let out = printer.data();
+    writeln!(out)?;
+    if report.all_fully_disrupted {
+        writeln!(
+            out,
+            "Every zone is in full disruption: the controller doubts itself and taints nothing."
+        )?;
+    }
+    if !report.excluded.is_empty() {
+        writeln!(
+            out,
+            "Not counted by their label {}: {}",
+            nodelife_core::zone::EXCLUDE_LABEL,
+            report.excluded.join(", ")
+        )?;
+    }
+    Ok(writeln!(
+        out,
+        "A silent node becomes Unknown after {} s. A zone is in partial disruption from 3 nodes \
+         and a share of {} not ready on; then it is tainted at {}/s if it has more than {} nodes, \
+         else not at all.",
+        settings.grace_period,
+        settings.unhealthy_threshold,
+        settings.secondary_rate,
+        settings.large_zone,
+    )?)
+}
+
+fn row(zone: &Zone, settings: &Settings) -> [Cell; 8] {
+    let state = match zone.state {
+        ZoneState::Normal => Cell::styled("Normal", style::GOOD),
+        ZoneState::PartialDisruption => Cell::styled("PartialDisruption", style::WARNING),
+        ZoneState::FullDisruption => Cell::styled("FullDisruption", style::ERROR),
+    };
+    let last = match zone.seconds_to_last_taint {
+        _ if zone.queued == 0 => "-".to_owned(),
+        Some(seconds) => format!("{seconds:.0}s"),
+        None => "never".to_owned(),
+    };
+    let partial = failures_to_partial(zone.size, settings).map_or_else(
+        || "-".to_owned(),
+        |failures| format!("{failures} not ready"),
+    );
+    [
+        zone.key.to_string().into(),
+        zone.size.to_string().into(),
+        zone.ready.to_string().into(),
+        state,
+        zone.eviction_rate.to_string().into(),
+        zone.queued.to_string().into(),
+        last.into(),
+        partial.into(),
+    ]
+}

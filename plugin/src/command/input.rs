@@ -1,0 +1,84 @@
+//! Where a snapshot comes from: a cluster or files.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+use nodelife_cluster::{Cluster, snapshot};
+use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_core::text::Str;
+
+use crate::cli::{ClusterArgs, InputArgs};
+use crate::output::{Printer, Progress};
+
+/// Why there are no kubelet configurations, unless they were asked for.
+const CONFIGZ_NOT_ASKED: &str = "give --configz; it needs the right to get nodes/proxy";
+
+/// Reads the files that the flags name, or else these sources of the cluster.
+///
+/// # Errors
+///
+/// A file or the cluster cannot be read.
+pub(crate) async fn read(
+    input: &InputArgs,
+    sources: &BTreeSet<Source>,
+    cluster: &ClusterArgs,
+    printer: &mut Printer,
+) -> anyhow::Result<Snapshot> {
+    if !input.files.is_empty() {
+        return Ok(snapshot::read(&input.files)?);
+    }
+    let mut progress = Progress::new("reading");
+    printer.progress(&progress);
+    let cluster = Cluster::connect(&cluster.options()).await?;
+    let screen = Mutex::new((printer, &mut progress));
+    let tell = |note: snapshot::Note| {
+        let mut screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
+        let (printer, progress) = &mut *screen;
+        progress.set(note.source.noun(), note.progress.listed);
+        printer.progress(progress);
+    };
+    // All lists at once are too much state for the stack.
+    let mut snapshot = Box::pin(snapshot::collect(&cluster, sources, tell)).await?;
+    if !sources.contains(&Source::KubeletConfigs) {
+        let reason = Str::from(CONFIGZ_NOT_ASKED);
+        snapshot.missing.insert(Source::KubeletConfigs, reason);
+    }
+    Ok(snapshot)
+}
+
+/// Everything that can be read with the right to list alone.
+pub(crate) fn lists() -> BTreeSet<Source> {
+    let all = Source::ALL.into_iter();
+    all.filter(|source| *source != Source::KubeletConfigs)
+        .collect()
+}
+
+/// The names in `node/NAME` or `NAME`.
+pub(crate) fn node_names(words: &[String]) -> Vec<Str> {
+    let names = words.iter().map(|word| match word.split_once('/') {
+        Some(("node" | "nodes" | "no", name)) => name,
+        _ => word,
+    });
+    names.map(Str::from).collect()
+}
+
+/// Checks that each of these nodes is there.
+///
+/// # Errors
+///
+/// The API server's own words for one that is not.
+pub(crate) fn check_nodes(
+    snapshot: &Snapshot,
+    names: &[Str],
+    input: &InputArgs,
+) -> anyhow::Result<()> {
+    let known = |name: &&Str| {
+        let mut nodes = snapshot.nodes.iter();
+        nodes.any(|node| node.metadata.name == **name)
+    };
+    match names.iter().find(|name| !known(name)) {
+        None => Ok(()),
+        Some(name) if input.files.is_empty() => anyhow::bail!("nodes \"{name}\" not found"),
+        Some(name) => anyhow::bail!("nodes \"{name}\" not found in what -f names"),
+    }
+}

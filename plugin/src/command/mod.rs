@@ -1,0 +1,41 @@
+//! The commands: each takes its arguments and the printer, and answers an exit status.
+
+mod audit;
+pub(crate) mod candidates;
+pub(crate) mod completion;
+pub(crate) mod drain;
+mod explain;
+pub(crate) mod input;
+mod interrupt;
+mod rules;
+mod snapshot;
+pub(crate) mod version;
+mod webhook;
+
+use crate::cli::{Cli, Command};
+use crate::exit::ExitStatus;
+use crate::output::Printer;
+use interrupt::or_interrupted;
+
+/// Runs the command of this command line.
+///
+/// # Errors
+///
+/// A sentence for the user; [`ExitStatus::of_error`] says which status it gives.
+pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
+    let Cli {
+        command,
+        cluster,
+        terminal: _,
+    } = cli;
+    match command {
+        Command::Audit(args) => or_interrupted(audit::run(args, &cluster, printer)).await,
+        Command::Explain(args) => or_interrupted(explain::run(args, &cluster, printer)).await,
+        Command::Snapshot(args) => or_interrupted(snapshot::run(args, &cluster, printer)).await,
+        Command::Webhook(args) => or_interrupted(webhook::run(args, &cluster, printer)).await,
+        Command::Completion(args) => completion::run(&args, printer),
+        Command::Version(args) => version::run(&args, printer),
+        // Drain listens to Ctrl-C itself: it has to say what it left half done.
+        Command::Drain(args) => drain::run(args, &cluster, printer).await,
+    }
+}

@@ -1,0 +1,25 @@
+//! Names of rules, as a user types them.
+
+use nodelife_core::rule;
+
+use crate::exit::UsageError;
+
+/// How alike two names have to be for one to be proposed for the other; clap's own limit.
+const ALIKE: f64 = 0.7;
+
+/// The error for a name that is neither a rule nor a group nor one of `others`, with the
+/// nearest that is.
+pub(crate) fn unknown(name: &str, others: &[&'static str]) -> UsageError {
+    let upper = name.to_uppercase();
+    let rules = rule::catalogue().flat_map(|rule| [rule.id, rule.group.code()]);
+    let nearest = rules
+        .chain(others.iter().copied())
+        .map(|known| (strsim::jaro(&upper, &known.to_uppercase()), known))
+        .filter(|(alike, _)| *alike > ALIKE)
+        .max_by(|a, b| a.0.total_cmp(&b.0));
+    let tip = nearest.map_or_else(
+        || "`kubectl nodelife explain --list` names them all".to_owned(),
+        |(_, known)| format!("did you mean {known}?"),
+    );
+    UsageError(format!("there is no rule '{name}'; {tip}"))
+}

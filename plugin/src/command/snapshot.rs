@@ -1,0 +1,62 @@
+//! `snapshot`
+
+use std::path::Path;
+
+use nodelife_cluster::snapshot;
+use nodelife_core::snapshot::{Snapshot, Source};
+
+use super::input;
+use crate::cli::{ClusterArgs, InputArgs, SnapshotArgs};
+use crate::exit::ExitStatus;
+use crate::output::Printer;
+use crate::report::count;
+
+/// Runs `snapshot`.
+///
+/// # Errors
+///
+/// The cluster cannot be read; the file cannot be written.
+pub(crate) async fn run(
+    args: SnapshotArgs,
+    cluster: &ClusterArgs,
+    printer: &mut Printer,
+) -> anyhow::Result<ExitStatus> {
+    let mut sources = input::lists();
+    if args.configz {
+        sources.insert(Source::KubeletConfigs);
+    }
+    let snapshot = input::read(&InputArgs::default(), &sources, cluster, printer).await?;
+    let mut written = snapshot.clone();
+    if args.redact {
+        snapshot::redact(&mut written)?;
+    }
+    if args.output == Path::new("-") {
+        snapshot::write_to(&written, printer.data())?;
+    } else {
+        snapshot::write(&written, &args.output)?;
+    }
+    tell(&snapshot, &sources, &args.output, printer);
+    Ok(ExitStatus::Done)
+}
+
+/// Says what is in the file, and what is not.
+fn tell(
+    snapshot: &Snapshot,
+    sources: &std::collections::BTreeSet<Source>,
+    path: &Path,
+    printer: &mut Printer,
+) {
+    for (source, reason) in &snapshot.missing {
+        if sources.contains(source) {
+            printer.warn(format_args!("{} not read: {reason}", source.noun()));
+        }
+    }
+    if path != Path::new("-") {
+        printer.note(format_args!(
+            "wrote {} and {} to {}",
+            count(snapshot.nodes.len(), "node"),
+            count(snapshot.pods.len(), "pod"),
+            path.display()
+        ));
+    }
+}

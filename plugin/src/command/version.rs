@@ -1,0 +1,54 @@
+//! `version`
+
+use std::io::Write as _;
+
+use serde::Serialize;
+
+use crate::cli::{VersionArgs, VersionFormat};
+use crate::exit::ExitStatus;
+use crate::output::Printer;
+
+/// `0.1.0 (commit 0123456789ab)`
+pub(crate) const TEXT: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (commit ",
+    env!("NODELIFE_COMMIT"),
+    ")"
+);
+
+/// What `version -o json` prints.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    client_version: Build,
+}
+
+/// One program.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Build {
+    version: &'static str,
+    git_commit: &'static str,
+    platform: String,
+}
+
+/// Runs `version`.
+///
+/// # Errors
+///
+/// Those of stdout.
+pub(crate) fn run(args: &VersionArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
+    let document = Version {
+        client_version: Build {
+            version: env!("CARGO_PKG_VERSION"),
+            git_commit: env!("NODELIFE_COMMIT"),
+            platform: format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH),
+        },
+    };
+    match args.output {
+        VersionFormat::Text => writeln!(printer.data(), "kubectl-nodelife {TEXT}")?,
+        VersionFormat::Json => printer.json(&document)?,
+        VersionFormat::Yaml => printer.yaml(&document)?,
+    }
+    Ok(ExitStatus::Done)
+}

@@ -1,0 +1,395 @@
+//! The links between the API server and the webhook, judged from what was read.
+
+use jiff::Timestamp;
+use nodelife_certs::{Trust, trust};
+use serde::Serialize;
+use serde_json::Value;
+
+/// What was read of an installation; `Err` is why it could not be.
+pub(super) struct Installed {
+    pub(super) namespace: String,
+    pub(super) configuration: String,
+    /// The webhooks of both configurations; `None` for a configuration that is not there.
+    pub(super) webhooks: [Option<Vec<Value>>; 2],
+    /// `tls.crt` of the serving Secret, decoded.
+    pub(super) leaf: Result<Option<Vec<u8>>, String>,
+    /// The `EndpointSlices` of the Service.
+    pub(super) endpoints: Result<Vec<Value>, String>,
+}
+
+/// How a link is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Health {
+    Ok,
+    Warning,
+    Broken,
+    Unknown,
+}
+
+/// One link.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Link {
+    pub(super) name: &'static str,
+    pub(super) health: Health,
+    pub(super) message: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub(super) fix: &'static str,
+}
+
+pub(super) fn link(
+    name: &'static str,
+    health: Health,
+    message: impl Into<String>,
+    fix: &'static str,
+) -> Link {
+    Link {
+        name,
+        health,
+        message: message.into(),
+        fix,
+    }
+}
+
+const APPLY: &str = "apply the manifests again";
+const CERTS: &str =
+    "see the log of the Deployment nodelife-certs: it makes the certificates and repairs them";
+const BREAK_GLASS: &str = "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration nodelife-webhook frees the cluster";
+
+/// Every link, from the API server's side to the pods'.
+pub(super) fn inspect(installed: &Installed, now: Timestamp) -> Vec<Link> {
+    let mut links = vec![configurations(installed)];
+    let webhooks: Vec<&Value> = installed.webhooks.iter().flatten().flatten().collect();
+    if webhooks.is_empty() {
+        return links;
+    }
+    links.push(bundles(&webhooks));
+    links.push(certificate(installed, &webhooks, now));
+    links.push(exemption(installed, &webhooks));
+    links.push(filters(&webhooks));
+    let (nodes, ready) = match &installed.endpoints {
+        Ok(slices) => ready_nodes(slices),
+        Err(reason) => {
+            links.push(link("endpoints", Health::Unknown, reason, ""));
+            return links;
+        }
+    };
+    links.push(if ready == 0 {
+        let message = "the Service has no ready endpoint: no replica is ready";
+        link(
+            "endpoints",
+            Health::Broken,
+            message,
+            "see the Deployment nodelife-webhook and its pods",
+        )
+    } else {
+        link("endpoints", Health::Ok, format!("{ready} ready"), "")
+    });
+    if ready > 0 {
+        links.push(if nodes < 2 {
+            let message = format!("{ready} ready on one node: it takes all of them along");
+            link(
+                "spread",
+                Health::Warning,
+                message,
+                "use the overlay ha, or more nodes",
+            )
+        } else {
+            link(
+                "spread",
+                Health::Ok,
+                format!("{ready} ready on {nodes} nodes"),
+                "",
+            )
+        });
+    }
+    if webhooks.iter().any(|one| fails_closed(one)) {
+        let risky = nodes < 2 || links.iter().any(|one| one.health == Health::Broken);
+        links.push(if risky {
+            let message = "failurePolicy Fail refuses what nodes write while this is so";
+            link("failurePolicy", Health::Warning, message, BREAK_GLASS)
+        } else {
+            link(
+                "failurePolicy",
+                Health::Ok,
+                "Fail, with replicas on several nodes",
+                "",
+            )
+        });
+    }
+    links
+}
+
+fn configurations(installed: &Installed) -> Link {
+    let kinds = [
+        "MutatingWebhookConfiguration",
+        "ValidatingWebhookConfiguration",
+    ];
+    let missing: Vec<&str> = kinds
+        .into_iter()
+        .zip(&installed.webhooks)
+        .filter(|(_, webhooks)| webhooks.is_none())
+        .map(|(kind, _)| kind)
+        .collect();
+    if missing.is_empty() {
+        return link("configurations", Health::Ok, "both are there", "");
+    }
+    let message = format!(
+        "there is no {} {}",
+        missing.join(" and no "),
+        installed.configuration
+    );
+    link("configurations", Health::Broken, message, APPLY)
+}
+
+/// The value at a JSON pointer, null where there is none.
+pub(super) fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
+    value.pointer(path).unwrap_or(&Value::Null)
+}
+
+fn name(webhook: &Value) -> &str {
+    at(webhook, "/name").as_str().unwrap_or("?")
+}
+
+fn bundle(webhook: &Value) -> Vec<u8> {
+    use base64::Engine as _;
+    let text = at(webhook, "/clientConfig/caBundle").as_str().unwrap_or("");
+    base64::prelude::BASE64_STANDARD
+        .decode(text)
+        .unwrap_or_default()
+}
+
+fn bundles(webhooks: &[&Value]) -> Link {
+    let empty = names(webhooks, |one| bundle(one).is_empty());
+    if empty.is_empty() {
+        return link("caBundle", Health::Ok, "in every webhook", "");
+    }
+    let message = format!("wiped: none in {empty}, so no certificate is accepted");
+    link("caBundle", Health::Broken, message, CERTS)
+}
+
+fn certificate(installed: &Installed, webhooks: &[&Value], now: Timestamp) -> Link {
+    let leaf = match &installed.leaf {
+        Ok(Some(leaf)) => leaf,
+        Ok(None) => {
+            let message = "there is no Secret nodelife-webhook-tls with tls.crt";
+            return link("certificate", Health::Broken, message, CERTS);
+        }
+        Err(reason) => return link("certificate", Health::Unknown, reason, ""),
+    };
+    let mut end = None;
+    for webhook in webhooks {
+        let name = name(webhook);
+        let message = match trust(leaf, &bundle(webhook), now) {
+            Trust::Accepted(until) => {
+                end = Some(until);
+                continue;
+            }
+            Trust::NotValid(time) if time < now => format!("expired at {time}"),
+            Trust::NotValid(time) => format!("not valid before {time}"),
+            Trust::UnknownAuthority => format!("wrong CA: the caBundle of {name} did not sign it"),
+            Trust::Unreadable(reason) => format!("unreadable: {reason}"),
+        };
+        return link("certificate", Health::Broken, message, CERTS);
+    }
+    let until = end.map_or_else(String::new, |end| format!("accepted until {end}"));
+    link("certificate", Health::Ok, until, "")
+}
+
+/// Whether the webhook's own pods can start without the webhook.
+fn exemption(installed: &Installed, webhooks: &[&Value]) -> Link {
+    let namespace = installed.namespace.as_str();
+    let caught = names(webhooks, |one| !exempts(one, namespace));
+    if caught.is_empty() {
+        return link(
+            "exemption",
+            Health::Ok,
+            format!("{namespace} is exempt"),
+            "",
+        );
+    }
+    let message = format!(
+        "own namespace not exempt: {caught} also judges {namespace}, so its pods may wait for themselves"
+    );
+    link("exemption", Health::Broken, message, APPLY)
+}
+
+fn exempts(webhook: &Value, namespace: &str) -> bool {
+    let expressions = at(webhook, "/namespaceSelector/matchExpressions").as_array();
+    expressions.into_iter().flatten().any(|one| {
+        at(one, "/key") == "kubernetes.io/metadata.name"
+            && at(one, "/operator") == "NotIn"
+            && at(one, "/values")
+                .as_array()
+                .is_some_and(|all| all.iter().any(|value| value == namespace))
+    })
+}
+
+/// Webhooks on nodes without matchConditions are called for every heartbeat.
+fn filters(webhooks: &[&Value]) -> Link {
+    let bare = names(webhooks, |one| {
+        let nodes = at(one, "/rules")
+            .as_array()
+            .into_iter()
+            .flatten()
+            .any(|rule| {
+                let resources = at(rule, "/resources").as_array().into_iter().flatten();
+                resources.filter_map(Value::as_str).any(|resource| {
+                    matches!(
+                        resource,
+                        "nodes" | "nodes/*" | "nodes/status" | "*" | "*/*" | "leases"
+                    )
+                })
+            });
+        nodes
+            && at(one, "/matchConditions")
+                .as_array()
+                .is_none_or(Vec::is_empty)
+    });
+    if bare.is_empty() {
+        return link(
+            "filters",
+            Health::Ok,
+            "heartbeats are filtered in the API server",
+            "",
+        );
+    }
+    let message = format!("filters missing: {bare} is called for every heartbeat");
+    link("filters", Health::Broken, message, APPLY)
+}
+
+fn fails_closed(webhook: &Value) -> bool {
+    at(webhook, "/failurePolicy") != "Ignore"
+}
+
+fn names(webhooks: &[&Value], choose: impl Fn(&Value) -> bool) -> String {
+    let chosen: Vec<&str> = webhooks
+        .iter()
+        .filter(|one| choose(one))
+        .map(|one| name(one))
+        .collect();
+    chosen.join(", ")
+}
+
+/// On how many nodes ready endpoints are, and how many there are.
+fn ready_nodes(slices: &[Value]) -> (usize, usize) {
+    let ready: Vec<&Value> = slices
+        .iter()
+        .flat_map(|slice| at(slice, "/endpoints").as_array().into_iter().flatten())
+        // Absent means ready (discovery/v1).
+        .filter(|endpoint| at(endpoint, "/conditions/ready") != false)
+        .collect();
+    let nodes: std::collections::BTreeSet<&str> = ready
+        .iter()
+        .filter_map(|one| at(one, "/nodeName").as_str())
+        .collect();
+    (nodes.len(), ready.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nodelife_certs::{Names, offline};
+    use serde_json::json;
+
+    fn now() -> Timestamp {
+        "2026-06-01T00:00:00Z".parse().unwrap()
+    }
+
+    /// A sound installation.
+    fn sound() -> Installed {
+        use base64::Engine as _;
+        let life = jiff::SignedDuration::from_hours(24);
+        let (leaf, ca) = offline(&Names::default(), life, now()).unwrap();
+        let webhook = |name: &str| {
+            json!({
+                "name": name,
+                "failurePolicy": "Ignore",
+                "clientConfig": {"caBundle": base64::prelude::BASE64_STANDARD.encode(&ca)},
+                "namespaceSelector": {"matchExpressions": [{
+                    "key": "kubernetes.io/metadata.name", "operator": "NotIn",
+                    "values": ["kube-system", "nodelife-system"],
+                }]},
+                "matchConditions": [{"name": "is-node", "expression": "true"}],
+                "rules": [{"resources": ["nodes"]}],
+            })
+        };
+        Installed {
+            namespace: "nodelife-system".to_owned(),
+            configuration: "nodelife-webhook".to_owned(),
+            webhooks: [Some(vec![webhook("a")]), Some(vec![webhook("b")])],
+            leaf: Ok(Some(leaf.certificate_pem().into_bytes())),
+            endpoints: Ok(vec![json!({"endpoints": [
+                {"nodeName": "one", "conditions": {"ready": true}},
+                {"nodeName": "two", "conditions": {"ready": true}},
+            ]})]),
+        }
+    }
+
+    fn trouble(installed: &Installed, now: Timestamp) -> Vec<(&'static str, String)> {
+        inspect(installed, now)
+            .into_iter()
+            .filter(|one| one.health != Health::Ok)
+            .map(|one| (one.name, one.message))
+            .collect()
+    }
+
+    fn only(installed: &Installed, now: Timestamp, link: &str, words: &str) {
+        let found = trouble(installed, now);
+        let [(name, message)] = found.as_slice() else {
+            panic!("expected one trouble: {found:?}");
+        };
+        assert_eq!(*name, link);
+        assert!(message.contains(words), "{message}");
+    }
+
+    #[test]
+    fn a_sound_installation_has_no_trouble() {
+        assert_eq!(trouble(&sound(), now()), []);
+    }
+
+    #[test]
+    fn each_fault_is_named() {
+        let edit = |change: &dyn Fn(&mut Installed)| {
+            let mut installed = sound();
+            change(&mut installed);
+            installed
+        };
+        let second = |installed: &mut Installed, key: &str, value: Value| {
+            installed.webhooks[1].as_mut().unwrap()[0][key] = value;
+        };
+        let gone = edit(&|one| one.webhooks[1] = None);
+        only(
+            &gone,
+            now(),
+            "configurations",
+            "no ValidatingWebhookConfiguration",
+        );
+        let none = edit(&|one| one.endpoints = Ok(Vec::new()));
+        only(&none, now(), "endpoints", "no ready endpoint");
+        let later = now() + jiff::SignedDuration::from_hours(48);
+        only(&sound(), later, "certificate", "expired");
+        let foreign = sound().leaf;
+        let foreign = edit(&|one| one.leaf.clone_from(&foreign));
+        only(&foreign, now(), "certificate", "wrong CA");
+        let caught = edit(&|one| second(one, "namespaceSelector", json!({})));
+        only(&caught, now(), "exemption", "own namespace not exempt: b");
+        let bare = edit(&|one| second(one, "matchConditions", json!([])));
+        only(&bare, now(), "filters", "filters missing: b");
+        let together = edit(&|one| {
+            one.endpoints = Ok(vec![
+                json!({"endpoints": [{"nodeName": "one"}, {"nodeName": "one"}]}),
+            ]);
+        });
+        only(&together, now(), "spread", "on one node");
+        let wiped = edit(&|one| second(one, "clientConfig", json!({})));
+        let found = trouble(&wiped, now());
+        assert_eq!(found[0].0, "caBundle");
+        assert!(found[0].1.contains("wiped: none in b"), "{found:?}");
+        let closed = edit(&|one| {
+            second(one, "failurePolicy", json!("Fail"));
+            one.endpoints = Ok(Vec::new());
+        });
+        assert_eq!(trouble(&closed, now()).last().unwrap().0, "failurePolicy");
+    }
+}

@@ -1,0 +1,131 @@
+//! `webhook status`
+
+use base64::Engine as _;
+use nodelife_cluster::request::Call;
+use nodelife_cluster::resource::Resource;
+use nodelife_cluster::{ApiError, Cluster};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::chain::{Health, Installed, Link, at, inspect};
+use super::probe;
+use crate::cli::{ClusterArgs, ExplainFormat, StatusArgs};
+use crate::exit::ExitStatus;
+use crate::output::{Cell, Document, Printer, Table};
+
+const GROUP: &str = "admissionregistration.k8s.io";
+const CONFIGURATIONS: [Resource; 2] = [
+    Resource::grouped(GROUP, "v1", "mutatingwebhookconfigurations"),
+    Resource::grouped(GROUP, "v1", "validatingwebhookconfigurations"),
+];
+const SECRETS: Resource = Resource::core("secrets");
+const SLICES: Resource = Resource::grouped("discovery.k8s.io", "v1", "endpointslices");
+
+#[derive(Serialize)]
+struct Report {
+    links: Vec<Link>,
+}
+
+/// Runs `webhook status`: exit status 3 when a link is broken.
+///
+/// # Errors
+///
+/// The webhook configurations cannot be read; those of stdout.
+pub(crate) async fn run(
+    args: StatusArgs,
+    cluster: &ClusterArgs,
+    printer: &mut Printer,
+) -> anyhow::Result<ExitStatus> {
+    let cluster = Cluster::connect(&cluster.options()).await?;
+    let installed = read(&cluster, &args).await?;
+    let mut links = inspect(&installed, cluster.clock().now());
+    if installed.webhooks.iter().any(Option::is_some) {
+        links.push(probe::call(&cluster).await);
+    }
+    let broken = links.iter().any(|one| one.health == Health::Broken);
+    let report = Report { links };
+    match args.output {
+        ExplainFormat::Table => print(&report.links, printer)?,
+        ExplainFormat::Json => printer.json(&Document::new("WebhookStatus", &report))?,
+        ExplainFormat::Yaml => printer.yaml(&Document::new("WebhookStatus", &report))?,
+    }
+    Ok(if broken {
+        ExitStatus::Findings
+    } else {
+        ExitStatus::Done
+    })
+}
+
+fn print(links: &[Link], printer: &mut Printer) -> anyhow::Result<()> {
+    let mut table = Table::new(["LINK", "STATE", "WHAT"]);
+    for one in links {
+        let state = match one.health {
+            Health::Ok => "ok",
+            Health::Warning => "warning",
+            Health::Broken => "BROKEN",
+            Health::Unknown => "unknown",
+        };
+        let what = if one.fix.is_empty() || one.health == Health::Ok {
+            one.message.clone()
+        } else {
+            format!("{}; {}", one.message, one.fix)
+        };
+        table.row([one.name, state, &what].map(Cell::from));
+    }
+    printer.table(&table)?;
+    Ok(())
+}
+
+async fn read(cluster: &Cluster, args: &StatusArgs) -> Result<Installed, ApiError> {
+    let [mutating, validating] = CONFIGURATIONS;
+    let webhooks = [
+        webhooks(cluster, mutating, &args.configuration).await?,
+        webhooks(cluster, validating, &args.configuration).await?,
+    ];
+    Ok(Installed {
+        namespace: args.webhook_namespace.clone(),
+        configuration: args.configuration.clone(),
+        webhooks,
+        leaf: leaf(cluster, &args.webhook_namespace)
+            .await
+            .map_err(|error| error.to_string()),
+        endpoints: endpoints(cluster, &args.webhook_namespace)
+            .await
+            .map_err(|error| error.to_string()),
+    })
+}
+
+async fn webhooks(
+    cluster: &Cluster,
+    resource: Resource,
+    name: &str,
+) -> Result<Option<Vec<Value>>, ApiError> {
+    let found: Option<Value> = cluster.get(resource.all().named(name)).await?;
+    Ok(found.map(|one| {
+        at(&one, "/webhooks")
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
+    }))
+}
+
+async fn leaf(cluster: &Cluster, namespace: &str) -> Result<Option<Vec<u8>>, ApiError> {
+    let target = SECRETS
+        .all()
+        .in_namespace(namespace)
+        .named("nodelife-webhook-tls");
+    let secret: Option<Value> = cluster.get(target).await?;
+    Ok(secret.and_then(|secret| {
+        let text = at(&secret, "/data/tls.crt").as_str()?;
+        base64::prelude::BASE64_STANDARD.decode(text).ok()
+    }))
+}
+
+async fn endpoints(cluster: &Cluster, namespace: &str) -> Result<Vec<Value>, ApiError> {
+    let call = Call::get(SLICES.all().in_namespace(namespace)).with_query(
+        "labelSelector",
+        "kubernetes.io/service-name=nodelife-webhook",
+    );
+    let list: Value = cluster.read(&call).await?.json(&call)?;
+    Ok(at(&list, "/items").as_array().cloned().unwrap_or_default())
+}

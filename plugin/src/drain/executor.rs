@@ -1,0 +1,213 @@
+//! Carries out what the machine decides.
+
+use jiff::Timestamp;
+use nodelife_cluster::{ApiError, Cluster};
+use nodelife_core::drain::{Effect, Event, Machine, Outcome, Settings, Stop};
+use tokio::task::JoinSet;
+
+use super::cordon::cordon;
+use super::narrator::Narrator;
+use super::watches::{Sight, Watches};
+use super::{Manner, Scene, Telling, interrupt, requests};
+use crate::exit::ExitStatus;
+use crate::output::Printer;
+
+/// A drain under way.
+pub(crate) struct Executor<'a> {
+    cluster: Cluster,
+    machine: Machine,
+    manner: Manner,
+    scene: Scene,
+    narrator: Narrator<'a>,
+    started_at: Timestamp,
+    /// The requests that are on their way; dropped, and so cancelled, with the drain.
+    requests: JoinSet<Event>,
+}
+
+impl<'a> Executor<'a> {
+    /// A drain of what the scene shows.
+    pub(crate) fn new(
+        cluster: Cluster,
+        settings: Settings,
+        manner: Manner,
+        mut scene: Scene,
+        telling: Telling,
+        printer: &'a mut Printer,
+    ) -> Self {
+        let nodes = scene.nodes.iter().map(|n| n.metadata.name.clone());
+        let owners = std::mem::take(&mut scene.owners);
+        Self {
+            started_at: cluster.clock().now(),
+            machine: Machine::new(settings, nodes.collect(), owners),
+            manner,
+            narrator: Narrator::new(printer, telling, &scene.nodes),
+            scene,
+            requests: JoinSet::new(),
+            cluster,
+        }
+    }
+
+    /// Cordons, evicts, waits.
+    pub(crate) async fn run(mut self, mut watches: Watches) -> anyhow::Result<ExitStatus> {
+        let mut interrupts = interrupt::listen()?;
+        let cordoned = tokio::select! {
+            cordoned = cordon(&self.cluster, &self.scene.nodes, self.narrator.printer()) => cordoned?,
+            () = interrupts.next() => return Ok(ExitStatus::Interrupted),
+        };
+        if let Some(status) = cordoned {
+            return Ok(status);
+        }
+        self.begin()?;
+        while !self.machine.is_finished() {
+            let now = self.now();
+            let wake = self.machine.wake_at(now);
+            let event = tokio::select! {
+                biased;
+                () = interrupts.next() => {
+                    if self.machine.stopped().is_some() {
+                        // The second time: whatever is on its way is left to itself.
+                        break;
+                    }
+                    Event::Interrupted
+                }
+                Some(answer) = self.requests.join_next() => answer?,
+                sight = watches.next() => match sight {
+                    Some(Sight::Event(event)) => event,
+                    Some(Sight::Trouble { what, essential, error }) => {
+                        self.trouble(&what, essential, error)?;
+                        continue;
+                    }
+                    None => anyhow::bail!("failed to watch the cluster"),
+                },
+                () = sleep_until(wake, now) => Event::Tick,
+            };
+            self.step(event)?;
+        }
+        self.end()
+    }
+
+    /// What was read before the cordon is where the machine starts.
+    fn begin(&mut self) -> anyhow::Result<()> {
+        let budgets = std::mem::take(&mut self.scene.budgets);
+        self.step(Event::Budgets(budgets))?;
+        for (node, pods) in std::mem::take(&mut self.scene.pods) {
+            self.step(Event::Listed { node, pods })?;
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, event: Event) -> anyhow::Result<()> {
+        let now = self.now();
+        for effect in self.machine.step(event, now) {
+            self.carry_out(effect, now)?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, effect: Effect, now: Timestamp) -> anyhow::Result<()> {
+        let cluster = self.cluster.clone();
+        let manner = self.manner;
+        match effect {
+            Effect::Evict {
+                namespace,
+                name,
+                uid,
+            } => {
+                self.requests.spawn(async move {
+                    let which = (&namespace, &name, &uid);
+                    let reply = requests::remove(&cluster, manner, which, false).await;
+                    Event::Answered { uid, reply }
+                });
+            }
+            Effect::Look {
+                namespace,
+                name,
+                uid,
+            } => {
+                self.requests
+                    .spawn(async move { requests::look(&cluster, namespace, name, uid).await });
+            }
+            Effect::LookUpOwner { namespace, owner } => {
+                self.requests.spawn(async move {
+                    requests::look_up_owner(&cluster, namespace, owner).await
+                });
+            }
+            Effect::Confirm { node } => {
+                self.requests
+                    .spawn(async move { requests::confirm(&cluster, node).await });
+            }
+            Effect::Changed { uid } => {
+                if let Some(tracked) = self.machine.pod(&uid) {
+                    self.narrator.pod(tracked, now)?;
+                }
+            }
+            Effect::Done { node } => self.narrator.done(&node, &self.machine),
+        }
+        Ok(())
+    }
+
+    /// Trouble that passes is told and waited out; a right that is missing does not come back.
+    fn trouble(&mut self, what: &str, essential: bool, error: ApiError) -> anyhow::Result<()> {
+        if !essential {
+            tracing::debug!(what, %error, "lost sight");
+            return Ok(());
+        }
+        if matches!(
+            error,
+            ApiError::Forbidden(_) | ApiError::Unauthorized { .. } | ApiError::Untrusted { .. }
+        ) {
+            return Err(anyhow::Error::from(error).context(format!("failed to watch {what}")));
+        }
+        self.narrator.trouble(what, &error);
+        Ok(())
+    }
+
+    fn end(mut self) -> anyhow::Result<ExitStatus> {
+        let now = self.now();
+        let status = self.status();
+        let report = self.machine.report(self.started_at, now);
+        self.narrator.end(&self.machine, &report, status, now)?;
+        Ok(status)
+    }
+
+    fn status(&self) -> ExitStatus {
+        if self.machine.stopped() == Some(Stop::Interrupted) {
+            return ExitStatus::Interrupted;
+        }
+        self.machine
+            .pods()
+            .map(|tracked| match tracked.outcome() {
+                _ if tracked.is_unclear() => ExitStatus::Failed,
+                Outcome::Evicted | Outcome::Skipped => ExitStatus::Done,
+                Outcome::Pending | Outcome::Blocked => ExitStatus::Blocked,
+                Outcome::Stuck => ExitStatus::Stuck,
+                Outcome::Impossible => ExitStatus::Impossible,
+            })
+            .fold(self.unfinished(), ExitStatus::and)
+    }
+
+    /// Time ran out before a node was seen to be empty.
+    fn unfinished(&self) -> ExitStatus {
+        let settled = self
+            .machine
+            .pods()
+            .all(|tracked| tracked.state.is_settled());
+        if settled && self.machine.stopped().is_some() {
+            ExitStatus::Failed
+        } else {
+            ExitStatus::Done
+        }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.cluster.clock().now()
+    }
+}
+
+/// Waits for a time of the server's clock; for ever if there is none.
+async fn sleep_until(wake: Option<Timestamp>, now: Timestamp) {
+    match wake.map(|at| std::time::Duration::try_from(at.duration_since(now))) {
+        Some(wait) => tokio::time::sleep(wait.unwrap_or_default()).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,202 @@
+//! What people and scripts see of a drain: one line for each change that matters.
+
+use std::io::Write as _;
+
+use jiff::Timestamp;
+use nodelife_cluster::ApiError;
+use nodelife_core::drain::{
+    DrainReport, Machine, Outcome, Phase, Skip, State, Stop, Tracked, diagnosis,
+};
+use nodelife_core::object::Node;
+use serde::Serialize;
+
+use super::Telling;
+use crate::exit::ExitStatus;
+use crate::output::Printer;
+
+/// Tells how a drain goes on.
+pub(crate) struct Narrator<'a> {
+    printer: &'a mut Printer,
+    telling: Telling,
+    /// As they were before the drain.
+    nodes: Vec<Node>,
+}
+
+/// One line of `--events jsonl`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    time: Timestamp,
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    node: &'a str,
+    /// What the outcome would be if the drain ended now.
+    outcome: Outcome,
+    message: String,
+    attempts: u32,
+}
+
+impl<'a> Narrator<'a> {
+    pub(crate) fn new(printer: &'a mut Printer, telling: Telling, nodes: &[Node]) -> Self {
+        Self {
+            printer,
+            telling,
+            nodes: nodes.to_vec(),
+        }
+    }
+
+    /// The printer underneath.
+    pub(crate) fn printer(&mut self) -> &mut Printer {
+        self.printer
+    }
+
+    /// A pod changed.
+    pub(crate) fn pod(&mut self, tracked: &Tracked, now: Timestamp) -> anyhow::Result<()> {
+        if self.telling.events {
+            let meta = &tracked.pod.metadata;
+            let line = Line {
+                time: now,
+                namespace: &meta.namespace,
+                name: &meta.name,
+                uid: &meta.uid,
+                node: &tracked.pod.spec.node_name,
+                outcome: tracked.outcome(),
+                message: tracked.state.to_string(),
+                attempts: tracked.attempts,
+            };
+            serde_json::to_writer(self.printer.data(), &line)?;
+            writeln!(self.printer.data())?;
+            self.printer.flush()?;
+        }
+        self.say(tracked);
+        Ok(())
+    }
+
+    fn say(&mut self, tracked: &Tracked) {
+        let first = tracked.attempts <= 1;
+        let worth = match &tracked.state {
+            State::Skipped(_) | State::Waiting | State::Inspecting | State::Looking => false,
+            // Repeated attempts are told by what they were answered.
+            State::Evicting => first,
+            // The eviction was told; what somebody else deleted was not.
+            State::Terminating { .. } => !tracked.accepted && tracked.attempts == 0,
+            State::Blocked(_)
+            | State::Completing
+            | State::Gone
+            | State::Refused(_)
+            | State::Impossible(_)
+            | State::GivenUp(_)
+            | State::Stuck => true,
+        };
+        if !worth {
+            return;
+        }
+        let meta = &tracked.pod.metadata;
+        let took = tracked
+            .started_at
+            .zip(tracked.finished_at)
+            .map(|(start, end)| end.duration_since(start).as_secs_f64());
+        match took {
+            Some(seconds) => self.printer.note(format_args!(
+                "{}/{}: {} after {seconds:.1} s",
+                meta.namespace, meta.name, tracked.state
+            )),
+            None => self.printer.note(format_args!(
+                "{}/{}: {}",
+                meta.namespace, meta.name, tracked.state
+            )),
+        }
+    }
+
+    /// A node was found empty of all that had to go.
+    pub(crate) fn done(&mut self, node: &str, machine: &Machine) {
+        let here = || machine.pods().filter(|t| t.pod.spec.node_name == node);
+        let left = here().filter(|t| !is_well(t)).count();
+        let unselected = here()
+            .filter(|t| t.state == State::Skipped(Skip::NotSelected))
+            .count();
+        if left > 0 {
+            self.printer.note(format_args!(
+                "node/{node}: not drained, {left} pods are left"
+            ));
+        } else if unselected > 0 {
+            self.printer.note(format_args!(
+                "node/{node}: drained of the pods of --pod-selector; {unselected} other pods left"
+            ));
+        } else {
+            self.printer.note(format_args!("node/{node}: drained"));
+        }
+    }
+
+    /// A watch lost sight.
+    pub(crate) fn trouble(&mut self, what: &str, error: &ApiError) {
+        self.printer
+            .warn(format_args!("lost sight of {what}, trying again: {error}"));
+    }
+
+    /// How it ended, and how to go on.
+    pub(crate) fn end(
+        &mut self,
+        machine: &Machine,
+        report: &DrainReport,
+        status: ExitStatus,
+        now: Timestamp,
+    ) -> anyhow::Result<()> {
+        self.say_end(machine, status, now);
+        if self.telling.report {
+            self.printer.json(report)?;
+        }
+        Ok(())
+    }
+
+    fn say_end(&mut self, machine: &Machine, status: ExitStatus, now: Timestamp) {
+        match machine.stopped() {
+            Some(Stop::Deadline) => self.printer.note("the time of --timeout is over"),
+            Some(Stop::Interrupted) => self.printer.note("interrupted: no more evictions are sent"),
+            None => {}
+        }
+        if status == ExitStatus::Done {
+            return;
+        }
+        for tracked in machine.pods().filter(|t| !is_well(t)) {
+            let meta = &tracked.pod.metadata;
+            self.printer.note(format_args!(
+                "{}/{} on {}: {} ({})",
+                meta.namespace,
+                meta.name,
+                tracked.pod.spec.node_name,
+                tracked.state,
+                tracked.outcome().as_str()
+            ));
+            let node = self
+                .nodes
+                .iter()
+                .find(|node| node.metadata.name == tracked.pod.spec.node_name);
+            for reason in diagnosis(&tracked.pod, node, now) {
+                self.printer.note(format_args!("  {reason}"));
+            }
+        }
+        let open: Vec<&str> = machine
+            .nodes()
+            .filter(|(node, phase)| {
+                *phase != Phase::Done
+                    || machine
+                        .pods()
+                        .any(|t| t.pod.spec.node_name == **node && !is_well(t))
+            })
+            .map(|(node, _)| node.as_str())
+            .collect();
+        if !open.is_empty() {
+            let open = open.join(" ");
+            self.printer.note(format_args!(
+                "not drained, and still cordoned: {open}; to go on, run the same command again; \
+                 to give up: kubectl uncordon {open}"
+            ));
+        }
+    }
+}
+
+fn is_well(tracked: &Tracked) -> bool {
+    matches!(tracked.outcome(), Outcome::Evicted | Outcome::Skipped)
+}

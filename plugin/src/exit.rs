@@ -1,0 +1,153 @@
+//! How a command ended, as a number that scripts branch on.
+
+use std::io::ErrorKind;
+use std::process::ExitCode;
+
+use crate::output::Printer;
+
+/// The exit statuses of every command, one table for all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ExitStatus {
+    /// 0: done; no finding at or above `--fail-on`.
+    Done,
+    /// 1: the API server could not be reached, the state is not known, or an internal error.
+    Failed,
+    /// 2: the command line does not make sense.
+    Usage,
+    /// 3: findings, or a configuration that the kubelet would refuse.
+    Findings,
+    /// 4: drain refused: a flag is needed; nothing was changed.
+    Refused,
+    /// 5: a budget is in the way; may succeed later.
+    Blocked,
+    /// 6: evicted, but not gone.
+    Stuck,
+    /// 7: cannot succeed as things are.
+    Impossible,
+    /// 130: interrupted by SIGINT or SIGTERM.
+    Interrupted,
+}
+
+impl ExitStatus {
+    /// The number.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Failed => 1,
+            Self::Usage => 2,
+            Self::Findings => 3,
+            Self::Refused => 4,
+            Self::Blocked => 5,
+            Self::Stuck => 6,
+            Self::Impossible => 7,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// The status of two things done in one command: 1 over 7 over 6 over 5.
+    ///
+    /// What was not known (1) hides how bad the rest is, so it goes first. The
+    /// statuses that end a command on the spot stand above those.
+    #[must_use]
+    pub(crate) fn and(self, other: Self) -> Self {
+        if self.rank() >= other.rank() {
+            self
+        } else {
+            other
+        }
+    }
+
+    fn rank(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Findings => 1,
+            Self::Blocked => 2,
+            Self::Stuck => 3,
+            Self::Impossible => 4,
+            Self::Failed => 5,
+            Self::Refused => 6,
+            Self::Usage => 7,
+            Self::Interrupted => 8,
+        }
+    }
+
+    /// Tells the user about an error and gives the status for it.
+    ///
+    /// A reader that went away (`| head`) has what it wanted: silence and success.
+    pub(crate) fn of_error(error: &anyhow::Error, printer: &mut Printer) -> Self {
+        let kind = |cause: &(dyn std::error::Error + 'static)| {
+            // serde_json keeps the IO error to itself: it is not among the sources.
+            let json = cause.downcast_ref::<serde_json::Error>();
+            let io = cause.downcast_ref::<std::io::Error>();
+            io.map(std::io::Error::kind)
+                .or_else(|| json.and_then(serde_json::Error::io_error_kind))
+        };
+        let broken_pipe = error
+            .chain()
+            .any(|cause| kind(cause) == Some(ErrorKind::BrokenPipe));
+        if broken_pipe {
+            return Self::Done;
+        }
+        printer.error(error);
+        if error.is::<UsageError>() {
+            Self::Usage
+        } else {
+            Self::Failed
+        }
+    }
+}
+
+impl From<ExitStatus> for ExitCode {
+    fn from(status: ExitStatus) -> Self {
+        Self::from(status.code())
+    }
+}
+
+/// A command line that clap could not know to be wrong, such as an unknown rule.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct UsageError(pub(crate) String);
+
+/// Prints what clap has to say: help and version on stdout, mistakes on stderr.
+pub(crate) fn of_usage(answer: &clap::Error) -> ExitStatus {
+    // A closed pipe under `--help | head` is no failure either.
+    let _ = answer.print();
+    if answer.use_stderr() {
+        ExitStatus::Usage
+    } else {
+        ExitStatus::Done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ExitStatus::*;
+
+    #[test]
+    fn one_goes_over_seven_over_six_over_five() {
+        let falling = [Failed, Impossible, Stuck, Blocked, Done];
+        for (i, worse) in falling.iter().enumerate() {
+            for better in &falling[i..] {
+                assert_eq!(worse.and(*better), *worse);
+                assert_eq!(better.and(*worse), *worse);
+            }
+        }
+    }
+
+    #[test]
+    fn the_numbers_are_the_documented_ones() {
+        let all = [
+            Done,
+            Failed,
+            Usage,
+            Findings,
+            Refused,
+            Blocked,
+            Stuck,
+            Impossible,
+            Interrupted,
+        ];
+        let codes: Vec<u8> = all.iter().map(|s| s.code()).collect();
+        assert_eq!(codes, [0, 1, 2, 3, 4, 5, 6, 7, 130]);
+    }
+}

@@ -1,0 +1,38 @@
+//! `kubectl nodelife`: audits Kubernetes nodes, explains the arithmetic behind a
+//! finding, and empties a node safely.
+
+mod cli;
+mod command;
+mod drain;
+mod exit;
+mod output;
+mod report;
+
+use std::process::ExitCode;
+
+use crate::cli::Cli;
+use crate::command::completion;
+use crate::exit::ExitStatus;
+use crate::output::Printer;
+
+fn main() -> ExitCode {
+    // Fails only if a provider is installed already, and then that one serves.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    if let Some(status) = completion::answer(std::env::args_os()) {
+        return status.into();
+    }
+    let cli = match Cli::from_words(std::env::args_os()) {
+        Ok(cli) => cli,
+        Err(answer) => return exit::of_usage(&answer).into(),
+    };
+    output::log::init(cli.terminal.v);
+    let mut printer = Printer::new(&cli.terminal);
+    let status = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(anyhow::Error::from)
+        .and_then(|runtime| runtime.block_on(command::run(cli, &mut printer)))
+        .and_then(|status| printer.finish().map(|()| status).map_err(Into::into))
+        .unwrap_or_else(|error| ExitStatus::of_error(&error, &mut printer));
+    status.into()
+}

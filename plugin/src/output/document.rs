@@ -1,0 +1,30 @@
+//! The envelope of every document that nodelife prints.
+
+use serde::Serialize;
+
+/// Version of the documents.
+const API_VERSION: &str = "nodelife.dev/v1alpha1";
+
+/// A document with its version and kind.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Document<'a, T> {
+    /// `nodelife.dev/v1alpha1`
+    api_version: &'static str,
+    /// `AuditReport`, `ZoneReport`, …
+    kind: &'static str,
+    /// The rest.
+    #[serde(flatten)]
+    content: &'a T,
+}
+
+impl<'a, T: Serialize> Document<'a, T> {
+    /// A document of this kind.
+    pub(crate) fn new(kind: &'static str, content: &'a T) -> Self {
+        Self {
+            api_version: API_VERSION,
+            kind,
+            content,
+        }
+    }
+}

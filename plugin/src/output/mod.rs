@@ -1,0 +1,13 @@
+//! The only place that writes to stdout and stderr.
+
+mod document;
+pub(crate) mod log;
+mod printer;
+mod progress;
+pub(crate) mod style;
+mod table;
+
+pub(crate) use document::Document;
+pub(crate) use printer::Printer;
+pub(crate) use progress::Progress;
+pub(crate) use table::{Cell, Table};

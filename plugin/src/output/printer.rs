@@ -1,0 +1,147 @@
+//! Data to stdout, everything else to stderr.
+
+use std::fmt::Display;
+use std::io::{self, BufWriter, IsTerminal as _, Write};
+
+use anstream::AutoStream;
+
+use super::{Progress, Table, style};
+use crate::cli::{ColorWhen, TerminalArgs};
+
+/// Bytes gathered before a write, so that a report of 100,000 lines is not as many calls.
+const BUFFER: usize = 64 * 1024;
+
+/// The terminal, or what stands in its place.
+pub(crate) struct Printer {
+    out: BufWriter<AutoStream<io::Stdout>>,
+    err: AutoStream<io::Stderr>,
+    quiet: bool,
+    /// Columns of the terminal under stdout; none when it is a file or a pipe.
+    width: Option<usize>,
+    /// Whether stderr may be drawn over.
+    animated: bool,
+    /// Whether an unfinished line of progress stands on stderr.
+    progress_shown: bool,
+}
+
+impl Printer {
+    /// A printer as the flags and the environment want it.
+    pub(crate) fn new(args: &TerminalArgs) -> Self {
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let animated = stderr.is_terminal()
+            && !args.quiet
+            && args.color != ColorWhen::Never
+            && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
+        let width = stdout
+            .is_terminal()
+            .then(|| terminal_size::terminal_size_of(&stdout))
+            .flatten()
+            .map(|(width, _)| usize::from(width.0));
+        let choice = match args.color {
+            // NO_COLOR, CLICOLOR_FORCE, TERM and the terminal itself decide.
+            ColorWhen::Auto => anstream::ColorChoice::Auto,
+            ColorWhen::Always => anstream::ColorChoice::Always,
+            ColorWhen::Never => anstream::ColorChoice::Never,
+        };
+        Self {
+            out: BufWriter::with_capacity(BUFFER, AutoStream::new(stdout, choice)),
+            err: AutoStream::new(stderr, choice),
+            quiet: args.quiet,
+            width,
+            animated,
+            progress_shown: false,
+        }
+    }
+
+    /// Where data goes. Colours are taken out on their way if they are not wanted.
+    pub(crate) fn data(&mut self) -> &mut impl Write {
+        &mut self.out
+    }
+
+    /// Prints a table to stdout, as wide as the terminal.
+    pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
+        self.clear_progress();
+        table.write(&mut self.out, self.width)
+    }
+
+    /// Prints a document as indented JSON to stdout.
+    pub(crate) fn json<T: serde::Serialize>(&mut self, document: &T) -> anyhow::Result<()> {
+        self.clear_progress();
+        serde_json::to_writer_pretty(&mut self.out, document)?;
+        Ok(writeln!(self.out)?)
+    }
+
+    /// Prints a document as YAML to stdout.
+    pub(crate) fn yaml<T: serde::Serialize>(&mut self, document: &T) -> anyhow::Result<()> {
+        self.clear_progress();
+        let text = serde_saphyr::to_string(document)?;
+        Ok(self.out.write_all(text.as_bytes())?)
+    }
+
+    /// A sentence that is good to know; silent with `--quiet`.
+    pub(crate) fn note(&mut self, text: impl Display) {
+        if !self.quiet {
+            self.line(format_args!("{text}"));
+        }
+    }
+
+    /// A sentence that must be known, `Warning: …` as kubectl writes it.
+    pub(crate) fn warn(&mut self, text: impl Display) {
+        let warning = style::WARNING;
+        self.line(format_args!("{warning}Warning:{warning:#} {text}"));
+    }
+
+    /// Why the command failed: what, then each cause that was not said yet, on one line.
+    pub(crate) fn error(&mut self, error: &anyhow::Error) {
+        let bad = style::ERROR;
+        let mut text = error.to_string();
+        for cause in error.chain().skip(1) {
+            let cause = cause.to_string();
+            if !text.contains(&cause) {
+                text.push_str(": ");
+                text.push_str(&cause);
+            }
+        }
+        let text = text.replace('\n', " ");
+        self.line(format_args!("{bad}error:{bad:#} {text}"));
+    }
+
+    /// Shows how far the work is, on a terminal alone.
+    pub(crate) fn progress(&mut self, progress: &Progress) {
+        if self.animated {
+            let _ = write!(self.err, "\r\x1b[2K{progress}");
+            let _ = self.err.flush();
+            self.progress_shown = true;
+        }
+    }
+
+    /// Writes what is still in the buffer, so that lines appear as they happen.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    /// Ends the output.
+    ///
+    /// # Errors
+    ///
+    /// stdout could not take all of it.
+    pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.clear_progress();
+        self.flush()
+    }
+
+    /// A line on stderr, in order with what went to stdout before it.
+    fn line(&mut self, text: std::fmt::Arguments<'_>) {
+        self.clear_progress();
+        // Nobody is left to tell if stderr is closed; stdout's errors come up at its next write.
+        let _ = self.out.flush();
+        let _ = writeln!(self.err, "{text}");
+    }
+
+    fn clear_progress(&mut self) {
+        if std::mem::take(&mut self.progress_shown) {
+            let _ = write!(self.err, "\r\x1b[2K");
+            let _ = self.err.flush();
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! The few colours, by meaning. A colour never stands alone: a word says the same.
+
+use anstyle::{AnsiColor, Style};
+use nodelife_core::finding::Severity;
+
+/// What failed.
+pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
+/// What may fail.
+pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();
+/// What is good to know.
+pub(crate) const INFO: Style = AnsiColor::Cyan.on_default();
+/// What is as it should be.
+pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+/// What may be skipped while reading.
+pub(crate) const FAINT: Style = Style::new().dimmed();
+
+/// The colour of a severity.
+pub(crate) fn severity(severity: Severity) -> Style {
+    match severity {
+        Severity::Error => ERROR,
+        Severity::Warning => WARNING,
+        Severity::Info => INFO,
+    }
+}

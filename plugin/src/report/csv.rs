@@ -1,0 +1,69 @@
+//! The report for spreadsheets: RFC 4180, one header line.
+
+use std::io::{self, Write};
+
+use super::table::confidence;
+use super::{AuditReport, word};
+
+/// Writes the findings.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
+    write!(
+        out,
+        "severity,rule,kind,namespace,name,confidence,message,fix\r\n"
+    )?;
+    for finding in &report.findings {
+        let fields = [
+            word(finding.severity),
+            &finding.rule,
+            &finding.subject.kind,
+            finding.subject.namespace.as_deref().unwrap_or_default(),
+            &finding.subject.name,
+            confidence(finding.confidence),
+            &finding.message,
+            &finding.fix,
+        ];
+        let fields: Vec<String> = fields.into_iter().map(field).collect();
+        write!(out, "{}\r\n", fields.join(","))?;
+    }
+    Ok(())
+}
+
+/// One field, quoted where the standard wants it. A leading `=`, `+`, `-` or `@` is no
+/// text to a spreadsheet but a formula, and names come from whoever made the object:
+/// such a field gets an apostrophe.
+fn field(text: &str) -> String {
+    let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let text = if formula {
+        format!("'{text}")
+    } else {
+        text.to_owned()
+    };
+    if text.contains(['"', ',', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::tests::report;
+    use super::*;
+
+    #[test]
+    fn fields_are_quoted_where_they_must_be() {
+        let mut out = Vec::new();
+        write(&report(), &mut out).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap(), @r#"
+        severity,rule,kind,namespace,name,confidence,message,fix
+        error,NL-RES-001,Node,,a,measured,"3 < 4, ""quoted"" & more",do | this
+        error,NL-RES-001,Node,,b,measured,"3 < 4, ""quoted"" & more",do | this
+        info,NL-HB-002,Node,,b,measured,"3 < 4, ""quoted"" & more",do | this
+        "#);
+        assert_eq!(field("=cmd()"), "'=cmd()");
+    }
+}

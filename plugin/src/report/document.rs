@@ -1,0 +1,193 @@
+//! The report as a document: what `-o json` and `-o yaml` print.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use nodelife_core::finding::{Finding, Severity, Subject};
+use nodelife_core::rule::{Audit, Skipped};
+use nodelife_core::snapshot::Snapshot;
+use nodelife_core::text::Str;
+use serde::{Deserialize, Serialize};
+
+/// Kind of this document.
+pub(crate) const KIND: &str = "AuditReport";
+
+/// What an audit found.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AuditReport {
+    /// The API server's time of what was judged; absent when the input does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) taken_at: Option<Timestamp>,
+    /// Version of the API server; absent when the input does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) server_version: Option<Str>,
+    /// Counts.
+    pub(crate) summary: Summary,
+    /// What is wrong, the worst first.
+    pub(crate) findings: Vec<Finding>,
+    /// What could not be checked.
+    pub(crate) skipped: Vec<Skipped>,
+}
+
+/// Counts of a report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Summary {
+    /// Nodes that were judged.
+    pub(crate) nodes: usize,
+    /// Rules that were checked.
+    pub(crate) checked: usize,
+    /// Findings of severity error.
+    pub(crate) errors: usize,
+    /// Findings of severity warning.
+    pub(crate) warnings: usize,
+    /// Findings of severity info.
+    pub(crate) infos: usize,
+    /// Findings that an annotation of their object keeps away.
+    pub(crate) suppressed: usize,
+    /// Findings that the baseline knows.
+    pub(crate) known: usize,
+}
+
+impl AuditReport {
+    /// The report on `nodes` nodes of this snapshot, less what the baseline knows.
+    pub(crate) fn new(
+        snapshot: &Snapshot,
+        nodes: usize,
+        mut audit: Audit,
+        baseline: &Baseline,
+    ) -> Self {
+        let found = audit.findings.len();
+        audit.findings.retain(|finding| !baseline.knows(finding));
+        let of = |severity| {
+            let findings = audit.findings.iter();
+            findings.filter(|f| f.severity == severity).count()
+        };
+        Self {
+            taken_at: snapshot.taken_at,
+            server_version: snapshot.server_version.clone(),
+            summary: Summary {
+                nodes,
+                checked: audit.checked,
+                errors: of(Severity::Error),
+                warnings: of(Severity::Warning),
+                infos: of(Severity::Info),
+                suppressed: audit.suppressed,
+                known: found - audit.findings.len(),
+            },
+            findings: audit.findings,
+            skipped: audit.skipped,
+        }
+    }
+
+    /// The severity of the worst finding.
+    pub(crate) fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(|f| f.severity).max()
+    }
+}
+
+/// Findings that are known already and not to be shown again.
+///
+/// A finding is the same as long as rule and object are: its numbers may move.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Baseline(BTreeSet<(Str, Subject)>);
+
+/// What is read of an earlier report.
+#[derive(Deserialize)]
+struct Earlier {
+    kind: String,
+    findings: Vec<Known>,
+}
+
+/// What is read of an earlier finding.
+#[derive(Deserialize)]
+struct Known {
+    rule: Str,
+    subject: Subject,
+}
+
+impl Baseline {
+    /// What this report found.
+    pub(crate) fn of(report: &AuditReport) -> Self {
+        let found = report.findings.iter();
+        Self(found.map(|f| (f.rule.clone(), f.subject.clone())).collect())
+    }
+
+    /// Reads an earlier report, JSON or YAML.
+    ///
+    /// # Errors
+    ///
+    /// A sentence: the text is no `AuditReport`.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        let earlier: Earlier = serde_saphyr::from_str(text)
+            .map_err(|error| format!("not an {KIND} as JSON or YAML: {error}"))?;
+        if earlier.kind != KIND {
+            return Err(format!("it is of kind {}, not {KIND}", earlier.kind));
+        }
+        let known = earlier.findings.into_iter();
+        Ok(Self(known.map(|f| (f.rule, f.subject)).collect()))
+    }
+
+    /// Whether this finding was there before.
+    pub(crate) fn knows(&self, finding: &Finding) -> bool {
+        self.0
+            .contains(&(finding.rule.clone(), finding.subject.clone()))
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::output::Document;
+    use nodelife_core::finding::Confidence;
+
+    pub(in crate::report) fn finding(rule: &str, severity: Severity, node: &str) -> Finding {
+        Finding {
+            rule: rule.into(),
+            severity,
+            subject: Subject {
+                kind: "Node".into(),
+                name: node.into(),
+                namespace: None,
+            },
+            message: "3 < 4, \"quoted\" & more".to_owned(),
+            evidence: [("cpu".into(), "4".into())].into(),
+            confidence: Confidence::Measured,
+            fix: "do | this".to_owned(),
+        }
+    }
+
+    pub(in crate::report) fn report() -> AuditReport {
+        let audit = Audit {
+            findings: vec![
+                finding("NL-RES-001", Severity::Error, "a"),
+                finding("NL-RES-001", Severity::Error, "b"),
+                finding("NL-HB-002", Severity::Info, "b"),
+            ],
+            skipped: vec![Skipped {
+                rule: "NL-CRT-001".into(),
+                reason: "needs kubelet configurations".into(),
+            }],
+            checked: 3,
+            suppressed: 0,
+        };
+        AuditReport::new(&Snapshot::default(), 2, audit, &Baseline::default())
+    }
+
+    #[test]
+    fn a_baseline_knows_its_findings_whatever_their_numbers_are_now() {
+        let text = serde_json::to_string(&Document::new(KIND, &report())).unwrap();
+        let baseline = Baseline::parse(&text).unwrap();
+        let mut moved = finding("NL-RES-001", Severity::Warning, "a");
+        moved.message = "5 < 6".to_owned();
+        assert!(baseline.knows(&moved));
+        assert!(!baseline.knows(&finding("NL-RES-001", Severity::Error, "c")));
+    }
+
+    #[test]
+    fn a_baseline_of_another_kind_is_refused() {
+        let error = Baseline::parse("{\"kind\":\"Node\",\"findings\":[]}").unwrap_err();
+        assert_eq!(error, "it is of kind Node, not AuditReport");
+    }
+}

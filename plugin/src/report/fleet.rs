@@ -1,0 +1,188 @@
+//! The nodes side by side: what each has, what it offers, and what its pods asked for.
+
+use std::collections::HashMap;
+
+use nodelife_core::object::{Node, ResourceList};
+use nodelife_core::quantity::Quantity;
+use nodelife_core::request::{self, Amounts};
+use nodelife_core::snapshot::Snapshot;
+use nodelife_core::zone::{ZoneKey, ZoneReport};
+
+/// The resources that are drawn, with their unit.
+const RESOURCES: [(&str, Unit); 2] = [("cpu", Unit::Cores), ("memory", Unit::Gibibytes)];
+
+/// Labels by which providers name a node's pool.
+const POOL_LABELS: [&str; 6] = [
+    "eks.amazonaws.com/nodegroup",
+    "alpha.eksctl.io/nodegroup-name",
+    "cloud.google.com/gke-nodepool",
+    "kubernetes.azure.com/agentpool",
+    "karpenter.sh/nodepool",
+    "machine.openshift.io/cluster-api-machineset",
+];
+
+/// The unit in which a resource is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unit {
+    /// Cores.
+    Cores,
+    /// 2³⁰ bytes.
+    Gibibytes,
+    /// A number of things.
+    Count,
+}
+
+impl Unit {
+    /// An amount in this unit, with the unit only where it is not plain.
+    pub(super) fn show(self, amount: f64) -> String {
+        match self {
+            Self::Cores => format!("{amount:.2}"),
+            Self::Gibibytes => format!("{:.1}Gi", amount / f64::from(1_u32 << 30)),
+            Self::Count => format!("{amount:.0}"),
+        }
+    }
+}
+
+/// One resource of one node.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Share {
+    /// `cpu`, `memory` or `pods`.
+    pub(super) resource: &'static str,
+    /// How amounts are shown.
+    pub(super) unit: Unit,
+    /// What the machine has.
+    pub(super) capacity: f64,
+    /// What pods may use of it.
+    pub(super) allocatable: f64,
+    /// What the pods on it requested.
+    pub(super) requested: f64,
+}
+
+impl Share {
+    /// Capacity that is held back for the system, the kubelet and the eviction threshold.
+    pub(super) fn reserved(&self) -> f64 {
+        (self.capacity - self.allocatable).max(0.0)
+    }
+
+    /// What is left for more pods.
+    pub(super) fn free(&self) -> f64 {
+        (self.allocatable - self.requested).max(0.0)
+    }
+
+    /// Requested of Allocatable, in percent; none where there is no Allocatable.
+    pub(super) fn percent(&self) -> Option<f64> {
+        (self.allocatable > 0.0).then(|| 100.0 * self.requested / self.allocatable)
+    }
+}
+
+/// How a node is, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum State {
+    /// Ready is `False`, `Unknown` or absent.
+    NotReady,
+    /// Ready, but cordoned.
+    Cordoned,
+    /// Ready.
+    Ready,
+}
+
+impl State {
+    /// The word.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Self::NotReady => "not ready",
+            Self::Cordoned => "cordoned",
+            Self::Ready => "ready",
+        }
+    }
+}
+
+/// One node.
+#[derive(Clone, Debug)]
+pub(super) struct Row<'a> {
+    /// Name.
+    pub(super) name: &'a str,
+    /// The pool by a provider's label; empty where there is none.
+    pub(super) pool: &'a str,
+    /// Region and zone.
+    pub(super) zone: ZoneKey,
+    /// How it is.
+    pub(super) state: State,
+    /// cpu, memory, pods.
+    pub(super) shares: Vec<Share>,
+}
+
+/// The nodes, by name, and their zones.
+#[derive(Debug)]
+pub(super) struct Fleet<'a> {
+    /// No node is left out.
+    pub(super) rows: Vec<Row<'a>>,
+    /// The zones as kube-controller-manager sees them.
+    pub(super) zones: ZoneReport,
+}
+
+impl<'a> Fleet<'a> {
+    /// Sums up the snapshot.
+    pub(super) fn of(snapshot: &'a Snapshot, zones: ZoneReport) -> Self {
+        let mut on: HashMap<&str, (Amounts, u32)> = HashMap::new();
+        for pod in snapshot.pods.iter().filter(|pod| !pod.is_terminal()) {
+            let (requests, pods) = on.entry(&pod.spec.node_name).or_default();
+            request::add(requests, &request::requests(pod));
+            *pods += 1;
+        }
+        let nothing = (Amounts::new(), 0);
+        let mut rows: Vec<Row<'_>> = snapshot
+            .nodes
+            .iter()
+            .map(|node| {
+                let (requests, pods) = on.get(&*node.metadata.name).unwrap_or(&nothing);
+                row(node, requests, *pods)
+            })
+            .collect();
+        rows.sort_by_key(|row| row.name);
+        Self { rows, zones }
+    }
+}
+
+fn row<'a>(node: &'a Node, requests: &Amounts, pods: u32) -> Row<'a> {
+    let status = &node.status;
+    let mut shares: Vec<Share> = RESOURCES
+        .into_iter()
+        .map(|(resource, unit)| Share {
+            resource,
+            unit,
+            capacity: amount(&status.capacity, resource),
+            allocatable: amount(&status.allocatable, resource),
+            requested: requests.get(resource).map_or(0.0, |sum| sum.approximate()),
+        })
+        .collect();
+    shares.push(Share {
+        resource: "pods",
+        unit: Unit::Count,
+        capacity: amount(&status.capacity, "pods"),
+        allocatable: amount(&status.allocatable, "pods"),
+        requested: pods.into(),
+    });
+    let labels = &node.metadata.labels;
+    Row {
+        name: &node.metadata.name,
+        pool: POOL_LABELS
+            .iter()
+            .find_map(|label| labels.get(*label))
+            .map_or("", |pool| pool.as_str()),
+        zone: ZoneKey::of(labels),
+        state: match (node.is_ready(), node.spec.unschedulable) {
+            (false, _) => State::NotReady,
+            (true, true) => State::Cordoned,
+            (true, false) => State::Ready,
+        },
+        shares,
+    }
+}
+
+/// What the list says; nothing where it says nothing that can be read or less than nothing.
+fn amount(list: &ResourceList, resource: &str) -> f64 {
+    list.get(resource)
+        .and_then(|text| Quantity::parse(text).ok())
+        .map_or(0.0, |quantity| quantity.approximate().max(0.0))
+}

@@ -1,0 +1,282 @@
+//! The report as one page: no request to anywhere, readable in the dark, in the light
+//! and on paper, and without its script.
+
+mod drawing;
+
+use std::fmt;
+use std::io::{self, Write};
+
+use super::fleet::{Fleet, Row, State};
+use super::{AuditReport, count, object, word};
+
+const STYLE: &str = include_str!("style.css");
+const SCRIPT: &str = include_str!("sort.js");
+
+/// Writes the page.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub(super) fn write(
+    report: &AuditReport,
+    fleet: &Fleet<'_>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    write!(
+        out,
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
+         <title>Node audit</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n"
+    )?;
+    head(report, out)?;
+    findings(report, out)?;
+    zones(fleet, out)?;
+    nodes(fleet, out)?;
+    not_checked(report, out)?;
+    write!(
+        out,
+        "<footer>kubectl-nodelife {}</footer>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        env!("CARGO_PKG_VERSION")
+    )
+}
+
+fn head(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "<header>\n<h1>Node audit</h1>")?;
+    write!(
+        out,
+        "<p class=\"soft\">{}",
+        count(report.summary.nodes, "node")
+    )?;
+    if let Some(version) = &report.server_version {
+        write!(out, ", API server {}", Escaped(version))?;
+    }
+    if let Some(taken_at) = report.taken_at {
+        write!(out, ", as of {taken_at:.0}")?;
+    }
+    writeln!(out, "</p>\n<ul class=\"counts\">")?;
+    let summary = report.summary;
+    for (number, class, what) in [
+        (summary.errors, "error", "error"),
+        (summary.warnings, "warning", "warning"),
+        (summary.infos, "info", "note"),
+        (summary.checked, "good", "rule checked"),
+        (report.skipped.len(), "soft", "rule not checked"),
+    ] {
+        let (noun, rest) = what.split_once(' ').unwrap_or((what, ""));
+        let s = if number == 1 { "" } else { "s" };
+        writeln!(
+            out,
+            "<li><b class=\"{class}\">{number}</b>{noun}{s} {rest}</li>"
+        )?;
+    }
+    writeln!(out, "</ul>\n</header>")
+}
+
+fn findings(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "<section>\n<h2>Findings</h2>")?;
+    if report.findings.is_empty() {
+        return writeln!(out, "<p class=\"good\">None.</p>\n</section>");
+    }
+    table(out, &["Severity", "Rule", "Object", "What, and what to do"])?;
+    for finding in &report.findings {
+        let severity = word(finding.severity);
+        let letter = severity.get(..1).unwrap_or_default().to_uppercase();
+        writeln!(
+            out,
+            "<tr><td data-key=\"{}\"><b class=\"{severity}\">{letter} {severity}</b></td>\
+             <td class=\"rule\">{}</td><td class=\"object\">{}</td>\
+             <td>{}<p class=\"fix\">Fix: {}</p></td></tr>",
+            finding.severity as u8,
+            Escaped(&finding.rule),
+            // Long names may break, at best behind a slash.
+            Escaped(&object(&finding.subject))
+                .to_string()
+                .replace('/', "/<wbr>"),
+            Escaped(&finding.message),
+            Escaped(&finding.fix),
+        )?;
+    }
+    writeln!(out, "</tbody></table></div>\n</section>")
+}
+
+fn nodes(fleet: &Fleet<'_>, out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "<section>\n<h2>Nodes</h2>\n<p class=\"legend soft\">{}{}{}{}</p>",
+        drawing::key("requested", "requested by pods"),
+        drawing::key("over", "requested beyond Allocatable"),
+        drawing::key("free", "free"),
+        drawing::key("reserved", "held back: Capacity − Allocatable"),
+    )?;
+    let columns = [
+        "Node",
+        "State",
+        "Zone",
+        "Pool",
+        "CPU, cores",
+        "Memory",
+        "Pods",
+    ];
+    table(out, &columns)?;
+    for row in &fleet.rows {
+        let state = row.state.word();
+        write!(
+            out,
+            "<tr><td class=\"name\">{}</td><td class=\"{}\">{state}</td><td>{}</td><td>{}</td>",
+            Escaped(row.name),
+            class(row.state),
+            Escaped(&row.zone.to_string()),
+            Escaped(row.pool),
+        )?;
+        for share in &row.shares {
+            let show = |amount| share.unit.show(amount);
+            let percent = share.percent();
+            write!(
+                out,
+                "<td data-key=\"{:.3}\"><span class=\"figures\">{} of {}{}</span>{}</td>",
+                percent.unwrap_or_default(),
+                show(share.requested),
+                show(share.allocatable),
+                percent.map_or(String::new(), |percent| format!(" · {percent:.0}%")),
+                drawing::bar(share),
+            )?;
+        }
+        writeln!(out, "</tr>")?;
+    }
+    writeln!(out, "</tbody></table></div>\n</section>")
+}
+
+fn zones(fleet: &Fleet<'_>, out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "<section>\n<h2>Zones</h2>\n<p class=\"legend soft\">{}{}{}</p>\n<div class=\"zones\">",
+        drawing::key("cell-ready", "ready"),
+        drawing::key("cell-cordoned", "ready, cordoned (c)"),
+        drawing::key("cell-not-ready", "not ready (×)"),
+    )?;
+    for zone in &fleet.zones.zones {
+        let rows: Vec<&Row<'_>> = fleet
+            .rows
+            .iter()
+            .filter(|row| row.zone == zone.key)
+            .collect();
+        writeln!(
+            out,
+            "<figure><figcaption><b>{}</b> <span class=\"soft\">{:?} · {} of {} ready · \
+             {} NoExecute taints a second</span></figcaption>{}</figure>",
+            Escaped(&zone.key.to_string()),
+            zone.state,
+            zone.ready,
+            zone.size,
+            zone.eviction_rate,
+            drawing::nodes(&rows),
+        )?;
+    }
+    writeln!(out, "</div>\n</section>")
+}
+
+fn not_checked(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
+    if report.skipped.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "<section>\n<h2>Not checked</h2>")?;
+    table(out, &["Rule", "Why"])?;
+    for skipped in &report.skipped {
+        writeln!(
+            out,
+            "<tr><td class=\"rule\">{}</td><td>{}</td></tr>",
+            Escaped(&skipped.rule),
+            Escaped(&skipped.reason)
+        )?;
+    }
+    writeln!(out, "</tbody></table></div>\n</section>")
+}
+
+/// Begins a table that can be sorted by each column.
+fn table(out: &mut impl Write, columns: &[&str]) -> io::Result<()> {
+    write!(out, "<div class=\"wide\"><table><thead><tr>")?;
+    for column in columns {
+        write!(
+            out,
+            "<th scope=\"col\"><button type=\"button\">{column}</button></th>"
+        )?;
+    }
+    writeln!(out, "</tr></thead><tbody>")
+}
+
+/// The colour of a state.
+fn class(state: State) -> &'static str {
+    match state {
+        State::NotReady => "error",
+        State::Cordoned => "warning",
+        State::Ready => "good",
+    }
+}
+
+/// Text in a page, or in a quoted attribute.
+struct Escaped<'a>(&'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some(at) = rest.find(['<', '>', '&', '"', '\'']) {
+            let (plain, special) = rest.split_at(at);
+            let (special, tail) = special.split_at(1);
+            f.write_str(plain)?;
+            f.write_str(match special {
+                "<" => "&lt;",
+                ">" => "&gt;",
+                "&" => "&amp;",
+                "\"" => "&quot;",
+                _ => "&#39;",
+            })?;
+            rest = tail;
+        }
+        f.write_str(rest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodelife_core::object::Node;
+    use nodelife_core::snapshot::Snapshot;
+    use nodelife_core::zone::{Settings, ZoneReport};
+
+    use super::super::document::tests::report;
+    use super::*;
+
+    fn page() -> String {
+        let mut node = Node::default();
+        node.metadata.name = "<b>&\"".into();
+        node.status.capacity = [
+            ("cpu".into(), "-1".into()),
+            ("memory".into(), "1e30".into()),
+        ]
+        .into();
+        let snapshot = Snapshot {
+            nodes: vec![node],
+            ..Snapshot::default()
+        };
+        let zones = ZoneReport::of(&snapshot.nodes, &Settings::default());
+        let mut out = Vec::new();
+        write(&report(), &Fleet::of(&snapshot, zones), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn nothing_in_the_page_asks_for_another_file() {
+        let page = page();
+        for reference in ["http://", "https://", "src=", "href=", "url(", "@import"] {
+            assert!(!page.contains(reference), "{reference}");
+        }
+    }
+
+    #[test]
+    fn names_are_text_and_absurd_amounts_draw_nothing_absurd() {
+        let page = page();
+        assert!(page.contains("<td class=\"name\">&lt;b&gt;&amp;&quot;</td>"));
+        assert!(!page.contains("NaN") && !page.contains("\"inf\""), "{page}");
+    }
+}

@@ -1,0 +1,77 @@
+//! The report for a pull request or a ticket.
+
+use std::io::{self, Write};
+
+use super::{AuditReport, count, object, word};
+
+/// Writes the report.
+///
+/// # Errors
+///
+/// Those of `out`.
+pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
+    let summary = report.summary;
+    writeln!(out, "## Node audit\n")?;
+    writeln!(
+        out,
+        "{}, {} and {} on {}; {} checked, {} skipped.",
+        count(summary.errors, "error"),
+        count(summary.warnings, "warning"),
+        count(summary.infos, "note"),
+        count(summary.nodes, "node"),
+        count(summary.checked, "rule"),
+        report.skipped.len(),
+    )?;
+    if !report.findings.is_empty() {
+        writeln!(out, "\n| severity | rule | object | message | fix |")?;
+        writeln!(out, "|---|---|---|---|---|")?;
+    }
+    for finding in &report.findings {
+        writeln!(
+            out,
+            "| {} | {} | {} | {} | {} |",
+            word(finding.severity),
+            finding.rule,
+            cell(&object(&finding.subject)),
+            cell(&finding.message),
+            cell(&finding.fix),
+        )?;
+    }
+    if !report.skipped.is_empty() {
+        writeln!(out, "\n<details><summary>Not checked</summary>\n")?;
+        for skipped in &report.skipped {
+            writeln!(out, "- {}: {}", skipped.rule, cell(&skipped.reason))?;
+        }
+        writeln!(out, "\n</details>")?;
+    }
+    Ok(())
+}
+
+/// Text that stays within its cell and is no markup.
+fn cell(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '|' | '*' | '_' | '`' | '[' | ']' | '\\' => out.extend(['\\', c]),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '&' => out.push_str("&amp;"),
+            '\n' | '\r' => out.push(' '),
+            _ => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::tests::report;
+    use super::*;
+
+    #[test]
+    fn cells_hold_whatever_the_message_says() {
+        let mut out = Vec::new();
+        write(&report(), &mut out).unwrap();
+        insta::assert_snapshot!(String::from_utf8(out).unwrap());
+    }
+}

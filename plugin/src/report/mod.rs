@@ -1,0 +1,110 @@
+//! What an audit found, in the format that was asked for: one module a format.
+//!
+//! All of them write the same [`AuditReport`].
+
+mod csv;
+mod document;
+mod fleet;
+mod html;
+mod junit;
+mod markdown;
+mod prometheus;
+mod sarif;
+mod table;
+
+pub(crate) use document::{AuditReport, Baseline};
+pub(crate) use table::Layout;
+
+use std::io::Write as _;
+
+use nodelife_core::finding::{Severity, Subject};
+use nodelife_core::rule::Rule;
+use nodelife_core::snapshot::Snapshot;
+use nodelife_core::zone::{Settings, ZoneReport};
+
+use crate::cli::{AuditFormat, FailOn};
+use crate::output::{Document, Printer};
+use fleet::Fleet;
+
+/// A report and what is known beside it.
+pub(crate) struct Report<'a> {
+    /// What was found.
+    pub(crate) audit: &'a AuditReport,
+    /// What it was found in.
+    pub(crate) snapshot: &'a Snapshot,
+    /// The rules that were asked for.
+    pub(crate) rules: &'a [&'static Rule],
+    /// From which severity on a finding is a failure.
+    pub(crate) fail_on: FailOn,
+    /// How tables are laid out.
+    pub(crate) layout: Layout<'a>,
+}
+
+impl Report<'_> {
+    /// Writes it to stdout.
+    ///
+    /// # Errors
+    ///
+    /// Those of stdout.
+    pub(crate) fn print(&self, format: AuditFormat, printer: &mut Printer) -> anyhow::Result<()> {
+        let document = Document::new(document::KIND, self.audit);
+        match format {
+            AuditFormat::Table | AuditFormat::Wide => self.print_tables(printer),
+            AuditFormat::Json => printer.json(&document),
+            AuditFormat::Yaml => printer.yaml(&document),
+            AuditFormat::Csv => Ok(csv::write(self.audit, printer.data())?),
+            AuditFormat::Markdown => Ok(markdown::write(self.audit, printer.data())?),
+            AuditFormat::Html => Ok(html::write(self.audit, &self.fleet(), printer.data())?),
+            AuditFormat::Junit => {
+                let ids = self.rules.iter().map(|rule| rule.id);
+                Ok(junit::write(self.audit, ids, self.fail_on, printer.data())?)
+            }
+            AuditFormat::Sarif => Ok(sarif::write(self.audit, self.rules, printer.data())?),
+            AuditFormat::Prometheus => Ok(prometheus::write(self.audit, printer.data())?),
+        }
+    }
+
+    fn print_tables(&self, printer: &mut Printer) -> anyhow::Result<()> {
+        let tables = table::tables(self.audit, self.snapshot, self.layout);
+        for (i, (heading, table)) in tables.iter().enumerate() {
+            if i > 0 {
+                writeln!(printer.data())?;
+            }
+            if let Some(heading) = heading {
+                writeln!(printer.data(), "{heading}")?;
+            }
+            printer.table(table)?;
+        }
+        Ok(())
+    }
+
+    fn fleet(&self) -> Fleet<'_> {
+        let settings = Settings::for_version(self.snapshot.server_version.as_deref());
+        let zones = ZoneReport::of(&self.snapshot.nodes, &settings);
+        Fleet::of(self.snapshot, zones)
+    }
+}
+
+/// `node/worker-1`, `pod/shop/web-0`: an object in one word, in kubectl's habit.
+fn object(subject: &Subject) -> String {
+    let kind = subject.kind.to_lowercase();
+    match &subject.namespace {
+        Some(namespace) => format!("{kind}/{namespace}/{}", subject.name),
+        None => format!("{kind}/{}", subject.name),
+    }
+}
+
+/// The word for a severity.
+pub(crate) fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Info => "info",
+    }
+}
+
+/// `1 node`, `2 nodes`.
+pub(crate) fn count(number: usize, what: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{number} {what}{s}")
+}

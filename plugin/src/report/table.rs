@@ -1,0 +1,180 @@
+//! The report for people: a line a finding.
+
+use std::collections::{BTreeMap, HashMap};
+
+use nodelife_core::finding::{Confidence, Finding};
+use nodelife_core::object::{Labels, Node};
+use nodelife_core::snapshot::Snapshot;
+
+use super::{AuditReport, object, word};
+use crate::cli::SortBy;
+use crate::output::{Cell, Table, style};
+
+/// What a label that is not there is shown as, in kubectl's habit.
+const NO_LABEL: &str = "<none>";
+
+/// How the table is laid out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout<'a> {
+    /// Every field in a column of its own.
+    pub(crate) wide: bool,
+    /// Whether there is a header.
+    pub(crate) headers: bool,
+    /// Labels of the node that are columns.
+    pub(crate) labels: &'a [String],
+    /// A label of the node by whose values the findings are parted.
+    pub(crate) group_by: Option<&'a str>,
+    /// The order within.
+    pub(crate) sort_by: SortBy,
+}
+
+/// The findings as tables, each with its heading if they are parted.
+pub(super) fn tables(
+    report: &AuditReport,
+    snapshot: &Snapshot,
+    layout: Layout<'_>,
+) -> Vec<(Option<String>, Table)> {
+    let places = Places::of(snapshot);
+    let mut groups: BTreeMap<Option<String>, Vec<&Finding>> = BTreeMap::new();
+    for finding in &report.findings {
+        let group = layout.group_by.map(|label| match places.labels(finding) {
+            Some(labels) => format!("{label}={}", value(labels, label)),
+            None => "not about one node".to_owned(),
+        });
+        groups.entry(group).or_default().push(finding);
+    }
+    groups
+        .into_iter()
+        .map(|(heading, mut findings)| {
+            sort(&mut findings, layout.sort_by, &places);
+            (heading, table(&findings, layout, &places))
+        })
+        .collect()
+}
+
+fn sort(findings: &mut [&Finding], by: SortBy, places: &Places<'_>) {
+    match by {
+        // They come like that; the sorts below are stable and keep it among equals.
+        SortBy::Severity => {}
+        SortBy::Rule => findings.sort_by_key(|finding| &finding.rule),
+        SortBy::Object => findings.sort_by_key(|finding| &finding.subject),
+        SortBy::Node => findings.sort_by_key(|finding| places.node_name(finding)),
+    }
+}
+
+fn table(findings: &[&Finding], layout: Layout<'_>, places: &Places<'_>) -> Table {
+    let mut header = vec!["SEVERITY", "RULE", "OBJECT"];
+    let titles: Vec<String> = layout.labels.iter().map(|label| title(label)).collect();
+    header.extend(titles.iter().map(String::as_str));
+    if layout.wide {
+        header.extend(["CONFIDENCE", "MESSAGE", "FIX"]);
+    } else {
+        header.push("MESSAGE");
+    }
+    let mut table = Table::new(header);
+    if !layout.headers {
+        table = table.without_header();
+    }
+    let mut findings = findings.iter().peekable();
+    while let Some(finding) = findings.next() {
+        let mut row = Vec::from(head(finding));
+        for label in layout.labels {
+            let labels = places.labels(finding);
+            row.push(
+                labels
+                    .map_or(NO_LABEL, |labels| value(labels, label))
+                    .into(),
+            );
+        }
+        if layout.wide {
+            row.push(confidence(finding.confidence).into());
+        }
+        row.push(finding.message.as_str().into());
+        if layout.wide {
+            row.push(finding.fix.as_str().into());
+        }
+        table.row(row);
+        let goes_on = findings
+            .peek()
+            .is_some_and(|next| next.rule == finding.rule && next.fix == finding.fix);
+        if !layout.wide && !goes_on && !finding.fix.is_empty() {
+            table.note(Cell::styled(format!("fix: {}", finding.fix), style::FAINT));
+        }
+    }
+    table
+}
+
+fn head(finding: &Finding) -> [Cell; 3] {
+    let severity = word(finding.severity);
+    let letter = severity.get(..1).unwrap_or_default().to_uppercase();
+    [
+        Cell::styled(
+            format!("{letter} {severity}"),
+            style::severity(finding.severity),
+        ),
+        finding.rule.as_str().into(),
+        object(&finding.subject).into(),
+    ]
+}
+
+/// The word for how a rule knows.
+pub(super) fn confidence(confidence: Confidence) -> &'static str {
+    match confidence {
+        Confidence::Measured => "measured",
+        Confidence::Inferred => "inferred",
+    }
+}
+
+/// A label's column: its last part in capitals, as `kubectl get -L` does.
+fn title(label: &str) -> String {
+    label.rsplit('/').next().unwrap_or(label).to_uppercase()
+}
+
+fn value<'a>(labels: &'a Labels, label: &str) -> &'a str {
+    labels.get(label).map_or(NO_LABEL, |value| value.as_str())
+}
+
+/// Where the objects are.
+struct Places<'a> {
+    nodes: HashMap<&'a str, &'a Node>,
+    pods: HashMap<(&'a str, &'a str), &'a str>,
+}
+
+impl<'a> Places<'a> {
+    fn of(snapshot: &'a Snapshot) -> Self {
+        let pods = snapshot.pods.iter().map(|pod| {
+            let key = (pod.metadata.namespace.as_str(), pod.metadata.name.as_str());
+            (key, pod.spec.node_name.as_str())
+        });
+        Self {
+            nodes: snapshot
+                .nodes
+                .iter()
+                .map(|node| (node.metadata.name.as_str(), node))
+                .collect(),
+            pods: pods.collect(),
+        }
+    }
+
+    /// The node that the finding's object is or is on; empty where there is none.
+    fn node_name<'b>(&self, finding: &'b Finding) -> &'b str
+    where
+        'a: 'b,
+    {
+        let subject = &finding.subject;
+        match subject.kind.as_str() {
+            "Node" => &subject.name,
+            "Pod" => {
+                let namespace = subject.namespace.as_deref().unwrap_or_default();
+                let on = self.pods.get(&(namespace, subject.name.as_str()));
+                on.copied().unwrap_or_default()
+            }
+            _ => "",
+        }
+    }
+
+    fn labels(&self, finding: &Finding) -> Option<&'a Labels> {
+        let node = self.nodes.get(self.node_name(finding))?;
+        Some(&node.metadata.labels)
+    }
+}

@@ -1,0 +1,137 @@
+//! `audit`
+
+use crate::{RULES, SMALL, nodelife, run, stdout};
+
+#[test]
+fn a_table_with_what_to_do_and_what_was_not_checked() {
+    insta::assert_snapshot!(run(&["audit", "-f", SMALL, "--rule", RULES]));
+}
+
+#[test]
+fn fail_on_decides_the_status_alone() {
+    let status = |fail_on| {
+        let words = ["audit", "-f", SMALL, "--fail-on", fail_on];
+        nodelife(&words).output().unwrap().status.code()
+    };
+    assert_eq!(status("error"), Some(3));
+    assert_eq!(status("warning"), Some(3));
+    assert_eq!(status("never"), Some(0));
+}
+
+#[test]
+fn only_what_was_asked_for() {
+    let wanted = run(&[
+        "audit",
+        "node/node-b",
+        "-f",
+        SMALL,
+        "--rule",
+        "NL-HB-001,NL-HB-002",
+        "--no-headers",
+        "-q",
+    ]);
+    insta::assert_snapshot!(wanted);
+    let words = [
+        "audit",
+        "-f",
+        SMALL,
+        "--rule",
+        RULES,
+        "-l",
+        "disk=hdd,!gone",
+        "--skip-rule",
+        "PDB,NL-CAP-001",
+        "-q",
+    ];
+    insta::assert_snapshot!(run(&words));
+}
+
+#[test]
+fn the_document_is_the_documented_one() {
+    let text = stdout(&["audit", "-f", SMALL, "-o", "json"], 3);
+    let report: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(report["apiVersion"], "nodelife.dev/v1alpha1");
+    assert_eq!(report["kind"], "AuditReport");
+    let finding = &report["findings"][0];
+    for field in ["rule", "severity", "message", "confidence", "fix"] {
+        assert!(finding[field].is_string(), "{field} of {finding}");
+    }
+    assert!(finding["subject"]["kind"].is_string() && finding["evidence"].is_object());
+    for skipped in report["skipped"].as_array().unwrap() {
+        assert!(skipped["rule"].is_string() && skipped["reason"].is_string());
+    }
+    let yaml = stdout(&["audit", "-f", SMALL, "-o", "yaml"], 3);
+    let same: serde_json::Value = serde_saphyr::from_str(&yaml).unwrap();
+    assert_eq!(same["findings"], report["findings"]);
+}
+
+#[test]
+fn a_baseline_leaves_only_what_is_new() {
+    let baseline = tempfile::NamedTempFile::new().unwrap();
+    let path = baseline.path().to_str().unwrap();
+    let audit = |more: &[&'static str], status| {
+        let words = ["audit", "-f", SMALL, "--rule", RULES];
+        stdout(&[words.as_slice(), more].concat(), status)
+    };
+    std::fs::write(&baseline, audit(&["-o", "json", "--skip-rule", "HB"], 3)).unwrap();
+    let words = [
+        "audit",
+        "-f",
+        SMALL,
+        "--rule",
+        RULES,
+        "--no-headers",
+        "--baseline",
+        path,
+    ];
+    let new = stdout(&words, 3);
+    let mut rows = new.lines().filter(|line| !line.starts_with(' ')).peekable();
+    assert!(rows.peek().is_some());
+    assert!(rows.all(|line| line.contains("NL-HB-")), "{new}");
+    std::fs::write(&baseline, audit(&["-o", "yaml"], 3)).unwrap();
+    assert_eq!(stdout(&words, 0), "");
+}
+
+#[test]
+fn findings_are_parted_and_ordered_by_the_nodes_labels() {
+    let words = [
+        "audit",
+        "-f",
+        SMALL,
+        "--rule",
+        RULES,
+        "--group-by",
+        "disk",
+        "-L",
+        "topology.kubernetes.io/zone",
+        "-q",
+    ];
+    insta::assert_snapshot!(run(&words));
+    let by_node = [
+        "audit",
+        "-f",
+        SMALL,
+        "--rule",
+        RULES,
+        "--sort-by",
+        "node",
+        "-o",
+        "wide",
+    ];
+    insta::assert_snapshot!(run(&by_node));
+}
+
+#[test]
+fn the_healthy_example_is_clean_and_the_faulty_one_is_not() {
+    let healthy = [
+        "audit",
+        "-f",
+        "examples/healthy-cluster.json",
+        "--fail-on",
+        "info",
+    ];
+    assert_eq!(stdout(&healthy, 0), "");
+    // Which faults are planted there is the business of core's tests.
+    let faulty = ["audit", "-f", "examples/faulty-cluster.json", "-o", "csv"];
+    assert!(stdout(&faulty, 3).lines().count() > 12);
+}

@@ -1,0 +1,128 @@
+//! What docs/ holds is what the program says. `NODELIFE_UPDATE_DOCS=1 cargo test -p
+//! kubectl-nodelife --test it docs` writes it anew.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::{nodelife, root, stdout};
+
+/// How a command begins in a transcript.
+const PROMPT: &str = "$ kubectl nodelife ";
+
+/// Compares a file of docs/ with what it should hold, or writes it.
+fn holds(path: &Path, expected: &str) {
+    if std::env::var_os("NODELIFE_UPDATE_DOCS").is_some() {
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, expected).unwrap();
+        return;
+    }
+    let found = fs::read_to_string(path).unwrap_or_default();
+    assert!(
+        found == expected,
+        "{} is out of date: run `NODELIFE_UPDATE_DOCS=1 cargo test -p kubectl-nodelife --test it docs` \
+         and look at the difference",
+        path.display()
+    );
+}
+
+#[test]
+fn the_catalogue_of_rules_is_that_of_the_definitions() {
+    let rules: Vec<Value> =
+        serde_json::from_str(&stdout(&["explain", "--list", "-o", "json"], 0)).unwrap();
+    let mut page = String::from(
+        "# Rules\n\nEach rule of `kubectl nodelife audit`, as `kubectl nodelife explain RULE` \
+         shows it. Made from the definitions in `core/src/rule/`; a test keeps it true.\n",
+    );
+    let mut group = "";
+    for rule in &rules {
+        let text = |field: &str| rule[field].as_str().unwrap();
+        if group != text("group") {
+            group = text("group");
+            write!(page, "\n## {group}\n").unwrap();
+        }
+        let needs: Vec<&str> = rule["needs"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|n| n.as_str().unwrap())
+            .collect();
+        write!(
+            page,
+            "\n### {}: {}\n\n{}. Reads {}.\n\n{}\n\nFix: {}\n\n[More]({})\n",
+            text("id"),
+            text("title"),
+            text("severity"),
+            needs.join(", "),
+            text("why"),
+            text("fix"),
+            text("link"),
+        )
+        .unwrap();
+    }
+    holds(&root().join("docs/rules.md"), &page);
+}
+
+#[test]
+fn every_transcript_is_what_the_program_answers() {
+    let mut commands = 0;
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            let page = fs::read_to_string(&path).unwrap();
+            holds(&path, &answered(&page, &mut commands));
+        }
+    }
+    assert!(commands >= 8, "{commands} commands in docs/");
+}
+
+/// The page with each transcript as it is now. A transcript is a block of `console` whose
+/// commands read files; those that need a cluster are shown without an answer, as `sh`.
+fn answered(page: &str, commands: &mut u32) -> String {
+    let mut out = String::new();
+    let mut in_transcript = false;
+    for line in page.lines() {
+        if line.starts_with("```") {
+            in_transcript = line == "```console";
+        } else if in_transcript && !line.starts_with(PROMPT) {
+            continue;
+        }
+        writeln!(out, "{line}").unwrap();
+        if let Some(command) = line.strip_prefix(PROMPT).filter(|_| in_transcript) {
+            out.push_str(&answer(command));
+            *commands += 1;
+        }
+    }
+    out
+}
+
+/// What the command prints on stdout and stderr, and its status if it is not 0.
+fn answer(command: &str) -> String {
+    let words = words(command);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let output = nodelife(&words).output().unwrap();
+    let mut answer = String::from_utf8(output.stdout).unwrap();
+    answer.push_str(&String::from_utf8(output.stderr).unwrap());
+    match output.status.code() {
+        Some(0) => {}
+        status => writeln!(answer, "(exit status {})", status.unwrap()).unwrap(),
+    }
+    answer
+}
+
+/// Splits at blanks outside of single quotes, as a shell does.
+fn words(command: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    let mut quoted = false;
+    for c in command.chars() {
+        match c {
+            '\'' => quoted = !quoted,
+            ' ' if !quoted => words.push(String::new()),
+            _ => words.last_mut().unwrap().push(c),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
+}

@@ -1,0 +1,99 @@
+//! `explain`
+
+use std::fs;
+
+use crate::{SMALL, run, stdout};
+
+#[test]
+fn every_rule_has_a_text() {
+    let ids = stdout(&["explain", "--list", "-o", "name"], 0);
+    assert!(ids.lines().count() >= 15);
+    for id in ids.lines() {
+        let text = stdout(&["explain", id], 0);
+        assert!(text.starts_with(id) && text.contains("\nwhy"), "{text}");
+    }
+}
+
+#[test]
+fn a_rule_reads_as_one_page() {
+    insta::assert_snapshot!(run(&["explain", "nl-hb-001"]));
+}
+
+#[test]
+fn the_documented_machine_has_the_documented_allocatable() {
+    let configuration = tempfile::NamedTempFile::new().unwrap();
+    fs::write(
+        &configuration,
+        "kind: KubeletConfiguration\n\
+         kubeReserved: {cpu: '1', memory: 2Gi, ephemeral-storage: 1Gi}\n\
+         systemReserved: {cpu: 500m, memory: 1Gi, ephemeral-storage: 1Gi}\n",
+    )
+    .unwrap();
+    let path = configuration.path().to_str().unwrap();
+    let words = |output| {
+        let thresholds = "memory.available<500Mi,nodefs.available<10%";
+        let capacity = "cpu=16,memory=32Gi,ephemeral-storage=100Gi";
+        [
+            "explain",
+            "allocatable",
+            "--capacity",
+            capacity,
+            "--kubelet-config",
+            path,
+            "--eviction-hard",
+            thresholds,
+            "-o",
+            output,
+        ]
+    };
+    insta::assert_snapshot!(run(&words("table")));
+    let report: serde_json::Value = serde_json::from_str(&stdout(&words("json"), 0)).unwrap();
+    assert_eq!(report["kind"], "AllocatableReport");
+    let item = &report["items"][0];
+    assert_eq!(item["accepted"], true);
+    assert_eq!(item["resources"]["cpu"]["allocatable"], "14500m");
+    assert_eq!(item["resources"]["memory"]["allocatable"], "29196Mi");
+    assert_eq!(
+        item["resources"]["ephemeral-storage"]["allocatable"],
+        "94489280352"
+    );
+    assert_eq!(item["kubepodsMemoryLimit"], "29Gi");
+}
+
+#[test]
+fn a_configuration_that_the_kubelet_would_refuse_is_a_finding() {
+    let words = [
+        "explain",
+        "allocatable",
+        "--capacity",
+        "cpu=1,memory=512Mi",
+        "--eviction-hard",
+        "memory.available<1Gi",
+    ];
+    insta::assert_snapshot!(run(&words));
+}
+
+#[test]
+fn a_node_whose_configuration_is_not_known_is_not_guessed_at() {
+    insta::assert_snapshot!(run(&["explain", "allocatable", "node-a", "-f", SMALL]));
+}
+
+#[test]
+fn zones_by_the_controllers_flags() {
+    insta::assert_snapshot!(run(&["explain", "zones", "-f", SMALL]));
+    let words = [
+        "explain",
+        "zones",
+        "-f",
+        SMALL,
+        "--node-eviction-rate",
+        "0.5",
+        "--node-monitor-grace-period",
+        "1m",
+        "-o",
+        "json",
+    ];
+    let report: serde_json::Value = serde_json::from_str(&stdout(&words, 0)).unwrap();
+    assert_eq!(report["kind"], "ZoneReport");
+    assert_eq!(report["zones"][0]["evictionRate"], 0.5);
+}

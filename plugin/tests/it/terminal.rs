@@ -1,0 +1,83 @@
+//! Colour, pipes, and what goes where.
+
+use std::process::Stdio;
+
+use crate::{SMALL, nodelife, stdout};
+
+/// The byte that begins every colour.
+const ESCAPE: u8 = 0x1b;
+
+#[test]
+fn colour_follows_the_flag_and_the_environment() {
+    let coloured = |words: &[&str], variables: &[(&str, &str)]| {
+        let mut command = nodelife(words);
+        command.envs(variables.iter().copied());
+        command.output().unwrap().stdout.contains(&ESCAPE)
+    };
+    let plain = ["audit", "-f", SMALL];
+    assert!(!coloured(&plain, &[]), "a pipe is no terminal");
+    assert!(coloured(&plain, &[("CLICOLOR_FORCE", "1")]));
+    assert!(!coloured(
+        &plain,
+        &[("CLICOLOR_FORCE", "1"), ("NO_COLOR", "1")]
+    ));
+    assert!(coloured(
+        &["audit", "-f", SMALL, "--color", "always"],
+        &[("NO_COLOR", "1")]
+    ));
+    assert!(!coloured(
+        &["audit", "-f", SMALL, "--color=never"],
+        &[("CLICOLOR_FORCE", "1")]
+    ));
+}
+
+#[test]
+fn stdout_holds_data_alone() {
+    let output = nodelife(&["audit", "-f", SMALL, "-o", "json"])
+        .output()
+        .unwrap();
+    serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap();
+    assert!(!output.stderr.is_empty());
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let mut child = nodelife(&["explain", "--list", "-o", "json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stderr.is_empty());
+}
+
+#[test]
+fn help_names_the_program_as_it_is_called() {
+    let help = stdout(&["audit", "--help"], 0);
+    assert!(
+        help.contains("kubectl nodelife audit [OPTIONS] [NODE]..."),
+        "{help}"
+    );
+    let examples = help.find("Examples:").unwrap();
+    assert!(examples < help.find("Usage:").unwrap(), "examples first");
+}
+
+#[test]
+fn every_command_has_examples() {
+    for command in [
+        vec!["audit"],
+        vec!["drain"],
+        vec!["explain"],
+        vec!["explain", "allocatable"],
+        vec!["explain", "zones"],
+        vec!["snapshot"],
+        vec!["completion"],
+        vec!["version"],
+    ] {
+        let words: Vec<&str> = command.iter().copied().chain(["--help"]).collect();
+        let help = stdout(&words, 0);
+        assert!(help.contains("Examples:\n  # "), "{command:?}:\n{help}");
+    }
+}

@@ -1,0 +1,123 @@
+//! The API server's audit log: what was asked of it, by whom, and how it answered.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// One request, recorded when its answer was complete (`audit.k8s.io/v1` Event).
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuditEvent {
+    /// get, list, watch, create, update, patch, delete, deletecollection.
+    pub verb: String,
+    /// The path and the query.
+    #[serde(rename = "requestURI")]
+    pub request_uri: String,
+    /// Who asked.
+    pub user: AuditUser,
+    /// As whom, when the request impersonates.
+    pub impersonated_user: Option<AuditUser>,
+    /// The client's own name for itself.
+    #[serde(default)]
+    pub user_agent: String,
+    /// Which object; None for `/healthz` and the like.
+    pub object_ref: Option<AuditObject>,
+    /// The answer.
+    pub response_status: Option<AuditStatus>,
+    /// The body, where the policy records it.
+    pub request_object: Option<Value>,
+}
+
+/// The user of a request.
+#[derive(Debug, Clone, Default, Deserialize)]
+pub struct AuditUser {
+    /// The name.
+    #[serde(default)]
+    pub username: String,
+    /// The groups.
+    #[serde(default)]
+    pub groups: Vec<String>,
+}
+
+/// The object of a request. What does not apply is empty.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct AuditObject {
+    /// In plural: `pods`.
+    pub resource: String,
+    /// For example `eviction` or `status`.
+    pub subresource: String,
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+/// The answer to a request.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default)]
+pub struct AuditStatus {
+    /// The HTTP status.
+    pub code: u16,
+    /// The message, when the answer is an error.
+    pub message: String,
+}
+
+impl AuditEvent {
+    /// The HTTP status of the answer; 0 when it was never complete.
+    pub fn code(&self) -> u16 {
+        self.response_status
+            .as_ref()
+            .map_or(0, |status| status.code)
+    }
+
+    /// Who asked, impersonation counted in.
+    pub fn username(&self) -> &str {
+        &self
+            .impersonated_user
+            .as_ref()
+            .unwrap_or(&self.user)
+            .username
+    }
+
+    /// Whether this was `verb` on `resource`, written `pods` or `pods/eviction`.
+    pub fn is(&self, verb: &str, resource: &str) -> bool {
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        self.verb == verb
+            && self.object_ref.as_ref().is_some_and(|object| {
+                object.resource == resource && object.subresource == subresource
+            })
+    }
+
+    /// The namespace of the object; empty when it has none.
+    pub fn namespace(&self) -> &str {
+        self.object_ref
+            .as_ref()
+            .map_or("", |object| &object.namespace)
+    }
+
+    /// The name of the object; empty when it has none (a list, a create).
+    pub fn name(&self) -> &str {
+        self.object_ref.as_ref().map_or("", |object| &object.name)
+    }
+}
+
+/// Reads a log; a line that is still being written is left out.
+pub(crate) fn read(log: &Path) -> Result<Vec<AuditEvent>> {
+    let text =
+        fs::read_to_string(log).with_context(|| format!("failed to read {}", log.display()))?;
+    let complete = text
+        .rfind('\n')
+        .and_then(|end| text.get(..end))
+        .unwrap_or_default();
+    complete
+        .lines()
+        .map(|line| {
+            serde_json::from_str(line)
+                .with_context(|| format!("failed to read the audit event {line}"))
+        })
+        .collect()
+}

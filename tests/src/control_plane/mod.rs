@@ -1,0 +1,257 @@
+//! A control plane of one's own: real programs, on loopback, in a temporary folder.
+
+mod identity;
+mod options;
+mod start;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use kube::Client;
+use tempfile::TempDir;
+use tokio::sync::{Mutex, OnceCell};
+
+pub use identity::Identity;
+pub(crate) use identity::client as client_of;
+pub use options::{Options, Part};
+pub(crate) use start::{KWOK_ANNOTATION, KWOK_VALUE};
+
+use crate::audit_log::{self, AuditEvent};
+use crate::pki::{Authority, Files};
+use crate::port;
+use crate::supervise::Supervised;
+
+/// How long a part may take to end after SIGTERM before it is killed.
+const GRACE: Duration = Duration::from_secs(30);
+
+/// A running control plane. Dropping it kills its programs and removes its folder; so does the
+/// end of the test process, however that comes.
+pub struct ControlPlane {
+    /// Dropped first: the programs end before their folder goes.
+    parts: Mutex<BTreeMap<Part, Supervised>>,
+    options: Options,
+    authority: Authority,
+    files: Files,
+    ports: Ports,
+    folder: TempDir,
+}
+
+/// One port for each server; they stay the same when a part is restarted.
+struct Ports {
+    etcd: u16,
+    etcd_peer: u16,
+    api_server: u16,
+    controller_manager: u16,
+    scheduler: u16,
+    kwok: u16,
+}
+
+impl ControlPlane {
+    /// etcd and kube-apiserver, to add to.
+    pub fn options() -> Options {
+        Options::default()
+    }
+
+    /// The control plane of this test binary with every part: controller-manager, scheduler and
+    /// kwok run. It is started by the first test that asks and shared by all; a test keeps to
+    /// its own namespace and its own nodes. Clients are made for each test (they belong to the
+    /// test's runtime).
+    pub async fn shared() -> &'static Self {
+        static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
+        shared(&SHARED, Options::default().with_everything()).await
+    }
+
+    /// The other shared control plane: etcd and kube-apiserver alone. Nothing happens in it by
+    /// itself, so the test writes the status of pods, nodes and budgets, and nobody undoes it.
+    pub async fn shared_api() -> &'static Self {
+        static SHARED: OnceCell<ControlPlane> = OnceCell::const_new();
+        shared(&SHARED, Options::default()).await
+    }
+
+    pub(super) async fn start_with(options: Options) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("nodelife-").tempdir()?;
+        let authority = Authority::new()?;
+        let ports = Ports {
+            etcd: port::free()?,
+            etcd_peer: port::free()?,
+            api_server: port::free()?,
+            controller_manager: port::free()?,
+            scheduler: port::free()?,
+            kwok: port::free()?,
+        };
+        let files = Files::write(&authority, folder.path(), service_ip(ports.api_server, 1))?;
+        let plane = Self {
+            parts: Mutex::default(),
+            options,
+            authority,
+            files,
+            ports,
+            folder,
+        };
+        for part in plane.options.parts.clone() {
+            plane.start(part).await?;
+        }
+        Ok(plane)
+    }
+
+    /// Starts a part that was stopped or killed, on the same ports and data, and waits until it
+    /// is ready. Nothing happens when it runs.
+    pub async fn start(&self, part: Part) -> Result<()> {
+        let mut parts = self.parts.lock().await;
+        if parts.get_mut(&part).is_some_and(Supervised::is_running) {
+            return Ok(());
+        }
+        let mut running = self.spec(part)?.start()?;
+        self.ready(part, &mut running).await?;
+        parts.insert(part, running);
+        Ok(())
+    }
+
+    /// Stops a part with SIGTERM.
+    pub async fn stop(&self, part: Part) -> Result<()> {
+        if let Some(running) = self.parts.lock().await.remove(&part) {
+            running.terminate(GRACE).await?;
+        }
+        Ok(())
+    }
+
+    /// Kills a part with SIGKILL.
+    pub async fn kill(&self, part: Part) -> Result<()> {
+        if let Some(running) = self.parts.lock().await.remove(&part) {
+            running.kill().await?;
+        }
+        Ok(())
+    }
+
+    /// The process ids of the parts that were started.
+    pub async fn pids(&self) -> BTreeMap<Part, i32> {
+        self.parts
+            .lock()
+            .await
+            .iter()
+            .map(|(part, running)| (*part, running.pid()))
+            .collect()
+    }
+
+    /// The ports that the parts listen on.
+    pub fn ports(&self) -> Vec<u16> {
+        let Ports {
+            etcd,
+            etcd_peer,
+            api_server,
+            controller_manager,
+            scheduler,
+            kwok,
+        } = self.ports;
+        vec![
+            etcd,
+            etcd_peer,
+            api_server,
+            controller_manager,
+            scheduler,
+            kwok,
+        ]
+    }
+
+    /// The API server's address.
+    pub fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.ports.api_server)
+    }
+
+    /// The control plane's own folder: logs, data, and room for a test's files.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The CA that the API server trusts, and that signed its certificate.
+    pub fn authority(&self) -> &Authority {
+        &self.authority
+    }
+
+    /// The file with the CA's certificate.
+    pub fn ca_file(&self) -> &Path {
+        &self.files.ca
+    }
+
+    /// An address out of the control plane's own service range, a /24 of 127.0.0.0/8: a Service
+    /// with this `clusterIP` is reached by a server of the test that listens on the address, at
+    /// the Service's `port`. `1` belongs to the Service `kubernetes`.
+    pub fn service_ip(&self, last: u8) -> Ipv4Addr {
+        service_ip(self.ports.api_server, last)
+    }
+
+    /// A new client of the admin.
+    pub async fn admin(&self) -> Result<Client> {
+        self.client(&Identity::Admin).await
+    }
+
+    /// A new client of the kubelet of `node`.
+    pub async fn node(&self, node: &str) -> Result<Client> {
+        self.client(&Identity::Node(node.to_owned())).await
+    }
+
+    /// A new client. No client of these repeats a request by itself.
+    pub async fn client(&self, identity: &Identity) -> Result<Client> {
+        client_of(&self.kubeconfig(identity)?).await
+    }
+
+    /// The text of a kubeconfig; its one context is called `test`.
+    pub fn kubeconfig(&self, identity: &Identity) -> Result<String> {
+        self.kubeconfig_for(&self.url(), identity)
+    }
+
+    /// The text of a kubeconfig for another server with a certificate of our CA: a proxy.
+    pub(crate) fn kubeconfig_for(&self, server: &str, identity: &Identity) -> Result<String> {
+        identity::kubeconfig(server, &self.authority, identity)
+    }
+
+    /// Writes a kubeconfig into the control plane's folder and gives its path.
+    pub fn kubeconfig_file(&self, identity: &Identity) -> Result<PathBuf> {
+        write_kubeconfig(self.folder(), &self.kubeconfig(identity)?)
+    }
+
+    /// Whether somebody makes the ServiceAccount `default` of a new namespace.
+    pub(crate) fn makes_service_accounts(&self) -> bool {
+        self.options.parts.contains(&Part::ControllerManager)
+    }
+
+    /// What the API server has recorded so far, in order. A request is recorded right after its
+    /// answer was sent: wait with [`crate::wait::wait_until`] for the one that is expected.
+    pub fn audit_events(&self) -> Result<Vec<AuditEvent>> {
+        audit_log::read(&self.audit_log())
+    }
+
+    /// The file that the API server writes its audit log to, one event a line.
+    pub fn audit_log(&self) -> PathBuf {
+        self.folder().join("audit.log")
+    }
+}
+
+/// Every API server of a machine has another port, so every range made of it is another.
+fn service_ip(api_server_port: u16, last: u8) -> Ipv4Addr {
+    let [high, low] = api_server_port.to_be_bytes();
+    Ipv4Addr::new(127, high, low, last)
+}
+
+pub(crate) fn write_kubeconfig(folder: &Path, text: &str) -> Result<PathBuf> {
+    let file = tempfile::Builder::new()
+        .prefix("kubeconfig-")
+        .tempfile_in(folder)?;
+    fs::write(file.path(), text)?;
+    let (_, path) = file.keep().context("failed to keep a kubeconfig")?;
+    Ok(path)
+}
+
+/// A control plane that does not start fails the test that asked first, and each later one tries
+/// again: a static cannot hold the error of an attempt.
+#[allow(clippy::panic)]
+async fn shared(cell: &'static OnceCell<ControlPlane>, options: Options) -> &'static ControlPlane {
+    match cell.get_or_try_init(|| options.start()).await {
+        Ok(plane) => plane,
+        Err(error) => panic!("failed to start the shared control plane: {error:#}"),
+    }
+}

@@ -1,0 +1,165 @@
+//! What a control plane is made of, chosen before its start.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use super::ControlPlane;
+
+/// A program of a control plane.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Part {
+    /// etcd.
+    Etcd,
+    /// kube-apiserver.
+    ApiServer,
+    /// kube-controller-manager.
+    ControllerManager,
+    /// kube-scheduler.
+    Scheduler,
+    /// kwok, for the nodes that [`crate::fixture::NodeFixture::kwok`] marks.
+    Kwok,
+}
+
+/// Builds a control plane: etcd and kube-apiserver, and what is asked for beside them.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub(super) parts: Vec<Part>,
+    pub(super) admission_off: Vec<String>,
+    pub(super) admission_on: Vec<String>,
+    pub(super) api_server_flags: Vec<String>,
+    pub(super) controller_manager_flags: Vec<String>,
+    pub(super) audit_policy: Value,
+    pub(super) pod_ready_after: Duration,
+    pub(super) pod_gone_after: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            parts: vec![Part::Etcd, Part::ApiServer],
+            admission_off: Vec::new(),
+            admission_on: vec!["NodeRestriction".to_owned()],
+            api_server_flags: Vec::new(),
+            controller_manager_flags: Vec::new(),
+            audit_policy: audit_policy(),
+            pod_ready_after: Duration::ZERO,
+            pod_gone_after: Duration::ZERO,
+        }
+    }
+}
+
+impl Options {
+    /// Adds a part.
+    #[must_use]
+    pub fn with(mut self, part: Part) -> Self {
+        if !self.parts.contains(&part) {
+            self.parts.push(part);
+            self.parts.sort();
+        }
+        self
+    }
+
+    /// Adds controller-manager, scheduler and kwok: pods of a Deployment come to run on kwok nodes.
+    #[must_use]
+    pub fn with_everything(self) -> Self {
+        self.with(Part::ControllerManager)
+            .with(Part::Scheduler)
+            .with(Part::Kwok)
+    }
+
+    /// Enables an admission plugin that is off by default. NodeRestriction is on already.
+    #[must_use]
+    pub fn admission(mut self, plugin: &str) -> Self {
+        self.admission_on.push(plugin.to_owned());
+        self
+    }
+
+    /// Disables an admission plugin, for example `DefaultTolerationSeconds` or `NodeRestriction`.
+    #[must_use]
+    pub fn without_admission(mut self, plugin: &str) -> Self {
+        self.admission_on.retain(|name| name != plugin);
+        self.admission_off.push(plugin.to_owned());
+        self
+    }
+
+    /// Adds a flag of kube-apiserver.
+    #[must_use]
+    pub fn api_server_flag(mut self, flag: &str) -> Self {
+        self.api_server_flags.push(flag.to_owned());
+        self
+    }
+
+    /// Adds a flag of kube-controller-manager, for example
+    /// `--controllers=*,-garbage-collector-controller`.
+    #[must_use]
+    pub fn controller_manager_flag(mut self, flag: &str) -> Self {
+        self.controller_manager_flags.push(flag.to_owned());
+        self
+    }
+
+    /// Replaces the audit policy (`audit.k8s.io/v1` Policy). The default one records every
+    /// request once, with the bodies of evictions and of what is written to pods and nodes.
+    #[must_use]
+    pub fn audit_policy(mut self, policy: Value) -> Self {
+        self.audit_policy = policy;
+        self
+    }
+
+    /// How long kwok lets a bound pod wait before it is Ready.
+    #[must_use]
+    pub fn pod_ready_after(mut self, delay: Duration) -> Self {
+        self.pod_ready_after = delay;
+        self
+    }
+
+    /// How long kwok lets a deleted pod wait before it is gone.
+    #[must_use]
+    pub fn pod_gone_after(mut self, delay: Duration) -> Self {
+        self.pod_gone_after = delay;
+        self
+    }
+
+    /// Starts it and waits until every part is ready.
+    ///
+    /// # Errors
+    /// When a program cannot be built, or a part is not ready in time: with the end of its log.
+    pub async fn start(self) -> Result<ControlPlane> {
+        ControlPlane::start_with(self).await
+    }
+
+    pub(super) fn stages(&self) -> String {
+        let node = include_str!("../../stages/node.yaml");
+        let pod = include_str!("../../stages/pod.yaml")
+            .replace(
+                ": READY_MS",
+                &format!(": {}", self.pod_ready_after.as_millis()),
+            )
+            .replace(
+                ": GONE_MS",
+                &format!(": {}", self.pod_gone_after.as_millis()),
+            );
+        format!("{node}---\n{pod}")
+    }
+}
+
+/// Every request once, when it is done; bodies where a test has a reason to look at them.
+fn audit_policy() -> Value {
+    json!({
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived", "ResponseStarted"],
+        "rules": [
+            {
+                "level": "Request",
+                "verbs": ["create", "update", "patch", "delete"],
+                "resources": [
+                    {"group": "", "resources": ["pods", "pods/eviction", "pods/status", "nodes"]},
+                    {"group": "policy"},
+                ],
+            },
+            {"level": "Metadata"},
+        ],
+    })
+}

@@ -1,0 +1,234 @@
+//! The webhook as its manifests install it, with its programs run as the pods would.
+//!
+//! `kubectl apply -k manifests` with one thing pinned: the Service's cluster IP, to an
+//! address of loopback that the API server dials by itself. The test plays the kubelet:
+//! it starts the programs with the flags of the Deployments, each as its own
+//! ServiceAccount, and mounts the Secret ([`Mount`]).
+
+mod balancer;
+mod mount;
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
+use kube::Client;
+use kube::api::{Api, PostParams};
+use tempfile::TempDir;
+
+use crate::control_plane::{ControlPlane, Identity};
+use crate::kubectl::Kubectl;
+use crate::supervise::{Spec, Supervised};
+use crate::wait::{PATIENCE, wait_until};
+use crate::{port, program};
+
+pub use balancer::Balancer;
+pub use mount::Mount;
+
+/// The namespace of the manifests.
+pub const NAMESPACE: &str = "nodelife-system";
+/// The name of both webhook configurations, and of the Service.
+pub const WEBHOOK: &str = "nodelife-webhook";
+/// The Secret that the webhook mounts.
+pub const TLS_SECRET: &str = "nodelife-webhook-tls";
+/// The Secret with the CA.
+pub const CA_SECRET: &str = "nodelife-webhook-ca";
+
+/// The manifests of this repository.
+pub fn manifests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests")
+}
+
+/// An installation on a control plane. There can be one on each.
+pub struct Installation<'a> {
+    plane: &'a ControlPlane,
+    /// kubectl of the admin.
+    pub kubectl: Kubectl,
+    /// A client of the admin.
+    pub admin: Client,
+    folder: TempDir,
+}
+
+impl<'a> Installation<'a> {
+    /// Copies the manifests and pins the Service's address in an overlay of `base` (a
+    /// folder of the manifests, `.` for the plain installation). Nothing is applied yet.
+    pub async fn prepare(plane: &'a ControlPlane, base: &str) -> Result<Self> {
+        let this = Self {
+            plane,
+            kubectl: Kubectl::new(plane, &Identity::Admin)?,
+            admin: plane.admin().await?,
+            folder: tempfile::Builder::new()
+                .prefix("installation-")
+                .tempdir_in(plane.folder())?,
+        };
+        copy(&manifests(), &this.folder.path().join("manifests"))?;
+        fs::create_dir(this.overlay())?;
+        let patch = serde_json::json!([{
+            "op": "add", "path": "/spec/clusterIP", "value": this.address().ip().to_string(),
+        }]);
+        let kustomization = serde_json::json!({
+            "apiVersion": "kustomize.config.k8s.io/v1beta1",
+            "kind": "Kustomization",
+            "resources": [format!("../manifests/{base}")],
+            "patches": [{
+                "target": {"kind": "Service", "name": WEBHOOK},
+                "patch": patch.to_string(),
+            }],
+            "sortOptions": {"order": "legacy"},
+        });
+        fs::write(
+            this.overlay().join("kustomization.yaml"),
+            kustomization.to_string(),
+        )?;
+        Ok(this)
+    }
+
+    /// Prepares the plain installation and applies it.
+    pub async fn apply(plane: &'a ControlPlane) -> Result<Self> {
+        let this = Self::prepare(plane, ".").await?;
+        this.kubectl.run(this.apply_command()).await?.success()?;
+        Ok(this)
+    }
+
+    /// The words of `kubectl apply -k` for this installation.
+    pub fn apply_command(&self) -> [String; 3] {
+        let overlay = self.overlay().display().to_string();
+        ["apply".to_owned(), "-k".to_owned(), overlay]
+    }
+
+    /// The folder with the pinned overlay.
+    pub fn overlay(&self) -> PathBuf {
+        self.folder.path().join("pinned")
+    }
+
+    /// Where the API server dials the Service.
+    pub fn address(&self) -> SocketAddr {
+        let ip: Ipv4Addr = self.plane.service_ip(10);
+        SocketAddr::from((ip, 443))
+    }
+
+    /// Starts `nodelife-webhook certs` as the ServiceAccount nodelife-certs.
+    pub async fn certs(&self, flags: &[&str]) -> Result<Supervised> {
+        let kubeconfig = self.kubeconfig("nodelife-certs").await?;
+        let health = format!("127.0.0.1:{}", port::free()?);
+        Spec::new(program::webhook()?, self.plane.folder().join("certs.log"))
+            .args(["certs", "--health-listen", &health, "--kubeconfig"])
+            .args([kubeconfig.display().to_string()])
+            .args(flags.iter().copied())
+            .start()
+    }
+
+    /// Starts `nodelife-webhook serve` as the ServiceAccount nodelife-webhook, with the
+    /// serving Secret mounted, and waits until it is ready. It listens on `listen`, or
+    /// else where the API server dials the Service.
+    pub async fn replica(&self, listen: Option<SocketAddr>, flags: &[&str]) -> Result<Replica> {
+        let mount = Mount::follow(self.secrets(), TLS_SECRET, self.folder.path())?;
+        mount.filled().await?;
+        let kubeconfig = self.kubeconfig("nodelife-webhook").await?;
+        let address = listen.unwrap_or_else(|| self.address());
+        let health = SocketAddr::from(([127, 0, 0, 1], port::free()?));
+        let program = Spec::new(program::webhook()?, self.plane.folder().join("webhook.log"))
+            .args(["serve", "--reload-interval", "1"])
+            .args(["--tls-dir".to_owned(), mount.folder().display().to_string()])
+            .args(["--listen".to_owned(), address.to_string()])
+            .args(["--health-listen".to_owned(), health.to_string()])
+            .args(["--kubeconfig".to_owned(), kubeconfig.display().to_string()])
+            .args(flags.iter().copied())
+            .start()?;
+        let mut replica = Replica {
+            program,
+            mount,
+            address,
+            health,
+        };
+        let Replica { program, .. } = &mut replica;
+        wait_until("a replica that is ready", PATIENCE, async || {
+            program.check()?;
+            Ok(balancer::ready(health).await.then_some(()))
+        })
+        .await?;
+        Ok(replica)
+    }
+
+    /// Waits until every webhook of both configurations has a caBundle.
+    pub async fn injected(&self) -> Result<()> {
+        wait_until("a caBundle in every webhook", PATIENCE, async || {
+            let bundles = self.bundles().await?;
+            Ok(bundles.iter().all(|one| !one.is_empty()).then_some(()))
+        })
+        .await
+    }
+
+    /// The caBundle of each webhook, mutating ones first.
+    pub async fn bundles(&self) -> Result<Vec<Vec<u8>>> {
+        let mutating: Api<MutatingWebhookConfiguration> = Api::all(self.admin.clone());
+        let validating: Api<ValidatingWebhookConfiguration> = Api::all(self.admin.clone());
+        let mutating = mutating.get(WEBHOOK).await?.webhooks.unwrap_or_default();
+        let validating = validating.get(WEBHOOK).await?.webhooks.unwrap_or_default();
+        let clients = mutating.into_iter().map(|one| one.client_config);
+        let clients = clients.chain(validating.into_iter().map(|one| one.client_config));
+        Ok(clients
+            .map(|client| client.ca_bundle.map(|bytes| bytes.0).unwrap_or_default())
+            .collect())
+    }
+
+    /// The Secrets of the namespace.
+    pub fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.admin.clone(), NAMESPACE)
+    }
+
+    /// A kubeconfig with a token of one of the manifests' ServiceAccounts.
+    pub async fn kubeconfig(&self, account: &str) -> Result<PathBuf> {
+        self.plane
+            .kubeconfig_file(&Identity::Token(self.token(account).await?))
+    }
+
+    async fn token(&self, account: &str) -> Result<String> {
+        let request = TokenRequest {
+            spec: Some(TokenRequestSpec {
+                expiration_seconds: Some(3600),
+                ..TokenRequestSpec::default()
+            }),
+            ..TokenRequest::default()
+        };
+        let accounts: Api<ServiceAccount> = Api::namespaced(self.admin.clone(), NAMESPACE);
+        accounts
+            .create_token_request(account, &PostParams::default(), &request)
+            .await?
+            .status
+            .and_then(|status| status.token)
+            .context("the answer holds no token")
+    }
+}
+
+/// A running `nodelife-webhook serve` with its mounted Secret.
+pub struct Replica {
+    /// The program.
+    pub program: Supervised,
+    /// The mounted Secret.
+    pub mount: Mount,
+    /// Where it answers over TLS.
+    pub address: SocketAddr,
+    /// Where it answers probes.
+    pub health: SocketAddr,
+}
+
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to)?;
+    for entry in fs::read_dir(from).with_context(|| format!("failed to read {}", from.display()))? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy(&entry.path(), &target)?;
+        } else {
+            fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}

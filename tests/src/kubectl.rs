@@ -1,0 +1,149 @@
+//! The real kubectl with nodelife as its plugin, and what a command said.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use tokio::io::AsyncWriteExt;
+use tokio::process::Command;
+
+use crate::control_plane::{ControlPlane, Identity};
+use crate::program::{self, GoProgram};
+
+/// How long a command may take before the test fails.
+const DEADLINE: Duration = Duration::from_mins(5);
+
+/// What a command said and how it ended.
+#[derive(Debug, Clone)]
+pub struct Output {
+    /// The exit status; None when a signal ended it.
+    pub status: Option<i32>,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+impl Output {
+    /// The standard output of a command that ended with 0; otherwise an error with all it said.
+    pub fn success(self) -> Result<String> {
+        if self.status != Some(0) {
+            bail!(
+                "the command ended with {:?}\nstdout:\n{}\nstderr:\n{}",
+                self.status,
+                self.stdout,
+                self.stderr
+            );
+        }
+        Ok(self.stdout)
+    }
+}
+
+/// Runs kubectl for one control plane.
+#[derive(Debug, Clone)]
+pub struct Kubectl {
+    program: PathBuf,
+    kubeconfig: PathBuf,
+    /// See [`plugin_path`].
+    path: std::ffi::OsString,
+    cache: PathBuf,
+}
+
+impl Kubectl {
+    /// kubectl as `identity`.
+    pub fn new(plane: &ControlPlane, identity: &Identity) -> Result<Self> {
+        Self::with_kubeconfig(plane.kubeconfig_file(identity)?, plane.folder())
+    }
+
+    /// kubectl with a kubeconfig of one's own, for example a proxy's. It keeps its discovery
+    /// cache in `folder`.
+    pub fn with_kubeconfig(kubeconfig: PathBuf, folder: &Path) -> Result<Self> {
+        Ok(Self {
+            program: GoProgram::Kubectl.path()?,
+            kubeconfig,
+            path: plugin_path()?,
+            cache: folder.join("kubectl-cache"),
+        })
+    }
+
+    /// The command, to be run in whatever way the test needs; it is killed when it is dropped.
+    /// `kubectl nodelife …` finds the plugin of this workspace.
+    pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(arguments)
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("PATH", &self.path)
+            .env("KUBECACHEDIR", &self.cache)
+            .env("NO_COLOR", "1")
+            .kill_on_drop(true);
+        command
+    }
+
+    /// Runs it to its end.
+    pub async fn run<S: AsRef<OsStr>>(
+        &self,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Result<Output> {
+        run(self.command(arguments), "").await
+    }
+
+    /// Runs `kubectl apply -f -` with these documents (JSON or YAML).
+    pub async fn apply(&self, documents: &str) -> Result<String> {
+        run(self.command(["apply", "-f", "-"]), documents)
+            .await?
+            .success()
+    }
+}
+
+/// Runs a command to its end with `stdin`, for at most five minutes.
+pub async fn run(mut command: Command, stdin: &str) -> Result<Output> {
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    let mut child = command
+        .spawn()
+        .with_context(|| format!("failed to run {command:?}"))?;
+    let mut pipe = child.stdin.take().context("failed to open a pipe")?;
+    let feed = async {
+        // A command that ends without reading is for the test to judge by what it says.
+        let _ = pipe.write_all(stdin.as_bytes()).await;
+        drop(pipe);
+    };
+    let both = async { tokio::join!(feed, child.wait_with_output()).1 };
+    let output = tokio::time::timeout(DEADLINE, both)
+        .await
+        .with_context(|| format!("{command:?} did not end within {} s", DEADLINE.as_secs()))??;
+    Ok(Output {
+        status: output.status.code(),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
+
+/// `PATH` with a folder in front that holds the built `kubectl-nodelife` alone, so that kubectl
+/// finds it. (Cargo's own folder holds files that kubectl warns of.)
+pub fn plugin_path() -> Result<std::ffi::OsString> {
+    let plugin = program::nodelife()?;
+    let folder = plugin
+        .parent()
+        .context("the plugin is in no folder")?
+        .join("plugin-path");
+    fs::create_dir_all(&folder)?;
+    match symlink(&plugin, folder.join("kubectl-nodelife")) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+            return Err(error).context("failed to link the plugin");
+        }
+        _ => {}
+    }
+    let path = env::var_os("PATH").unwrap_or_default();
+    env::join_paths(std::iter::once(folder).chain(env::split_paths(&path)))
+        .context("failed to make a PATH")
+}

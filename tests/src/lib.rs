@@ -1,0 +1,44 @@
+//! A real control plane for nodelife's tests.
+//!
+//! ```no_run
+//! # async fn example() -> anyhow::Result<()> {
+//! use nodelife_tests::{ControlPlane, Part, TestNamespace};
+//!
+//! // etcd, kube-apiserver, controller-manager, scheduler and kwok, one for the test binary:
+//! let plane = ControlPlane::shared().await;
+//! // etcd and kube-apiserver alone, one for the test binary:
+//! let plane = ControlPlane::shared_api().await;
+//! // one of one's own, ended when it is dropped:
+//! let plane = ControlPlane::options()
+//!     .with(Part::ControllerManager)
+//!     .without_admission("DefaultTolerationSeconds")
+//!     .start()
+//!     .await?;
+//!
+//! let namespace = TestNamespace::create(&plane, "drain").await?;
+//! let kubelet = plane.node("node-1").await?;
+//! # Ok(()) }
+//! ```
+//!
+//! The programs come from `KUBEBUILDER_ASSETS`, or are built once from Go modules into the
+//! target folder ([`program`]). Nothing of it outlives the test process ([`supervise`]).
+
+pub mod audit_log;
+pub mod control_plane;
+pub mod fixture;
+pub mod installation;
+pub mod kubectl;
+pub mod namespace;
+pub mod oracle;
+pub mod pki;
+pub mod port;
+pub mod program;
+pub mod proxy;
+pub mod supervise;
+pub mod wait;
+
+pub use audit_log::AuditEvent;
+pub use control_plane::{ControlPlane, Identity, Options, Part};
+pub use installation::Installation;
+pub use namespace::TestNamespace;
+pub use wait::{PATIENCE, wait_until};

@@ -1,0 +1,228 @@
+//! Kubernetes' own code as the judge of ours: a small Go program (`control-plane/oracle`) that
+//! links the API server's, the kubelet's and the controllers' packages, and answers one JSON case
+//! a line.
+//!
+//! Kinds of cases, with the fields that `control-plane/oracle/*.go` documents:
+//! - `quantity`: [`QuantityCase`] → [`QuantityAnswer`]
+//! - `admission`: `{"plugin": "noderestriction" | "defaulttolerationseconds", "operation",
+//!   "resource": {group, version, resource}, "subresource", "namespace", "name",
+//!   "user": {name, uid, groups, extra}, "object", "oldObject", "options",
+//!   "lookups": {pods, nodes, serviceaccounts, pvcs, pvs, csidrivers, sar}, "features",
+//!   "notReadySeconds", "unreachableSeconds"}` → [`AdmissionAnswer`]
+//! - `allocatable`: `{"cpu", "memory", "ephemeralStorage", "hugePages": {KiB: pages},
+//!   "configuration"}` → [`AllocatableAnswer`]
+//! - `zone`: `{"ready", "notReady", "unhealthyThreshold"}` → [`ZoneAnswer`]
+//! - `response`: `{"uid", "mutating", "review", "object"}` → [`ResponseAnswer`]
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::program::GoProgram;
+
+/// The running oracle of this process. It ends by itself when its stdin closes.
+struct Oracle {
+    _child: Child,
+    questions: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+static ORACLE: Mutex<Option<Oracle>> = Mutex::new(None);
+
+/// Asks all cases of one kind; the answers come in the same order.
+///
+/// # Errors
+/// When the oracle does not build or run, and when it cannot make sense of a case: that is never
+/// an answer of Kubernetes.
+pub fn ask<C, A>(kind: &str, cases: &[C]) -> Result<Vec<A>>
+where
+    C: Serialize,
+    A: DeserializeOwned,
+{
+    let questions = cases
+        .iter()
+        .map(|case| {
+            let mut case = serde_json::to_value(case)?;
+            let fields = case.as_object_mut().context("a case is a JSON object")?;
+            fields.insert("kind".to_owned(), Value::from(kind));
+            Ok(case.to_string())
+        })
+        .collect::<Result<Vec<String>>>()?;
+    let mut running = ORACLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let oracle = match &mut *running {
+        Some(oracle) => oracle,
+        none => none.insert(Oracle::start()?),
+    };
+    let answers = oracle.ask(&questions);
+    if answers.is_err() {
+        // What is still in the pipes belongs to the questions that failed.
+        *running = None;
+    }
+    answers?
+        .iter()
+        .zip(&questions)
+        .map(|(answer, question)| {
+            read(answer).with_context(|| format!("the oracle was asked {question}"))
+        })
+        .collect()
+}
+
+fn read<A: DeserializeOwned>(answer: &str) -> Result<A> {
+    let answer: Value = serde_json::from_str(answer)?;
+    if let Some(failure) = answer.get("failure") {
+        bail!("the oracle did not understand: {failure}");
+    }
+    serde_json::from_value(answer).context("the oracle's answer is not of the kind that was asked")
+}
+
+impl Oracle {
+    fn start() -> Result<Self> {
+        let mut child = Command::new(GoProgram::Oracle.path()?)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("failed to start the oracle")?;
+        let questions = child.stdin.take().context("the oracle has no stdin")?;
+        let answers = BufReader::new(child.stdout.take().context("the oracle has no stdout")?);
+        Ok(Self {
+            _child: child,
+            questions,
+            answers,
+        })
+    }
+
+    /// Writes and reads at the same time: both pipes are smaller than a batch.
+    fn ask(&mut self, questions: &[String]) -> Result<Vec<String>> {
+        let Self {
+            questions: pipe,
+            answers,
+            ..
+        } = self;
+        std::thread::scope(|scope| {
+            let writer = scope.spawn(move || {
+                for question in questions {
+                    writeln!(pipe, "{question}")?;
+                }
+                pipe.flush()
+            });
+            let read = questions
+                .iter()
+                .map(|question| {
+                    let mut line = String::new();
+                    let count = answers.read_line(&mut line)?;
+                    anyhow::ensure!(count > 0, "the oracle ended when it was asked {question}");
+                    Ok(line)
+                })
+                .collect();
+            match writer.join() {
+                Ok(written) => written.context("failed to write to the oracle")?,
+                Err(_) => bail!("failed to write to the oracle"),
+            }
+            read
+        })
+    }
+}
+
+/// A text to parse as a quantity.
+#[derive(Debug, Clone, Serialize)]
+pub struct QuantityCase {
+    /// The text.
+    #[serde(rename = "in")]
+    pub text: String,
+    /// A second quantity that is added to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub add: Option<String>,
+}
+
+/// What `k8s.io/apimachinery/pkg/api/resource` makes of it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct QuantityAnswer {
+    /// Why it is no quantity; empty when it is one.
+    pub error: String,
+    /// `CanonicalizeBytes`.
+    pub canonical: String,
+    /// `String()`: what was read, until arithmetic has touched it.
+    pub printed: String,
+    /// The exact value as a decimal number.
+    pub dec: String,
+    /// `Value()`: overflows silently.
+    pub value: i64,
+    /// `MilliValue()`: overflows silently.
+    pub milli: i64,
+    /// `DecimalSI`, `BinarySI` or `DecimalExponent`.
+    pub format: String,
+}
+
+/// What an admission plugin says.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct AdmissionAnswer {
+    /// Whether the request goes on.
+    pub allowed: bool,
+    /// The HTTP status of the refusal; 0 when allowed.
+    pub code: u16,
+    /// The reason of the refusal's Status.
+    pub reason: String,
+    /// The message of the refusal's Status.
+    pub message: String,
+    /// The object after the plugin, with the API server's defaults; None for a refusal or when
+    /// the request has no object.
+    pub object: Option<Value>,
+}
+
+/// What the kubelet makes of a machine and a configuration.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct AllocatableAnswer {
+    /// Why its file cannot be read.
+    pub load: String,
+    /// Why it is not valid.
+    pub invalid: String,
+    /// Why a reservation or a threshold cannot be parsed.
+    pub parse: String,
+    /// Why the reservations do not fit the machine.
+    pub exceeds: String,
+    /// Allocatable as the node's status would have it; quantities as strings.
+    #[serde(default, deserialize_with = "nullable")]
+    pub allocatable: serde_json::Map<String, Value>,
+}
+
+impl AllocatableAnswer {
+    /// Why the kubelet would not start; None when it would.
+    pub fn refusal(&self) -> Option<&str> {
+        [&self.load, &self.invalid, &self.parse, &self.exceeds]
+            .into_iter()
+            .find(|reason| !reason.is_empty())
+            .map(String::as_str)
+    }
+}
+
+/// The state that the node lifecycle controller gives a zone.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct ZoneAnswer {
+    /// `Normal`, `PartialDisruption` or `FullDisruption`.
+    pub state: String,
+}
+
+/// How the API server takes a webhook's answer.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ResponseAnswer {
+    /// Why it takes the call for failed; empty when it does not.
+    pub error: String,
+    /// Whether the request goes on.
+    pub allowed: bool,
+    /// The object after the patch.
+    pub object: Option<Value>,
+}
+
+/// Go writes an empty map as null.
+fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}

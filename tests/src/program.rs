@@ -1,0 +1,232 @@
+//! Where the programs come from that tests run: the parts of the control plane, out of Go
+//! modules or `KUBEBUILDER_ASSETS`, and nodelife's own, out of this workspace.
+
+use std::collections::HashMap;
+use std::env;
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io::{Write, stderr};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, Result, bail};
+
+/// The version of Kubernetes that `control-plane/go.mod` names.
+pub const KUBERNETES_VERSION: &str = "v1.36.3";
+
+/// The Go module whose tools are the control plane's programs.
+const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/control-plane");
+
+/// A program that is built from the Go module.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum GoProgram {
+    /// The store.
+    Etcd,
+    /// The API server.
+    KubeApiserver,
+    /// Deployments, budgets, node lifecycle and the rest.
+    KubeControllerManager,
+    /// Binds pods to nodes.
+    KubeScheduler,
+    /// The command line that nodelife is a plugin of.
+    Kubectl,
+    /// Plays nodes and pods.
+    Kwok,
+    /// Answers cases by Kubernetes' own code; see [`crate::oracle`].
+    Oracle,
+}
+
+impl GoProgram {
+    /// The name of the executable, as envtest names it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::KubeApiserver => "kube-apiserver",
+            Self::KubeControllerManager => "kube-controller-manager",
+            Self::KubeScheduler => "kube-scheduler",
+            Self::Kubectl => "kubectl",
+            Self::Kwok => "kwok",
+            Self::Oracle => "oracle",
+        }
+    }
+
+    fn package(self) -> &'static str {
+        match self {
+            Self::Etcd => "go.etcd.io/etcd/server/v3",
+            Self::KubeApiserver => "k8s.io/kubernetes/cmd/kube-apiserver",
+            Self::KubeControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
+            Self::KubeScheduler => "k8s.io/kubernetes/cmd/kube-scheduler",
+            Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
+            Self::Kwok => "sigs.k8s.io/kwok/cmd/kwok",
+            Self::Oracle => "./oracle",
+        }
+    }
+
+    /// The executable: from `KUBEBUILDER_ASSETS` when it is there, else built once into the
+    /// target folder, with a line on stderr, as that takes minutes with a cold Go cache.
+    ///
+    /// # Errors
+    /// When Go is missing or the build fails.
+    pub fn path(self) -> Result<PathBuf> {
+        // The oracle is ours and changes with the repository.
+        if self != Self::Oracle
+            && let Some(assets) = env::var_os("KUBEBUILDER_ASSETS")
+        {
+            let path = Path::new(&assets).join(self.name());
+            if path.is_file() {
+                return Ok(path);
+            }
+        }
+        once(self.name(), || self.build())
+    }
+
+    fn build(self) -> Result<PathBuf> {
+        let folder = target_folder()?
+            .join("control-plane")
+            .join(self.sources_hash()?);
+        fs::create_dir_all(&folder)
+            .with_context(|| format!("failed to make {}", folder.display()))?;
+        let path = folder.join(self.name());
+        if path.is_file() {
+            return Ok(path);
+        }
+        let lock = File::create(folder.join("lock")).context("failed to make a lock file")?;
+        lock.lock()
+            .context("failed to lock the folder of the control plane's programs")?;
+        if path.is_file() {
+            return Ok(path);
+        }
+        writeln!(
+            stderr(),
+            "nodelife-tests: building {} from Go modules (Kubernetes {KUBERNETES_VERSION}), once; all programs together take about 9 minutes on two cores …",
+            self.name(),
+        )?;
+        // Built under another name: a build that is cut short leaves nothing that looks done.
+        let unfinished = folder.join(format!("{}.unfinished", self.name()));
+        let (major, minor) = ("1", "36");
+        let version = "k8s.io/component-base/version";
+        let status = Command::new("go")
+            .args(["build", "-trimpath", "-ldflags"])
+            .arg(format!(
+                "-s -w -X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
+            ))
+            .arg("-o")
+            .arg(&unfinished)
+            .arg(self.package())
+            .current_dir(MODULE)
+            .env("CGO_ENABLED", "0")
+            .stdout(Stdio::null())
+            .status()
+            .context("failed to run go, which builds the control plane: install Go 1.26, or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl")?;
+        if !status.success() {
+            bail!(
+                "failed to build {}: go build ended with {status}",
+                self.package()
+            );
+        }
+        fs::rename(&unfinished, &path)?;
+        Ok(path)
+    }
+
+    /// Names the folder of a build by what it was built from.
+    fn sources_hash(self) -> Result<String> {
+        let mut hasher = DefaultHasher::new();
+        KUBERNETES_VERSION.hash(&mut hasher);
+        let mut files = vec![Path::new(MODULE).join("go.sum")];
+        if self == Self::Oracle {
+            for entry in fs::read_dir(Path::new(MODULE).join("oracle"))? {
+                files.push(entry?.path());
+            }
+            files.sort();
+        }
+        for file in files {
+            fs::read(&file)
+                .with_context(|| format!("failed to read {}", file.display()))?
+                .hash(&mut hasher);
+        }
+        Ok(format!("{:016x}", hasher.finish()))
+    }
+}
+
+/// The built `kubectl-nodelife`.
+///
+/// # Errors
+/// When it does not compile.
+pub fn nodelife() -> Result<PathBuf> {
+    workspace_program("kubectl-nodelife", "kubectl-nodelife")
+}
+
+/// The built `nodelife-webhook`.
+///
+/// # Errors
+/// When it does not compile.
+pub fn webhook() -> Result<PathBuf> {
+    workspace_program("nodelife-webhook", "nodelife-webhook")
+}
+
+/// The supervisor of [`crate::supervise`]. Cargo has built it beside the tests of this crate;
+/// for the tests of another crate it is built here.
+pub(crate) fn supervisor() -> Result<PathBuf> {
+    let beside = profile_folder()?.join("supervise");
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    workspace_program("nodelife-tests", "supervise")
+}
+
+/// Builds a program of this workspace, with the profile of the running test, and gives its path.
+/// Cargo does nothing when it is fresh.
+fn workspace_program(package: &str, name: &str) -> Result<PathBuf> {
+    once(name, || {
+        let folder = profile_folder()?;
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["build", "--quiet", "--package", package, "--bin", name]);
+        command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+        command.arg("--target-dir").arg(target_folder()?);
+        if folder.ends_with("release") {
+            command.arg("--release");
+        }
+        let status = command.status().context("failed to run cargo")?;
+        if !status.success() {
+            bail!("failed to build {name}: cargo build ended with {status}");
+        }
+        Ok(folder.join(name))
+    })
+}
+
+/// Cargo's target folder, found from the running program.
+pub(crate) fn target_folder() -> Result<PathBuf> {
+    let profile = profile_folder()?;
+    let target = profile
+        .parent()
+        .context("the target folder has no parent")?;
+    Ok(target.to_owned())
+}
+
+/// `target/debug` or `target/release`: where the running test or program was built into.
+fn profile_folder() -> Result<PathBuf> {
+    let program = env::current_exe().context("failed to find the running program")?;
+    let folder = program
+        .parent()
+        .context("the running program is in no folder")?;
+    let folder = if folder.ends_with("deps") {
+        folder.parent().unwrap_or(folder)
+    } else {
+        folder
+    };
+    Ok(folder.to_owned())
+}
+
+/// Does the work for `key` at the first call of this process; later calls get the same path.
+fn once(key: &str, work: impl FnOnce() -> Result<PathBuf>) -> Result<PathBuf> {
+    static DONE: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
+    let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let done = done.get_or_insert_default();
+    if let Some(path) = done.get(key) {
+        return Ok(path.clone());
+    }
+    let path = work()?;
+    done.insert(key.to_owned(), path.clone());
+    Ok(path)
+}

@@ -1,0 +1,113 @@
+//! Which requests are harmed, and how.
+
+use std::time::Duration;
+
+use http::{Method, Request};
+use hyper::body::Incoming;
+
+/// What happens to a request that a rule matches.
+#[derive(Debug, Clone)]
+pub enum Fault {
+    /// It is forwarded after this time.
+    Delay(Duration),
+    /// The connection is closed without an answer; the API server never sees the request.
+    Drop,
+    /// The API server carries the request out, but the connection is closed without an answer.
+    DropAnswer,
+    /// This is the answer; the API server never sees the request.
+    Answer {
+        /// The HTTP status.
+        status: u16,
+        /// Further headers, for example `("retry-after", "1")`.
+        headers: Vec<(&'static str, String)>,
+        /// The body.
+        body: String,
+    },
+    /// The body of the API server's answer breaks off after so many bytes.
+    Truncate(usize),
+    /// The body of the API server's answer comes at so many bytes a second.
+    Throttle(usize),
+}
+
+/// Which requests a fault is for, and how many of them.
+#[derive(Debug, Clone)]
+pub struct FaultRule {
+    pub(super) fault: Fault,
+    method: Option<Method>,
+    path: String,
+    query: String,
+    skip: usize,
+    left: Option<usize>,
+}
+
+impl FaultRule {
+    /// A fault for every request.
+    pub fn new(fault: Fault) -> Self {
+        Self {
+            fault,
+            method: None,
+            path: String::new(),
+            query: String::new(),
+            skip: 0,
+            left: None,
+        }
+    }
+
+    /// Only for this method.
+    #[must_use]
+    pub fn method(mut self, method: Method) -> Self {
+        self.method = Some(method);
+        self
+    }
+
+    /// Only where the path contains this text, for example `/eviction`.
+    #[must_use]
+    pub fn path(mut self, part: &str) -> Self {
+        part.clone_into(&mut self.path);
+        self
+    }
+
+    /// Only where the query contains this text, for example `watch=`.
+    #[must_use]
+    pub fn query(mut self, part: &str) -> Self {
+        part.clone_into(&mut self.query);
+        self
+    }
+
+    /// Leaves the first `count` matching requests alone.
+    #[must_use]
+    pub fn after(mut self, count: usize) -> Self {
+        self.skip = count;
+        self
+    }
+
+    /// Only `count` times.
+    #[must_use]
+    pub fn times(mut self, count: usize) -> Self {
+        self.left = Some(count);
+        self
+    }
+
+    /// Whether it strikes this request, which counts.
+    pub(super) fn strikes(&mut self, request: &Request<Incoming>) -> bool {
+        let uri = request.uri();
+        let matches = self.left != Some(0)
+            && self
+                .method
+                .as_ref()
+                .is_none_or(|method| method == request.method())
+            && uri.path().contains(&self.path)
+            && uri.query().unwrap_or_default().contains(&self.query);
+        if !matches {
+            return false;
+        }
+        if self.skip > 0 {
+            self.skip -= 1;
+            return false;
+        }
+        if let Some(left) = &mut self.left {
+            *left -= 1;
+        }
+        true
+    }
+}

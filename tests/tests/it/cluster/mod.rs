@@ -1,0 +1,273 @@
+//! The client against a real API server.
+
+mod objects;
+mod wire;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use nodelife_cluster::evict::Removal;
+use nodelife_cluster::list::Selection;
+use nodelife_cluster::watch::{Update, Watch};
+use nodelife_cluster::{ApiError, ClientOptions, Cluster, ConnectError, listing, snapshot};
+use nodelife_core::object::Pod;
+use nodelife_core::snapshot::Source;
+use nodelife_tests::fixture::{BudgetFixture, PodFixture};
+use nodelife_tests::{ControlPlane, Identity, PATIENCE, Part, TestNamespace};
+use serde_json::json;
+
+fn options(plane: &ControlPlane, identity: &Identity) -> ClientOptions {
+    ClientOptions {
+        kubeconfig: vec![plane.kubeconfig_file(identity).unwrap()],
+        ..ClientOptions::default()
+    }
+}
+
+async fn admin(plane: &ControlPlane) -> Cluster {
+    Cluster::connect(&options(plane, &Identity::Admin))
+        .await
+        .unwrap()
+}
+
+#[tokio::test]
+async fn connecting_learns_the_version_and_the_time() {
+    let plane = ControlPlane::shared_api().await;
+    let cluster = admin(plane).await;
+    assert_eq!(cluster.server(), plane.url());
+    assert_eq!(
+        cluster.server_version().unwrap().git_version,
+        nodelife_tests::program::KUBERNETES_VERSION
+    );
+    // One machine, one clock; the header is cut to whole seconds.
+    let skew = cluster.clock().skew().unwrap();
+    assert!(skew.abs() < Duration::from_secs(3).try_into().unwrap());
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_connection_is_one_clear_sentence() {
+    let plane = ControlPlane::shared_api().await;
+    let good = options(plane, &Identity::Admin);
+    let url = plane.url();
+    let cases = [
+        (
+            ClientOptions {
+                context: Some("prod".to_owned()),
+                ..good.clone()
+            },
+            "the kubeconfig has no context \"prod\"; it has: test".to_owned(),
+        ),
+        (
+            ClientOptions {
+                server: Some("https://127.0.0.1:1".to_owned()),
+                ..good.clone()
+            },
+            "failed to reach the API server https://127.0.0.1:1: Connection refused".to_owned(),
+        ),
+        (
+            ClientOptions {
+                tls_server_name: Some("elsewhere.test".to_owned()),
+                ..good.clone()
+            },
+            format!("failed to trust the API server {url}: invalid peer certificate"),
+        ),
+        (
+            ClientOptions {
+                kubeconfig: vec!["/nowhere".into()],
+                ..good.clone()
+            },
+            "failed to read the kubeconfig: /nowhere: No such file".to_owned(),
+        ),
+        (
+            ClientOptions {
+                token: Some("wrong".to_owned()),
+                ..options(plane, &Identity::Anonymous)
+            },
+            format!("the API server {url} does not know who we are (401)"),
+        ),
+        (
+            ClientOptions {
+                request_timeout: Some(Duration::from_nanos(1)),
+                ..good
+            },
+            format!("the API server {url} did not answer within"),
+        ),
+    ];
+    for (options, expected) in cases {
+        let error = Cluster::connect(&options).await.err().unwrap().to_string();
+        assert!(error.starts_with(&expected), "{error}");
+        assert!(!error.contains('\n'), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn insecure_skip_tls_verify_takes_any_certificate() {
+    let plane = ControlPlane::shared_api().await;
+    let options = ClientOptions {
+        tls_server_name: Some("elsewhere.test".to_owned()),
+        insecure_skip_tls_verify: true,
+        ..options(plane, &Identity::Admin)
+    };
+    let connected = Cluster::connect(&options).await;
+    assert!(!matches!(connected, Err(ConnectError::Api(_))));
+}
+
+#[tokio::test]
+async fn lists_that_are_forbidden_are_named_with_the_verb_and_the_rest_is_read() {
+    let plane = ControlPlane::shared_api().await;
+    let stranger = Identity::Node("stranger".to_owned());
+    let cluster = Cluster::connect(&options(plane, &stranger)).await.unwrap();
+    let sources = BTreeSet::from([Source::Pods, Source::ClusterRoles, Source::CsiNodes]);
+    let snapshot = snapshot::collect(&cluster, &sources, |_note| {})
+        .await
+        .unwrap();
+    let reason = snapshot.why_missing(Source::ClusterRoles).unwrap();
+    assert!(reason.starts_with("not allowed to list clusterroles.rbac.authorization.k8s.io: "));
+    assert!(reason.ends_with(
+        "check with: kubectl auth can-i list clusterroles.rbac.authorization.k8s.io --all-namespaces"
+    ));
+    assert_eq!(
+        snapshot.why_missing(Source::Leases),
+        Some("was not asked for")
+    );
+}
+
+fn removal(pod: &k8s_openapi::api::core::v1::Pod) -> Removal {
+    Removal {
+        namespace: pod.metadata.namespace.clone().unwrap(),
+        name: pod.metadata.name.clone().unwrap(),
+        uid: pod.metadata.uid.clone().unwrap(),
+        grace_period_seconds: Some(0),
+        dry_run: false,
+    }
+}
+
+#[tokio::test]
+async fn an_eviction_is_answered_with_all_that_tells_refusals_apart() {
+    let plane = ControlPlane::shared_api().await;
+    let namespace = TestNamespace::create(plane, "evict").await.unwrap();
+    let cluster = admin(plane).await;
+    let pod = PodFixture::new("web")
+        .spec(json!({"nodeName": "n1"}))
+        .create(&namespace)
+        .await
+        .unwrap();
+    let removal = removal(&pod);
+    let wrong = Removal {
+        uid: "another".to_owned(),
+        ..removal.clone()
+    };
+    let answer = cluster.evict(&wrong).await.unwrap();
+    assert_eq!(
+        (answer.code, answer.status.unwrap().reason.as_str()),
+        (409, "Conflict")
+    );
+
+    let dry = Removal {
+        dry_run: true,
+        ..removal.clone()
+    };
+    assert_eq!(cluster.evict(&dry).await.unwrap().code, 201);
+    assert_eq!(cluster.evict(&removal).await.unwrap().code, 201);
+    let answer = cluster.evict(&removal).await.unwrap();
+    assert_eq!((answer.code, answer.text), (404, None));
+    let answer = cluster.delete_pod(&removal).await.unwrap();
+    assert_eq!(answer.code, 404);
+    namespace.delete().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_budget_that_was_not_counted_yet_says_when_to_come_back() {
+    let plane = ControlPlane::shared_api().await;
+    let namespace = TestNamespace::create(plane, "uncounted").await.unwrap();
+    let cluster = admin(plane).await;
+    BudgetFixture::max_unavailable("web", "web", json!(1))
+        .create(&namespace)
+        .await
+        .unwrap();
+    let pod = PodFixture::new("web")
+        .spec(json!({"nodeName": "n1"}))
+        .create(&namespace)
+        .await
+        .unwrap();
+    let pods: kube::Api<k8s_openapi::api::core::v1::Pod> = namespace.api();
+    let running = json!({"status": {"phase": "Running"}});
+    pods.patch_status(
+        "web",
+        &kube::api::PatchParams::default(),
+        &kube::api::Patch::Merge(running),
+    )
+    .await
+    .unwrap();
+    let answer = cluster.evict(&removal(&pod)).await.unwrap();
+    assert_eq!(answer.code, 429, "{answer:?}");
+    assert_eq!(answer.retry_after, Some(10));
+    let status = answer.status.unwrap();
+    assert!(status.cause("DisruptionBudget").is_some(), "{status:?}");
+    namespace.delete().await.unwrap();
+}
+
+/// The next update of the watch that is no trouble.
+async fn update(watch: &mut Watch<Pod>) -> Update<Pod> {
+    let quiet = async {
+        loop {
+            match watch.next().await.unwrap() {
+                Update::Trouble { .. } => {}
+                other => return other,
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, quiet).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_watch_and_a_list_survive_a_restart_of_the_api_server() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let namespace = TestNamespace::create(&plane, "watch").await.unwrap();
+    let cluster = admin(&plane).await;
+    let selection = Selection {
+        namespace: Some(namespace.name.clone()),
+        ..Selection::on_node("n1")
+    };
+    let pod = async |name: &str| {
+        PodFixture::new(name)
+            .spec(json!({"nodeName": "n1"}))
+            .create(&namespace)
+            .await
+            .unwrap()
+    };
+    pod("one").await;
+    let mut watch = cluster.watch(&listing::PODS, selection.clone());
+    assert!(matches!(update(&mut watch).await, Update::Listed(pods) if pods.len() == 1));
+    let two = pod("two").await;
+    assert!(matches!(update(&mut watch).await, Update::Applied(pod) if pod.metadata.name == "two"));
+
+    plane.kill(Part::ApiServer).await.unwrap();
+    let listing = cluster.list(&listing::PODS, &selection, |_| {});
+    let (listed, started) = futures::join!(listing, plane.start(Part::ApiServer));
+    started.unwrap();
+    assert_eq!(listed.unwrap().items.len(), 2);
+
+    cluster.delete_pod(&removal(&two)).await.unwrap();
+    let gone = async {
+        loop {
+            match update(&mut watch).await {
+                Update::Deleted(pod) if pod.metadata.name == "two" => return,
+                Update::Listed(pods) if pods.len() == 1 => return,
+                _ => {}
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.unwrap();
+    let error = cluster
+        .list(
+            &listing::PODS,
+            &Selection {
+                fields: Some("x=y".to_owned()),
+                ..selection
+            },
+            |_| {},
+        )
+        .await
+        .unwrap_err();
+    assert!(matches!(error, ApiError::Refused(answer) if answer.code == 400));
+}

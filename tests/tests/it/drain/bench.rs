@@ -1,0 +1,158 @@
+//! A namespace with nodes of its own, the drain as kubectl runs it, and what must hold for every
+//! drain.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::ListParams;
+use nodelife_tests::kubectl::{self, Kubectl, Output};
+use nodelife_tests::{AuditEvent, ControlPlane, Identity, PATIENCE, TestNamespace, wait_until};
+use serde_json::Value;
+
+/// One test's part of a shared control plane.
+pub(super) struct Bench {
+    pub(super) plane: &'static ControlPlane,
+    pub(super) namespace: TestNamespace,
+    kubeconfig: PathBuf,
+    /// Requests that were there before.
+    before: usize,
+}
+
+impl Bench {
+    pub(super) async fn new(plane: &'static ControlPlane, what: &str) -> Self {
+        let namespace = TestNamespace::create(plane, what).await.unwrap();
+        Self {
+            plane,
+            kubeconfig: plane.kubeconfig_file(&Identity::Admin).unwrap(),
+            before: plane.audit_events().unwrap().len(),
+            namespace,
+        }
+    }
+
+    /// The full name of a node of this test.
+    pub(super) fn node(&self, name: &str) -> String {
+        format!("{}-{name}", self.namespace.name)
+    }
+
+    /// The command `kubectl nodelife drain ARGUMENTS`.
+    pub(super) fn command(&self, arguments: &[&str]) -> tokio::process::Command {
+        let kubectl =
+            Kubectl::with_kubeconfig(self.kubeconfig.clone(), self.plane.folder()).unwrap();
+        let words = ["nodelife", "drain"].iter().chain(arguments);
+        kubectl.command(words)
+    }
+
+    /// Runs it to its end.
+    pub(super) async fn drain(&self, arguments: &[&str]) -> Output {
+        kubectl::run(self.command(arguments), "").await.unwrap()
+    }
+
+    /// Drains as another user.
+    pub(super) fn act_as(&mut self, identity: &Identity) {
+        self.kubeconfig = self.plane.kubeconfig_file(identity).unwrap();
+    }
+
+    pub(super) fn pods(&self) -> Api<Pod> {
+        self.namespace.api()
+    }
+
+    pub(super) async fn pods_on(&self, node: &str) -> Vec<Pod> {
+        let selection = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        self.pods().list(&selection).await.unwrap().items
+    }
+
+    pub(super) async fn is_cordoned(&self, node: &str) -> bool {
+        let nodes: Api<Node> = Api::all(self.namespace.client().clone());
+        let node = nodes.get(node).await.unwrap();
+        node.spec.and_then(|spec| spec.unschedulable) == Some(true)
+    }
+
+    /// What the drains of this test asked of the API server, complete up to now. Other tests use
+    /// the same server, so only what touches this test's namespace, its nodes or no object of
+    /// a test at all is taken.
+    pub(super) async fn requests(&self) -> Vec<AuditEvent> {
+        // A request that stands behind ours in the log shows that ours are all in it.
+        let mark = format!("mark-{}", self.namespace.name);
+        let _ = self.pods().get_opt(&mark).await.unwrap();
+        let events = wait_until("the audit log", PATIENCE, async || {
+            let events = self.plane.audit_events()?;
+            let end = events.iter().rposition(|event| event.name() == mark);
+            Ok(end.map(|_| events))
+        })
+        .await
+        .unwrap();
+        let own = format!("{}-", self.namespace.name);
+        events
+            .into_iter()
+            .skip(self.before)
+            .filter(|event| event.user_agent.starts_with("nodelife/"))
+            .filter(|event| {
+                event.namespace() == self.namespace.name
+                    || event.name().starts_with(&own)
+                    || event.request_uri.contains(&own)
+            })
+            .collect()
+    }
+
+    pub(super) async fn evictions(&self) -> Vec<AuditEvent> {
+        let mut requests = self.requests().await;
+        requests.retain(|event| event.is("create", "pods/eviction"));
+        requests
+    }
+
+    /// What every drain promises: at most one accepted eviction a pod, the UID in each body, no
+    /// deletion, and only pods of `node`, given as they were before.
+    pub(super) async fn check(&self, on_node: &[Pod]) {
+        let ours: BTreeSet<String> = on_node
+            .iter()
+            .map(|pod| pod.metadata.uid.clone().unwrap())
+            .collect();
+        let mut accepted: BTreeMap<String, u32> = BTreeMap::new();
+        for event in self.requests().await {
+            assert!(
+                !event.is("delete", "pods") && !event.is("deletecollection", "pods"),
+                "a pod was deleted: {event:?}"
+            );
+            if !event.is("create", "pods/eviction") {
+                continue;
+            }
+            let uid = uid_of(&event);
+            assert!(ours.contains(&uid), "{uid} was not on the node: {event:?}");
+            if event.code() == 201 {
+                *accepted.entry(uid).or_default() += 1;
+            }
+        }
+        for (uid, count) in accepted {
+            assert_eq!(count, 1, "{uid} was evicted more than once");
+        }
+    }
+
+    /// A refused run reads and writes nothing.
+    pub(super) async fn check_nothing_written(&self) {
+        let written: Vec<AuditEvent> = self
+            .requests()
+            .await
+            .into_iter()
+            .filter(|event| !["get", "list", "watch"].contains(&event.verb.as_str()))
+            .collect();
+        assert!(written.is_empty(), "{written:#?}");
+    }
+}
+
+/// The UID in the body of an eviction.
+fn uid_of(event: &AuditEvent) -> String {
+    event
+        .request_object
+        .as_ref()
+        .and_then(|body| body.pointer("/deleteOptions/preconditions/uid"))
+        .and_then(Value::as_str)
+        .unwrap_or_else(|| panic!("no UID in the body of {event:?}"))
+        .to_owned()
+}
+
+/// The report of `-o json`.
+pub(super) fn report(output: &Output) -> Value {
+    serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}

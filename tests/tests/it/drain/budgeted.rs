@@ -1,0 +1,160 @@
+//! With controller-manager, scheduler and kwok: replacements come, and budgets count.
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Api;
+use kube::api::{Patch, PatchParams, WatchEvent, WatchParams};
+use nodelife_tests::ControlPlane;
+use nodelife_tests::fixture::workload::wait_ready;
+use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
+use serde_json::json;
+
+use super::bench::{Bench, report};
+
+/// Two nodes for the pods of this test alone, with all pods on the first.
+async fn two_nodes(bench: &Bench, replicas: u32) -> (String, String) {
+    let (full, empty) = (bench.node("full"), bench.node("empty"));
+    let client = bench.namespace.client();
+    let pool = &bench.namespace.name;
+    let node = |name: &str| NodeFixture::kwok(name).label("pool", pool);
+    node(&full).create(client).await.unwrap();
+    WorkloadFixture::deployment("web", replicas)
+        .pod_spec(json!({"nodeSelector": {"pool": pool}}))
+        .create_ready(&bench.namespace, replicas as usize)
+        .await
+        .unwrap();
+    node(&empty).create(client).await.unwrap();
+    (full, empty)
+}
+
+#[tokio::test]
+async fn a_node_is_emptied_and_its_budget_never_falls_below_what_it_needs() {
+    let bench = Bench::new(ControlPlane::shared().await, "budgeted").await;
+    let (full, empty) = two_nodes(&bench, 6).await;
+    BudgetFixture::max_unavailable("web", "web", json!(2))
+        .create_counted(&bench.namespace, 6)
+        .await
+        .unwrap();
+    let before = bench.pods_on(&full).await;
+    assert_eq!(before.len(), 6);
+
+    let budgets: Api<PodDisruptionBudget> = bench.namespace.api();
+    let mut watch = budgets
+        .watch(&WatchParams::default(), "0")
+        .await
+        .unwrap()
+        .boxed();
+    let arguments = [full.as_str(), "-o", "json"];
+    let drain = bench.drain(&arguments);
+    tokio::pin!(drain);
+    let mut seen = 0;
+    let output = loop {
+        tokio::select! {
+            output = &mut drain => break output,
+            event = watch.try_next() => {
+                let event = event.unwrap();
+                let Some(WatchEvent::Added(budget) | WatchEvent::Modified(budget)) = event else {
+                    continue;
+                };
+                let status = budget.status.unwrap();
+                let (healthy, desired) = (status.current_healthy.unwrap(), status.desired_healthy.unwrap());
+                assert!(healthy >= desired, "{healthy} healthy pods of {desired} needed");
+                seen += 1;
+            }
+        }
+    };
+    assert!(seen > 2, "the budget was seen {seen} times");
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert!(bench.is_cordoned(&full).await);
+    assert!(bench.pods_on(&full).await.is_empty());
+    // The last replacement may still be on its way.
+    wait_ready(&bench.namespace, "web", 6).await.unwrap();
+    assert_eq!(bench.pods_on(&empty).await.len(), 6);
+
+    let report = report(&output);
+    assert_eq!(report["kind"], "DrainReport");
+    assert_eq!(report["nodes"][0]["drained"], true);
+    let pods = report["pods"].as_array().unwrap();
+    assert_eq!(pods.len(), 6);
+    assert!(
+        pods.iter().all(|pod| pod["outcome"] == "evicted"),
+        "{report:#}"
+    );
+
+    bench.check(&before).await;
+    let evictions = bench.evictions().await;
+    let refused = evictions.iter().filter(|event| event.code() == 429).count();
+    assert!(
+        evictions.len() <= 8 && refused <= 2,
+        "{refused} of {} refused",
+        evictions.len()
+    );
+}
+
+#[tokio::test]
+async fn a_budget_that_is_lifted_lets_the_pod_go_at_once() {
+    let bench = Bench::new(ControlPlane::shared().await, "lifted").await;
+    let (full, _) = two_nodes(&bench, 2).await;
+    BudgetFixture::min_available("web", "web", json!(2))
+        .create_counted(&bench.namespace, 2)
+        .await
+        .unwrap();
+    let before = bench.pods_on(&full).await;
+
+    // As it is, the budget can never allow.
+    let refused = bench.drain(&[&full]).await;
+    assert_eq!(refused.status, Some(7), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("needs 2 healthy pods of 2"),
+        "{}",
+        refused.stderr
+    );
+    bench.check_nothing_written().await;
+    assert!(!bench.is_cordoned(&full).await);
+
+    let budgets: Api<PodDisruptionBudget> = bench.namespace.api();
+    let lower = Patch::Merge(json!({"spec": {"minAvailable": 1}}));
+    budgets
+        .patch("web", &PatchParams::default(), &lower)
+        .await
+        .unwrap();
+    let output = bench.drain(&[&full]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert!(bench.pods_on(&full).await.is_empty());
+    bench.check(&before).await;
+}
+
+#[tokio::test]
+async fn a_deployment_without_a_budget_keeps_three_quarters() {
+    let bench = Bench::new(ControlPlane::shared().await, "unprotected").await;
+    let (full, empty) = two_nodes(&bench, 8).await;
+    let before = bench.pods_on(&full).await;
+    let deployments: Api<Deployment> = bench.namespace.api();
+    let mut watch = deployments
+        .watch(&WatchParams::default(), "0")
+        .await
+        .unwrap()
+        .boxed();
+    let arguments = [full.as_str()];
+    let drain = bench.drain(&arguments);
+    tokio::pin!(drain);
+    let output = loop {
+        tokio::select! {
+            output = &mut drain => break output,
+            event = watch.try_next() => {
+                let event = event.unwrap();
+                let Some(WatchEvent::Added(web) | WatchEvent::Modified(web)) = event else {
+                    continue;
+                };
+                let ready = web.status.unwrap().ready_replicas.unwrap_or(0);
+                assert!(ready >= 6, "{ready} of 8 replicas were Ready");
+            }
+        }
+    };
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    // The last replacement may still be on its way.
+    wait_ready(&bench.namespace, "web", 8).await.unwrap();
+    assert_eq!(bench.pods_on(&empty).await.len(), 8);
+    bench.check(&before).await;
+}

@@ -1,0 +1,299 @@
+//! What `kubectl drain` v1.36 gets wrong. Nothing runs beside the API server here: the test plays
+//! the kubelet and the controllers.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use nodelife_tests::fixture::budget::write_status;
+use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, NodeFixture, PodFixture};
+use nodelife_tests::{ControlPlane, PATIENCE, wait_until};
+use serde_json::json;
+use tokio::process::Child;
+
+use super::bench::{Bench, report};
+
+async fn bench_with_node(what: &str) -> (Bench, String) {
+    let bench = Bench::new(ControlPlane::shared_api().await, what).await;
+    let node = bench.node("a");
+    NodeFixture::new(&node)
+        .create(bench.namespace.client())
+        .await
+        .unwrap();
+    (bench, node)
+}
+
+fn blocked() -> BudgetStatus {
+    BudgetStatus {
+        expected: 3,
+        healthy: 2,
+        desired: 2,
+        allowed: 0,
+    }
+}
+
+fn open() -> BudgetStatus {
+    BudgetStatus {
+        expected: 3,
+        healthy: 3,
+        desired: 2,
+        allowed: 1,
+    }
+}
+
+/// A pod `web` under a budget that allows nothing now and will later.
+async fn blocked_pod(bench: &Bench, node: &str) -> Pod {
+    let pod = PodFixture::new("web")
+        .running_on(node)
+        .create(&bench.namespace)
+        .await
+        .unwrap();
+    // The other two that the budget counts are elsewhere, and not of this test.
+    for name in ["web-2", "web-3"] {
+        PodFixture::new(name)
+            .app("web")
+            .create(&bench.namespace)
+            .await
+            .unwrap();
+    }
+    BudgetFixture::min_available("web", "web", json!(2))
+        .create_with_status(&bench.namespace, blocked())
+        .await
+        .unwrap();
+    pod
+}
+
+fn start(bench: &Bench, arguments: &[&str]) -> Child {
+    bench
+        .command(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap()
+}
+
+async fn end(child: Child) -> (Option<i32>, String) {
+    let output = tokio::time::timeout(PATIENCE, child.wait_with_output())
+        .await
+        .expect("the drain did not end")
+        .unwrap();
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+async fn wait_for_cordon(bench: &Bench, node: &str) {
+    wait_until("the cordon", PATIENCE, async || {
+        Ok(bench.is_cordoned(node).await.then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
+#[tokio::test]
+async fn a_block_is_explained_once_and_ends_as_soon_as_the_budget_allows() {
+    let (bench, node) = bench_with_node("explained").await;
+    let pod = blocked_pod(&bench, &node).await;
+    let drain = start(&bench, &[&node, "--force"]);
+    wait_for_cordon(&bench, &node).await;
+    write_status(&bench.namespace, "web", open()).await.unwrap();
+    let (status, stderr) = end(drain).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    let ns = &bench.namespace.name;
+    let line = format!("{ns}/web: blocked by budget {ns}/web: needs 2 healthy pods and has 2 of 3");
+    assert_eq!(stderr.matches(&line).count(), 1, "{stderr}");
+    let evictions = bench.evictions().await;
+    assert_eq!(evictions.len(), 1, "{evictions:#?}");
+    bench.check(&[pod]).await;
+}
+
+#[tokio::test]
+async fn the_time_of_the_command_holds_and_a_blocked_drain_ends_with_5() {
+    let (bench, node) = bench_with_node("timeout").await;
+    let pod = blocked_pod(&bench, &node).await;
+    let begun = std::time::Instant::now();
+    let output = bench
+        .drain(&[&node, "--force", "--timeout=3s", "-o", "json"])
+        .await;
+    assert!(begun.elapsed() < Duration::from_mins(1));
+    assert_eq!(output.status, Some(5), "{}", output.stderr);
+    let report = report(&output);
+    assert_eq!(report["stopped"], "deadline");
+    assert_eq!(report["pods"][0]["outcome"], "blocked");
+    assert_eq!(
+        report["pods"][0]["budget"],
+        format!("{}/web", bench.namespace.name)
+    );
+    bench.check(&[pod]).await;
+}
+
+/// Defect c: kubectl adopts whatever bears the name after a refusal.
+#[tokio::test]
+async fn a_replacement_on_another_node_is_never_evicted() {
+    let (bench, node) = bench_with_node("replaced").await;
+    let other = bench.node("b");
+    NodeFixture::new(&other)
+        .create(bench.namespace.client())
+        .await
+        .unwrap();
+    let pod = blocked_pod(&bench, &node).await;
+    let drain = start(&bench, &[&node, "--force"]);
+    wait_for_cordon(&bench, &node).await;
+    let now = DeleteParams::default().grace_period(0);
+    bench.pods().delete("web", &now).await.unwrap();
+    let new = PodFixture::new("web")
+        .running_on(&other)
+        .create(&bench.namespace)
+        .await
+        .unwrap();
+    write_status(&bench.namespace, "web", open()).await.unwrap();
+    let (status, stderr) = end(drain).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    let there = bench.pods().get("web").await.unwrap();
+    assert_eq!(there.metadata.uid, new.metadata.uid);
+    assert_eq!(there.metadata.deletion_timestamp, None);
+    bench.check(&[pod]).await;
+}
+
+/// Defect b: kubectl never lists again.
+#[tokio::test]
+async fn a_pod_that_is_bound_late_goes_too() {
+    let (bench, node) = bench_with_node("late").await;
+    let first = blocked_pod(&bench, &node).await;
+    let drain = start(&bench, &[&node, "--force"]);
+    wait_for_cordon(&bench, &node).await;
+    // Not running_on: it may be gone before its status is written.
+    let late = PodFixture::new("late")
+        .bound_to(&node)
+        .create(&bench.namespace)
+        .await
+        .unwrap();
+    wait_until("the late pod gone", PATIENCE, async || {
+        Ok(bench.pods().get_opt("late").await?.is_none().then_some(()))
+    })
+    .await
+    .unwrap();
+    write_status(&bench.namespace, "web", open()).await.unwrap();
+    let (status, stderr) = end(drain).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(bench.pods_on(&node).await.is_empty());
+    bench.check(&[first, late]).await;
+}
+
+/// Defect i: an owner that is gone brings nothing back.
+#[tokio::test]
+async fn an_orphan_of_a_controller_that_is_gone_needs_force() {
+    let (bench, node) = bench_with_node("orphan").await;
+    PodFixture::new("orphan")
+        .running_on(&node)
+        .patch(json!({"metadata": {"ownerReferences": [{
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone",
+            "uid": "00000000-0000-0000-0000-000000000000", "controller": true,
+        }]}}))
+        .create(&bench.namespace)
+        .await
+        .unwrap();
+    let output = bench.drain(&[&node]).await;
+    assert_eq!(output.status, Some(4), "{}", output.stderr);
+    assert!(
+        output
+            .stderr
+            .contains("its controller ReplicaSet gone is gone"),
+        "{}",
+        output.stderr
+    );
+    bench.check_nothing_written().await;
+}
+
+/// Defect j: only apps/v1 counts as a DaemonSet for kubectl.
+#[tokio::test]
+async fn daemon_sets_of_other_api_groups_are_left_alone() {
+    let (bench, node) = bench_with_node("kruise").await;
+    PodFixture::new("agent")
+        .running_on(&node)
+        .patch(json!({"metadata": {"ownerReferences": [{
+            "apiVersion": "apps.kruise.io/v1alpha1", "kind": "DaemonSet", "name": "agent",
+            "uid": "00000000-0000-0000-0000-000000000000", "controller": true,
+        }]}}))
+        .create(&bench.namespace)
+        .await
+        .unwrap();
+    let output = bench.drain(&[&node]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert_eq!(bench.pods_on(&node).await.len(), 1);
+    bench.check(&[]).await;
+}
+
+/// Defect s: in a terminating namespace every answer is 403, also for a pod that is gone.
+#[tokio::test]
+async fn a_pod_that_vanishes_in_a_terminating_namespace_is_gone() {
+    let (bench, node) = bench_with_node("terminating").await;
+    let pod = PodFixture::new("held")
+        .running_on(&node)
+        .create(&bench.namespace)
+        .await
+        .unwrap();
+    let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> =
+        kube::Api::all(bench.namespace.client().clone());
+    // No namespace controller runs, so it stays like this.
+    namespaces
+        .delete(&bench.namespace.name, &DeleteParams::default())
+        .await
+        .unwrap();
+    let drain = start(&bench, &[&node, "--force"]);
+    wait_for_cordon(&bench, &node).await;
+    let now = DeleteParams::default().grace_period(0);
+    bench.pods().delete("held", &now).await.unwrap();
+    let (status, stderr) = end(drain).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    bench.check(&[pod]).await;
+}
+
+/// Stuck: evicted, and a finalizer holds it.
+#[tokio::test]
+async fn a_pod_that_is_evicted_and_does_not_go_ends_with_6() {
+    let (bench, node) = bench_with_node("stuck").await;
+    let pod = PodFixture::new("held")
+        .running_on(&node)
+        .patch(json!({"metadata": {"finalizers": ["nodelife.test/hold"]}}))
+        .create(&bench.namespace)
+        .await
+        .unwrap();
+    let output = bench.drain(&[&node, "--force", "--timeout=3s"]).await;
+    assert_eq!(output.status, Some(6), "{}", output.stderr);
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    bench
+        .pods()
+        .patch("held", &PatchParams::default(), &free)
+        .await
+        .unwrap();
+    bench.check(&[pod]).await;
+}
+
+/// Defect o: Ctrl-C says how things stand and how to go on, and a second run does.
+#[tokio::test]
+async fn ctrl_c_stops_evicting_and_a_second_run_goes_on() {
+    let (bench, node) = bench_with_node("interrupted").await;
+    let pod = blocked_pod(&bench, &node).await;
+    let drain = start(&bench, &[&node, "--force"]);
+    wait_for_cordon(&bench, &node).await;
+    let pid = i32::try_from(drain.id().unwrap()).unwrap();
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(pid),
+        nix::sys::signal::Signal::SIGINT,
+    )
+    .unwrap();
+    let (status, stderr) = end(drain).await;
+    assert_eq!(status, Some(130), "{stderr}");
+    assert!(
+        stderr.contains(&format!("kubectl uncordon {node}")),
+        "{stderr}"
+    );
+    write_status(&bench.namespace, "web", open()).await.unwrap();
+    let output = bench.drain(&[&node, "--force"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    bench.check(&[pod]).await;
+}

@@ -1,0 +1,8 @@
+//! `kubectl nodelife drain`. Each test ends with [`bench::Bench::check`], which reads off the API
+//! server's audit log that no promise was broken.
+
+mod bench;
+mod budgeted;
+mod choices;
+mod defects;
+mod refused;

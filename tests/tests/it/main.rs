@@ -1,0 +1,29 @@
+//! The end-to-end tests: one binary, so that it links once. Each module is one subject.
+// The helpers of a test module are tests' code as well, where a panic is a failed test.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing
+)]
+#![allow(missing_docs)]
+// The test harness captures what a test prints and shows it when the test fails.
+#![allow(clippy::print_stdout)]
+
+mod audit;
+mod certs;
+mod cluster;
+mod control_plane;
+mod drain;
+mod fixture;
+mod leftover;
+mod manifests;
+mod oracle;
+mod oracle_admission;
+mod oracle_kubelet;
+mod oracle_quantity;
+mod oracle_zone;
+mod playground;
+mod proxy;
+mod rotation;
+mod webhook;

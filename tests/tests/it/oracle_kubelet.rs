@@ -1,0 +1,225 @@
+//! nodelife's Allocatable against the kubelet's own code.
+
+use nodelife_core::allocatable::{self, Allocatable, KubeletConfiguration};
+use nodelife_tests::oracle::{self, AllocatableAnswer};
+use proptest::prelude::*;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::TestRunner;
+use serde_json::{Map, Value, json};
+
+/// How many machines and configurations are compared.
+const CASES: usize = 3_000;
+
+#[test]
+fn what_is_left_for_pods_is_what_the_kubelet_publishes() {
+    let mut runner = TestRunner::deterministic();
+    let strategy = case();
+    let cases: Vec<Value> = (0..CASES)
+        .map(|_| strategy.new_tree(&mut runner).unwrap().current())
+        .collect();
+    let answers: Vec<AllocatableAnswer> = oracle::ask("allocatable", &cases).unwrap();
+    let mut accepted = 0;
+    let mut differences = Vec::new();
+    for (case, kubelet) in cases.iter().zip(&answers) {
+        accepted += usize::from(kubelet.refusal().is_none());
+        if let Err(difference) = compare(case, kubelet) {
+            differences.push(format!(
+                "{difference}\n  kubelet: {kubelet:?}\n  case: {case}"
+            ));
+        }
+    }
+    assert!(
+        differences.is_empty(),
+        "{} differ from the kubelet, the first of them:\n{}",
+        differences.len(),
+        differences
+            .iter()
+            .take(5)
+            .cloned()
+            .collect::<Vec<_>>()
+            .join("\n")
+    );
+    assert!(
+        (CASES / 10..CASES * 9 / 10).contains(&accepted),
+        "the kubelet accepts {accepted} of {CASES}"
+    );
+}
+
+fn compare(case: &Value, kubelet: &AllocatableAnswer) -> Result<(), String> {
+    let refusal = kubelet.refusal();
+    let configuration =
+        match KubeletConfiguration::from_files(Some(case["configuration"].clone()), []) {
+            Ok(configuration) => configuration,
+            Err(_) if refusal.is_some() => return Ok(()),
+            Err(error) => return Err(format!("ours does not read it: {error}")),
+        };
+    let computed = allocatable::compute(&capacity(case), &configuration);
+    if computed.accepted != refusal.is_none() {
+        return Err(format!(
+            "ours says accepted: {}, {:?}",
+            computed.accepted, computed.refusals
+        ));
+    }
+    if !computed.accepted {
+        return Ok(());
+    }
+    let ours = published(&computed);
+    if ours != kubelet.allocatable {
+        return Err(format!("ours is {ours:?}"));
+    }
+    Ok(())
+}
+
+fn published(computed: &Allocatable) -> Map<String, Value> {
+    computed
+        .resources
+        .iter()
+        .map(|(name, line)| (name.to_string(), line.allocatable.to_string().into()))
+        .collect()
+}
+
+/// The machine as its node's status would have it.
+fn capacity(case: &Value) -> allocatable::Amounts {
+    let mut list = vec![
+        ("cpu".to_owned(), case["cpu"].to_string()),
+        (
+            "memory".to_owned(),
+            format!("{}Ki", case["memory"].as_u64().unwrap() / 1024),
+        ),
+        (
+            "ephemeral-storage".to_owned(),
+            format!("{}Ki", case["ephemeralStorage"].as_u64().unwrap() / 1024),
+        ),
+        ("pods".to_owned(), "110".to_owned()),
+    ];
+    for (kib, pages) in case["hugePages"].as_object().unwrap() {
+        let kib: u64 = kib.parse().unwrap();
+        list.push((
+            format!("hugepages-{}Mi", kib / 1024),
+            format!("{}Ki", kib * pages.as_u64().unwrap()),
+        ));
+    }
+    allocatable::amounts(
+        &list
+            .into_iter()
+            .map(|(name, text)| (name.into(), text.into()))
+            .collect(),
+    )
+}
+
+fn case() -> impl Strategy<Value = Value> {
+    let machine = (
+        1_u64..=128,
+        1_u64..=512 << 20,
+        1_u64..=2 << 30,
+        prop::option::weighted(0.2, 0_u64..2000),
+    );
+    (machine, configuration()).prop_map(|((cpu, memory, storage, pages), configuration)| {
+        let pages: Map<String, Value> = pages
+            .map(|pages| ("2048".to_owned(), pages.into()))
+            .into_iter()
+            .collect();
+        json!({
+            "cpu": cpu,
+            // What a machine tells is a whole number of KiB.
+            "memory": memory * 1024,
+            "ephemeralStorage": storage * 1024,
+            "hugePages": pages,
+            "configuration": configuration,
+        })
+    })
+}
+
+/// What a configuration may hold that decides over Allocatable; some of it the kubelet refuses.
+fn configuration() -> impl Strategy<Value = Value> {
+    let sparse = |strategy: BoxedStrategy<Value>| prop::option::weighted(0.7, strategy);
+    (
+        sparse(reservation()),
+        sparse(reservation()),
+        sparse(thresholds()),
+        any::<bool>(),
+        prop::option::weighted(
+            0.1,
+            prop::sample::select(vec!["0", "0-1", "0,3", "5-4", "x", "0-300"]),
+        ),
+    )
+        .prop_map(|(kube, system, hard, merge, cpus)| {
+            let mut document = json!({
+                "apiVersion": "kubelet.config.k8s.io/v1beta1",
+                "kind": "KubeletConfiguration",
+                // Whether the test's machine has cgroup v1 is no part of the question.
+                "failCgroupV1": false,
+            });
+            let fields = [
+                ("kubeReserved", kube),
+                ("systemReserved", system),
+                ("evictionHard", hard),
+            ];
+            for (name, value) in fields {
+                if let Some(value) = value {
+                    document[name] = value;
+                }
+            }
+            if merge {
+                document["mergeDefaultEvictionSettings"] = json!(true);
+            }
+            if let Some(cpus) = cpus {
+                document["reservedSystemCPUs"] = json!(cpus);
+            }
+            document
+        })
+}
+
+fn reservation() -> BoxedStrategy<Value> {
+    let cpu =
+        prop_oneof![9 => "[1-9][0-9]{0,3}m", 2 => "[0-2]", 1 => "0\\.[0-9]{1,4}", 1 => "-1|x|1 "];
+    let bytes = prop_oneof![
+        9 => "[1-9][0-9]{0,2}Mi", 2 => "[0-3](\\.[0-9])?Gi", 1 => "[1-9]e8", 1 => "[0-9]{3,10}", 1 => "-1Mi|1GB|Gi"
+    ];
+    let names = prop_oneof![
+        40 => Just(None),
+        1 => Just(Some("nvidia.com/gpu")),
+        1 => Just(Some("pid")),
+        1 => Just(Some("hugepages-2Mi")),
+    ];
+    (
+        prop::option::of(cpu),
+        prop::option::of(bytes.clone()),
+        prop::option::of(bytes),
+        names,
+    )
+        .prop_map(|(cpu, memory, storage, other)| {
+            let mut list = Map::new();
+            for (name, amount) in [
+                ("cpu", cpu),
+                ("memory", memory),
+                ("ephemeral-storage", storage),
+            ] {
+                if let Some(amount) = amount {
+                    list.insert(name.to_owned(), amount.into());
+                }
+            }
+            if let Some(other) = other {
+                list.insert(other.to_owned(), "1000".into());
+            }
+            list.into()
+        })
+        .boxed()
+}
+
+fn thresholds() -> BoxedStrategy<Value> {
+    let amount = prop_oneof![
+        6 => "[1-9][0-9]{0,2}Mi", 6 => "[0-9]{1,2}%", 3 => "[0-9]{1,2}\\.[0-9]{1,3}%", 1 => "0|0%|100%|101%|-5%|-1Mi|x|%"
+    ];
+    let signal = prop::sample::select(vec![
+        "memory.available",
+        "nodefs.available",
+        "nodefs.inodesFree",
+        "imagefs.available",
+        "pid.available",
+    ]);
+    let signal = prop_oneof![40 => signal, 1 => Just("memory.free"), 1 => Just("allocatableMemory.available")];
+    prop::collection::btree_map(signal.prop_map(str::to_owned), amount, 0..4)
+        .prop_map(|map| json!(map))
+        .boxed()
+}

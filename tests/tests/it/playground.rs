@@ -1,0 +1,74 @@
+//! The playground, from its start to Ctrl-C.
+
+use std::fs;
+use std::path::Path;
+
+use nodelife_tests::kubectl::{Kubectl, run};
+use nodelife_tests::program::GoProgram;
+use nodelife_tests::supervise::Spec;
+use nodelife_tests::{PATIENCE, wait_until};
+use tokio::process::Command;
+
+const PLAYGROUND: &str = env!("CARGO_BIN_EXE_playground");
+
+#[tokio::test]
+async fn prints_its_kubeconfig_and_lasts_until_it_is_interrupted() {
+    // The deadline below is for the start, not for a build that may come before it.
+    for program in [
+        GoProgram::Etcd,
+        GoProgram::KubeApiserver,
+        GoProgram::KubeControllerManager,
+        GoProgram::KubeScheduler,
+        GoProgram::Kubectl,
+        GoProgram::Kwok,
+    ] {
+        program.path().unwrap();
+    }
+    nodelife_tests::kubectl::plugin_path().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("playground.log");
+    let mut playground = Spec::new(PLAYGROUND, &log)
+        .args(["--slow-pods", "0"])
+        .start()
+        .unwrap();
+    let kubeconfig = wait_until("the KUBECONFIG line", PATIENCE * 2, async || {
+        playground.check()?;
+        let text = fs::read_to_string(&log)?;
+        let (_, rest) = text
+            .split_once("export KUBECONFIG=")
+            .ok_or_else(|| anyhow::anyhow!("{text}"))?;
+        Ok(rest.split_once('\n').map(|(path, _)| path.to_owned()))
+    })
+    .await
+    .unwrap();
+    let kubectl = Kubectl::with_kubeconfig((&kubeconfig).into(), folder.path()).unwrap();
+    let list = [
+        "get",
+        "nodes",
+        "--output",
+        "jsonpath={.items[*].metadata.labels.topology\\.kubernetes\\.io/zone}",
+    ];
+    let zones = kubectl.run(list).await.unwrap().success().unwrap();
+    assert_eq!(zones, "a a b b c c");
+    let budgets = [
+        "get",
+        "poddisruptionbudgets",
+        "-A",
+        "--output",
+        "jsonpath={range .items[*]}{.metadata.name}={.status.disruptionsAllowed} {end}",
+    ];
+    let budgets = kubectl.run(budgets).await.unwrap().success().unwrap();
+    assert_eq!(budgets, "db=1 frozen=0 lonely=0 web=1 ");
+
+    playground.interrupt().unwrap();
+    assert_eq!(playground.wait(PATIENCE).await.unwrap(), 0);
+    assert!(!Path::new(&kubeconfig).exists(), "{kubeconfig} is left");
+}
+
+#[tokio::test]
+async fn help_shows_examples() {
+    let mut command = Command::new(PLAYGROUND);
+    command.arg("--help");
+    let help = run(command, "").await.unwrap().success().unwrap();
+    assert!(help.contains("kubectl nodelife drain node-a-1"), "{help}");
+}

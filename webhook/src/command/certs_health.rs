@@ -1,0 +1,115 @@
+//! `/livez` and `/metrics` of `certs`, in plain.
+
+use axum::Router;
+use axum::extract::State as Shared;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use http::{StatusCode, header};
+use jiff::Timestamp;
+use nodelife_certs::Status;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+
+type Labels = [(&'static str, &'static str); 1];
+
+/// The routes for probes and scrapers.
+///
+/// Liveness depends on nothing: every pass has a deadline, so the loop cannot hang, and
+/// an API server that is away is no reason to restart.
+pub(super) fn router(status: watch::Receiver<Status>) -> Router {
+    Router::new()
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/metrics", get(metrics))
+        .with_state(status)
+}
+
+async fn metrics(Shared(status): Shared<watch::Receiver<Status>>) -> impl IntoResponse {
+    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    let status = status.borrow().clone();
+    let mut text = String::new();
+    match encode(&mut text, &registry(&status)) {
+        Ok(()) => Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], text)),
+        Err(_) => Err(StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}
+
+fn registry(status: &Status) -> Registry {
+    let mut registry = Registry::with_prefix("nodelife");
+    let actions = Family::<Labels, Counter>::default();
+    for (action, count) in &status.done {
+        actions.get_or_create(&[("action", action)]).inc_by(*count);
+    }
+    registry.register(
+        "certs_actions",
+        "Writes since the start, by kind; publish beyond a rotation means that someone \
+         overwrites the caBundle",
+        actions,
+    );
+    let failed = Counter::<u64>::default();
+    failed.inc_by(status.failed);
+    registry.register("certs_failed_passes", "Passes that failed", failed);
+    let holder = Gauge::<i64>::default();
+    holder.set(i64::from(status.holder));
+    registry.register(
+        "certs_holder",
+        "1 when this process holds the Lease",
+        holder,
+    );
+    if let Some(time) = status.succeeded {
+        registry.register(
+            "certs_last_success_timestamp_seconds",
+            "When a pass last succeeded, or another holder was at work",
+            seconds(time),
+        );
+    }
+    let expiry = Family::<Labels, Gauge>::default();
+    for (role, time) in [("leaf", status.leaf_expiry), ("ca", status.signer_expiry)] {
+        if let Some(time) = time {
+            expiry
+                .get_or_create(&[("role", role)])
+                .set(time.as_second());
+        }
+    }
+    registry.register(
+        "certificate_expiry_timestamp_seconds",
+        "End of a certificate in the Secrets",
+        expiry,
+    );
+    registry
+}
+
+fn seconds(time: Timestamp) -> Gauge {
+    let gauge = Gauge::<i64>::default();
+    gauge.set(time.as_second());
+    gauge
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_action_and_expiry_is_a_metric() {
+        let status = Status {
+            holder: true,
+            failed: 3,
+            done: [("publish", 2)].into(),
+            leaf_expiry: Some(Timestamp::from_second(1_800_000_000).unwrap()),
+            ..Status::default()
+        };
+        let mut text = String::new();
+        encode(&mut text, &registry(&status)).unwrap();
+        for line in [
+            "nodelife_certs_actions_total{action=\"publish\"} 2",
+            "nodelife_certs_failed_passes_total 3",
+            "nodelife_certs_holder 1",
+            "nodelife_certificate_expiry_timestamp_seconds{role=\"leaf\"} 1800000000",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The commands of `nodelife-webhook`.
+
+mod certs;
+mod certs_health;
+mod process;
+mod review;
+mod serve;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// The admission webhook of nodelife.
+#[derive(Debug, Parser)]
+#[command(
+    name = "nodelife-webhook",
+    version,
+    about,
+    disable_help_subcommand = true
+)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Answer the API server's admission reviews over TLS.
+    Serve(serve::Arguments),
+    /// Keep the certificates of the webhook and the caBundle of its configurations.
+    Certs(Box<certs::Arguments>),
+    /// Answer admission reviews on stdin, one a line, offline.
+    Review(review::Arguments),
+}
+
+/// Runs the command: 0 done, 1 failed, 130 interrupted; clap exits with 2 for wrong usage.
+pub(crate) fn run(arguments: Arguments) -> ExitCode {
+    let done = match arguments.command {
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Certs(arguments) => certs::run(*arguments),
+        Command::Review(arguments) => review::run(arguments),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            // Nobody is left to tell when stderr is gone.
+            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! `review`: the engine of `serve` on recorded reviews, offline.
+//!
+//! One `AdmissionReview` a line comes in, one goes out, in the same order.
+
+use std::io::{BufRead, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::Args;
+use nodelife_core::admission::{
+    Answer, Known, Outcome, Phase, Policies, Recorded, Review, decide, write_answer,
+};
+
+use crate::config;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The webhook's configuration file; without it every built-in policy is on.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// A Kubernetes List that lookups are answered from; a `SubjectAccessReview` in it is the
+    /// authorizer's answer. Without it, what needs a lookup is refused.
+    #[arg(long, value_name = "FILE")]
+    cluster: Option<PathBuf>,
+    /// Set one field of the configuration, as `tolerations.notReadySeconds=60`.
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    set: Vec<String>,
+}
+
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let Arguments {
+        config,
+        cluster,
+        set,
+    } = arguments;
+    let policies = config::load(config.as_deref(), &set)?.policies;
+    let cluster = cluster.as_deref().map(read_cluster).transpose()?;
+    let stdin = std::io::stdin().lock();
+    let mut stdout = BufWriter::new(std::io::stdout().lock());
+    match answer_lines(stdin, &policies, cluster.as_ref(), &mut stdout) {
+        // Whoever read the answers has seen enough.
+        Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
+        done => done.map(|()| ExitCode::SUCCESS),
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+fn answer_lines(
+    mut input: impl BufRead,
+    policies: &Policies,
+    cluster: Option<&Recorded>,
+    output: &mut impl Write,
+) -> anyhow::Result<()> {
+    let mut line = Vec::new();
+    let mut body = Vec::new();
+    for number in 1_u64.. {
+        line.clear();
+        body.clear();
+        let read = input.read_until(b'\n', &mut line);
+        if read.with_context(|| format!("failed to read line {number} of stdin"))? == 0 {
+            break;
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let review = Review::parse(&line).with_context(|| format!("line {number} of stdin"))?;
+        answer(&review, policies, cluster, &mut body);
+        body.push(b'\n');
+        output.write_all(&body)?;
+        // A caller that waits for each answer before it sends the next review gets it.
+        output.flush()?;
+    }
+    Ok(())
+}
+
+/// Decides as the mutating phase does, which sees the raw object and may patch it.
+fn answer(
+    review: &Review<'_>,
+    policies: &Policies,
+    cluster: Option<&Recorded>,
+    body: &mut Vec<u8>,
+) {
+    let mut known = Known::new();
+    loop {
+        match decide(&review.request, policies, Phase::Mutating, &known) {
+            Outcome::Decided(decision) => return write_answer(review, &decision, body),
+            Outcome::Needs(lookup) => {
+                let answer = cluster.map_or_else(
+                    || Answer::Failed("there is no cluster to look it up in".to_owned()),
+                    |cluster| cluster.answer(&lookup),
+                );
+                known.insert(lookup, answer);
+            }
+        }
+    }
+}
+
+/// Reads a List in JSON or YAML.
+fn read_cluster(path: &Path) -> anyhow::Result<Recorded> {
+    let read = || -> anyhow::Result<Recorded> {
+        let text = std::fs::read_to_string(path)?;
+        let list = match serde_json::from_str(&text) {
+            Ok(list) => list,
+            Err(_) => serde_saphyr::from_str(&text)?,
+        };
+        Ok(Recorded::from_list(list)?)
+    };
+    read().with_context(|| format!("failed to read {}", path.display()))
+}

@@ -1,0 +1,154 @@
+//! `serve`: the TLS server that the API server calls.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::task::TaskTracker;
+
+use super::process::{Ends, bind, start_logging};
+use crate::config;
+use crate::server::{
+    Acceptor, Certificates, Drain, Lookups, Metrics, State, health_router, router, server_config,
+};
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The configuration file; read again when it changes.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Folder with tls.crt, tls.key and ca.crt, as a Secret is mounted; read again when it
+    /// changes.
+    #[arg(long, value_name = "DIR")]
+    tls_dir: PathBuf,
+    /// Address of POST /mutate and /validate, over TLS.
+    #[arg(long, value_name = "ADDR", default_value = "[::]:9443")]
+    listen: SocketAddr,
+    /// Address of /livez, /readyz and /metrics, in plain.
+    #[arg(long, value_name = "ADDR", default_value = "[::]:8081")]
+    health_listen: SocketAddr,
+    /// Demand a client certificate that chains to one in this file.
+    #[arg(long, value_name = "FILE")]
+    client_ca: Option<PathBuf>,
+    /// Where lookups go; else the Pod's own ServiceAccount, if there is one.
+    #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
+    /// Seconds between two looks at the certificate and the configuration.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
+    reload_interval: u64,
+    /// Seconds to go on accepting after SIGTERM, while clients are asked to leave.
+    #[arg(long, value_name = "SECONDS", default_value_t = 15)]
+    lame_duck: u64,
+    /// Seconds to wait for connections to end after that; the API server drops its idle
+    /// ones after 90.
+    #[arg(long, value_name = "SECONDS", default_value_t = 95)]
+    drain_timeout: u64,
+}
+
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    start_logging();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("failed to start the runtime")?;
+    runtime.block_on(serve(arguments))
+}
+
+async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let Arguments {
+        config,
+        tls_dir,
+        listen,
+        health_listen,
+        client_ca,
+        kubeconfig,
+        reload_interval,
+        lame_duck,
+        drain_timeout,
+    } = arguments;
+    let interval = Duration::from_secs(reload_interval);
+    let mut ends = Ends::new()?;
+    let policies = config::load(config.as_deref(), &[])?.policies;
+    let metrics = Arc::new(Metrics::new());
+    let drain = Arc::new(Drain::default());
+    let certificates = Arc::new(Certificates::default());
+    let tls = server_config(Arc::clone(&certificates), client_ca.as_deref())?;
+    let lookups = Lookups::connect(kubeconfig.as_deref()).await?;
+    let state = Arc::new(State::new(
+        policies,
+        lookups,
+        Arc::clone(&metrics),
+        Arc::clone(&drain),
+        Arc::clone(&certificates),
+    ));
+
+    let listener = bind(listen).await?;
+    let health = bind(health_listen).await?;
+    tracing::info!(
+        address = %listener.local_addr()?,
+        health = %health.local_addr()?,
+        version = env!("CARGO_PKG_VERSION"),
+        "listening"
+    );
+
+    let mut tasks = JoinSet::new();
+    let keeper = (Arc::clone(&certificates), Arc::clone(&metrics));
+    tasks.spawn(async move { keeper.0.keep(tls_dir, interval, &keeper.1).await });
+    if let Some(path) = config {
+        let state = Arc::clone(&state);
+        tasks.spawn(async move { config::keep(&path, interval, &state.policies).await });
+    }
+    let probes = health_router(Arc::clone(&state));
+    tasks.spawn(async move {
+        if let Err(error) = axum::serve(health, probes).await {
+            tracing::error!(%error, "the health port failed");
+        }
+    });
+    let connections = TaskTracker::new();
+    let acceptor = Arc::new(Acceptor {
+        tls: TlsAcceptor::from(Arc::new(tls)),
+        router: router(state),
+        drain: Arc::clone(&drain),
+        metrics,
+        connections: connections.clone(),
+    });
+    tasks.spawn(acceptor.run(listener));
+
+    ends.next().await;
+    tracing::info!(
+        lame_duck,
+        drain_timeout,
+        "ending: clients are asked to leave"
+    );
+    drain.begin();
+    let leave = async {
+        tokio::time::sleep(Duration::from_secs(lame_duck)).await;
+        drain.stop();
+        connections.close();
+        let limit = Duration::from_secs(drain_timeout);
+        if tokio::time::timeout(limit, connections.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                connections = connections.len(),
+                "connections outlived the drain"
+            );
+        }
+    };
+    let code = tokio::select! {
+        () = leave => ExitCode::SUCCESS,
+        () = ends.next() => {
+            tracing::warn!("second signal: ending at once");
+            ExitCode::from(130)
+        }
+    };
+    tasks.shutdown().await;
+    Ok(code)
+}

@@ -1,0 +1,123 @@
+//! The accept loop: one task a connection, each with its limits.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use futures::FutureExt as _;
+use http::header::CONNECTION;
+use http::{HeaderValue, Request};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::task::TaskTracker;
+use tower::ServiceExt as _;
+
+use super::drain::Drain;
+use super::metrics::{Handshake, Metrics};
+use super::slow::{Busy, Impatient};
+
+/// Longest TLS handshake; the API server gives itself as long.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+/// Longest head of a request, from its first byte.
+const HEAD: Duration = Duration::from_secs(10);
+/// Longest idle time. The API server drops its own idle connections after 90 s
+/// (Go's default transport); whoever is quicker races with a call.
+const IDLE: Duration = Duration::from_mins(2);
+/// Connections at one time: an API server keeps 25, the rest is room for slow strangers.
+const CONNECTIONS: usize = 2048;
+/// Largest head of a request; the API server sends some hundred bytes.
+const LARGEST_HEAD: usize = 16 << 10;
+/// How long to wait when the kernel has no file descriptor left.
+const EXHAUSTED: Duration = Duration::from_millis(100);
+
+/// What every connection needs.
+pub(crate) struct Acceptor {
+    pub(crate) tls: TlsAcceptor,
+    pub(crate) router: Router,
+    pub(crate) drain: Arc<Drain>,
+    pub(crate) metrics: Arc<Metrics>,
+    /// The owner of the connections.
+    pub(crate) connections: TaskTracker,
+}
+
+impl Acceptor {
+    /// Accepts until the drain says stop. The connections live on in their tracker.
+    pub(crate) async fn run(self: Arc<Self>, listener: TcpListener) {
+        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        loop {
+            let permit = tokio::select! {
+                biased;
+                () = self.drain.stopped() => return,
+                permit = Arc::clone(&room).acquire_owned() => permit,
+            };
+            let accepted = tokio::select! {
+                biased;
+                () = self.drain.stopped() => return,
+                accepted = listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, peer)) => {
+                    let this = Arc::clone(&self);
+                    self.connections.spawn(async move {
+                        this.serve(stream, peer).await;
+                        drop(permit);
+                    });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "failed to accept a connection");
+                    tokio::time::sleep(EXHAUSTED).await;
+                }
+            }
+        }
+    }
+
+    async fn serve(&self, stream: TcpStream, peer: SocketAddr) {
+        // Answers are small and wanted at once.
+        let _ = stream.set_nodelay(true);
+        let handshake = tokio::time::timeout(HANDSHAKE, self.tls.accept(stream)).await;
+        let stream = match handshake {
+            Ok(Ok(stream)) => stream,
+            Ok(Err(error)) => {
+                self.metrics.handshake(Handshake::Failed);
+                tracing::debug!(%peer, %error, "TLS handshake failed");
+                return;
+            }
+            Err(_) => {
+                self.metrics.handshake(Handshake::Slow);
+                tracing::debug!(%peer, "TLS handshake took too long");
+                return;
+            }
+        };
+        self.metrics.handshake(Handshake::Done);
+        let busy = Busy::default();
+        let stream = Impatient::new(stream, HEAD, busy.clone());
+        let service = hyper::service::service_fn(|request: Request<Incoming>| {
+            busy.set(true);
+            let busy = busy.clone();
+            let drain = Arc::clone(&self.drain);
+            self.router.clone().oneshot(request).map(move |answer| {
+                busy.set(false);
+                answer.map(|mut answer| {
+                    if drain.is_leaving() {
+                        let close = HeaderValue::from_static("close");
+                        answer.headers_mut().insert(CONNECTION, close);
+                    }
+                    answer
+                })
+            })
+        });
+        let served = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(IDLE)
+            .max_buf_size(LARGEST_HEAD)
+            .serve_connection(TokioIo::new(stream), service)
+            .await;
+        if let Err(error) = served {
+            tracing::debug!(%peer, %error, "connection ended");
+        }
+    }
+}

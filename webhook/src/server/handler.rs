@@ -1,0 +1,309 @@
+//! `POST /mutate` and `POST /validate`.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State as Shared;
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::post;
+use bytes::Bytes;
+use futures::FutureExt as _;
+use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Limited};
+use nodelife_core::admission::{
+    Decision, Known, Outcome, Phase, Policies, Review, Verdict, decide, write_answer,
+};
+use tokio::time::Instant;
+
+use super::drain::Drain;
+use super::limit::{LARGEST_BODY, Limit};
+use super::lookup::{Lookups, time_for_lookups};
+use super::metrics::{self, Decided, Metrics, Rejected};
+use super::tls::Certificates;
+
+/// Longest body, from the end of the head.
+const BODY: Duration = Duration::from_secs(10);
+/// What the API server gives a webhook that names no timeout.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most that a webhook configuration can give.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
+/// More lookups than any request needs: a pod's volumes are limited by its size alone.
+const MOST_LOOKUPS: usize = 64;
+
+/// What the handlers share.
+pub(crate) struct State {
+    pub(crate) policies: ArcSwap<Policies>,
+    pub(crate) lookups: Lookups,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) drain: Arc<Drain>,
+    pub(crate) certificates: Arc<Certificates>,
+    limit: Limit,
+}
+
+impl State {
+    pub(crate) fn new(
+        policies: Policies,
+        lookups: Lookups,
+        metrics: Arc<Metrics>,
+        drain: Arc<Drain>,
+        certificates: Arc<Certificates>,
+    ) -> Self {
+        Self {
+            policies: ArcSwap::from_pointee(policies),
+            lookups,
+            metrics,
+            drain,
+            certificates,
+            limit: Limit::new(),
+        }
+    }
+
+    pub(super) fn metrics(&self) -> Result<String, std::fmt::Error> {
+        self.metrics.encode(self.limit.in_flight())
+    }
+}
+
+/// The routes that the API server calls.
+pub(crate) fn router(state: Arc<State>) -> Router {
+    let mutate =
+        |Shared(state): Shared<Arc<State>>, request| answer(state, request, Phase::Mutating);
+    let validate =
+        |Shared(state): Shared<Arc<State>>, request| answer(state, request, Phase::Validating);
+    Router::new()
+        .route("/mutate", post(mutate))
+        .route("/validate", post(validate))
+        .with_state(state)
+}
+
+/// A body that gets no verdict.
+struct Refusal {
+    status: StatusCode,
+    reason: Rejected,
+    text: String,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, reason: Rejected, text: impl Into<String>) -> Self {
+        Self {
+            status,
+            reason,
+            text: text.into(),
+        }
+    }
+
+    fn into_response(self) -> Response {
+        let mut response = (self.status, self.text + "\n").into_response();
+        let headers = response.headers_mut();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        // The body may not have been read to its end.
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+        response
+    }
+}
+
+/// Answers one call. A defect in it ends this call alone: 500 without `Retry-After`, since
+/// the same review would meet the same defect.
+async fn answer(state: Arc<State>, request: Request<Body>, phase: Phase) -> Response {
+    let work = AssertUnwindSafe(review(&state, request, phase));
+    match work.catch_unwind().await {
+        Ok(Ok(body)) => {
+            let json = HeaderValue::from_static("application/json");
+            let mut response = Response::new(Body::from(body));
+            response.headers_mut().insert(CONTENT_TYPE, json);
+            response
+        }
+        Ok(Err(refusal)) => {
+            state.metrics.rejected(refusal.reason);
+            tracing::warn!(
+                status = refusal.status.as_u16(),
+                error = refusal.text,
+                "no verdict"
+            );
+            refusal.into_response()
+        }
+        Err(_) => {
+            state.metrics.panicked();
+            tracing::error!("a defect ended a review without a verdict");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+async fn review(state: &State, request: Request<Body>, phase: Phase) -> Result<Bytes, Refusal> {
+    let begun = Instant::now();
+    let (head, body) = request.into_parts();
+    let timeout = timeout(&head.uri);
+    let expected = expected_length(&head.headers)?;
+    let _share = state.limit.take(expected).ok_or_else(|| {
+        let text = "too many reviews at once";
+        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, Rejected::TooBusy, text)
+    })?;
+    let bytes = read_body(body, timeout.min(BODY)).await?;
+    let review = Review::parse(&bytes).map_err(|error| {
+        Refusal::new(
+            StatusCode::BAD_REQUEST,
+            Rejected::BadReview,
+            error.to_string(),
+        )
+    })?;
+    let deadline = begun + time_for_lookups(timeout);
+    let decision = verdict(state, &review, phase, deadline).await;
+    // The uid and either a short status or a patch of two tolerations.
+    let mut answer = Vec::with_capacity(768);
+    write_answer(&review, &decision, &mut answer);
+    report(state, &review, phase, &decision, bytes.len(), begun);
+    Ok(answer.into())
+}
+
+/// How many bytes the body may have; the API server always says.
+fn expected_length(headers: &HeaderMap) -> Result<usize, Refusal> {
+    let kind = headers
+        .get(CONTENT_TYPE)
+        .map_or(&b""[..], HeaderValue::as_bytes);
+    if !kind.starts_with(b"application/json") {
+        return Err(Refusal::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Rejected::BadContentType,
+            "expected application/json",
+        ));
+    }
+    let length = headers
+        .get(CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok());
+    let length = length.map_or(Ok(LARGEST_BODY), str::parse);
+    length
+        .ok()
+        .filter(|length| *length <= LARGEST_BODY)
+        .ok_or_else(too_large)
+}
+
+fn too_large() -> Refusal {
+    let text = format!("a review has at most {LARGEST_BODY} bytes");
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, Rejected::TooLarge, text)
+}
+
+async fn read_body(body: Body, limit: Duration) -> Result<Bytes, Refusal> {
+    let read = Limited::new(body, LARGEST_BODY).collect();
+    match tokio::time::timeout(limit, read).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(Refusal::new(
+            StatusCode::BAD_REQUEST,
+            Rejected::BadReview,
+            "the body ended early",
+        )),
+        Err(_) => Err(Refusal::new(
+            StatusCode::REQUEST_TIMEOUT,
+            Rejected::TooSlow,
+            "the body took too long",
+        )),
+    }
+}
+
+/// `?timeout=10s`, the time that the API server has left for this call.
+fn timeout(uri: &Uri) -> Duration {
+    let query = uri.query().unwrap_or_default();
+    let value = query
+        .split('&')
+        .find_map(|pair| pair.strip_prefix("timeout="));
+    let seconds = value.and_then(|value| value.strip_suffix('s')?.parse().ok());
+    seconds
+        .map_or(DEFAULT_TIMEOUT, Duration::from_secs)
+        .min(LONGEST_TIMEOUT)
+}
+
+async fn verdict(state: &State, review: &Review<'_>, phase: Phase, deadline: Instant) -> Decision {
+    let policies = state.policies.load_full();
+    let mut known = Known::new();
+    loop {
+        match decide(&review.request, &policies, phase, &known) {
+            Outcome::Decided(decision) => return decision,
+            Outcome::Needs(lookup) => {
+                let answer = if known.len() < MOST_LOOKUPS {
+                    state.metrics.looked_up();
+                    state.lookups.answer(&lookup, deadline).await
+                } else {
+                    let text = "the request needs too many lookups".to_owned();
+                    nodelife_core::admission::Answer::Failed(text)
+                };
+                known.insert(lookup, answer);
+            }
+        }
+    }
+}
+
+/// Counts the decision, and logs it unless it is a plain allow. Objects are never logged.
+fn report(
+    state: &State,
+    review: &Review<'_>,
+    phase: Phase,
+    decision: &Decision,
+    bytes: usize,
+    begun: Instant,
+) {
+    let took = begun.elapsed();
+    let request = &review.request;
+    let (group, resource) = request.group_resource();
+    let result = match &decision.verdict {
+        Verdict::Deny(_) => metrics::Verdict::Deny,
+        Verdict::Patch(_) => metrics::Verdict::Mutate,
+        Verdict::Allow if decision.refusal.is_some() => metrics::Verdict::Warn,
+        Verdict::Allow => metrics::Verdict::Allow,
+    };
+    let refusal = decision.refusal.as_ref();
+    let policy = refusal.map_or("none", |refusal| refusal.rule.as_str());
+    let labels = Decided {
+        webhook: phase.into(),
+        policy,
+        operation: metrics::operation(request.operation()),
+        resource: metrics::resource(resource),
+        result,
+    };
+    state.metrics.decided(&labels, bytes, took);
+    let Some(refusal) = refusal else {
+        return;
+    };
+    tracing::info!(
+        uid = review.uid.trim_matches('"'),
+        user = request.user().name(),
+        operation = request.operation().as_str(),
+        group,
+        version = request.version(),
+        resource,
+        subresource = request.subresource(),
+        namespace = request.namespace(),
+        name = request.name(),
+        dry_run = request.dry_run(),
+        policy,
+        mode = refusal.mode.as_str(),
+        reason = refusal.sentence,
+        microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
+        "refused"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_timeout_comes_from_the_query() {
+        for (uri, seconds) in [
+            ("/validate?timeout=2s", 2),
+            ("/validate?a=b&timeout=5s", 5),
+            ("/validate", 10),
+            ("/validate?timeout=x", 10),
+            ("/validate?timeout=900s", 30),
+        ] {
+            let uri: Uri = uri.parse().unwrap();
+            assert_eq!(timeout(&uri), Duration::from_secs(seconds), "{uri}");
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `/livez`, `/readyz` and `/metrics`, in plain, on a port of their own: a probe over TLS
+//! would hide an expired certificate, and none of this is secret.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State as Shared;
+use axum::response::IntoResponse;
+use axum::routing::get;
+use http::{StatusCode, header};
+
+use super::handler::State;
+
+/// The routes for probes and scrapers.
+pub(crate) fn router(state: Arc<State>) -> Router {
+    Router::new()
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .with_state(state)
+}
+
+/// Ready with a valid certificate and until the end begins; whether an API server can be
+/// reached does not matter, most verdicts need none.
+async fn ready(Shared(state): Shared<Arc<State>>) -> (StatusCode, &'static str) {
+    if state.drain.is_leaving() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n");
+    }
+    if !state.certificates.is_ready() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "no valid certificate\n");
+    }
+    (StatusCode::OK, "ok\n")
+}
+
+async fn metrics(Shared(state): Shared<Arc<State>>) -> impl IntoResponse {
+    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    match state.metrics() {
+        Ok(text) => Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], text)),
+        Err(_) => Err(StatusCode::INTERNAL_SERVER_ERROR),
+    }
+}

@@ -1,0 +1,162 @@
+//! Lookups: one live GET each, never a cache that could be behind.
+//!
+//! A pod cache of the whole cluster would cost more memory than everything else here; the
+//! four rules that need a lookup are rare (a token a pod and hour), so a live read is both
+//! small and never stale.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use http::header::{HeaderName, HeaderValue};
+use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt as _;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use nodelife_core::admission::{AUDIENCE_VERB, Access, Answer, Lookup};
+use serde_json::json;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+/// Lookups at one time.
+const LOOKUPS: usize = 32;
+
+/// Where lookups are answered.
+pub(crate) struct Lookups {
+    client: Option<Client>,
+    room: Semaphore,
+}
+
+impl Lookups {
+    /// Looks up in the cluster of `kubeconfig`, or else in the one that this Pod runs in.
+    /// Outside of any, every lookup fails, and what needs one is refused for now.
+    ///
+    /// The API server is not asked here: it may come up later than the webhook.
+    pub(crate) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Self> {
+        let config = match kubeconfig {
+            Some(path) => {
+                let file = Kubeconfig::read_from(path)
+                    .with_context(|| format!("failed to read {}", path.display()))?;
+                let options = KubeConfigOptions::default();
+                let config = Config::from_custom_kubeconfig(file, &options).await;
+                Some(config.with_context(|| format!("failed to use {}", path.display()))?)
+            }
+            None => Config::incluster().ok(),
+        };
+        let client = config.map(client).transpose()?;
+        if client.is_none() {
+            tracing::warn!(
+                "no API server to look objects up in: evictions, tokens, mirror pods and pod certificates of nodes are refused"
+            );
+        }
+        Ok(Self {
+            client,
+            room: Semaphore::new(LOOKUPS),
+        })
+    }
+
+    /// The answer to `lookup`, before `deadline`.
+    pub(super) async fn answer(&self, lookup: &Lookup, deadline: Instant) -> Answer {
+        let Some(client) = &self.client else {
+            return Answer::Failed("there is no API server to look it up in".to_owned());
+        };
+        let asked = async {
+            // The semaphore is never closed.
+            let _room = self.room.acquire().await;
+            ask(client, lookup).await
+        };
+        match tokio::time::timeout_at(deadline, asked).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => Answer::Failed(format!("failed to look it up: {error:#}")),
+            Err(_) => Answer::Failed("failed to look it up in time".to_owned()),
+        }
+    }
+}
+
+fn client(mut config: Config) -> anyhow::Result<Client> {
+    // The API server retries the whole call; a hidden retry here would only outlive it.
+    config.default_retry = false;
+    config.connect_timeout = Some(Duration::from_secs(5));
+    config.headers.push((
+        HeaderName::from_static("user-agent"),
+        HeaderValue::from_static(concat!("nodelife/", env!("CARGO_PKG_VERSION"))),
+    ));
+    Client::try_from(config).context("failed to make a client of the API server")
+}
+
+async fn ask(client: &Client, lookup: &Lookup) -> anyhow::Result<Answer> {
+    let answer = client.send(request(lookup)?).await?;
+    let status = answer.status();
+    let body = answer.into_body().collect().await?.to_bytes();
+    if status == StatusCode::NOT_FOUND {
+        return Ok(Answer::Missing);
+    }
+    if !status.is_success() {
+        anyhow::bail!("the API server answered {status}");
+    }
+    Ok(Answer::read(lookup, &body))
+}
+
+fn request(lookup: &Lookup) -> anyhow::Result<Request<kube::client::Body>> {
+    let core = |namespace: &str, resource: &str, name: &str| {
+        format!("/api/v1/namespaces/{namespace}/{resource}/{name}")
+    };
+    let (method, path, body) = match lookup {
+        Lookup::Pod { namespace, name } => (Method::GET, core(namespace, "pods", name), Vec::new()),
+        Lookup::Node(name) => (Method::GET, format!("/api/v1/nodes/{name}"), Vec::new()),
+        Lookup::Claim { namespace, name } => {
+            let path = core(namespace, "persistentvolumeclaims", name);
+            (Method::GET, path, Vec::new())
+        }
+        Lookup::Volume(name) => {
+            let path = format!("/api/v1/persistentvolumes/{name}");
+            (Method::GET, path, Vec::new())
+        }
+        Lookup::Driver(name) => {
+            let path = format!("/apis/storage.k8s.io/v1/csidrivers/{name}");
+            (Method::GET, path, Vec::new())
+        }
+        Lookup::ServiceAccount { namespace, name } => {
+            let path = core(namespace, "serviceaccounts", name);
+            (Method::GET, path, Vec::new())
+        }
+        Lookup::Access(access) => {
+            let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews".to_owned();
+            (Method::POST, path, access_review(access)?)
+        }
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(http::header::CONTENT_TYPE, "application/json")
+        .body(kube::client::Body::from(body))?;
+    Ok(request)
+}
+
+fn access_review(access: &Access) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": access.user,
+            "uid": access.uid,
+            "groups": access.groups,
+            "resourceAttributes": {
+                "verb": AUDIENCE_VERB,
+                "group": "",
+                "version": "v1",
+                "resource": access.audience,
+                "namespace": access.namespace,
+                "name": access.name,
+            },
+        },
+    }))
+}
+
+/// Time that is left for lookups, so that the verdict is written before the API server
+/// gives up.
+pub(super) fn time_for_lookups(timeout: Duration) -> Duration {
+    timeout
+        .saturating_sub(Duration::from_millis(500))
+        .max(timeout / 2)
+}

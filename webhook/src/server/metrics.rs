@@ -1,0 +1,284 @@
+//! Metrics. Label values are bounded by construction: never a name, never a namespace.
+
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use nodelife_core::admission::{Operation, Phase};
+use std::fmt::Write as _;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::{Registry, Unit};
+
+/// Seconds: a decision takes microseconds, one with a lookup milliseconds.
+const DURATIONS: [f64; 12] = [
+    0.0001, 0.000_25, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0,
+];
+
+/// An enum whose variants are the values of a label.
+macro_rules! label {
+    ($(#[$doc:meta])* $name:ident { $($variant:ident = $text:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub(super) enum $name { $($variant),+ }
+
+        impl EncodeLabelValue for $name {
+            fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> std::fmt::Result {
+                encoder.write_str(match self { $(Self::$variant => $text),+ })
+            }
+        }
+    };
+}
+
+label! {
+    /// What a request came to.
+    Verdict {
+        Allow = "allow",
+        Deny = "deny",
+        Warn = "warn",
+        Mutate = "mutate",
+    }
+}
+
+label! {
+    /// Which endpoint was called.
+    Webhook {
+        Mutate = "mutate",
+        Validate = "validate",
+    }
+}
+
+impl From<Phase> for Webhook {
+    fn from(phase: Phase) -> Self {
+        match phase {
+            Phase::Mutating => Self::Mutate,
+            Phase::Validating => Self::Validate,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct Decided {
+    pub(super) webhook: Webhook,
+    /// The rule that refused or warned; `none` where all were content.
+    pub(super) policy: &'static str,
+    pub(super) operation: &'static str,
+    /// One of the resources with a rule, or `other`.
+    pub(super) resource: &'static str,
+    pub(super) result: Verdict,
+}
+
+label! {
+    /// Why a body was not answered with a verdict.
+    Rejected {
+        TooLarge = "too_large",
+        TooBusy = "too_busy",
+        TooSlow = "too_slow",
+        BadReview = "bad_review",
+        BadContentType = "bad_content_type",
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Rejection {
+    reason: Rejected,
+}
+
+label! {
+    /// What came of a new certificate.
+    Reload {
+        Loaded = "loaded",
+        Refused = "refused",
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Reloaded {
+    result: Reload,
+}
+
+label! {
+    /// What came of a TLS handshake.
+    Handshake {
+        Done = "done",
+        Failed = "failed",
+        Slow = "slow",
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Shaken {
+    result: Handshake,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Role {
+    role: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Called {
+    webhook: Webhook,
+}
+
+/// All of them.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<Decided, Counter>,
+    durations: Family<Called, Histogram>,
+    in_flight: Gauge<i64>,
+    bytes: Histogram,
+    rejected: Family<Rejection, Counter>,
+    panics: Counter,
+    lookups: Counter,
+    handshakes: Family<Shaken, Counter>,
+    reloads: Family<Reloaded, Counter>,
+    expiry: Family<Role, Gauge<f64, AtomicU64>>,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut registry = Registry::with_prefix("nodelife");
+        let requests = Family::default();
+        registry.register("admission_requests", "Reviews answered", requests.clone());
+        let durations: Family<Called, Histogram> =
+            Family::new_with_constructor(|| Histogram::new(DURATIONS));
+        registry.register_with_unit(
+            "admission_duration",
+            "Time from the head of a review to its answer",
+            Unit::Seconds,
+            durations.clone(),
+        );
+        let in_flight = Gauge::default();
+        registry.register(
+            "admission_in_flight",
+            "Reviews being answered",
+            in_flight.clone(),
+        );
+        let bytes = Histogram::new([1e3, 4e3, 16e3, 64e3, 256e3, 1e6, 4e6, 8e6]);
+        registry.register("admission_request_bytes", "Size of reviews", bytes.clone());
+        let rejected = Family::default();
+        registry.register(
+            "admission_rejected_input",
+            "Bodies that got no verdict",
+            rejected.clone(),
+        );
+        let panics = Counter::default();
+        registry.register("panics", "Reviews that met a defect", panics.clone());
+        let lookups = Counter::default();
+        registry.register(
+            "admission_lookups",
+            "Objects fetched to decide",
+            lookups.clone(),
+        );
+        let handshakes = Family::default();
+        registry.register("tls_handshakes", "TLS handshakes", handshakes.clone());
+        let reloads = Family::default();
+        registry.register(
+            "certificate_reloads",
+            "New certificates found",
+            reloads.clone(),
+        );
+        let expiry = Family::default();
+        registry.register(
+            "certificate_expiry_timestamp_seconds",
+            "When the certificate expires",
+            expiry.clone(),
+        );
+        registry.register(
+            "build",
+            "Version of the program",
+            Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
+        );
+        Self {
+            registry,
+            requests,
+            durations,
+            in_flight,
+            bytes,
+            rejected,
+            panics,
+            lookups,
+            handshakes,
+            reloads,
+            expiry,
+        }
+    }
+
+    /// All of them in `OpenMetrics` text.
+    pub(super) fn encode(&self, in_flight: usize) -> Result<String, std::fmt::Error> {
+        self.in_flight
+            .set(i64::try_from(in_flight).unwrap_or(i64::MAX));
+        let mut text = String::new();
+        encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+
+    pub(super) fn decided(&self, labels: &Decided, bytes: usize, took: Duration) {
+        let webhook = labels.webhook;
+        self.requests.get_or_create(labels).inc();
+        self.durations
+            .get_or_create(&Called { webhook })
+            .observe(took.as_secs_f64());
+        #[expect(clippy::cast_precision_loss, reason = "a body is below 2^52 bytes")]
+        self.bytes.observe(bytes as f64);
+    }
+
+    pub(super) fn rejected(&self, reason: Rejected) {
+        self.rejected.get_or_create(&Rejection { reason }).inc();
+    }
+
+    pub(super) fn panicked(&self) {
+        self.panics.inc();
+    }
+
+    pub(super) fn looked_up(&self) {
+        self.lookups.inc();
+    }
+
+    pub(super) fn handshake(&self, result: Handshake) {
+        self.handshakes.get_or_create(&Shaken { result }).inc();
+    }
+
+    pub(super) fn reloaded(&self, result: Reload) {
+        self.reloads.get_or_create(&Reloaded { result }).inc();
+    }
+
+    pub(super) fn leaf_expires(&self, seconds: i64) {
+        #[expect(clippy::cast_precision_loss, reason = "seconds since 1970")]
+        let seconds = seconds as f64;
+        self.expiry
+            .get_or_create(&Role { role: "leaf" })
+            .set(seconds);
+    }
+}
+
+/// The label value of an operation.
+pub(super) fn operation(operation: Operation) -> &'static str {
+    operation.as_str()
+}
+
+/// The label value of a resource: one that a rule knows, or `other`.
+pub(super) fn resource(resource: &str) -> &'static str {
+    const KNOWN: [&str; 9] = [
+        "nodes",
+        "pods",
+        "persistentvolumeclaims",
+        "serviceaccounts",
+        "podcertificaterequests",
+        "leases",
+        "csinodes",
+        "resourceslices",
+        "certificatesigningrequests",
+    ];
+    KNOWN
+        .into_iter()
+        .find(|known| *known == resource)
+        .unwrap_or("other")
+}

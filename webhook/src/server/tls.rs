@@ -1,0 +1,245 @@
+//! The served certificate, reloaded while the server runs.
+//!
+//! A mounted Secret changes by a rename of the `..data` link, which watches on files miss;
+//! so the content is read again on a timer, and compared. Certificate and key are read
+//! through one resolved folder, so that they are of one generation. A pair that does not
+//! fit is refused, and the old one goes on.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context as _, bail};
+use arc_swap::ArcSwapOption;
+use rustls::client::WebPkiServerVerifier;
+use rustls::client::danger::ServerCertVerifier as _;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
+use rustls::{RootCertStore, ServerConfig};
+use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
+
+use super::metrics::{Metrics, Reload};
+
+/// What was read of the folder of a mounted Secret.
+#[derive(PartialEq, Eq)]
+struct Files {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+    authority: Option<Vec<u8>>,
+}
+
+impl Files {
+    fn read(folder: &Path) -> anyhow::Result<Self> {
+        let generation = folder.join("..data");
+        let folder = match std::fs::canonicalize(&generation) {
+            Ok(resolved) => resolved,
+            Err(_) => folder.to_owned(),
+        };
+        let read = |name: &str| {
+            let path = folder.join(name);
+            std::fs::read(&path).with_context(|| format!("failed to read {}", path.display()))
+        };
+        Ok(Self {
+            certificate: read("tls.crt")?,
+            key: read("tls.key")?,
+            // Whoever makes certificates elsewhere may not mount the authority.
+            authority: match std::fs::read(folder.join("ca.crt")) {
+                Ok(bytes) => Some(bytes),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+                Err(error) => return Err(error).context("failed to read ca.crt"),
+            },
+        })
+    }
+}
+
+/// A certificate with its key, checked.
+#[derive(Debug)]
+struct Leaf {
+    key: Arc<CertifiedKey>,
+    /// Seconds since 1970.
+    not_after: i64,
+}
+
+impl Leaf {
+    fn check(files: &Files, now: SystemTime) -> anyhow::Result<Self> {
+        let chain = CertificateDer::pem_slice_iter(&files.certificate)
+            .collect::<Result<Vec<_>, _>>()
+            .context("tls.crt is not PEM")?;
+        let Some(leaf) = chain.first().cloned() else {
+            bail!("tls.crt holds no certificate");
+        };
+        let key = PrivateKeyDer::from_pem_slice(&files.key).context("tls.key is not a PEM key")?;
+        let (_, parsed) =
+            X509Certificate::from_der(&leaf).context("tls.crt holds no X.509 certificate")?;
+        let not_after = parsed.validity().not_after.timestamp();
+        if not_after <= seconds(now) {
+            bail!("the certificate in tls.crt has expired");
+        }
+        if let Some(authority) = &files.authority {
+            check_chain(&chain, &parsed, authority, now)?;
+        }
+        // This compares the two public keys.
+        let key = CertifiedKey::from_der(chain, key, &default_provider())
+            .context("tls.key does not belong to tls.crt")?;
+        Ok(Self {
+            key: Arc::new(key),
+            not_after,
+        })
+    }
+}
+
+/// Whether the chain leads to `authority`, as the API server will check with the caBundle.
+fn check_chain(
+    chain: &[CertificateDer<'_>],
+    leaf: &X509Certificate<'_>,
+    authority: &[u8],
+    now: SystemTime,
+) -> anyhow::Result<()> {
+    let names = leaf.subject_alternative_name().ok().flatten();
+    let name = names.and_then(|names| {
+        let mut names = names.value.general_names.iter();
+        names.find_map(|name| match name {
+            GeneralName::DNSName(name) => Some((*name).to_owned()),
+            _ => None,
+        })
+    });
+    let Some(name) = name else {
+        bail!("the certificate in tls.crt has no DNS name");
+    };
+    let verifier = WebPkiServerVerifier::builder_with_provider(
+        Arc::new(roots(authority)?),
+        default_provider().into(),
+    )
+    .build()
+    .context("ca.crt cannot be used")?;
+    let Some((end, intermediates)) = chain.split_first() else {
+        bail!("tls.crt holds no certificate");
+    };
+    let server = ServerName::try_from(name).context("tls.crt bears a DNS name that is none")?;
+    let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or_default());
+    verifier
+        .verify_server_cert(end, intermediates, &server, &[], now)
+        .context("the certificate in tls.crt does not chain to ca.crt")?;
+    Ok(())
+}
+
+fn roots(pem: &[u8]) -> anyhow::Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem) {
+        roots
+            .add(certificate.context("the authority is not PEM")?)
+            .context("the authority holds no usable certificate")?;
+    }
+    if roots.is_empty() {
+        bail!("the authority holds no certificate");
+    }
+    Ok(roots)
+}
+
+fn seconds(time: SystemTime) -> i64 {
+    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// The certificate that connections get: the last good one.
+#[derive(Debug, Default)]
+pub(crate) struct Certificates {
+    leaf: ArcSwapOption<Leaf>,
+}
+
+impl Certificates {
+    /// Whether there is a certificate and it is still valid.
+    pub(crate) fn is_ready(&self) -> bool {
+        let leaf = self.leaf.load();
+        leaf.as_ref()
+            .is_some_and(|leaf| leaf.not_after > seconds(SystemTime::now()))
+    }
+
+    /// Reads the folder every `interval`, for ever.
+    pub(crate) async fn keep(&self, folder: PathBuf, interval: Duration, metrics: &Metrics) {
+        let mut seen: Option<Files> = None;
+        let mut failure = String::new();
+        let mut ticks = tokio::time::interval(interval);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let path = folder.clone();
+            let files = tokio::task::spawn_blocking(move || Files::read(&path)).await;
+            let files = match files {
+                Ok(Ok(files)) => files,
+                // The Secret may not be there yet; say so once, not at every tick.
+                Ok(Err(error)) => {
+                    let text = format!("{error:#}");
+                    if text != failure {
+                        tracing::warn!(error = text, "no certificate to load");
+                        failure = text;
+                    }
+                    continue;
+                }
+                Err(error) => {
+                    tracing::error!(%error, "the reader of the certificate failed");
+                    continue;
+                }
+            };
+            failure.clear();
+            if seen.as_ref() == Some(&files) {
+                continue;
+            }
+            self.swap(&files, metrics);
+            seen = Some(files);
+        }
+    }
+
+    fn swap(&self, files: &Files, metrics: &Metrics) {
+        match Leaf::check(files, SystemTime::now()) {
+            Ok(leaf) => {
+                metrics.reloaded(Reload::Loaded);
+                metrics.leaf_expires(leaf.not_after);
+                tracing::info!(not_after = leaf.not_after, "certificate loaded");
+                self.leaf.store(Some(Arc::new(leaf)));
+            }
+            Err(error) => {
+                metrics.reloaded(Reload::Refused);
+                tracing::error!(
+                    error = format!("{error:#}"),
+                    "certificate refused, the old one goes on"
+                );
+            }
+        }
+    }
+}
+
+impl ResolvesServerCert for Certificates {
+    fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        self.leaf.load().as_ref().map(|leaf| Arc::clone(&leaf.key))
+    }
+}
+
+/// The server's side of TLS: 1.2 and 1.3, HTTP/1.1, and a client certificate where
+/// `client_ca` is given.
+pub(crate) fn server_config(
+    certificates: Arc<Certificates>,
+    client_ca: Option<&Path>,
+) -> anyhow::Result<ServerConfig> {
+    let provider = Arc::new(default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .context("failed to set TLS up")?;
+    let builder = match client_ca {
+        Some(path) => {
+            let pem = std::fs::read(path)
+                .with_context(|| format!("failed to read {}", path.display()))?;
+            let roots = roots(&pem).with_context(|| format!("failed to use {}", path.display()))?;
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(verifier.context("failed to use the client CA")?)
+        }
+        None => builder.with_no_client_auth(),
+    };
+    let mut config = builder.with_cert_resolver(certificates);
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
