@@ -42,6 +42,10 @@ impl Machine {
             // The watch was faster.
             return;
         }
+        if tracked.is_gone() {
+            self.set(uid, State::Gone, effects);
+            return;
+        }
         if accepted || tracked.pod.is_terminating() {
             tracked.failures = 0;
             self.set(uid, State::Terminating { since: now }, effects);

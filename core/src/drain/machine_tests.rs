@@ -1,6 +1,6 @@
 use super::*;
 use crate::drain::testing::{budget, pod, workload};
-use crate::drain::{Block, Reply, Throttle};
+use crate::drain::{Block, Outcome, Reply, Throttle};
 use crate::object::{Budget, Pod, Workload, WorkloadKind};
 
 const NODE: &str = "n";
@@ -286,4 +286,33 @@ fn an_implicit_budget_gives_way_to_one_pod_at_a_time() {
         }
     }
     assert_eq!(sent.len(), 1, "{sent:?}");
+}
+
+#[test]
+fn a_pod_that_is_gone_before_the_answer_was_evicted_if_the_answer_says_so() {
+    for (reply, outcome) in [
+        (Reply::Accepted, Outcome::Evicted),
+        (Reply::NotFound, Outcome::Skipped),
+    ] {
+        let (mut drain, _) = Drain::new(Settings::default(), vec![pod("a", NODE)], vec![]);
+        assert_eq!(*drain.state("a"), State::Evicting);
+        // Nothing is told before the answer, and the answer's word is the last.
+        assert_eq!(drain.gone("a"), []);
+        let told = drain.answer("a", reply);
+        assert!(told.contains(&Effect::Changed { uid: "u-a".into() }));
+        assert_eq!(*drain.state("a"), State::Gone);
+        assert_eq!(drain.machine.pod("u-a").unwrap().outcome(), outcome);
+    }
+}
+
+#[test]
+fn a_list_that_holds_a_pod_again_before_the_answer_asks_for_a_look() {
+    let (mut drain, _) = Drain::new(Settings::default(), vec![pod("a", NODE)], vec![]);
+    drain.gone("a");
+    let listed = Event::Listed {
+        node: NODE.into(),
+        pods: vec![pod("a", NODE)],
+    };
+    drain.step(listed);
+    assert_eq!(*drain.state("a"), State::Looking);
 }

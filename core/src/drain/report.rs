@@ -100,6 +100,15 @@ impl Outcome {
 }
 
 impl Tracked {
+    /// Whether it was seen to be gone, though its eviction may not be answered yet.
+    pub(super) fn is_gone(&self) -> bool {
+        match self.state {
+            State::Gone => true,
+            State::Evicting => self.finished_at.is_some(),
+            _ => false,
+        }
+    }
+
     /// What became of it, or would if the drain ended now.
     pub fn outcome(&self) -> Outcome {
         match &self.state {

@@ -61,7 +61,7 @@ impl Machine {
     fn doubt(&mut self, pod: &Pod, effects: &mut Vec<Effect>) {
         let uid = &pod.metadata.uid;
         if let Some(tracked) = self.pods.get_mut(uid.as_str())
-            && tracked.state == State::Gone
+            && tracked.is_gone()
         {
             tracked.finished_at = None;
             self.look(uid, effects);
@@ -82,7 +82,7 @@ impl Machine {
             self.reopen(&node);
             return;
         };
-        if tracked.state == State::Gone {
+        if tracked.is_gone() {
             // An event that was on its way when a list showed the pod to be gone.
             return;
         }
@@ -127,8 +127,13 @@ impl Machine {
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             return;
         };
-        if tracked.state != State::Gone {
-            tracked.finished_at = Some(now);
+        if tracked.is_gone() {
+            return;
+        }
+        tracked.finished_at = Some(now);
+        // Where nothing has to end in the pod, its deletion is seen before the eviction's
+        // own answer, and only that tells whether it went by us.
+        if tracked.state != State::Evicting {
             self.set(uid, State::Gone, effects);
         }
     }

@@ -176,7 +176,7 @@ impl Machine {
         let going: BTreeSet<Str> = self
             .pods
             .values()
-            .filter(|t| t.pod.is_terminating() || t.state == State::Gone)
+            .filter(|t| t.pod.is_terminating() || t.is_gone())
             .filter(|t| {
                 let controller = t.pod.metadata.controller();
                 controller.is_some_and(|c| c.uid == workload.metadata.uid)

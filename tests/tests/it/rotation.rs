@@ -54,10 +54,12 @@ async fn nothing_fails_through_a_rotation_with_kills_and_restarts() {
     let mut seen = before.clone();
     let (mut kills, mut turned) = (0, false);
     let end = Instant::now() + Duration::from_mins(6);
-    while !turned {
+    // A fast machine writes two steps between two looks, so one turn may show fewer than
+    // five of them: then the next turn is followed too.
+    while !turned || kills < 5 {
         assert!(
             Instant::now() < end,
-            "no new CA signs yet; {}",
+            "a new CA signs: {turned}, {kills} kills; {}",
             calls.summary()
         );
         certs.check().unwrap();
@@ -68,7 +70,7 @@ async fn nothing_fails_through_a_rotation_with_kills_and_restarts() {
             kills += 1;
             seen = now.clone();
         }
-        turned = now.signer != before.signer && now.issuer == now.signer;
+        turned |= now.signer != before.signer && now.issuer == now.signer;
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     calls.assert_none_failed();
@@ -85,10 +87,6 @@ async fn nothing_fails_through_a_rotation_with_kills_and_restarts() {
     }
     let total = calls.stop().await;
     println!("{total} calls, {kills} kills of certs, 0 failed");
-    assert!(
-        kills >= 5,
-        "only {kills} kills: the rotation was not followed"
-    );
     assert!(total > 1_000, "only {total} calls");
 }
 
