@@ -12,7 +12,7 @@ use crate::object::{Node, Pod};
 use crate::taint::{NO_EXECUTE, TolerationTime, UNREACHABLE, no_execute, toleration_time};
 use crate::text::Str;
 use crate::zone::{
-    EVICTION_PERIOD, MONITOR_PERIOD, Settings, ZoneKey, ZoneReport, ZoneState, eviction_rate,
+    EVICTION_PERIOD, Settings, ZoneKey, ZoneReport, ZoneState, eviction_rate,
     seconds_to_last_taint, waits_for_taint,
 };
 
@@ -123,7 +123,7 @@ impl Outage {
                 other
             })
             .collect();
-        let report = ZoneReport::of(&after, settings);
+        let report = ZoneReport::of(&after, settings, None);
         let queued_before = nodes
             .iter()
             .filter(|other| other.metadata.name != *name)
@@ -144,11 +144,12 @@ impl Outage {
         }
     }
 
-    /// Seconds from the last sign of life to the `NoExecute` taint: the grace period, at
-    /// most one pass of the monitor, and the queue.
+    /// Seconds from the last sign of life to the `NoExecute` taint, at the latest: its
+    /// detection and the queue. (A taint before the death does not count: by then the zone's
+    /// bucket is full again, unless its queue is not empty.)
     fn tainted_after(&self, settings: &Settings) -> Option<f64> {
-        let queue = seconds_to_last_taint(self.queued_before + 1, self.rate)?;
-        Some(f64::from(settings.grace_period) + MONITOR_PERIOD + EVICTION_PERIOD + queue)
+        let queue = seconds_to_last_taint(self.queued_before + 1, self.rate, None)?;
+        Some(settings.detected_within() + EVICTION_PERIOD + queue)
     }
 }
 
@@ -188,7 +189,7 @@ fn fate(pod: &Pod, node: &Node, tainted: Option<f64>) -> PodFate {
 }
 
 fn steps(settings: &Settings, tainted: Option<f64>, pods: &[PodFate]) -> Vec<Step> {
-    let detected = f64::from(settings.grace_period) + MONITOR_PERIOD;
+    let detected = settings.detected_within();
     let step = |after_seconds: Option<f64>, event: &str| Step {
         after_seconds,
         event: event.into(),

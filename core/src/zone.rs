@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::object::{Labels, Node};
@@ -79,6 +80,14 @@ impl Settings {
             grace_period,
             ..Self::default()
         }
+    }
+
+    /// Seconds from a node's last sign of life until its condition Ready is Unknown, at the
+    /// latest. The controller sees a sign of life in its next pass and counts the grace period
+    /// from there (`probeTimestamp` in `tryUpdateNodeHealth`), in whole passes.
+    pub fn detected_within(&self) -> f64 {
+        let passes = (f64::from(self.grace_period) / MONITOR_PERIOD).ceil();
+        (passes + 1.0) * MONITOR_PERIOD
     }
 }
 
@@ -200,8 +209,13 @@ pub struct ZoneReport {
 }
 
 impl ZoneReport {
-    /// Judges the zones of `nodes`.
-    pub fn of<'a>(nodes: impl IntoIterator<Item = &'a Node>, settings: &Settings) -> Self {
+    /// Judges the zones of `nodes`, which were read at `now`: a taint that is younger than the
+    /// eviction rate allows holds up the next one. Where the time is not known, none does.
+    pub fn of<'a>(
+        nodes: impl IntoIterator<Item = &'a Node>,
+        settings: &Settings,
+        now: Option<Timestamp>,
+    ) -> Self {
         let mut counts: BTreeMap<ZoneKey, Count> = BTreeMap::new();
         let mut excluded = Vec::new();
         for node in nodes {
@@ -218,11 +232,12 @@ impl ZoneReport {
             if waits_for_taint(node) {
                 count.queued += 1;
             }
+            count.last_taint = count.last_taint.max(tainted_at(node));
         }
         excluded.sort();
         let zones: Vec<_> = counts
             .into_iter()
-            .map(|(key, count)| count.judge(key, settings))
+            .map(|(key, count)| count.judge(key, settings, now))
             .collect();
         Self::with_overall_state(zones, excluded)
     }
@@ -235,7 +250,7 @@ impl ZoneReport {
         if all_fully_disrupted {
             for zone in &mut zones {
                 zone.eviction_rate = 0.0;
-                zone.seconds_to_last_taint = seconds_to_last_taint(zone.queued, 0.0);
+                zone.seconds_to_last_taint = seconds_to_last_taint(zone.queued, 0.0, None);
             }
         }
         Self {
@@ -264,15 +279,27 @@ pub fn waits_for_taint(node: &Node) -> bool {
     ready.status != "True" && !tainted
 }
 
+/// When the controller put its `NoExecute` taint on the node.
+fn tainted_at(node: &Node) -> Option<Timestamp> {
+    use crate::taint::{NO_EXECUTE, NOT_READY, UNREACHABLE, find};
+    let taint = [NOT_READY, UNREACHABLE].map(|key| find(node, key, NO_EXECUTE));
+    taint
+        .into_iter()
+        .flatten()
+        .filter_map(|taint| taint.time_added)
+        .max()
+}
+
 #[derive(Default)]
 struct Count {
     ready: usize,
     not_ready: usize,
     queued: usize,
+    last_taint: Option<Timestamp>,
 }
 
 impl Count {
-    fn judge(self, key: ZoneKey, settings: &Settings) -> Zone {
+    fn judge(self, key: ZoneKey, settings: &Settings, now: Option<Timestamp>) -> Zone {
         let size = self.ready + self.not_ready;
         let state = ZoneState::of(self.ready, self.not_ready, settings);
         let eviction_rate = eviction_rate(size, state, settings);
@@ -284,7 +311,12 @@ impl Count {
             state,
             eviction_rate,
             queued: self.queued,
-            seconds_to_last_taint: seconds_to_last_taint(self.queued, eviction_rate),
+            seconds_to_last_taint: seconds_to_last_taint(
+                self.queued,
+                eviction_rate,
+                now.zip(self.last_taint)
+                    .map(|(now, then)| now.duration_since(then).as_secs_f64()),
+            ),
         }
     }
 }
@@ -299,16 +331,20 @@ pub fn eviction_rate(size: usize, state: ZoneState, settings: &Settings) -> f32 
     }
 }
 
-/// Seconds until the last of `queued` nodes is tainted at `rate`: the first goes at once
-/// (the bucket holds one), the others one by one. None: never.
+/// Seconds until the last of `queued` nodes is tainted at `rate`, none for never. The first
+/// goes at once, if the zone's last taint was long enough ago (`since`, in seconds): the bucket
+/// holds one. The others follow one by one.
 #[expect(clippy::cast_precision_loss, reason = "counts of nodes are small")]
-pub fn seconds_to_last_taint(queued: usize, rate: f32) -> Option<f64> {
+pub fn seconds_to_last_taint(queued: usize, rate: f32, since: Option<f64>) -> Option<f64> {
     if queued == 0 {
         return Some(0.0);
     }
     // Through the decimal form: 0.1f32 as f64 would give 9.99999985 s a node.
     let rate: f64 = rate.to_string().parse().unwrap_or_default();
-    (rate > 0.0).then(|| (queued - 1) as f64 / rate)
+    (rate > 0.0).then(|| {
+        let first = since.map_or(0.0, |since| (1.0 / rate - since.max(0.0)).max(0.0));
+        first + (queued - 1) as f64 / rate
+    })
 }
 
 #[cfg(test)]
@@ -336,9 +372,38 @@ mod tests {
         let rate = |size| eviction_rate(size, ZoneState::PartialDisruption, &settings);
         assert!(rate(50).abs() < f32::EPSILON);
         assert!((rate(51) - 0.01).abs() < f32::EPSILON);
-        assert_eq!(seconds_to_last_taint(3, rate(50)), None);
-        assert_eq!(seconds_to_last_taint(30, rate(51)), Some(2900.0));
-        assert_eq!(seconds_to_last_taint(4, 0.1), Some(30.0));
+        assert_eq!(seconds_to_last_taint(3, rate(50), None), None);
+        assert_eq!(seconds_to_last_taint(30, rate(51), None), Some(2900.0));
+        assert_eq!(seconds_to_last_taint(4, 0.1, None), Some(30.0));
+    }
+
+    #[test]
+    fn a_taint_just_now_holds_up_the_next_one() {
+        assert_eq!(seconds_to_last_taint(2, 0.1, Some(4.0)), Some(16.0));
+        assert_eq!(seconds_to_last_taint(2, 0.1, Some(3600.0)), Some(10.0));
+        assert_eq!(seconds_to_last_taint(0, 0.1, Some(0.0)), Some(0.0));
+        let skewed = seconds_to_last_taint(1, 0.1, Some(-5.0));
+        assert_eq!(
+            skewed,
+            Some(10.0),
+            "clocks differ; never more than one turn"
+        );
+    }
+
+    #[test]
+    fn the_grace_period_is_counted_in_passes() {
+        let within = |grace_period| {
+            let settings = Settings {
+                grace_period,
+                ..Settings::default()
+            };
+            settings.detected_within()
+        };
+        let seconds = [(50, 55.0), (40, 45.0), (13, 20.0), (15, 20.0), (16, 25.0)];
+        for (grace_period, expected) in seconds {
+            let difference: f64 = within(grace_period) - expected;
+            assert!(difference.abs() < f64::EPSILON, "{grace_period}");
+        }
     }
 
     #[test]
@@ -370,7 +435,7 @@ mod tests {
             },
             ..Node::default()
         };
-        let report = ZoneReport::of(&[node("a"), node("b")], &Settings::default());
+        let report = ZoneReport::of(&[node("a"), node("b")], &Settings::default(), None);
         assert!(report.all_fully_disrupted);
         assert!(report.zones.iter().all(|zone| zone.eviction_rate == 0.0));
     }

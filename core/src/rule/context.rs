@@ -61,7 +61,7 @@ impl<'a> Context<'a> {
             now,
             server: server.and_then(Version::parse),
             settings,
-            zones: ZoneReport::of(&snapshot.nodes, &settings),
+            zones: ZoneReport::of(&snapshot.nodes, &settings, Some(now)),
             nodes: snapshot.nodes.iter().map(by_name).collect(),
             leases: snapshot.leases.iter().map(lease_by_name).collect(),
             pods,

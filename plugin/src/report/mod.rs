@@ -80,7 +80,7 @@ impl Report<'_> {
 
     fn fleet(&self) -> Fleet<'_> {
         let settings = Settings::for_version(self.snapshot.server_version.as_deref());
-        let zones = ZoneReport::of(&self.snapshot.nodes, &settings);
+        let zones = ZoneReport::of(&self.snapshot.nodes, &settings, self.snapshot.taken_at);
         Fleet::of(self.snapshot, zones)
     }
 }

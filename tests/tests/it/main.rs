@@ -15,6 +15,7 @@ mod certs;
 mod cluster;
 mod control_plane;
 mod drain;
+mod failure;
 mod fixture;
 mod leftover;
 mod manifests;

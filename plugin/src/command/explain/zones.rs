@@ -24,7 +24,7 @@ pub(super) async fn run(
     let sources = [Source::Nodes].into();
     let snapshot = input::read(&args.input, &sources, cluster, printer).await?;
     let settings = args.controller.settings(snapshot.server_version.as_deref());
-    let report = ZoneReport::of(&snapshot.nodes, &settings);
+    let report = ZoneReport::of(&snapshot.nodes, &settings, snapshot.taken_at);
     if !print_document("ZoneReport", &report, args.output, printer)? {
         print(&report, &settings, printer)?;
     }

@@ -259,7 +259,7 @@ mod tests {
             nodes: vec![node],
             ..Snapshot::default()
         };
-        let zones = ZoneReport::of(&snapshot.nodes, &Settings::default());
+        let zones = ZoneReport::of(&snapshot.nodes, &Settings::default(), snapshot.taken_at);
         let mut out = Vec::new();
         write(&report(), &Fleet::of(&snapshot, zones), &mut out).unwrap();
         String::from_utf8(out).unwrap()
