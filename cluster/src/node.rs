@@ -66,7 +66,9 @@ impl NodePatch {
 }
 
 impl Cluster {
-    /// Patches a node, once, and returns it as it is now.
+    /// Patches a node and returns it as it is now. A patch that holds to a
+    /// `resource_version` is sent once; any other again for up to 30 s while the server is
+    /// overloaded, restarting or cut off.
     ///
     /// # Errors
     ///
@@ -84,8 +86,52 @@ impl Cluster {
         if dry_run {
             call = call.with_query("dryRun", "All");
         }
-        self.call(&call).await?.json(&call)
+        let answer = if patch.resource_version.is_none() {
+            // Whatever became of the first, a second leaves the node the same.
+            self.repeat(&call).await?
+        } else {
+            self.call(&call).await?
+        };
+        answer.json(&call)
     }
+
+    /// Replaces an annotation of a node, or removes it (`None`), once, if its text is exactly
+    /// `old`; whether it was. Other changes of the node are not in the way, as they would be
+    /// with a `resourceVersion`.
+    ///
+    /// # Errors
+    ///
+    /// By what the status means.
+    pub async fn swap_annotation(
+        &self,
+        name: &str,
+        annotation: &str,
+        old: &str,
+        new: Option<&str>,
+    ) -> Result<bool, ApiError> {
+        let body = swap(annotation, old, new);
+        let call = Call::on(Method::PATCH, "patch", NODES.all().named(name))
+            .with_query("fieldManager", "nodelife")
+            .with_json("application/json-patch+json", &body)?;
+        match self.call(&call).await {
+            Ok(_) => Ok(true),
+            // A test of a JSON patch that fails
+            // (staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go, v1.36.3).
+            Err(ApiError::Refused(answer)) if answer.code == 422 => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn swap(annotation: &str, old: &str, new: Option<&str>) -> Value {
+    let escaped = annotation.replace('~', "~0").replace('/', "~1");
+    let path = format!("/metadata/annotations/{escaped}");
+    let test = json!({"op": "test", "path": path, "value": old});
+    let change = match new {
+        Some(new) => json!({"op": "replace", "path": path, "value": new}),
+        None => json!({"op": "remove", "path": path}),
+    };
+    json!([test, change])
 }
 
 #[cfg(test)]
@@ -97,6 +143,14 @@ mod tests {
         assert_eq!(
             NodePatch::cordon(true).body().to_string(),
             r#"{"spec":{"unschedulable":true}}"#
+        );
+    }
+
+    #[test]
+    fn a_swap_tests_the_text_before_it_changes_it() {
+        assert_eq!(
+            swap("a.b/c~d", "1", None).to_string(),
+            r#"[{"op":"test","path":"/metadata/annotations/a.b~1c~0d","value":"1"},{"op":"remove","path":"/metadata/annotations/a.b~1c~0d"}]"#
         );
     }
 

@@ -352,6 +352,11 @@ impl Cluster {
     ///
     /// The last [`ApiError`] when patience is at its end.
     pub async fn read(&self, call: &Call) -> Result<Answer, ApiError> {
+        self.repeat(call).await
+    }
+
+    /// As [`Cluster::read`], for a write that leaves the same behind however often it is done.
+    pub(crate) async fn repeat(&self, call: &Call) -> Result<Answer, ApiError> {
         let end = Instant::now() + READ_PATIENCE;
         let mut backoff = Backoff::for_reads();
         loop {
@@ -364,7 +369,7 @@ impl Cluster {
             if !error.is_transient() || first_contact || Instant::now() + wait > end {
                 return Err(error);
             }
-            tracing::debug!(path = %call.path, %error, ?wait, "reading again");
+            tracing::debug!(path = %call.path, %error, ?wait, "trying again");
             tokio::time::sleep(wait).await;
         }
     }

@@ -11,6 +11,7 @@ mod diagnosis;
 mod event;
 mod implicit;
 mod inventory;
+mod lock;
 mod machine;
 #[cfg(test)]
 mod model;
@@ -34,6 +35,7 @@ pub use implicit::{ImplicitBudget, keeps_replicas};
 pub use inventory::{
     Await, Impossible, Item, Need, Permissions, Skip, Surroundings, Verdict, inspect, inventory,
 };
+pub use lock::{LOCK_ANNOTATION, LOCK_LEASE, LOCK_RENEWAL, Lock};
 pub use machine::{Machine, Phase, Settings, Stop};
 pub use order::Order;
 pub use owner::{Owners, Presence};

@@ -6,6 +6,8 @@ use nodelife_core::drain::{Effect, Event, Machine, Outcome, Settings, Stop};
 use tokio::task::JoinSet;
 
 use super::cordon::cordon;
+use super::interrupt::Interrupts;
+use super::locks::Locks;
 use super::narrator::Narrator;
 use super::watches::{Sight, Watches};
 use super::{Manner, Scene, Telling, interrupt, requests};
@@ -47,9 +49,31 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Cordons, evicts, waits.
-    pub(crate) async fn run(mut self, mut watches: Watches) -> anyhow::Result<ExitStatus> {
+    /// Locks, cordons, evicts, waits.
+    pub(crate) async fn run(mut self, watches: Watches) -> anyhow::Result<ExitStatus> {
         let mut interrupts = interrupt::listen()?;
+        let mut locks = Locks::new(&self.cluster);
+        let taken = tokio::select! {
+            taken = locks.take(&self.scene.nodes, self.narrator.printer()) => taken,
+            () = interrupts.next() => Ok(Some(ExitStatus::Interrupted)),
+        };
+        let ended = match taken {
+            Ok(None) => self.drive(watches, interrupts, &mut locks).await,
+            Ok(Some(status)) => Ok(status),
+            Err(error) => Err(error),
+        };
+        locks.release().await;
+        ended
+    }
+
+    async fn drive(
+        mut self,
+        mut watches: Watches,
+        mut interrupts: Interrupts,
+        locks: &mut Locks,
+    ) -> anyhow::Result<ExitStatus> {
+        let lost = locks.keep();
+        tokio::pin!(lost);
         let cordoned = tokio::select! {
             cordoned = cordon(&self.cluster, &self.scene.nodes, self.narrator.printer()) => cordoned?,
             () = interrupts.next() => return Ok(ExitStatus::Interrupted),
@@ -79,6 +103,7 @@ impl<'a> Executor<'a> {
                     }
                     None => anyhow::bail!("failed to watch the cluster"),
                 },
+                why = &mut lost => anyhow::bail!("{why}; no more evictions are sent"),
                 () = sleep_until(wake, now) => Event::Tick,
             };
             self.step(event)?;

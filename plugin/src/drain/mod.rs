@@ -4,7 +4,9 @@
 mod ask;
 mod cordon;
 mod executor;
+mod holder;
 mod interrupt;
+mod locks;
 mod narrator;
 mod requests;
 mod scene;

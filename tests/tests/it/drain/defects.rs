@@ -14,7 +14,7 @@ use tokio::process::Child;
 
 use super::bench::{Bench, report};
 
-async fn bench_with_node(what: &str) -> (Bench, String) {
+pub(super) async fn bench_with_node(what: &str) -> (Bench, String) {
     let bench = Bench::new(ControlPlane::shared_api().await, what).await;
     let node = bench.node("a");
     NodeFixture::new(&node)
@@ -24,7 +24,7 @@ async fn bench_with_node(what: &str) -> (Bench, String) {
     (bench, node)
 }
 
-fn blocked() -> BudgetStatus {
+pub(super) fn blocked() -> BudgetStatus {
     BudgetStatus {
         expected: 3,
         healthy: 2,
@@ -33,7 +33,7 @@ fn blocked() -> BudgetStatus {
     }
 }
 
-fn open() -> BudgetStatus {
+pub(super) fn open() -> BudgetStatus {
     BudgetStatus {
         expected: 3,
         healthy: 3,
@@ -43,7 +43,7 @@ fn open() -> BudgetStatus {
 }
 
 /// A pod `web` under a budget that allows nothing now and will later.
-async fn blocked_pod(bench: &Bench, node: &str) -> Pod {
+pub(super) async fn blocked_pod(bench: &Bench, node: &str) -> Pod {
     let pod = PodFixture::new("web")
         .running_on(node)
         .create(&bench.namespace)
@@ -64,7 +64,7 @@ async fn blocked_pod(bench: &Bench, node: &str) -> Pod {
     pod
 }
 
-fn start(bench: &Bench, arguments: &[&str]) -> Child {
+pub(super) fn start(bench: &Bench, arguments: &[&str]) -> Child {
     bench
         .command(arguments)
         .stdin(Stdio::null())
@@ -74,7 +74,7 @@ fn start(bench: &Bench, arguments: &[&str]) -> Child {
         .unwrap()
 }
 
-async fn end(child: Child) -> (Option<i32>, String) {
+pub(super) async fn end(child: Child) -> (Option<i32>, String) {
     let output = tokio::time::timeout(PATIENCE, child.wait_with_output())
         .await
         .expect("the drain did not end")
@@ -85,7 +85,7 @@ async fn end(child: Child) -> (Option<i32>, String) {
     )
 }
 
-async fn wait_for_cordon(bench: &Bench, node: &str) {
+pub(super) async fn wait_for_cordon(bench: &Bench, node: &str) {
     wait_until("the cordon", PATIENCE, async || {
         Ok(bench.is_cordoned(node).await.then_some(()))
     })

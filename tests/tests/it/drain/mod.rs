@@ -5,4 +5,5 @@ mod bench;
 mod budgeted;
 mod choices;
 mod defects;
+mod lock;
 mod refused;

@@ -1,0 +1,229 @@
+//! The locks of a drain on its nodes: taken before anything is changed, renewed, and given back.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use nodelife_cluster::node::NodePatch;
+use nodelife_cluster::{ApiError, Cluster, resource};
+use nodelife_core::drain::{LOCK_ANNOTATION, LOCK_RENEWAL, Lock};
+use nodelife_core::object::Node;
+use nodelife_core::text::Str;
+
+use super::holder;
+use crate::exit::ExitStatus;
+use crate::output::Printer;
+
+/// How often it is tried to take a lock while the node changes under the request.
+const ATTEMPTS: usize = 5;
+
+/// How long giving the locks back may take: they pass on by themselves as well.
+const RELEASE: Duration = Duration::from_secs(2);
+
+/// The nodes that this drain has to itself.
+pub(crate) struct Locks {
+    cluster: Cluster,
+    own: Lock,
+    held: Vec<Held>,
+}
+
+struct Held {
+    node: Str,
+    /// The annotation as it was last written.
+    text: String,
+}
+
+/// What became of an attempt to take a lock.
+enum Taken {
+    Ours(String),
+    Theirs(Lock),
+    /// The right to patch nodes is missing; only a node that is cordoned can be drained then.
+    NotAllowed(ApiError),
+}
+
+impl Locks {
+    /// None yet.
+    pub(crate) fn new(cluster: &Cluster) -> Self {
+        Self {
+            own: holder::lock(cluster.clock().now()),
+            cluster: cluster.clone(),
+            held: Vec::new(),
+        }
+    }
+
+    /// Locks the nodes, all or none; the status to end with if one is held by another drain.
+    pub(crate) async fn take(
+        &mut self,
+        nodes: &[Node],
+        printer: &mut Printer,
+    ) -> anyhow::Result<Option<ExitStatus>> {
+        // As they were read a moment ago: what is held is then said without a write.
+        let mut theirs: Vec<(Str, Lock)> = nodes
+            .iter()
+            .filter_map(|node| Some((node.metadata.name.clone(), self.other(node)?)))
+            .collect();
+        if theirs.is_empty() {
+            for node in nodes {
+                let name = &node.metadata.name;
+                let taken = self
+                    .take_one(node.clone())
+                    .await
+                    .with_context(|| format!("failed to lock node {name}"))?;
+                match taken {
+                    Taken::Ours(text) => self.held.push(Held {
+                        node: name.clone(),
+                        text,
+                    }),
+                    Taken::Theirs(lock) => theirs.push((name.clone(), lock)),
+                    Taken::NotAllowed(why) => printer.warn(format_args!(
+                        "node/{name}: another drain of it is not kept away: {why}"
+                    )),
+                }
+            }
+        }
+        if theirs.is_empty() {
+            return Ok(None);
+        }
+        let now = self.cluster.clock().now();
+        for (node, lock) in &theirs {
+            printer.note(format_args!("node/{node}: {}", lock.describe(now)));
+        }
+        self.release().await;
+        printer.note("refused to drain what another drain is at work on: nothing was changed, not even the cordon");
+        Ok(Some(ExitStatus::Refused))
+    }
+
+    /// The lock on a node, if it is another's and its holder lives, as far as anybody knows.
+    fn other(&self, node: &Node) -> Option<Lock> {
+        let now = self.cluster.clock().now();
+        Lock::on(node)
+            .filter(|lock| !lock.is_of(&self.own) && !lock.has_expired(now))
+            .filter(|lock| !holder::is_dead(lock))
+    }
+
+    async fn take_one(&self, mut node: Node) -> anyhow::Result<Taken> {
+        let text = self.text()?;
+        let name = node.metadata.name.clone();
+        for _ in 0..ATTEMPTS {
+            if let Some(theirs) = self.other(&node) {
+                return Ok(Taken::Theirs(theirs));
+            }
+            if let Some(there) = Lock::text_on(&node)
+                && Lock::on(&node).is_some_and(|lock| lock.is_of(&self.own))
+            {
+                // The answer to the attempt before was lost, not the attempt.
+                return Ok(Taken::Ours(there.to_owned()));
+            }
+            let patch = NodePatch {
+                annotations: vec![(LOCK_ANNOTATION.to_owned(), Some(text.clone()))],
+                resource_version: Some(node.metadata.resource_version.to_string()),
+                ..NodePatch::default()
+            };
+            match self.cluster.patch_node(&name, &patch, false).await {
+                Ok(_) => return Ok(Taken::Ours(text)),
+                Err(ApiError::Conflict(_)) => {}
+                Err(why @ ApiError::Forbidden(_)) => return Ok(Taken::NotAllowed(why)),
+                Err(error) if error.is_transient() => {}
+                Err(error) => return Err(error.into()),
+            }
+            node = self.read(&name).await?;
+        }
+        anyhow::bail!(
+            "it changed {ATTEMPTS} times under the request, or the API server failed as often"
+        )
+    }
+
+    async fn read(&self, node: &str) -> anyhow::Result<Node> {
+        let found = self.cluster.get(resource::NODES.all().named(node)).await?;
+        found.with_context(|| format!("nodes \"{node}\" not found"))
+    }
+
+    fn text(&self) -> serde_json::Result<String> {
+        serde_json::to_string(&self.own)
+    }
+
+    /// Renews them for ever. Ends when one was lost, with the sentence that says to whom.
+    /// Dropping it between two renewals, or in the middle of one, does no harm.
+    pub(crate) async fn keep(&mut self) -> String {
+        let period = Duration::try_from(LOCK_RENEWAL).unwrap_or_default();
+        loop {
+            tokio::time::sleep(period).await;
+            self.own.renewed_at = self.cluster.clock().now();
+            let Ok(text) = self.text() else { continue };
+            for held in &mut self.held {
+                if let Some(lost) = renew(&self.cluster, &self.own, held, &text).await {
+                    return lost;
+                }
+            }
+        }
+    }
+
+    /// Gives them back. What cannot be given back passes on by itself.
+    pub(crate) async fn release(&mut self) {
+        let all = async {
+            for held in &mut self.held {
+                let cluster = &self.cluster;
+                if let Ok(false) = swap(cluster, held, None).await
+                    && let Ok(Some(text)) = still_ours(cluster, &self.own, &held.node).await
+                {
+                    held.text = text;
+                    // Whatever becomes of it, nobody is left to do more.
+                    let _ = swap(cluster, held, None).await;
+                }
+            }
+        };
+        if tokio::time::timeout(RELEASE, all).await.is_err() {
+            tracing::debug!("the locks pass on by themselves");
+        }
+        self.held.clear();
+    }
+}
+
+async fn renew(cluster: &Cluster, own: &Lock, held: &mut Held, text: &str) -> Option<String> {
+    match swap(cluster, held, Some(text)).await {
+        Ok(true) => {
+            text.clone_into(&mut held.text);
+            return None;
+        }
+        Ok(false) => {}
+        Err(error) => {
+            tracing::debug!(node = %held.node, %error, "failed to renew the lock");
+            return None;
+        }
+    }
+    let found: Option<Node> = cluster
+        .get(resource::NODES.all().named(&held.node))
+        .await
+        .ok()?;
+    let node = found?;
+    let now = cluster.clock().now();
+    match Lock::on(&node) {
+        // An answer was lost, not the renewal.
+        Some(lock) if lock.is_of(own) => {
+            Lock::text_on(&node)?.clone_into(&mut held.text);
+            None
+        }
+        Some(lock) => Some(format!(
+            "node/{}: lost to another drain: {}",
+            held.node,
+            lock.describe(now)
+        )),
+        None => Some(format!(
+            "node/{}: somebody took the annotation {LOCK_ANNOTATION} off",
+            held.node
+        )),
+    }
+}
+
+async fn swap(cluster: &Cluster, held: &Held, new: Option<&str>) -> Result<bool, ApiError> {
+    cluster
+        .swap_annotation(&held.node, LOCK_ANNOTATION, &held.text, new)
+        .await
+}
+
+/// The text of the lock on a node, if it is this run's.
+async fn still_ours(cluster: &Cluster, own: &Lock, node: &str) -> Result<Option<String>, ApiError> {
+    let found: Option<Node> = cluster.get(resource::NODES.all().named(node)).await?;
+    Ok(found
+        .filter(|node| Lock::on(node).is_some_and(|lock| lock.is_of(own)))
+        .and_then(|node| Lock::text_on(&node).map(ToOwned::to_owned)))
+}

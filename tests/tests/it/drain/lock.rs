@@ -1,0 +1,141 @@
+//! Two drains of one node do not fight (facts of the field: cordon, uncordon and `--undo` of one
+//! undo the other's work).
+
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use nodelife_tests::fixture::PodFixture;
+use nodelife_tests::fixture::budget::write_status;
+use nodelife_tests::{PATIENCE, wait_until};
+use serde_json::json;
+
+use super::bench::Bench;
+use super::defects::{bench_with_node, blocked_pod, end, open, start, wait_for_cordon};
+
+const ANNOTATION: &str = "nodelife.dev/drain-lock";
+
+/// Locks the node as a drain on another machine does that was last heard of some time ago.
+async fn lock_from_elsewhere(bench: &Bench, node: &str, silent: SignedDuration) {
+    let nodes: Api<Node> = Api::all(bench.namespace.client().clone());
+    let now = Timestamp::now();
+    let lock = json!({
+        "holder": "ann@desk, process 7",
+        "since": now - SignedDuration::from_hours(1),
+        "renewedAt": now - silent,
+    });
+    let patch = json!({"metadata": {"annotations": {ANNOTATION: lock.to_string()}}});
+    nodes
+        .patch(node, &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .unwrap();
+}
+
+async fn lock_on(bench: &Bench, node: &str) -> Option<String> {
+    let nodes: Api<Node> = Api::all(bench.namespace.client().clone());
+    let node = nodes.get(node).await.unwrap();
+    node.metadata.annotations?.get(ANNOTATION).cloned()
+}
+
+#[tokio::test]
+async fn a_second_drain_names_the_first_and_changes_nothing() {
+    let (bench, node) = bench_with_node("locked").await;
+    let pod = blocked_pod(&bench, &node).await;
+    let first = start(&bench, &[&node, "--force"]);
+    wait_for_cordon(&bench, &node).await;
+    let lock = lock_on(&bench, &node).await.expect("no lock");
+
+    let second = bench.drain(&[&node, "--force"]).await;
+    assert_eq!(second.status, Some(4), "{}", second.stderr);
+    let pid = format!("process {}", first.id().unwrap());
+    assert!(
+        second.stderr.contains(&pid) && second.stderr.contains("drains it since"),
+        "{pid}: {}",
+        second.stderr
+    );
+    assert_eq!(lock_on(&bench, &node).await, Some(lock));
+
+    write_status(&bench.namespace, "web", open()).await.unwrap();
+    let (status, stderr) = end(first).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    assert_eq!(lock_on(&bench, &node).await, None);
+    bench.check(&[pod]).await;
+}
+
+#[tokio::test]
+async fn a_lock_from_another_machine_holds_until_its_holder_is_silent_for_too_long() {
+    let (bench, node) = bench_with_node("elsewhere").await;
+    let pod = PodFixture::new("web")
+        .running_on(&node)
+        .create(&bench.namespace)
+        .await
+        .unwrap();
+    lock_from_elsewhere(&bench, &node, SignedDuration::from_secs(1)).await;
+    let refused = bench.drain(&[&node, "--force"]).await;
+    assert_eq!(refused.status, Some(4), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("ann@desk, process 7 drains it"),
+        "{}",
+        refused.stderr
+    );
+    bench.check_nothing_written().await;
+
+    lock_from_elsewhere(&bench, &node, SignedDuration::from_mins(2)).await;
+    let output = bench.drain(&[&node, "--force"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert_eq!(lock_on(&bench, &node).await, None);
+    bench.check(&[pod]).await;
+}
+
+/// Fault: kill -9 in the middle. The next run goes on at once, since it sees that the process
+/// that holds the lock is gone.
+#[tokio::test]
+async fn a_second_run_goes_on_where_a_killed_one_was() {
+    let (bench, node) = bench_with_node("killed").await;
+    let free = PodFixture::new("free")
+        .running_on(&node)
+        .create(&bench.namespace)
+        .await
+        .unwrap();
+    let held = blocked_pod(&bench, &node).await;
+    let mut first = start(&bench, &[&node, "--force"]);
+    wait_until("the free pod gone", PATIENCE, async || {
+        Ok(bench.pods().get_opt("free").await?.is_none().then_some(()))
+    })
+    .await
+    .unwrap();
+    first.kill().await.unwrap();
+    assert!(
+        lock_on(&bench, &node).await.is_some(),
+        "a dead drain gives nothing back"
+    );
+
+    write_status(&bench.namespace, "web", open()).await.unwrap();
+    let output = bench.drain(&[&node, "--force"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert!(bench.pods_on(&node).await.is_empty());
+    assert_eq!(lock_on(&bench, &node).await, None);
+    bench.check(&[free, held]).await;
+}
+
+/// A drain that was suspended finds another at work when it wakes, and keeps out of its way.
+#[tokio::test]
+async fn a_drain_that_lost_its_lock_stops() {
+    let (bench, node) = bench_with_node("lost").await;
+    let pod = blocked_pod(&bench, &node).await;
+    let drain = start(&bench, &[&node, "--force"]);
+    wait_for_cordon(&bench, &node).await;
+    lock_from_elsewhere(&bench, &node, SignedDuration::ZERO).await;
+    let (status, stderr) = end(drain).await;
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(
+        stderr.contains("lost to another drain: ann@desk"),
+        "{stderr}"
+    );
+    assert!(
+        lock_on(&bench, &node).await.is_some(),
+        "it was not ours to take off"
+    );
+    assert!(bench.evictions().await.is_empty());
+    bench.check(&[pod]).await;
+}
