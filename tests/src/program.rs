@@ -154,7 +154,7 @@ impl GoProgram {
 /// # Errors
 /// When it does not compile.
 pub fn nodelife() -> Result<PathBuf> {
-    workspace_program("kubectl-nodelife", "kubectl-nodelife")
+    workspace_program("kubectl-nodelife")
 }
 
 /// The built `nodelife-webhook`.
@@ -162,7 +162,7 @@ pub fn nodelife() -> Result<PathBuf> {
 /// # Errors
 /// When it does not compile.
 pub fn webhook() -> Result<PathBuf> {
-    workspace_program("nodelife-webhook", "nodelife-webhook")
+    workspace_program("nodelife-webhook")
 }
 
 /// The supervisor of [`crate::supervise`]. Cargo has built it beside the tests of this crate;
@@ -172,16 +172,18 @@ pub(crate) fn supervisor() -> Result<PathBuf> {
     if beside.is_file() {
         return Ok(beside);
     }
-    workspace_program("nodelife-tests", "supervise")
+    workspace_program("supervise")
 }
 
 /// Builds a program of this workspace, with the profile of the running test, and gives its path.
-/// Cargo does nothing when it is fresh.
-fn workspace_program(package: &str, name: &str) -> Result<PathBuf> {
+/// Cargo does nothing when it is fresh. The whole workspace is named, as by `cargo test
+/// --workspace`: for one package alone the features of shared dependencies come out otherwise,
+/// and half of the tree would be built a second time.
+fn workspace_program(name: &str) -> Result<PathBuf> {
     once(name, || {
         let folder = profile_folder()?;
         let mut command = Command::new(env!("CARGO"));
-        command.args(["build", "--quiet", "--package", package, "--bin", name]);
+        command.args(["build", "--quiet", "--workspace", "--bin", name]);
         command.current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
         command.arg("--target-dir").arg(target_folder()?);
         if folder.ends_with("release") {
