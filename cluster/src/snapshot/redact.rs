@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// Fields whose texts come from Kubernetes or from the machine's maker.
-const PLAIN: [&str; 42] = [
+const PLAIN: [&str; 43] = [
     "kind",
     "apiVersion",
     "type",
@@ -54,6 +54,7 @@ const PLAIN: [&str; 42] = [
     "apiGroups",
     "resources",
     "accessModes",
+    "topologyKey",
     "finalizers",
     "priorityClassName",
 ];

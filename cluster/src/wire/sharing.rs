@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use nodelife_core::object::{Container, Labels, Meta, Node, Pod, Pool, Toleration};
+use nodelife_core::object::{Affinity, Container, Labels, Meta, Node, Pod, Pool, Toleration};
 use nodelife_core::text::{Interner, Str};
 
 /// Written by `kubectl apply`: the whole object once more, and of use to nobody here.
@@ -16,6 +16,7 @@ pub struct Sharing {
     labels: Pool<BTreeMap<Str, Str>>,
     containers: Pool<Vec<Container>>,
     tolerations: Pool<Vec<Toleration>>,
+    affinities: Pool<Affinity>,
 }
 
 impl Sharing {
@@ -46,6 +47,9 @@ impl Sharing {
         self.strings.share(&mut pod.spec.node_name);
         self.labels(&mut pod.spec.node_selector);
         self.tolerations.share(&mut pod.spec.tolerations);
+        if let Some(affinity) = &mut pod.spec.affinity {
+            self.affinities.share(affinity);
+        }
         self.containers.share(&mut pod.spec.containers);
         self.containers.share(&mut pod.spec.init_containers);
         self.strings.share(&mut pod.status.phase);

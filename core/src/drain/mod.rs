@@ -8,6 +8,8 @@ pub mod answer;
 mod answered;
 mod budget;
 mod diagnosis;
+mod elsewhere;
+mod estimate;
 mod event;
 mod implicit;
 mod inventory;
@@ -27,9 +29,11 @@ mod send;
 mod state;
 #[cfg(test)]
 mod testing;
+mod waves;
 
 pub use budget::{BudgetKey, Budgets, CountError, Counts, DELETION_TIMEOUT};
 pub use diagnosis::diagnosis;
+pub use estimate::Duration;
 pub use event::{Effect, Event};
 pub use implicit::{ImplicitBudget, keeps_replicas};
 pub use inventory::{
@@ -39,7 +43,7 @@ pub use lock::{LOCK_ANNOTATION, LOCK_LEASE, LOCK_RENEWAL, Lock};
 pub use machine::{Machine, Phase, Settings, Stop};
 pub use order::Order;
 pub use owner::{Owners, Presence};
-pub use plan::{Action, DrainPlan, PlannedPod};
+pub use plan::{Action, DrainPlan, Outlook, PlannedPod};
 pub use reply::{Reply, Throttle};
 pub use report::{DrainReport, NodeReport, Outcome, PodReport};
 pub use ruling::{BudgetRefusal, Freedom, Ruling, ruling};

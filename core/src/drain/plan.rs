@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::budget::{BudgetKey, Budgets};
-use super::implicit::{ImplicitBudget, Room};
+use super::elsewhere::Elsewhere;
+use super::estimate::{Duration, Leaving, estimate};
+use super::implicit::ImplicitBudget;
 use super::inventory::{Impossible, Item, Verdict};
 use super::owner::Owners;
-use super::ruling::{BudgetRefusal, Freedom, Ruling};
-use crate::object::Budget;
+use super::ruling::{Freedom, Ruling};
+use super::waves::{Share, Waves};
+use crate::object::{Node, PersistentVolume, Pod};
 use crate::text::Str;
 
 /// A plan, as a document.
@@ -25,6 +28,9 @@ pub struct DrainPlan {
     /// How many rounds of evictions the budgets allow for at the fewest; the pods of
     /// one go before replacements of those of the round before are Ready.
     pub waves: u32,
+    /// How long it will take; absent where nothing tells how long replacements take.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub duration: Option<Duration>,
     /// Every pod of the nodes, by namespace and name.
     pub pods: Vec<PlannedPod>,
     /// Why pods cannot be evicted as things are, by UID: what the drain goes by.
@@ -54,9 +60,45 @@ pub struct PlannedPod {
     /// The budget that has a say, as namespace/name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget: Option<String>,
+    /// Why no other node takes what replaces it; absent where one does, where nothing
+    /// replaces it, and where the other nodes are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unschedulable: Option<String>,
     /// What the user should know all the same.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// What is known of the rest of the cluster, and how the drain goes about.
+#[derive(Clone, Copy, Debug)]
+pub struct Outlook<'a> {
+    /// All nodes.
+    pub nodes: &'a [Node],
+    /// All pods.
+    pub pods: &'a [Pod],
+    /// The volumes.
+    pub volumes: &'a [PersistentVolume],
+    /// How many nodes are emptied at once.
+    pub concurrency: usize,
+    /// Seconds that each pod has to stop, where the user said so.
+    pub grace_period_seconds: Option<u32>,
+}
+
+impl Outlook<'_> {
+    /// The pods whose replacement no other node takes, and why, by UID.
+    fn nowhere(&self, drained: &[Str], leaving: &[Leaving<'_>]) -> BTreeMap<Str, String> {
+        let mut elsewhere = Elsewhere::new(self.nodes, self.pods, self.volumes, drained);
+        leaving
+            .iter()
+            // What ended, or has nothing to bring it back, needs no place.
+            .filter(|Leaving { pod, .. }| !pod.is_terminal())
+            .filter(|Leaving { pod, .. }| pod.metadata.controller().is_some())
+            .filter_map(|Leaving { pod, .. }| {
+                let nowhere = elsewhere.place(pod).err()?;
+                Some((pod.metadata.uid.clone(), nowhere.to_string()))
+            })
+            .collect()
+    }
 }
 
 /// What would happen with a pod.
@@ -99,41 +141,56 @@ impl DrainPlan {
         budgets: &Budgets,
         implicit: Option<(&ImplicitBudget, &Owners)>,
         deletes: bool,
+        outlook: Option<&Outlook<'_>>,
     ) -> Self {
         let room = |item: &Item| implicit.and_then(|(i, owners)| i.room(&item.pod, owners));
-        let mut waves = Waves::default();
         let mut order: Vec<&Item> = items.iter().collect();
         // As the machine takes them: pods that are not Ready first.
         order.sort_by_key(|item| item.pod.is_ready());
-        let wave_of: BTreeMap<&str, u32> = order
+        let leaving: Vec<Leaving<'_>> = order
             .into_iter()
             .filter_map(|item| {
                 let Verdict::Evict(ruling) = &item.verdict else {
                     return None;
                 };
-                let wave = if deletes {
-                    1
-                } else {
-                    let room = Some(ruling)
-                        .filter(|ruling| **ruling == Ruling::Free(Freedom::NoBudget))
-                        .and_then(|_| room(item));
-                    waves.next(ruling, budgets, room)
-                };
-                Some((item.pod.metadata.uid.as_str(), wave))
+                let room = Some(ruling)
+                    .filter(|ruling| **ruling == Ruling::Free(Freedom::NoBudget))
+                    .and_then(|_| room(item));
+                let share = Share::of(ruling, budgets, room).filter(|_| !deletes);
+                Some(Leaving {
+                    pod: &item.pod,
+                    share,
+                })
             })
             .collect();
+        let mut waves = Waves::default();
+        let wave_of: BTreeMap<&str, u32> = leaving
+            .iter()
+            .map(|leaving| {
+                let wave = waves.next(leaving.share.as_ref());
+                (leaving.pod.metadata.uid.as_str(), wave)
+            })
+            .collect();
+        let mut nowhere = outlook.map_or_else(BTreeMap::new, |o| o.nowhere(&nodes, &leaving));
         let pods = items
             .iter()
             .map(|item| {
-                let wave = wave_of.get(item.pod.metadata.uid.as_str()).copied();
-                planned(item, wave, deletes)
+                let uid = &item.pod.metadata.uid;
+                PlannedPod {
+                    unschedulable: nowhere.remove(uid.as_str()),
+                    ..planned(item, wave_of.get(uid.as_str()).copied(), deletes)
+                }
             })
             .collect();
         Self {
             api_version: crate::API_VERSION,
             kind: "DrainPlan",
-            nodes,
             waves: wave_of.values().copied().max().unwrap_or(0),
+            duration: outlook.and_then(|outlook| {
+                let (concurrency, grace) = (outlook.concurrency, outlook.grace_period_seconds);
+                estimate(&nodes, &leaving, outlook.pods, concurrency, grace)
+            }),
+            nodes,
             impossible: items
                 .iter()
                 .filter_map(|item| match &item.verdict {
@@ -178,6 +235,7 @@ fn planned(item: &Item, wave: Option<u32>, deletes: bool) -> PlannedPod {
         wave,
         reason,
         budget: budget.map(|key| key.to_string()),
+        unschedulable: None,
         warnings: item.warnings.clone(),
     }
 }
@@ -213,68 +271,14 @@ fn because(ruling: &Ruling) -> String {
     }
 }
 
-/// How many evictions were put into each round of each budget.
-#[derive(Default)]
-struct Waves(BTreeMap<BudgetKey, Round>);
-
-struct Round {
-    number: u32,
-    left: i32,
-    /// Evictions in each later round.
-    refill: i32,
-}
-
-impl Waves {
-    /// The round of the next pod with this ruling.
-    fn next(&mut self, ruling: &Ruling, budgets: &Budgets, room: Option<Room>) -> u32 {
-        if let Some(room) = room {
-            let refill = room.replicas.saturating_sub(room.needs);
-            return self.take(&room.key, room.allowed(), refill);
-        }
-        let (budget, first) = match ruling {
-            Ruling::Free(_) | Ruling::Several(_) => return 1,
-            Ruling::Counted { budget, allowed } => (budget, *allowed),
-            // The first round waits until the budget has recovered.
-            Ruling::Refused { budget, refusal } => match refusal {
-                BudgetRefusal::Exhausted {
-                    needs, expected, ..
-                } => (budget, expected.saturating_sub(*needs)),
-                _ => (budget, 1),
-            },
-        };
-        self.take(budget, first, budgets.get(budget).map_or(1, steady))
-    }
-
-    fn take(&mut self, budget: &BudgetKey, first: i32, refill: i32) -> u32 {
-        let round = self.0.entry(budget.clone()).or_insert_with(|| Round {
-            number: 1,
-            left: first.max(1),
-            refill: refill.max(1),
-        });
-        if round.left == 0 {
-            round.number += 1;
-            round.left = round.refill;
-        }
-        round.left -= 1;
-        round.number
-    }
-}
-
-/// What a budget allows once every pod is Ready again.
-fn steady(budget: &Budget) -> i32 {
-    budget
-        .status
-        .expected_pods
-        .saturating_sub(budget.status.desired_healthy)
-}
-
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::drain::testing::{budget, pod};
+    use crate::drain::testing::{budget, node, pod};
     use crate::drain::{Owners, Permissions, Surroundings, inventory};
+    use crate::object::Budget;
 
     fn plan(pods: usize, budgets: &[Budget]) -> DrainPlan {
         let budgets = Budgets::of(budgets.iter().cloned());
@@ -289,7 +293,15 @@ mod tests {
                 now: Timestamp::UNIX_EPOCH,
             },
         );
-        DrainPlan::new(vec!["n".into()], &items, &budgets, None, false)
+        let outlook = Outlook {
+            nodes: &[node("n"), node("m")],
+            pods: &pods,
+            volumes: &[],
+            concurrency: 1,
+            grace_period_seconds: None,
+        };
+        let nodes = vec!["n".into()];
+        DrainPlan::new(nodes, &items, &budgets, None, false, Some(&outlook))
     }
 
     #[test]
@@ -309,7 +321,22 @@ mod tests {
 
     #[test]
     fn without_a_budget_all_go_at_once() {
-        assert_eq!(plan(60, &[]).waves, 1);
+        let plan = plan(60, &[]);
+        assert_eq!(plan.waves, 1);
+        let duration = plan.duration.unwrap();
+        assert_eq!((duration.least_seconds, duration.most_seconds), (0, 30));
+    }
+
+    #[test]
+    fn what_fits_nowhere_is_told() {
+        let plan = plan(111, &[]);
+        let told: Vec<_> = plan
+            .pods
+            .iter()
+            .filter_map(|p| p.unschedulable.as_ref())
+            .collect();
+        assert_eq!(told.len(), 1);
+        assert!(told[0].contains("as many pods as it takes"), "{told:?}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Objects for the tests of this module.
 
 use crate::object::{
-    Budget, LabelSelector, OwnerReference, Pod, PodCondition, Workload, WorkloadKind, WorkloadSpec,
+    Budget, LabelSelector, Node, NodeCondition, OwnerReference, Pod, PodCondition, Workload,
+    WorkloadKind, WorkloadSpec,
 };
 use crate::text::Str;
 
@@ -73,4 +74,22 @@ pub(crate) fn budget(name: &str, allowed: i32, healthy: i32, desired: i32) -> Bu
     budget.status.desired_healthy = desired;
     budget.status.expected_pods = healthy;
     budget
+}
+
+/// A Ready node with 4 CPUs and 16Gi.
+pub(crate) fn node(name: &str) -> Node {
+    let mut node = Node::default();
+    node.metadata.name = name.into();
+    node.status.allocatable = [
+        ("cpu".into(), "4".into()),
+        ("memory".into(), "16Gi".into()),
+        ("pods".into(), "110".into()),
+    ]
+    .into();
+    node.status.conditions.push(NodeCondition {
+        kind: "Ready".into(),
+        status: "True".into(),
+        ..NodeCondition::default()
+    });
+    node
 }

@@ -158,7 +158,7 @@ impl LabelSelector {
 }
 
 impl Requirement {
-    fn is_valid(&self) -> bool {
+    pub(super) fn is_valid(&self) -> bool {
         match self.operator.as_str() {
             "In" | "NotIn" => !self.values.is_empty(),
             "Exists" | "DoesNotExist" => self.values.is_empty(),
@@ -166,7 +166,7 @@ impl Requirement {
         }
     }
 
-    fn matches(&self, labels: &Labels) -> bool {
+    pub(super) fn matches(&self, labels: &Labels) -> bool {
         let value = labels.get(self.key.as_str());
         match self.operator.as_str() {
             "In" => value.is_some_and(|v| self.values.contains(v)),

@@ -9,6 +9,7 @@
 //! that does not parse must not make the object unreadable, but show in a finding.
 
 mod access;
+mod affinity;
 mod budget;
 mod event;
 mod lease;
@@ -23,6 +24,9 @@ mod workload;
 pub use access::{
     ClusterRole, ClusterRoleBinding, PolicyRule, RoleRef, RoleSubject, SigningRequest,
     SigningRequestSpec, SigningRequestStatus,
+};
+pub use affinity::{
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, PodAffinityTerm, PodAntiAffinity,
 };
 pub use budget::{
     Budget, BudgetSpec, BudgetStatus, Condition, IntOrString, LabelSelector, Requirement,
@@ -42,9 +46,9 @@ pub use pod::{
 pub use shared::{Pool, Shared};
 pub use status::{Status, StatusCause, StatusDetails, StatusMeta};
 pub use volume::{
-    ClaimRef, CsiDriver, CsiNode, CsiNodeSpec, NodeSelector, NodeSelectorTerm, PersistentVolume,
-    PersistentVolumeSpec, VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec,
-    VolumeAttachmentStatus, VolumeCount, VolumeError, VolumeNodeAffinity,
+    ClaimRef, CsiDriver, CsiNode, CsiNodeSpec, PersistentVolume, PersistentVolumeSpec,
+    VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeAttachmentStatus,
+    VolumeCount, VolumeError, VolumeNodeAffinity,
 };
 pub use workload::{Workload, WorkloadKind, WorkloadSpec, WorkloadStatus};
 

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::meta::null_is_default;
-use super::{Labels, Meta, ResourceList, Shared};
+use super::{Affinity, Labels, Meta, ResourceList, Shared};
 use crate::text::Str;
 
 /// Priority from which a pod is critical for the whole cluster: that of the class
@@ -83,6 +83,9 @@ pub struct PodSpec {
         deserialize_with = "null_is_default"
     )]
     pub node_selector: Labels,
+    /// What the scheduler insists on besides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub affinity: Option<Shared<Affinity>>,
     /// Tolerations, in the order that decides.
     #[serde(
         skip_serializing_if = "Vec::is_empty",

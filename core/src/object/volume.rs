@@ -3,9 +3,8 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::Meta;
-use super::budget::Requirement;
 use super::meta::null_is_default;
+use super::{Meta, NodeSelector};
 use crate::text::Str;
 
 /// `v1` PersistentVolume.
@@ -50,24 +49,6 @@ pub struct VolumeNodeAffinity {
     /// Any of its terms has to hold.
     #[serde(deserialize_with = "null_is_default")]
     pub required: NodeSelector,
-}
-
-/// Terms of which one has to hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct NodeSelector {
-    /// The terms.
-    #[serde(deserialize_with = "null_is_default")]
-    pub node_selector_terms: Vec<NodeSelectorTerm>,
-}
-
-/// Requirements that all have to hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct NodeSelectorTerm {
-    /// On labels.
-    #[serde(deserialize_with = "null_is_default")]
-    pub match_expressions: Vec<Requirement>,
 }
 
 /// `storage.k8s.io/v1` VolumeAttachment.

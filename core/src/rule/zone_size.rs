@@ -3,7 +3,6 @@
 use super::context::is_open;
 use super::{Context, Found, Group, Rule, Sink, say};
 use crate::finding::Severity;
-use crate::object::{LabelSelector, Node};
 use crate::snapshot::Source;
 use crate::zone::{Zone, ZoneKey, ZoneState, failures_to_partial};
 
@@ -144,20 +143,14 @@ fn uneven(context: &Context<'_>, sink: &mut Sink<'_>) {
 fn stranded(context: &Context<'_>, sink: &mut Sink<'_>) {
     for volume in context.snapshot.volumes.iter().flatten() {
         let affinity = volume.spec.node_affinity.as_ref();
-        let terms = affinity.map(|affinity| &affinity.required.node_selector_terms);
-        let (Some(terms), Some(claim)) = (terms, volume.spec.claim_ref.as_ref()) else {
+        let (Some(affinity), Some(claim)) = (affinity, volume.spec.claim_ref.as_ref()) else {
             continue;
         };
-        let reaches = |node: &Node| {
-            terms.iter().any(|term| {
-                let selector = LabelSelector {
-                    match_expressions: term.match_expressions.clone(),
-                    ..LabelSelector::default()
-                };
-                selector.matches(&node.metadata.labels)
-            })
-        };
-        if !terms.is_empty() && !context.nodes().any(|node| is_open(node) && reaches(node)) {
+        let reach = &affinity.required;
+        let reached = context
+            .nodes()
+            .any(|node| is_open(node) && reach.matches(node));
+        if !reach.node_selector_terms.is_empty() && !reached {
             let message = format!(
                 "of claim {}/{}: no node that is ready and not cordoned can reach it",
                 claim.namespace, claim.name

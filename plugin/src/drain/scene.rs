@@ -6,14 +6,26 @@ use jiff::Timestamp;
 use nodelife_cluster::list::Selection;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::drain::{
-    BudgetRefusal, Budgets, DrainPlan, Event, ImplicitBudget, Item, Owners, Permissions, Ruling,
-    Surroundings, inventory, keeps_replicas, ruling,
+    BudgetRefusal, Budgets, DrainPlan, Event, ImplicitBudget, Item, Outlook, Owners, Permissions,
+    Ruling, Surroundings, inventory, keeps_replicas, ruling,
 };
 use nodelife_core::object::{Budget, Node, Pod, WorkloadKind};
+use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
 
+use super::choice::Choice;
+use super::rest::{self, Rest};
 use super::watches::{Sight, Watches};
 use crate::output::Printer;
+
+/// How fast a drain goes about it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// How many nodes are emptied at once.
+    pub(crate) concurrency: usize,
+    /// Seconds that each pod has to stop, where the user said so.
+    pub(crate) grace_period_seconds: Option<u32>,
+}
 
 /// Nodes, their pods, budgets and controllers.
 pub(crate) struct Scene {
@@ -28,6 +40,8 @@ pub(crate) struct Scene {
     /// All pods of the namespaces whose budgets allow nothing: what such a budget can
     /// allow at best is judged by them.
     neighbours: Vec<Pod>,
+    /// Where the pods could go, as far as that was read.
+    rest: Option<Rest>,
 }
 
 impl Scene {
@@ -35,31 +49,85 @@ impl Scene {
     /// then read once.
     pub(crate) async fn load(
         cluster: &Cluster,
-        nodes: Vec<Node>,
+        choice: Choice,
         mut watches: Option<&mut Watches>,
         printer: &mut Printer,
     ) -> anyhow::Result<Self> {
         let mut scene = Self {
-            nodes,
+            nodes: choice.nodes,
             pods: BTreeMap::new(),
             budgets: Vec::new(),
             owners: Owners::default(),
             neighbours: Vec::new(),
+            rest: None,
         };
         match watches.as_deref_mut() {
             Some(watches) => scene.see(watches).await?,
             None => scene.list(cluster).await?,
         }
+        scene.look_around(cluster, choice.all, printer).await?;
         let needy = scene.needy_namespaces();
         for namespace in &needy {
-            let selection = in_namespace(namespace);
-            let listed = cluster.list(&listing::PODS, &selection, |_| {}).await?;
-            scene.neighbours.extend(listed.items);
+            let pods = if let Some(rest) = &scene.rest {
+                let here = |pod: &&Pod| pod.metadata.namespace == *namespace;
+                rest.pods.iter().filter(here).cloned().collect()
+            } else {
+                let selection = in_namespace(namespace);
+                let listed = cluster.list(&listing::PODS, &selection, |_| {}).await?;
+                listed.items
+            };
+            scene.neighbours.extend(pods);
         }
         scene
             .meet_owners(cluster, !needy.is_empty(), watches, printer)
             .await?;
         Ok(scene)
+    }
+
+    /// The scene that a snapshot holds.
+    pub(crate) fn of(snapshot: Snapshot, nodes: Vec<Node>) -> Self {
+        let on = |node: &Node| {
+            let name = &node.metadata.name;
+            let pods = snapshot.pods.iter();
+            let pods = pods.filter(|pod| pod.spec.node_name == *name);
+            (name.clone(), pods.cloned().collect())
+        };
+        Self {
+            pods: nodes.iter().map(on).collect(),
+            nodes,
+            owners: Owners::of(&snapshot),
+            budgets: snapshot.budgets,
+            neighbours: snapshot.pods.clone(),
+            rest: Some(Rest {
+                nodes: snapshot.nodes,
+                pods: snapshot.pods,
+                volumes: snapshot.volumes.unwrap_or_default(),
+            }),
+        }
+    }
+
+    /// Reads where the pods could go. Without it the plan says less, and the drain does the same.
+    async fn look_around(
+        &mut self,
+        cluster: &Cluster,
+        nodes: Option<Vec<Node>>,
+        printer: &mut Printer,
+    ) -> Result<(), ApiError> {
+        let read = match nodes {
+            Some(nodes) => {
+                let mut volumes = self.all_pods().flat_map(|pod| &pod.spec.volumes);
+                let volumes = volumes.any(|volume| volume.persistent_volume_claim.is_some());
+                rest::read(cluster, nodes, volumes).await?
+            }
+            None => Err("the right to list nodes is missing".to_owned()),
+        };
+        match read {
+            Ok(rest) => self.rest = Some(rest),
+            Err(why) => printer.note(format_args!(
+                "whether the pods fit on other nodes is not known: {why}"
+            )),
+        }
+        Ok(())
     }
 
     async fn list(&mut self, cluster: &Cluster) -> Result<(), ApiError> {
@@ -230,7 +298,13 @@ impl Scene {
 
     /// The verdicts.
     fn inventory(&self, permissions: &Permissions, budgets: &Budgets, now: Timestamp) -> Vec<Item> {
-        let known: Vec<Pod> = self.all_pods().chain(&self.neighbours).cloned().collect();
+        // Each pod once: a pod without a controller counts for one.
+        let known: BTreeMap<&str, &Pod> = self
+            .all_pods()
+            .chain(&self.neighbours)
+            .map(|pod| (pod.metadata.uid.as_str(), pod))
+            .collect();
+        let known: Vec<Pod> = known.into_values().cloned().collect();
         let around = Surroundings {
             budgets,
             owners: &self.owners,
@@ -245,16 +319,25 @@ impl Scene {
         &self,
         permissions: &Permissions,
         implicit: Option<&ImplicitBudget>,
+        pace: Pace,
         now: Timestamp,
     ) -> DrainPlan {
         let budgets = Budgets::of(self.budgets.iter().cloned());
         let items = self.inventory(permissions, &budgets, now);
+        let outlook = self.rest.as_ref().map(|rest| Outlook {
+            nodes: &rest.nodes,
+            pods: &rest.pods,
+            volumes: &rest.volumes,
+            concurrency: pace.concurrency,
+            grace_period_seconds: pace.grace_period_seconds,
+        });
         DrainPlan::new(
             self.nodes.iter().map(|n| n.metadata.name.clone()).collect(),
             &items,
             &budgets,
             implicit.map(|implicit| (implicit, &self.owners)),
             permissions.disable_eviction,
+            outlook.as_ref(),
         )
     }
 }

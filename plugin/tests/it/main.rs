@@ -10,6 +10,7 @@ mod audit;
 mod bad_input;
 mod completion;
 mod docs;
+mod drain;
 mod explain;
 mod formats;
 mod schema;

@@ -43,6 +43,8 @@ fn documents_are_what_their_schemas_say() {
             vec!["explain", "failure", NODE, "-f", HEALTHY],
         ),
         ("ShutdownReport", vec!["explain", "shutdown", "-f", HEALTHY]),
+        ("DrainPlan", vec!["drain", "old", "-f", crate::drain::DRAIN]),
+        ("DrainPlan", vec!["drain", NODE, "-f", HEALTHY]),
     ] {
         let path = root().join(format!("docs/schema/{kind}.json"));
         let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();

@@ -1,7 +1,7 @@
 //! The core group.
 
 use super::Kind::{Bool, Inline, Int, Messages, Text, Texts, Time};
-use super::{Field, Kind, META, QUANTITIES, REQUIREMENT, STRINGS, field, object, shown};
+use super::{Field, Kind, META, QUANTITIES, REQUIREMENT, SELECTOR, STRINGS, field, object, shown};
 
 pub(crate) static NODE: [Field; 3] = object(&NODE_SPEC, &NODE_STATUS);
 
@@ -58,7 +58,7 @@ static ATTACHED_VOLUME: [Field; 2] = [field(1, "name", Text), field(2, "devicePa
 
 pub(crate) static POD: [Field; 3] = object(&POD_SPEC, &POD_STATUS);
 
-static POD_SPEC: [Field; 21] = [
+static POD_SPEC: [Field; 22] = [
     field(1, "volumes", Messages(&VOLUME)),
     field(20, "initContainers", Messages(&CONTAINER)),
     field(2, "containers", Messages(&CONTAINER)),
@@ -71,6 +71,7 @@ static POD_SPEC: [Field; 21] = [
     field(11, "hostNetwork", Bool),
     field(12, "hostPID", Bool),
     field(13, "hostIPC", Bool),
+    field(18, "affinity", Kind::Message(&AFFINITY)),
     field(19, "schedulerName", Text),
     field(22, "tolerations", Messages(&TOLERATION)),
     field(24, "priorityClassName", Text),
@@ -80,6 +81,25 @@ static POD_SPEC: [Field; 21] = [
     field(32, "overhead", QUANTITIES),
     shown(5, "activeDeadlineSeconds", Int),
     field(40, "resources", Kind::Message(&RESOURCES)),
+];
+
+static AFFINITY: [Field; 2] = [
+    field(1, "nodeAffinity", Kind::Message(&NODE_AFFINITY)),
+    field(3, "podAntiAffinity", Kind::Message(&POD_ANTI_AFFINITY)),
+];
+
+/// Its field in the two of them.
+const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
+
+static NODE_AFFINITY: [Field; 1] = [field(1, REQUIRED, Kind::Message(&NODE_SELECTOR))];
+
+static POD_ANTI_AFFINITY: [Field; 1] = [field(1, REQUIRED, Messages(&POD_AFFINITY_TERM))];
+
+static POD_AFFINITY_TERM: [Field; 4] = [
+    field(1, "labelSelector", Kind::Message(&SELECTOR)),
+    field(2, "namespaces", Texts),
+    field(3, "topologyKey", Text),
+    field(4, "namespaceSelector", Kind::Message(&SELECTOR)),
 ];
 
 static TOLERATION: [Field; 5] = [
@@ -164,7 +184,10 @@ static VOLUME_AFFINITY: [Field; 1] = [field(1, "required", Kind::Message(&NODE_S
 
 static NODE_SELECTOR: [Field; 1] = [field(1, "nodeSelectorTerms", Messages(&NODE_SELECTOR_TERM))];
 
-static NODE_SELECTOR_TERM: [Field; 1] = [field(1, "matchExpressions", Messages(&REQUIREMENT))];
+static NODE_SELECTOR_TERM: [Field; 2] = [
+    field(1, "matchExpressions", Messages(&REQUIREMENT)),
+    field(2, "matchFields", Messages(&REQUIREMENT)),
+];
 
 pub(crate) static EVENT: [Field; 6] = [
     field(1, "metadata", Kind::Message(&META)),

@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 use nodelife_core::drain::{ImplicitBudget, Order};
 use nodelife_core::object::{IntOrString, LabelSelector};
 
+use crate::cli::InputArgs;
 use crate::cli::duration::go_duration;
 use crate::cli::selector::label_selector;
 
@@ -16,6 +17,9 @@ use crate::cli::selector::label_selector;
 Examples:
   # What would happen, without changing anything?
   kubectl nodelife drain worker-1 --dry-run
+
+  # And without a cluster, from a saved snapshot?
+  kubectl nodelife drain worker-1 -f snapshot.json.gz
 
   # Cordon and empty a node, ten minutes at most
   kubectl nodelife drain worker-1 --timeout 10m
@@ -28,8 +32,11 @@ pub(crate) struct DrainArgs {
     #[arg(value_name = "NODE")]
     pub(crate) nodes: Vec<String>,
     /// Drain the nodes with these labels, instead of naming them
-    #[arg(long, short = 'l', value_name = "SELECTOR")]
-    pub(crate) selector: Option<String>,
+    #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = label_selector)]
+    pub(crate) selector: Option<LabelSelector>,
+    /// Plan from files instead of draining
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
     /// Evict only the pods with these labels
     #[arg(long, value_name = "SELECTOR", value_parser = label_selector)]
     pub(crate) pod_selector: Option<LabelSelector>,

@@ -1,6 +1,7 @@
 //! `drain`
 
 mod args;
+mod offline;
 mod plan;
 
 use std::collections::BTreeMap;
@@ -14,7 +15,7 @@ pub(crate) use args::DrainArgs;
 use args::{DryRun, OnImpossible};
 
 use crate::cli::ClusterArgs;
-use crate::drain::{Executor, Manner, Scene, Telling, Watches};
+use crate::drain::{Executor, Manner, Pace, Scene, Telling, Watches};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 
@@ -25,18 +26,23 @@ pub(crate) async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
     check(&args)?;
+    if !args.input.files.is_empty() {
+        return offline::plan(&args, printer);
+    }
     let cluster = Cluster::connect(&cluster.options()).await?;
     let permissions = permissions(&args);
-    let nodes = crate::drain::choose(&cluster, &args.nodes, args.selector.as_deref()).await?;
-    let names: Vec<_> = nodes.iter().map(|n| n.metadata.name.clone()).collect();
+    let choice = crate::drain::choose(&cluster, &args.nodes, args.selector.as_ref()).await?;
+    let nodes = choice.nodes.iter();
+    let names: Vec<_> = nodes.map(|n| n.metadata.name.clone()).collect();
     let mut watches = match args.dry_run {
         DryRun::None => Some(Watches::open(&cluster, &names)),
         DryRun::Client | DryRun::Server => None,
     };
-    let scene = Scene::load(&cluster, nodes, watches.as_mut(), printer).await?;
+    let scene = Scene::load(&cluster, choice, watches.as_mut(), printer).await?;
     let plan = scene.plan(
         &permissions,
         args.implicit_budget.0.as_ref(),
+        pace(&args),
         cluster.clock().now(),
     );
     if let Some(status) = plan::refusal(&plan, args.on_impossible, printer) {
@@ -47,7 +53,7 @@ pub(crate) async fn run(
     }
     let manner = Manner {
         delete: args.consents.disable_eviction,
-        grace_period_seconds: u32::try_from(args.grace_period).ok(),
+        grace_period_seconds: pace(&args).grace_period_seconds,
     };
     let Some(watches) = watches else {
         if args.dry_run == DryRun::Server {
@@ -57,9 +63,7 @@ pub(crate) async fn run(
         return Ok(ExitStatus::Done);
     };
     for pod in plan.with(Action::Evict).chain(plan.with(Action::Delete)) {
-        for warning in &pod.warnings {
-            printer.warn(format_args!("{}/{}: {warning}", pod.namespace, pod.name));
-        }
+        plan::warn(pod, printer);
     }
     let signed = |limit: Option<Duration>| limit.and_then(|l| SignedDuration::try_from(l).ok());
     let settings = Settings {
@@ -92,6 +96,9 @@ fn check(args: &DrainArgs) -> Result<(), UsageError> {
         (false, Some(_)) => return wrong("give either nodes or --selector, not both"),
         _ => {}
     }
+    if !args.input.files.is_empty() && (args.dry_run == DryRun::Server || args.events.is_some()) {
+        return wrong("-f plans from files: there is no server to ask, and nothing happens");
+    }
     if args.consents.disable_eviction && !args.consents.force {
         return wrong("--disable-eviction bypasses every budget: it needs --force as well");
     }
@@ -102,6 +109,13 @@ fn check(args: &DrainArgs) -> Result<(), UsageError> {
         return wrong("--grace-period is too long");
     }
     Ok(())
+}
+
+fn pace(args: &DrainArgs) -> Pace {
+    Pace {
+        concurrency: usize::from(args.concurrency),
+        grace_period_seconds: u32::try_from(args.grace_period).ok(),
+    }
 }
 
 fn permissions(args: &DrainArgs) -> Permissions {

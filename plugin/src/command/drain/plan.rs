@@ -1,6 +1,6 @@
 //! A plan for people and scripts.
 
-use nodelife_core::drain::{Action, DrainPlan};
+use nodelife_core::drain::{Action, DrainPlan, Duration, PlannedPod};
 use nodelife_core::text::Str;
 
 use super::args::{DrainFormat, OnImpossible};
@@ -61,9 +61,7 @@ pub(super) fn print(
             Cell::from(format!("{}/{}", pod.namespace, pod.name)),
             Cell::from(pod.reason.clone()),
         ]);
-        for warning in &pod.warnings {
-            printer.warn(format_args!("{}/{}: {warning}", pod.namespace, pod.name));
-        }
+        warn(pod, printer);
     }
     printer.table(&table)?;
     let evicted = plan.with(Action::Evict).chain(plan.with(Action::Delete));
@@ -72,5 +70,35 @@ pub(super) fn print(
         evicted.count(),
         plan.waves
     ));
+    if let Some(duration) = &plan.duration {
+        foretell(duration, printer);
+    }
     Ok(())
+}
+
+/// Says what the user should know of a pod before it goes.
+pub(super) fn warn(pod: &PlannedPod, printer: &mut Printer) {
+    for warning in pod.warnings.iter().chain(&pod.unschedulable) {
+        printer.warn(format_args!("{}/{}: {warning}", pod.namespace, pod.name));
+    }
+}
+
+/// How long it will take, and how that is known.
+fn foretell(duration: &Duration, printer: &mut Printer) {
+    let Duration {
+        least_seconds,
+        most_seconds,
+        rests_on,
+    } = duration;
+    if least_seconds == most_seconds {
+        printer.note(format_args!("it would take about {least_seconds} s"));
+    } else {
+        printer.note(format_args!(
+            "it would take between {least_seconds} s, if pods stop at once, and {most_seconds} s, \
+             if they take all their grace"
+        ));
+    }
+    for basis in rests_on {
+        printer.note(format_args!("  {basis}"));
+    }
 }

@@ -5,5 +5,6 @@ mod bench;
 mod budgeted;
 mod choices;
 mod defects;
+mod foreseen;
 mod lock;
 mod refused;

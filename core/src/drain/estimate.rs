@@ -1,0 +1,309 @@
+//! How long a drain will take, by what its pods took before.
+//!
+//! How long a replacement takes is read off the replicas that there are: from the moment at
+//! which each was bound to a node to the one at which it became Ready. What nothing shows is
+//! how long a pod takes to stop: between no time and all of its grace period. So the estimate is a
+//! span, and says what it rests on.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+
+use serde::Serialize;
+
+use super::budget::BudgetKey;
+use super::waves::Share;
+use crate::object::{Pod, WorkloadKind};
+use crate::shutdown;
+use crate::text::Str;
+
+/// How long a drain will take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Duration {
+    /// Seconds if every pod stops at once.
+    pub least_seconds: u64,
+    /// Seconds if every pod takes its whole grace period.
+    pub most_seconds: u64,
+    /// What that is read off.
+    pub rests_on: Vec<String>,
+}
+
+/// A pod that is to go, in the order of the plan.
+pub(super) struct Leaving<'a> {
+    pub(super) pod: &'a Pod,
+    pub(super) share: Option<Share>,
+}
+
+/// Milliseconds.
+type Millis = u64;
+
+/// Nobody knows when.
+const NEVER: Millis = Millis::MAX;
+
+/// How long the pods of a controller took from their binding to Ready.
+#[derive(Debug, Default)]
+struct StartUp {
+    took: Vec<Millis>,
+}
+
+impl StartUp {
+    /// The mean of those between the quartiles: the times are whole seconds, which a mean
+    /// evens out, and a pod that lost its readiness later says nothing about its start.
+    fn typical(&self) -> Option<Millis> {
+        let mut took = self.took.clone();
+        took.sort_unstable();
+        let quarter = took.len() / 4;
+        let middle = took.get(quarter..took.len() - quarter)?;
+        let count = u64::try_from(middle.len())
+            .ok()
+            .filter(|count| *count > 0)?;
+        Some(middle.iter().sum::<Millis>() / count)
+    }
+}
+
+fn start_up(pod: &Pod) -> Option<Millis> {
+    let ready = pod.condition("Ready").filter(|c| c.status == "True")?;
+    let bound = pod
+        .condition("PodScheduled")
+        .and_then(|c| c.last_transition_time)
+        .or(pod.metadata.creation_timestamp)?;
+    let took = ready.last_transition_time?.duration_since(bound);
+    u64::try_from(took.as_millis()).ok()
+}
+
+/// Estimates a drain of `nodes`, `concurrency` of them at a time; `pods` are all that is
+/// known, `grace` overrides what the pods say. None where pods have to wait for replacements of
+/// which nothing tells how long they take.
+pub(super) fn estimate(
+    nodes: &[Str],
+    leaving: &[Leaving<'_>],
+    pods: &[Pod],
+    concurrency: usize,
+    grace: Option<u32>,
+) -> Option<Duration> {
+    let mut start_ups: BTreeMap<&str, StartUp> = BTreeMap::new();
+    for pod in pods {
+        if let (Some(controller), Some(took)) = (pod.metadata.controller(), start_up(pod)) {
+            start_ups
+                .entry(&controller.uid)
+                .or_default()
+                .took
+                .push(took);
+        }
+    }
+    let replaced = |pod: &Pod| {
+        let controller = pod.metadata.controller()?;
+        start_ups.get(controller.uid.as_str())?.typical()
+    };
+    let stops = |pod: &Pod| {
+        let seconds = grace.map_or_else(
+            || u64::try_from(shutdown::grace(pod)).unwrap_or(0),
+            u64::from,
+        );
+        seconds.saturating_mul(1000)
+    };
+    let course = Course {
+        nodes,
+        leaving,
+        concurrency: concurrency.max(1),
+    };
+    let least = course.run(replaced, |_| 0)?;
+    let most = course.run(replaced, stops)?;
+    let mut rests_on: Vec<String> = Vec::new();
+    for Leaving { pod, share } in leaving {
+        let (Some(controller), true) = (pod.metadata.controller(), share.is_some()) else {
+            continue;
+        };
+        let Some(start_up) = start_ups.get(controller.uid.as_str()) else {
+            continue;
+        };
+        let said = format!(
+            "pods of {} {}/{} were Ready {} s after their binding ({} of them)",
+            controller.kind,
+            pod.metadata.namespace,
+            controller.name,
+            tenths(start_up.typical().unwrap_or(0)),
+            start_up.took.len()
+        );
+        if !rests_on.contains(&said) {
+            rests_on.push(said);
+        }
+    }
+    if let Some(longest) = leaving.iter().map(|leaving| stops(leaving.pod)).max() {
+        rests_on.push(format!("pods have up to {} s to stop", longest / 1000));
+    }
+    Some(Duration {
+        least_seconds: least.div_ceil(1000),
+        most_seconds: most.div_ceil(1000),
+        rests_on,
+    })
+}
+
+fn tenths(millis: Millis) -> String {
+    format!("{}.{}", millis / 1000, millis % 1000 / 100)
+}
+
+struct Course<'a> {
+    nodes: &'a [Str],
+    leaving: &'a [Leaving<'a>],
+    concurrency: usize,
+}
+
+impl Course<'_> {
+    /// When the last pod is gone. Each budget is a purse of coins, of which an eviction takes one
+    /// and the replacement gives it back when it is Ready; none if that is not known of one
+    /// that is waited for.
+    fn run(
+        &self,
+        replaced: impl Fn(&Pod) -> Option<Millis>,
+        stops: impl Fn(&Pod) -> Millis,
+    ) -> Option<Millis> {
+        let mut purses: BTreeMap<&BudgetKey, BinaryHeap<Reverse<Millis>>> = BTreeMap::new();
+        let mut free: BinaryHeap<Reverse<Millis>> =
+            std::iter::repeat_n(Reverse(0), self.concurrency).collect();
+        let mut end = 0;
+        for node in self.nodes {
+            let begin = free.pop().map_or(0, |Reverse(at)| at);
+            let mut emptied = begin;
+            for Leaving { pod, share } in self.leaving {
+                if pod.spec.node_name != *node {
+                    continue;
+                }
+                let mut at = begin;
+                if let Some(share) = share {
+                    let ready = replaced(pod).unwrap_or(NEVER);
+                    let purse = purses
+                        .entry(&share.key)
+                        .or_insert_with(|| share.coins(ready, self.leaving.len()));
+                    let Reverse(coin) = purse.pop().filter(|coin| *coin != Reverse(NEVER))?;
+                    at = at.max(coin);
+                    // A name is free again when the old pod is gone.
+                    let first = if keeps_name(pod) { stops(pod) } else { 0 };
+                    let back = at.saturating_add(first).saturating_add(ready);
+                    purse.push(Reverse(back));
+                }
+                emptied = emptied.max(at.saturating_add(stops(pod)));
+            }
+            free.push(Reverse(emptied));
+            end = end.max(emptied);
+        }
+        Some(end)
+    }
+}
+
+fn keeps_name(pod: &Pod) -> bool {
+    let kind = pod.metadata.controller().and_then(WorkloadKind::of);
+    kind == Some(WorkloadKind::StatefulSet)
+}
+
+impl Share {
+    /// When each of the evictions that the budget allows at best may be sent, `most` of them
+    /// at the most: at once, or when what is missing now is Ready.
+    fn coins(&self, ready: Millis, most: usize) -> BinaryHeap<Reverse<Millis>> {
+        let missing = self.steady.saturating_sub(self.now);
+        let now = (0..self.now).map(|_| Reverse(0));
+        let later = (0..missing).map(|_| Reverse(ready));
+        now.chain(later).take(most).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::{SignedDuration, Timestamp};
+
+    use super::*;
+    use crate::drain::testing::{owner, pod};
+    use crate::object::PodCondition;
+
+    /// A pod on `node` that was Ready so many milliseconds after its binding, and has 10 s to stop.
+    fn started(name: &str, node: &str, millis: i64) -> Pod {
+        let mut pod = pod(name, node);
+        let bound = Timestamp::UNIX_EPOCH;
+        pod.spec.termination_grace_period_seconds = Some(10);
+        pod.status.conditions[0].last_transition_time =
+            Some(bound + SignedDuration::from_millis(millis));
+        pod.status.conditions.push(PodCondition {
+            kind: "PodScheduled".into(),
+            status: "True".into(),
+            last_transition_time: Some(bound),
+            ..PodCondition::default()
+        });
+        pod
+    }
+
+    fn share(now: u32, steady: u32) -> Share {
+        Share {
+            key: crate::drain::testing::budget("web", 1, 1, 1).key(),
+            now,
+            steady,
+        }
+    }
+
+    fn span(pods: &[Pod], share: Option<&Share>, concurrency: usize) -> Option<(u64, u64)> {
+        let leaving: Vec<Leaving<'_>> = pods
+            .iter()
+            .map(|pod| Leaving {
+                pod,
+                share: share.cloned(),
+            })
+            .collect();
+        let nodes = ["a".into(), "b".into()];
+        let duration = estimate(&nodes, &leaving, pods, concurrency, None)?;
+        Some((duration.least_seconds, duration.most_seconds))
+    }
+
+    #[test]
+    fn the_next_goes_when_a_replacement_is_ready() {
+        let pods: Vec<Pod> = (0..5)
+            .map(|i| started(&format!("p{i}"), "a", 6000))
+            .collect();
+        assert_eq!(span(&pods, Some(&share(1, 1)), 1), Some((24, 34)));
+        assert_eq!(span(&pods, Some(&share(2, 2)), 1), Some((12, 22)));
+        // Nothing now: somebody's replacement has to come first.
+        assert_eq!(span(&pods, Some(&share(0, 1)), 1), Some((30, 40)));
+        assert_eq!(span(&pods, None, 1), Some((0, 10)));
+    }
+
+    #[test]
+    fn a_name_is_free_when_its_pod_is_gone() {
+        let mut pods: Vec<Pod> = (0..3)
+            .map(|i| started(&format!("p{i}"), "a", 6000))
+            .collect();
+        for pod in &mut pods {
+            pod.metadata.owner_references = vec![owner("apps/v1", "StatefulSet", "db")];
+        }
+        assert_eq!(span(&pods, Some(&share(1, 1)), 1), Some((12, 42)));
+    }
+
+    #[test]
+    fn a_budget_holds_over_all_nodes() {
+        let pods = [started("p", "a", 6000), started("q", "b", 6000)];
+        // The second node waits for the replacement of the first, and for its pod to be gone.
+        assert_eq!(span(&pods, Some(&share(1, 1)), 1), Some((6, 20)));
+        assert_eq!(span(&pods, Some(&share(1, 1)), 2), Some((6, 16)));
+        assert_eq!(span(&pods, None, 1), Some((0, 20)));
+        assert_eq!(span(&pods, None, 2), Some((0, 10)));
+    }
+
+    #[test]
+    fn a_few_odd_ones_do_not_count() {
+        let mut took: Vec<i64> = vec![2000; 6];
+        took.extend([0, 900_000]);
+        let pods: Vec<Pod> = took
+            .iter()
+            .enumerate()
+            .map(|(i, millis)| started(&format!("p{i}"), "a", *millis))
+            .collect();
+        assert_eq!(span(&pods, Some(&share(4, 4)), 1), Some((2, 12)));
+    }
+
+    #[test]
+    fn nothing_is_guessed() {
+        let mut pods = [started("p", "a", 0), started("q", "a", 0)];
+        for pod in &mut pods {
+            pod.status.conditions.clear();
+        }
+        assert_eq!(span(&pods, Some(&share(1, 1)), 1), None);
+        assert_eq!(span(&pods, Some(&share(2, 2)), 1), Some((0, 10)));
+    }
+}

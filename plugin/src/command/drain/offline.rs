@@ -1,0 +1,47 @@
+//! A plan without a cluster.
+
+use anyhow::bail;
+use jiff::Timestamp;
+use nodelife_cluster::snapshot;
+use nodelife_core::snapshot::{Snapshot, Source};
+
+use super::{DrainArgs, pace, permissions, plan};
+use crate::drain::{Scene, pick};
+use crate::exit::ExitStatus;
+use crate::output::Printer;
+
+/// What a plan cannot do without.
+const NEEDED: [Source; 3] = [Source::Nodes, Source::Pods, Source::Budgets];
+
+/// Prints the plan for the nodes as the files show them.
+pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
+    let snapshot = snapshot::read(&args.input.files)?;
+    for source in NEEDED {
+        if let Some(why) = snapshot.why_missing(source) {
+            bail!("a plan needs the {}: {why}", source.noun());
+        }
+    }
+    say_what_is_missing(&snapshot, printer);
+    let nodes = pick(&snapshot.nodes, &args.nodes, args.selector.as_ref())?;
+    let now = snapshot.taken_at.unwrap_or_else(Timestamp::now);
+    let scene = Scene::of(snapshot, nodes);
+    let implicit = args.implicit_budget.0.as_ref();
+    let drain = scene.plan(&permissions(args), implicit, pace(args), now);
+    let refusal = plan::refusal(&drain, args.on_impossible, printer);
+    plan::print(&drain, args.output, printer)?;
+    Ok(refusal.unwrap_or(ExitStatus::Done))
+}
+
+fn say_what_is_missing(snapshot: &Snapshot, printer: &mut Printer) {
+    for (source, effect) in [
+        (Source::Workloads, "whether controllers are still there"),
+        (Source::Volumes, "which nodes the volumes reach"),
+    ] {
+        if let Some(why) = snapshot.why_missing(source) {
+            printer.warn(format_args!(
+                "{effect} is not known: {}: {why}",
+                source.noun()
+            ));
+        }
+    }
+}

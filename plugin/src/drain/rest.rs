@@ -1,0 +1,77 @@
+//! The rest of the cluster: where the pods of a drain could go.
+
+use std::pin::pin;
+use std::sync::Mutex;
+
+use futures::future::{Either, select};
+use nodelife_cluster::list::Selection;
+use nodelife_cluster::{ApiError, Cluster, listing};
+use nodelife_core::object::{Node, PersistentVolume, Pod};
+use tokio::sync::oneshot;
+
+/// A cluster of more pods is not read for the sake of a plan: twenty pages of a list cost
+/// about as much as a drain's own requests.
+const MOST_PODS: u64 = 10_000;
+
+/// All nodes, pods and volumes.
+#[derive(Default)]
+pub(crate) struct Rest {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) pods: Vec<Pod>,
+    pub(crate) volumes: Vec<PersistentVolume>,
+}
+
+/// Reads it; `volumes`: whether those matter to a pod of the drain. What cannot be read is a
+/// sentence for the user.
+pub(crate) async fn read(
+    cluster: &Cluster,
+    nodes: Vec<Node>,
+    volumes: bool,
+) -> Result<Result<Rest, String>, ApiError> {
+    let pods = match pods(cluster).await {
+        Ok(Ok(pods)) => pods,
+        Ok(Err(count)) => return Ok(Err(format!("the cluster has {count} pods"))),
+        Err(error @ ApiError::Forbidden(_)) => return Ok(Err(error.to_string())),
+        Err(error) => return Err(error),
+    };
+    let volumes = if volumes {
+        match cluster
+            .list(&listing::VOLUMES, &Selection::default(), |_| {})
+            .await
+        {
+            Ok(listed) => listed.items,
+            Err(error @ ApiError::Forbidden(_)) => return Ok(Err(error.to_string())),
+            Err(error) => return Err(error),
+        }
+    } else {
+        Vec::new()
+    };
+    Ok(Ok(Rest {
+        nodes,
+        pods,
+        volumes,
+    }))
+}
+
+/// All pods, or how many there are if those are too many.
+async fn pods(cluster: &Cluster) -> Result<Result<Vec<Pod>, u64>, ApiError> {
+    let (tell, too_many) = oneshot::channel();
+    let tell = Mutex::new(Some(tell));
+    let all = Selection::default();
+    let listed = cluster.list(&listing::PODS, &all, |progress| {
+        let listed = u64::try_from(progress.listed).unwrap_or(u64::MAX);
+        let count = listed.saturating_add(progress.remaining.unwrap_or(0));
+        if count > MOST_PODS
+            && let Some(tell) = tell.lock().ok().and_then(|mut tell| tell.take())
+        {
+            // The other end is there as long as the list is waited for.
+            let _ = tell.send(count);
+        }
+    });
+    // Dropped, and so cancelled, when it has said that it is too long.
+    match select(too_many, pin!(listed)).await {
+        Either::Left((Ok(count), _)) => Ok(Err(count)),
+        Either::Left((Err(_), listed)) => Ok(Ok(listed.await?.items)),
+        Either::Right((listed, _)) => Ok(Ok(listed?.items)),
+    }
+}

@@ -1,0 +1,57 @@
+//! `drain -f`: a plan without a cluster.
+
+use std::fs;
+
+use crate::{root, run, show};
+
+pub(crate) const DRAIN: &str = "plugin/tests/it/fixtures/drain.yaml";
+
+#[test]
+fn the_plan_says_waves_time_and_what_fits_nowhere() {
+    insta::assert_snapshot!(run(&["drain", "old", "-f", DRAIN]));
+}
+
+#[test]
+fn a_node_that_is_not_in_the_file_is_one_clear_sentence() {
+    let text = run(&["drain", "elsewhere", "-f", DRAIN]);
+    assert!(
+        text.starts_with("status: 1") && text.contains("nodes \"elsewhere\" not found"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_plan_from_a_file_asks_no_server() {
+    for flag in ["--dry-run=server", "--events=jsonl"] {
+        let text = run(&["drain", "old", "-f", DRAIN, flag]);
+        assert!(
+            text.starts_with("status: 2") && text.contains("-f"),
+            "{text}"
+        );
+    }
+}
+
+/// A single pod counts once, although it is both on the node and in its namespace.
+#[test]
+fn a_budget_over_one_bare_pod_never_allows() {
+    let file = fs::read_to_string(root().join(DRAIN)).unwrap();
+    let bare = "- metadata: {name: lone, namespace: shop, uid: lone, labels: {app: lone}}
+  spec: {nodeName: old}
+  status: {phase: Running, conditions: [{type: Ready, status: 'True'}]}
+budgets:
+- metadata: {name: lone, namespace: shop, uid: budget-lone, generation: 1}
+  spec: {minAvailable: 1, selector: {matchLabels: {app: lone}}}
+  status: {observedGeneration: 1, disruptionsAllowed: 0, currentHealthy: 1, desiredHealthy: 1, expectedPods: 1}
+";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lone.yaml");
+    fs::write(&path, file.replacen("budgets:\n", bare, 1)).unwrap();
+    let words = ["drain", "old", "--force", "-f", path.to_str().unwrap()];
+    let output = crate::nodelife(&words).output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{}", show(&output));
+    assert!(
+        show(&output).contains("shop/lone (minAvailable 1) needs 1 healthy pods of 1"),
+        "{}",
+        show(&output)
+    );
+}
