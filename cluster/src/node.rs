@@ -1,6 +1,7 @@
 //! Writes to nodes: minimal patches.
 
 use http::Method;
+use nodelife_core::drain::FIELD_MANAGER;
 use nodelife_core::object::{Node, Taint};
 use serde_json::{Map, Value, json};
 
@@ -66,6 +67,18 @@ impl NodePatch {
 }
 
 impl Cluster {
+    /// Reads a node, and who wrote its `spec.unschedulable` last, as its managed fields have it.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError`] by what the status means.
+    pub async fn node_and_cordoner(&self, name: &str) -> Result<(Node, Option<String>), ApiError> {
+        let call = Call::get(NODES.all().named(name));
+        let answer = self.read(&call).await?;
+        let node = answer.json::<Node>(&call)?;
+        Ok((node, cordoner(&answer.json(&call)?)))
+    }
+
     /// Patches a node and returns it as it is now. A patch that holds to a
     /// `resource_version` is sent once; any other again for up to 30 s while the server is
     /// overloaded, restarting or cut off.
@@ -81,7 +94,7 @@ impl Cluster {
         dry_run: bool,
     ) -> Result<Node, ApiError> {
         let mut call = Call::on(Method::PATCH, "patch", NODES.all().named(name))
-            .with_query("fieldManager", "nodelife")
+            .with_query("fieldManager", FIELD_MANAGER)
             .with_json("application/merge-patch+json", &patch.body())?;
         if dry_run {
             call = call.with_query("dryRun", "All");
@@ -111,7 +124,7 @@ impl Cluster {
     ) -> Result<bool, ApiError> {
         let body = swap(annotation, old, new);
         let call = Call::on(Method::PATCH, "patch", NODES.all().named(name))
-            .with_query("fieldManager", "nodelife")
+            .with_query("fieldManager", FIELD_MANAGER)
             .with_json("application/json-patch+json", &body)?;
         match self.call(&call).await {
             Ok(_) => Ok(true),
@@ -134,6 +147,15 @@ fn swap(annotation: &str, old: &str, new: Option<&str>) -> Value {
     json!([test, change])
 }
 
+/// The field manager that wrote `spec.unschedulable`.
+fn cordoner(node: &Value) -> Option<String> {
+    let fields = node.pointer("/metadata/managedFields")?.as_array()?;
+    let writer = fields
+        .iter()
+        .find(|entry| entry.pointer("/fieldsV1/f:spec/f:unschedulable").is_some())?;
+    Some(writer.get("manager")?.as_str()?.to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +174,16 @@ mod tests {
             swap("a.b/c~d", "1", None).to_string(),
             r#"[{"op":"test","path":"/metadata/annotations/a.b~1c~0d","value":"1"},{"op":"remove","path":"/metadata/annotations/a.b~1c~0d"}]"#
         );
+    }
+
+    #[test]
+    fn who_cordoned_is_read_off_the_managed_fields() {
+        let node = json!({"metadata": {"managedFields": [
+            {"manager": "kubelet", "fieldsV1": {"f:status": {}}},
+            {"manager": "kubectl-cordon", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}},
+        ]}});
+        assert_eq!(cordoner(&node).as_deref(), Some("kubectl-cordon"));
+        assert_eq!(cordoner(&json!({"metadata": {}})), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod implicit;
 mod inventory;
 mod lock;
 mod machine;
+mod mark;
 #[cfg(test)]
 mod model;
 mod order;
@@ -41,6 +42,7 @@ pub use inventory::{
 };
 pub use lock::{LOCK_ANNOTATION, LOCK_LEASE, LOCK_RENEWAL, Lock};
 pub use machine::{Machine, Phase, Settings, Stop};
+pub use mark::{CORDONED_BY, FIELD_MANAGER, Mark, Undo, undo};
 pub use order::Order;
 pub use owner::{Owners, Presence};
 pub use plan::{Action, DrainPlan, Outlook, PlannedPod};

@@ -158,6 +158,12 @@ impl Tracked {
 }
 
 impl Machine {
+    /// Whether a consistent list showed nothing on this node that had to go.
+    pub fn is_drained(&self, node: &str) -> bool {
+        let left = |t: &Tracked| t.pod.spec.node_name == node && t.outcome() > Outcome::Skipped;
+        self.nodes.get(node) == Some(&Phase::Done) && !self.pods().any(left)
+    }
+
     /// The report, as of now.
     pub fn report(&self, started_at: Timestamp, now: Timestamp) -> DrainReport {
         let mut pods: Vec<PodReport> = self
@@ -181,12 +187,9 @@ impl Machine {
         pods.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
         let nodes = self
             .nodes()
-            .map(|(name, phase)| NodeReport {
+            .map(|(name, _)| NodeReport {
                 name: name.clone(),
-                drained: phase == Phase::Done
-                    && !pods
-                        .iter()
-                        .any(|pod| pod.node == *name && pod.outcome > Outcome::Skipped),
+                drained: self.is_drained(name),
             })
             .collect();
         DrainReport {

@@ -3,7 +3,9 @@
 use anyhow::{Context as _, bail};
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster};
+use nodelife_core::drain::{CORDONED_BY, Mark};
 use nodelife_core::object::Node;
+use nodelife_core::text::Str;
 
 use crate::exit::ExitStatus;
 use crate::output::Printer;
@@ -11,10 +13,13 @@ use crate::output::Printer;
 /// Cordons the nodes that are not; the status to end with if one of them cannot be.
 ///
 /// `kubectl drain` v1.36 goes on without (`RunCordonOrUncordon` prints the error), and
-/// evicts pods that the scheduler may put back.
+/// evicts pods that the scheduler may put back. Each node that is to be cordoned is added to
+/// `cordoned` first, and bears `mark` with its cordon.
 pub(crate) async fn cordon(
     cluster: &Cluster,
     nodes: &[Node],
+    mark: &Mark,
+    cordoned: &mut Vec<Str>,
     printer: &mut Printer,
 ) -> anyhow::Result<Option<ExitStatus>> {
     for node in nodes {
@@ -23,10 +28,12 @@ pub(crate) async fn cordon(
             printer.note(format_args!("node/{name}: already cordoned"));
             continue;
         }
-        match cluster
-            .patch_node(name, &NodePatch::cordon(true), false)
-            .await
-        {
+        cordoned.push(name.clone());
+        let patch = NodePatch {
+            annotations: vec![(CORDONED_BY.to_owned(), Some(mark.to_string()))],
+            ..NodePatch::cordon(true)
+        };
+        match cluster.patch_node(name, &patch, false).await {
             Ok(patched) if patched.spec.unschedulable => {
                 printer.note(format_args!("node/{name}: cordoned"));
             }

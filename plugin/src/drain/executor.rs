@@ -2,13 +2,15 @@
 
 use jiff::Timestamp;
 use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::drain::{Effect, Event, Machine, Outcome, Settings, Stop};
+use nodelife_core::drain::{Effect, Event, Machine, Mark, Outcome, Settings, Stop};
+use nodelife_core::text::Str;
 use tokio::task::JoinSet;
 
 use super::cordon::cordon;
 use super::interrupt::Interrupts;
 use super::locks::Locks;
 use super::narrator::Narrator;
+use super::undo::undo;
 use super::watches::{Sight, Watches};
 use super::{Manner, Scene, Telling, interrupt, requests};
 use crate::exit::ExitStatus;
@@ -22,6 +24,9 @@ pub(crate) struct Executor<'a> {
     scene: Scene,
     narrator: Narrator<'a>,
     started_at: Timestamp,
+    /// What the nodes bear that this run cordons.
+    mark: Mark,
+    cordoned: Vec<Str>,
     /// The requests that are on their way; dropped, and so cancelled, with the drain.
     requests: JoinSet<Event>,
 }
@@ -38,8 +43,12 @@ impl<'a> Executor<'a> {
     ) -> Self {
         let nodes = scene.nodes.iter().map(|n| n.metadata.name.clone());
         let owners = std::mem::take(&mut scene.owners);
+        let started_at = cluster.clock().now();
+        let who = std::env::var("USER").unwrap_or_else(|_| "nodelife".to_owned());
         Self {
-            started_at: cluster.clock().now(),
+            started_at,
+            mark: Mark::new(&who, started_at),
+            cordoned: Vec::new(),
             machine: Machine::new(settings, nodes.collect(), owners),
             manner,
             narrator: Narrator::new(printer, telling, &scene.nodes),
@@ -49,8 +58,13 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Locks, cordons, evicts, waits.
-    pub(crate) async fn run(mut self, watches: Watches) -> anyhow::Result<ExitStatus> {
+    /// Locks, cordons, evicts, waits; `undo_on_failure`: what was not drained is uncordoned
+    /// again.
+    pub(crate) async fn run(
+        mut self,
+        watches: Watches,
+        undo_on_failure: bool,
+    ) -> anyhow::Result<ExitStatus> {
         let mut interrupts = interrupt::listen()?;
         let mut locks = Locks::new(&self.cluster);
         let taken = tokio::select! {
@@ -58,24 +72,46 @@ impl<'a> Executor<'a> {
             () = interrupts.next() => Ok(Some(ExitStatus::Interrupted)),
         };
         let ended = match taken {
-            Ok(None) => self.drive(watches, interrupts, &mut locks).await,
+            Ok(None) => self.drive(watches, &mut interrupts, &mut locks).await,
             Ok(Some(status)) => Ok(status),
             Err(error) => Err(error),
         };
+        if undo_on_failure && !matches!(ended, Ok(ExitStatus::Done)) {
+            tokio::select! {
+                () = self.undo() => {}
+                () = interrupts.next() => {}
+            }
+        }
         locks.release().await;
         ended
     }
 
+    async fn undo(&mut self) {
+        let mut nodes = std::mem::take(&mut self.cordoned);
+        nodes.retain(|node| !self.machine.is_drained(node));
+        let printer = self.narrator.printer();
+        if let Err(error) = undo(&self.cluster, &nodes, Some(&self.mark), false, printer).await {
+            printer.warn(format_args!("failed to take the cordon back: {error}"));
+        }
+    }
+
     async fn drive(
-        mut self,
+        &mut self,
         mut watches: Watches,
-        mut interrupts: Interrupts,
+        interrupts: &mut Interrupts,
         locks: &mut Locks,
     ) -> anyhow::Result<ExitStatus> {
         let lost = locks.keep();
         tokio::pin!(lost);
+        let cordon = cordon(
+            &self.cluster,
+            &self.scene.nodes,
+            &self.mark,
+            &mut self.cordoned,
+            self.narrator.printer(),
+        );
         let cordoned = tokio::select! {
-            cordoned = cordon(&self.cluster, &self.scene.nodes, self.narrator.printer()) => cordoned?,
+            cordoned = cordon => cordoned?,
             () = interrupts.next() => return Ok(ExitStatus::Interrupted),
         };
         if let Some(status) = cordoned {
@@ -103,7 +139,11 @@ impl<'a> Executor<'a> {
                     }
                     None => anyhow::bail!("failed to watch the cluster"),
                 },
-                why = &mut lost => anyhow::bail!("{why}; no more evictions are sent"),
+                why = &mut lost => {
+                    // The nodes are another drain's now, and so are their cordons.
+                    self.cordoned.clear();
+                    anyhow::bail!("{why}; no more evictions are sent")
+                }
                 () = sleep_until(wake, now) => Event::Tick,
             };
             self.step(event)?;
@@ -187,7 +227,7 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    fn end(mut self) -> anyhow::Result<ExitStatus> {
+    fn end(&mut self) -> anyhow::Result<ExitStatus> {
         let now = self.now();
         let status = self.status();
         let report = self.machine.report(self.started_at, now);

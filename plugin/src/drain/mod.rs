@@ -12,12 +12,14 @@ mod narrator;
 mod requests;
 mod rest;
 mod scene;
+mod undo;
 mod watches;
 
 pub(crate) use ask::ask;
 pub(crate) use choice::{choose, pick};
 pub(crate) use executor::Executor;
 pub(crate) use scene::{Pace, Scene};
+pub(crate) use undo::undo;
 pub(crate) use watches::Watches;
 
 /// How pods are removed.

@@ -86,6 +86,12 @@ pub(crate) struct DrainArgs {
     /// How long a pod may be blocked; then the others go on without it
     #[arg(long, value_parser = go_duration, value_name = "DURATION")]
     pub(crate) blocked_timeout: Option<Duration>,
+    /// Uncordon the nodes instead, but only those that a drain of nodelife has cordoned
+    #[arg(long, conflicts_with_all = ["output", "events", "files", "undo_on_failure"])]
+    pub(crate) undo: bool,
+    /// Uncordon what this run has cordoned and could not empty, when it ends
+    #[arg(long)]
+    pub(crate) undo_on_failure: bool,
     /// Print each change of a pod's state to stdout, one JSON object a line
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["output", "dry_run"])]
     pub(crate) events: Option<EventFormat>,

@@ -34,6 +34,11 @@ pub(crate) async fn run(
     let choice = crate::drain::choose(&cluster, &args.nodes, args.selector.as_ref()).await?;
     let nodes = choice.nodes.iter();
     let names: Vec<_> = nodes.map(|n| n.metadata.name.clone()).collect();
+    if args.undo {
+        let dry = args.dry_run != DryRun::None;
+        crate::drain::undo(&cluster, &names, None, dry, printer).await?;
+        return Ok(ExitStatus::Done);
+    }
     let mut watches = match args.dry_run {
         DryRun::None => Some(Watches::open(&cluster, &names)),
         DryRun::Client | DryRun::Server => None,
@@ -85,7 +90,7 @@ pub(crate) async fn run(
         events: args.events.is_some(),
     };
     let executor = Executor::new(cluster, settings, manner, scene, telling, printer);
-    executor.run(watches).await
+    executor.run(watches, args.undo_on_failure).await
 }
 
 /// Combinations that clap cannot know to be wrong.

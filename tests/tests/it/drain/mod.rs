@@ -8,3 +8,4 @@ mod defects;
 mod foreseen;
 mod lock;
 mod refused;
+mod undone;
