@@ -12,6 +12,7 @@
 //! - `allocatable`: `{"cpu", "memory", "ephemeralStorage", "hugePages": {KiB: pages},
 //!   "configuration"}` → [`AllocatableAnswer`]
 //! - `zone`: `{"ready", "notReady", "unhealthyThreshold"}` → [`ZoneAnswer`]
+//! - `filter`: a case of `admission` with `matchConditions` → [`FilterAnswer`]
 //! - `response`: `{"uid", "mutating", "review", "object"}` → [`ResponseAnswer`]
 
 use std::io::{BufRead, BufReader, Write};
@@ -205,6 +206,17 @@ impl AllocatableAnswer {
 pub struct ZoneAnswer {
     /// `Normal`, `PartialDisruption` or `FullDisruption`.
     pub state: String,
+}
+
+/// Whether the API server calls a webhook with these `matchConditions`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct FilterAnswer {
+    /// Whether all of them are true.
+    pub matches: bool,
+    /// The one that is false.
+    pub failed: String,
+    /// Why one cannot be compiled or evaluated: under `Ignore` the call is skipped.
+    pub error: String,
 }
 
 /// How the API server takes a webhook's answer.

@@ -8,7 +8,8 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use super::lookup::{Answer, Known, Lookup};
@@ -18,7 +19,7 @@ use super::verdict::{Denial, Reason, Rule, Stop};
 
 const RULE: Rule = Rule::Agents;
 /// Prefix of the user names of ServiceAccounts.
-const USER_PREFIX: &str = "system:serviceaccount:";
+pub(super) const USER_PREFIX: &str = "system:serviceaccount:";
 /// Node of the pod that the token is bound to (apiserver pkg/authentication/serviceaccount).
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 /// UID of that node: a name may have been taken again.
@@ -30,6 +31,7 @@ const REMEDY: &str = "agents write to the node that their own pod runs on, by a 
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Agent {
     /// `NAMESPACE:NAME` of the ServiceAccount.
+    #[serde(deserialize_with = "account")]
     pub service_account: String,
     /// Label keys of its own Node that it may change, by prefix.
     #[serde(default)]
@@ -44,6 +46,21 @@ pub struct Agent {
     /// `spec.nodeName`, `metadata.name`.
     #[serde(default)]
     pub resources: BTreeMap<String, String>,
+}
+
+/// A ServiceAccount that could exist: a name with a slip in it would restrict nobody.
+fn account<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let is_label = |part: &str| {
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+        !part.is_empty() && part.chars().all(allowed)
+    };
+    match text.split_once(':') {
+        Some((namespace, name)) if is_label(namespace) && is_label(name) => Ok(text),
+        _ => Err(D::Error::custom(format!(
+            "expected NAMESPACE:NAME of a ServiceAccount, got {text:?}"
+        ))),
+    }
 }
 
 /// The node of the agent that asks.
@@ -79,6 +96,12 @@ pub(super) fn check(request: &Request<'_>, agents: &[Agent], known: &Known) -> R
         agent,
         node: own_node(request.user(), known)?,
     };
+    if request.operation() == Operation::Connect {
+        let subresource = Quoted(request.subresource());
+        return Err(deny(format!(
+            "an agent may not connect to {resource} by {subresource}"
+        )));
+    }
     match (group, resource, request.subresource()) {
         ("", "pods", "" | "status") => own.check_pod(request),
         ("", "pods", "eviction") => own.check_eviction(request, known),

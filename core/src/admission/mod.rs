@@ -17,6 +17,8 @@ mod node_restriction;
 mod policy;
 mod quote;
 mod recorded;
+mod registration;
+mod replay;
 mod review;
 mod tolerations;
 mod verdict;
@@ -24,8 +26,13 @@ mod verdict;
 pub use agent::Agent;
 pub use answer::write_answer;
 pub use lookup::{AUDIENCE_VERB, Access, Answer, Known, Lookup, PodFacts, VolumeFacts};
-pub use policy::{Mode, NodeRestriction, Policies, RuleName, TokenAudiences, Tolerations};
+pub use policy::{
+    InTree, Mode, NodeRestriction, Policies, RuleName, TokenAudiences, TolerationPolicy,
+    Tolerations,
+};
 pub use recorded::{Recorded, RecordedError};
+pub use registration::{Condition, Webhook, configurations};
+pub use replay::{Objection, Replay, ReplayError, Replayed};
 pub use review::{Group, Operation, Phase, Request, Resource, Review, ReviewError, User};
 pub use verdict::{Decision, Denial, Outcome, Patch, Reason, Refusal, Rule, Verdict};
 
@@ -60,15 +67,31 @@ pub fn decide(request: &Request<'_>, policies: &Policies, phase: Phase, known: &
                 if let Some(patch) = defaulted.patch {
                     decision.verdict = Verdict::Patch(patch);
                 }
-                if let Some(taint) = defaulted.ineffective {
-                    decision.warn(&format!(
-                        "nodelife tolerations: {taint} is not tolerated, use operator Exists; \
-                         the pod is evicted at once"
-                    ));
+                for warning in &defaulted.warnings {
+                    decision.warn(warning);
                 }
             }
             Err(denial) => decision.verdict = Verdict::Deny(denial),
         }
     }
     Outcome::Decided(decision)
+}
+
+/// Decides with every lookup answered by `find` at once, as offline.
+pub fn decide_with(
+    request: &Request<'_>,
+    policies: &Policies,
+    phase: Phase,
+    mut find: impl FnMut(&Lookup) -> Answer,
+) -> Decision {
+    let mut known = Known::new();
+    loop {
+        match decide(request, policies, phase, &known) {
+            Outcome::Decided(decision) => return decision,
+            Outcome::Needs(lookup) => {
+                let answer = find(&lookup);
+                known.insert(lookup, answer);
+            }
+        }
+    }
 }

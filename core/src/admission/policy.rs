@@ -156,14 +156,77 @@ pub struct Tolerations {
     /// Seconds that a pod stays on a node that is unreachable
     /// (`--default-unreachable-toleration-seconds`).
     pub unreachable_seconds: i64,
+    /// Whether a new pod's toleration that says what the in-tree plugin would have put there
+    /// is changed to what this policy says. The plugin runs before any webhook, so where it
+    /// is on there is nothing left to add.
+    pub rewrite: bool,
+    /// What the in-tree plugin puts there.
+    pub in_tree: InTree,
+    /// Whether the annotations `nodelife.dev/not-ready-seconds` and
+    /// `nodelife.dev/unreachable-seconds` of a pod come before every policy.
+    pub annotations: bool,
+    /// Seconds for some pods; the first policy that fits counts.
+    pub policies: Vec<TolerationPolicy>,
+    /// Seconds that the nodes take to shut down (the kubelet's `shutdownGracePeriod`). A new
+    /// pod that wants longer for its own end is warned of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shutdown_grace_period_seconds: Option<i64>,
 }
 
 impl Default for Tolerations {
     fn default() -> Self {
+        let InTree {
+            not_ready_seconds,
+            unreachable_seconds,
+        } = InTree::default();
         Self {
             enabled: true,
+            not_ready_seconds,
+            unreachable_seconds,
+            rewrite: false,
+            in_tree: InTree::default(),
+            annotations: false,
+            policies: Vec::new(),
+            shutdown_grace_period_seconds: None,
+        }
+    }
+}
+
+/// The API server's own `--default-not-ready-toleration-seconds` and
+/// `--default-unreachable-toleration-seconds`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct InTree {
+    /// For a node that is not ready.
+    pub not_ready_seconds: i64,
+    /// For a node that is unreachable.
+    pub unreachable_seconds: i64,
+}
+
+impl Default for InTree {
+    /// defaulttolerationseconds/admission.go, v1.36.3.
+    fn default() -> Self {
+        Self {
             not_ready_seconds: 300,
             unreachable_seconds: 300,
         }
     }
+}
+
+/// How long the pods that fit stay. A list that is empty fits every pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct TolerationPolicy {
+    /// Namespaces, by name.
+    pub namespaces: Vec<String>,
+    /// Kinds of the controller that made the pod: `ReplicaSet`, `StatefulSet`, `Job`.
+    pub owner_kinds: Vec<String>,
+    /// Priority classes, by name.
+    pub priority_classes: Vec<String>,
+    /// Seconds on a node that is not ready; else those of the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_ready_seconds: Option<i64>,
+    /// Seconds on a node that is unreachable; else those of the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreachable_seconds: Option<i64>,
 }

@@ -1,30 +1,63 @@
-//! The default not-ready and unreachable tolerations
-//! (plugin/pkg/admission/defaulttolerationseconds/admission.go, v1.36.3).
+//! How long pods stay on a node that is not ready or unreachable.
+//!
+//! Without a policy this is the in-tree plugin
+//! (plugin/pkg/admission/defaulttolerationseconds/admission.go, v1.36.3). With one, seconds
+//! differ by pod, and what the plugin has put there already is rewritten in place: the
+//! first toleration that matches a taint is the one that counts
+//! (pkg/controller/tainteviction `getMinTolerationTime`), so a second one after it would
+//! change nothing.
 
 use std::io::Write as _;
 
 use serde::Deserialize;
 
-use super::json::{Text, or_default};
+use super::json::{Pairs, Text, or_default};
+use super::node_restriction::object::Owner;
 use super::policy::Tolerations;
+use super::quote::Quoted;
 use super::review::{Operation, Request};
 use super::verdict::{Denial, Patch, Rule};
 
 /// Taint of a node whose Ready condition is `False` (v1.TaintNodeNotReady).
-const NOT_READY: &str = "node.kubernetes.io/not-ready";
+pub(super) const NOT_READY: &str = "node.kubernetes.io/not-ready";
 /// Taint of a node whose Ready condition is `Unknown` (v1.TaintNodeUnreachable).
-const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
+
+/// One of the two, and what is said about it.
+struct Condition {
+    taint: &'static str,
+    annotation: &'static str,
+    /// What the in-tree plugin gives.
+    in_tree: i64,
+    /// What the first policy that fits gives, or else the cluster.
+    seconds: i64,
+}
 
 #[derive(Deserialize)]
 struct Pod<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    metadata: Meta<'a>,
     #[serde(borrow, default, deserialize_with = "or_default")]
     spec: Spec<'a>,
 }
 
 #[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Meta<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    annotations: Pairs<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    owner_references: Vec<Owner<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Spec<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     tolerations: Option<Vec<Toleration<'a>>>,
+    #[serde(borrow)]
+    priority_class_name: Text<'a>,
+    termination_grace_period_seconds: Option<i64>,
 }
 
 #[derive(Deserialize)]
@@ -37,6 +70,22 @@ struct Toleration<'a> {
     value: Text<'a>,
     #[serde(borrow, default)]
     effect: Text<'a>,
+    #[serde(default, rename = "tolerationSeconds")]
+    seconds: Option<i64>,
+}
+
+impl Pod<'_> {
+    /// Kind of the controller that made it; empty where nobody did.
+    fn owner_kind(&self) -> &str {
+        let owners = &self.metadata.owner_references;
+        let controller = owners.iter().find(|owner| owner.controller == Some(true));
+        controller.map_or("", |owner| &owner.kind)
+    }
+
+    /// DaemonSets give their pods both tolerations without an end, and keep them.
+    fn is_of_daemon_set(&self) -> bool {
+        self.owner_kind() == "DaemonSet"
+    }
 }
 
 impl Toleration<'_> {
@@ -57,19 +106,27 @@ impl Toleration<'_> {
                 _ => false,
             }
     }
+
+    /// Whether it is what the in-tree plugin appends, to the letter.
+    fn is_default(&self, taint: &str, seconds: i64) -> bool {
+        &*self.key == taint
+            && &*self.operator == "Exists"
+            && self.value.is_empty()
+            && &*self.effect == "NoExecute"
+            && self.seconds == Some(seconds)
+    }
 }
 
 /// What becomes of a pod's tolerations.
 #[derive(Default)]
 pub(super) struct Defaulted {
-    /// Adds what the pod lacks.
+    /// Adds what the pod lacks and rewrites what the in-tree plugin has added.
     pub(super) patch: Option<Patch>,
-    /// The taint that a toleration looks meant for and does not tolerate: it keeps the
-    /// default away, and the pod is evicted at once.
-    pub(super) ineffective: Option<&'static str>,
+    /// What whoever made the pod should know.
+    pub(super) warnings: Vec<String>,
 }
 
-/// The default tolerations for the pod of `request`.
+/// The tolerations of the pod of `request`.
 pub(super) fn default(request: &Request<'_>, policy: &Tolerations) -> Result<Defaulted, Denial> {
     if !policy.enabled
         || request.group_resource() != ("", "pods")
@@ -78,51 +135,170 @@ pub(super) fn default(request: &Request<'_>, policy: &Tolerations) -> Result<Def
     {
         return Ok(Defaulted::default());
     }
+    let is_new = request.operation() == Operation::Create;
     let pod: Pod<'_> = request.object(Rule::Tolerations)?;
     let present = pod.spec.tolerations.as_deref().unwrap_or_default();
-    let mut missing = Vec::with_capacity(2);
-    let mut ineffective = None;
-    for (taint, seconds) in [
-        (NOT_READY, policy.not_ready_seconds),
-        (UNREACHABLE, policy.unreachable_seconds),
-    ] {
-        if !present.iter().any(|t| t.covers(taint)) {
-            missing.push((taint, seconds));
-        } else if !present.iter().any(|t| t.tolerates(taint)) {
-            ineffective = ineffective.or(Some(taint));
+    let mut warnings = Vec::new();
+    let mut patch = PatchWriter::new(!present.is_empty());
+    for condition in conditions(request.namespace(), &pod, policy) {
+        let taint = condition.taint;
+        if !present.iter().any(|one| one.covers(taint)) {
+            patch.add(taint, condition.seconds_for(&pod, policy, &mut warnings));
+            continue;
+        }
+        let mut numbered = present.iter().enumerate();
+        let Some((index, counts)) = numbered.find(|(_, one)| one.tolerates(taint)) else {
+            // It keeps the default away and tolerates nothing.
+            warnings.push(format!(
+                "nodelife tolerations: {taint} is not tolerated, use operator Exists; \
+                 the pod is evicted at once"
+            ));
+            continue;
+        };
+        let by_default = counts.is_default(taint, condition.in_tree);
+        if is_new && policy.rewrite && by_default && !pod.is_of_daemon_set() {
+            let seconds = condition.seconds_for(&pod, policy, &mut warnings);
+            if seconds != condition.in_tree {
+                patch.set_seconds(index, seconds);
+            }
         }
     }
-    let patch = (!missing.is_empty()).then(|| Patch(write_patch(!present.is_empty(), &missing)));
-    Ok(Defaulted { patch, ineffective })
+    if let Some(wanted) = pod.spec.termination_grace_period_seconds
+        && let Some(limit) = policy.shutdown_grace_period_seconds
+        && is_new
+        && wanted > limit
+    {
+        warnings.push(format!(
+            "nodelife: terminationGracePeriodSeconds {wanted} is cut to {limit} when a node shuts down"
+        ));
+    }
+    Ok(Defaulted {
+        patch: patch.finish(),
+        warnings,
+    })
 }
 
-/// Appends to the list, or makes it where there is none: `add` to the end of a list that is
-/// absent would fail.
-fn write_patch(has_list: bool, missing: &[(&str, i64)]) -> Vec<u8> {
-    let mut patch = Vec::with_capacity(320);
-    patch.push(b'[');
-    if !has_list {
-        patch.extend_from_slice(br#"{"op":"add","path":"/spec/tolerations","value":["#);
+/// Both conditions, with what the first policy that fits the pod says.
+fn conditions(namespace: &str, pod: &Pod<'_>, policy: &Tolerations) -> [Condition; 2] {
+    let fits =
+        |list: &[String], value: &str| list.is_empty() || list.iter().any(|one| one == value);
+    let first = policy.policies.iter().find(|one| {
+        !pod.is_of_daemon_set()
+            && fits(&one.namespaces, namespace)
+            && fits(&one.owner_kinds, pod.owner_kind())
+            && fits(&one.priority_classes, &pod.spec.priority_class_name)
+    });
+    [
+        Condition {
+            taint: NOT_READY,
+            annotation: "nodelife.dev/not-ready-seconds",
+            in_tree: policy.in_tree.not_ready_seconds,
+            seconds: first
+                .and_then(|one| one.not_ready_seconds)
+                .unwrap_or(policy.not_ready_seconds),
+        },
+        Condition {
+            taint: UNREACHABLE,
+            annotation: "nodelife.dev/unreachable-seconds",
+            in_tree: policy.in_tree.unreachable_seconds,
+            seconds: first
+                .and_then(|one| one.unreachable_seconds)
+                .unwrap_or(policy.unreachable_seconds),
+        },
+    ]
+}
+
+impl Condition {
+    /// The seconds for `pod`: its annotation's, where those count, or else the policy's.
+    fn seconds_for(&self, pod: &Pod<'_>, policy: &Tolerations, warnings: &mut Vec<String>) -> i64 {
+        let annotation = pod.metadata.annotations.get(self.annotation);
+        let Some(text) = annotation.filter(|_| policy.annotations && !pod.is_of_daemon_set())
+        else {
+            return self.seconds;
+        };
+        match text.parse() {
+            Ok(seconds) if seconds >= 0 => seconds,
+            _ => {
+                warnings.push(format!(
+                    "nodelife: {} is no number of seconds, {} counts: {}",
+                    self.annotation,
+                    self.seconds,
+                    Quoted(text)
+                ));
+                self.seconds
+            }
+        }
     }
-    for (index, (taint, seconds)) in missing.iter().enumerate() {
-        if index > 0 {
-            patch.push(b',');
+}
+
+/// A `JSONPatch` of a list of tolerations, written without a tree.
+struct PatchWriter {
+    has_list: bool,
+    steps: Vec<u8>,
+    /// The items of a list that is to be made.
+    added: Vec<u8>,
+}
+
+impl PatchWriter {
+    fn new(has_list: bool) -> Self {
+        Self {
+            has_list,
+            steps: Vec::new(),
+            added: Vec::new(),
         }
-        if has_list {
-            patch.extend_from_slice(br#"{"op":"add","path":"/spec/tolerations/-","value":"#);
-        }
-        // Writing to a Vec does not fail.
+    }
+
+    fn begin_step(&mut self) {
+        let separator = if self.steps.is_empty() { b'[' } else { b',' };
+        self.steps.push(separator);
+    }
+
+    /// Changes what is there, in its place.
+    fn set_seconds(&mut self, index: usize, seconds: i64) {
+        self.begin_step();
+        // Writing to a Vec does not fail, here and below.
         let _ = write!(
-            patch,
-            r#"{{"key":"{taint}","operator":"Exists","effect":"NoExecute","tolerationSeconds":{seconds}}}"#
+            self.steps,
+            r#"{{"op":"replace","path":"/spec/tolerations/{index}/tolerationSeconds","value":{seconds}}}"#
         );
-        if has_list {
-            patch.push(b'}');
+    }
+
+    /// Appends to the list, or collects for one that is to be made: `add` to the end of a
+    /// list that is absent would fail.
+    fn add(&mut self, taint: &str, seconds: i64) {
+        if self.has_list {
+            self.begin_step();
+            self.steps
+                .extend_from_slice(br#"{"op":"add","path":"/spec/tolerations/-","value":"#);
+            toleration(&mut self.steps, taint, seconds);
+            self.steps.push(b'}');
+        } else {
+            if !self.added.is_empty() {
+                self.added.push(b',');
+            }
+            toleration(&mut self.added, taint, seconds);
         }
     }
-    if !has_list {
-        patch.extend_from_slice(b"]}");
+
+    fn finish(mut self) -> Option<Patch> {
+        if !self.added.is_empty() {
+            self.begin_step();
+            self.steps
+                .extend_from_slice(br#"{"op":"add","path":"/spec/tolerations","value":["#);
+            self.steps.append(&mut self.added);
+            self.steps.extend_from_slice(b"]}");
+        }
+        if self.steps.is_empty() {
+            return None;
+        }
+        self.steps.push(b']');
+        Some(Patch(self.steps))
     }
-    patch.push(b']');
-    patch
+}
+
+fn toleration(bytes: &mut Vec<u8>, taint: &str, seconds: i64) {
+    let _ = write!(
+        bytes,
+        r#"{{"key":"{taint}","operator":"Exists","effect":"NoExecute","tolerationSeconds":{seconds}}}"#
+    );
 }

@@ -164,6 +164,8 @@ pub struct Refusal {
     pub rule: Rule,
     /// What it led to.
     pub mode: Mode,
+    /// Whether for good, for now, or because the object cannot be read.
+    pub reason: Reason,
     /// The in-tree sentence.
     pub sentence: String,
 }
@@ -197,6 +199,7 @@ impl Decision {
         self.refusal = Some(Refusal {
             rule: denial.rule,
             mode,
+            reason: denial.reason,
             sentence: denial.sentence.clone(),
         });
         match mode {

@@ -34,7 +34,9 @@ pub(crate) use shutdown::ShutdownArgs;
 pub(crate) use snapshot::SnapshotArgs;
 pub(crate) use terminal::{ColorWhen, TerminalArgs};
 pub(crate) use version::{VersionArgs, VersionFormat};
-pub(crate) use webhook::{StatusArgs, WebhookArgs, WebhookCommand};
+pub(crate) use webhook::{
+    EngineArgs, ReplayArgs, StatusArgs, TestArgs, WebhookArgs, WebhookCommand,
+};
 pub(crate) use zones::ZonesArgs;
 
 use crate::command::drain::DrainArgs;

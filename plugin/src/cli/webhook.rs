@@ -1,5 +1,7 @@
 //! `webhook`
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use super::ExplainFormat;
@@ -16,6 +18,59 @@ pub(crate) struct WebhookArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum WebhookCommand {
     Status(StatusArgs),
+    Test(TestArgs),
+    Replay(ReplayArgs),
+}
+
+/// Which policies are asked, and what they may look up
+#[derive(Debug, Args)]
+pub(crate) struct EngineArgs {
+    /// The webhook's configuration file; without it every built-in policy is on
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Set one field of the configuration, as tolerations.notReadySeconds=60
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// A Kubernetes List that lookups are answered from, as of `kubectl get pods,nodes -A -o json`
+    #[arg(long = "objects", value_name = "FILE")]
+    pub(crate) objects: Option<PathBuf>,
+    /// Output format
+    #[arg(long, short, value_name = "FORMAT", default_value = "table")]
+    pub(crate) output: ExplainFormat,
+}
+
+/// Asks the webhook's engine about admission reviews, offline
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  # Would this be refused, and by which rule?
+  kubectl nodelife webhook test -f review.json
+
+  # The same with the pods and nodes of a cluster to look up
+  kubectl get pods,nodes -A -o json > objects.json
+  kubectl nodelife webhook test -f review.json --objects objects.json
+")]
+pub(crate) struct TestArgs {
+    /// AdmissionReview documents in JSON, one after the other; - reads stdin
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) filename: PathBuf,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
+}
+
+/// Says what an API server's audit log would have been denied
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  # Before anything is enforced: who would have been stopped?
+  kubectl nodelife webhook replay /var/log/kubernetes/audit.log --config config.yaml
+")]
+pub(crate) struct ReplayArgs {
+    /// An audit log with one event a line; - reads stdin
+    #[arg(value_name = "LOG")]
+    pub(crate) log: PathBuf,
+    #[command(flatten)]
+    pub(crate) engine: EngineArgs,
 }
 
 /// Finds the broken link between the API server and the webhook

@@ -15,6 +15,7 @@ mod explain;
 mod formats;
 mod schema;
 mod terminal;
+mod webhook;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

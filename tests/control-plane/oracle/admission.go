@@ -119,20 +119,10 @@ func admit(line []byte) (any, error) {
 			c.RequestKind = metav1.GroupVersionKind(*kind)
 		}
 	}
-	options, err := decodeOptions(c.Operation, c.Options)
+	attributes, err := c.attributes(object, old, schema.GroupVersionKind(c.RequestKind))
 	if err != nil {
-		return nil, fmt.Errorf("options: %w", err)
+		return nil, err
 	}
-	attributes := admission.NewAttributesRecord(
-		object, old,
-		schema.GroupVersionKind(c.RequestKind),
-		c.Namespace, c.Name,
-		schema.GroupVersionResource(c.Resource),
-		c.Subresource,
-		admission.Operation(c.Operation),
-		options, c.DryRun,
-		&user.DefaultInfo{Name: c.User.Name, UID: c.User.UID, Groups: c.User.Groups, Extra: c.User.Extra},
-	)
 	plugin, err := newPlugin(&c)
 	if err != nil {
 		return nil, err
@@ -151,6 +141,24 @@ func admit(line []byte) (any, error) {
 		}
 	}
 	return answer, nil
+}
+
+// attributes is the request as the API server hands it to a plugin.
+func (c *admissionCase) attributes(object, old runtime.Object, kind schema.GroupVersionKind) (admission.Attributes, error) {
+	options, err := decodeOptions(c.Operation, c.Options)
+	if err != nil {
+		return nil, fmt.Errorf("options: %w", err)
+	}
+	return admission.NewAttributesRecord(
+		object, old,
+		kind,
+		c.Namespace, c.Name,
+		schema.GroupVersionResource(c.Resource),
+		c.Subresource,
+		admission.Operation(c.Operation),
+		options, c.DryRun,
+		&user.DefaultInfo{Name: c.User.Name, UID: c.User.UID, Groups: c.User.Groups, Extra: c.User.Extra},
+	), nil
 }
 
 // refusal is what the API server answers (apiserver v0.36.3, ErrorToAPIStatus): a Status that

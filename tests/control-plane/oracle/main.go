@@ -20,6 +20,7 @@ var kinds = map[string]func([]byte) (any, error){
 	"allocatable": allocatable,
 	"zone":        zone,
 	"response":    response,
+	"filter":      filter,
 }
 
 func main() {

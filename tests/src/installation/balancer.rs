@@ -100,18 +100,20 @@ async fn probe(backends: Arc<Mutex<Vec<Backend>>>) {
 
 /// Whether `/readyz` answers 200.
 pub(super) async fn ready(health: SocketAddr) -> bool {
-    let ask = async {
-        let mut stream = TcpStream::connect(health).await?;
-        let request = "GET /readyz HTTP/1.1\r\nhost: replica\r\nconnection: close\r\n\r\n";
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        std::io::Result::Ok(answer.starts_with("HTTP/1.1 200 "))
-    };
     matches!(
-        tokio::time::timeout(Duration::from_secs(1), ask).await,
-        Ok(Ok(true))
+        tokio::time::timeout(Duration::from_secs(1), get(health, "/readyz")).await,
+        Ok(Ok(answer)) if answer.starts_with("HTTP/1.1 200 ")
     )
+}
+
+/// The whole answer of the plain port, head and body.
+pub(super) async fn get(health: SocketAddr, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(health).await?;
+    let request = format!("GET {path} HTTP/1.1\r\nhost: replica\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await?;
+    Ok(answer)
 }
 
 fn lock(backends: &Mutex<Vec<Backend>>) -> std::sync::MutexGuard<'_, Vec<Backend>> {

@@ -219,6 +219,24 @@ pub struct Replica {
     pub health: SocketAddr,
 }
 
+impl Replica {
+    /// How many reviews it has answered, to the webhook `validate` or `mutate`.
+    pub async fn requests(&self, webhook: &str) -> Result<u64> {
+        let text = balancer::get(self.health, "/metrics").await?;
+        let wanted = format!("webhook=\"{webhook}\"");
+        let counted = text
+            .lines()
+            .filter(|line| line.starts_with("nodelife_admission_requests_total{"))
+            .filter(|line| line.contains(&wanted));
+        counted
+            .map(|line| {
+                let (_, count) = line.rsplit_once(' ').context("a metric has a value")?;
+                Ok(count.parse::<u64>()?)
+            })
+            .sum()
+    }
+}
+
 fn copy(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).with_context(|| format!("failed to read {}", from.display()))? {

@@ -25,6 +25,7 @@ mod oracle_kubelet;
 mod oracle_quantity;
 mod oracle_zone;
 mod playground;
+mod policy;
 mod proxy;
 mod rotation;
 mod webhook;

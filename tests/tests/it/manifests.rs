@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Api;
 use kube::api::{ListParams, PostParams};
+use nodelife_core::admission::{Policies, configurations};
 use nodelife_tests::installation::{NAMESPACE, WEBHOOK, manifests};
 use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::program::GoProgram;
@@ -50,6 +51,44 @@ fn the_rendered_files_are_the_manifests() {
             render(folder) == written,
             "manifests/{file} is out of date: run manifests/render"
         );
+    }
+}
+
+/// The webhooks of a configuration in `text`, sorted by name.
+fn webhooks(text: &str, kind: &str) -> Vec<Value> {
+    let documents = text
+        .split("\n---\n")
+        .map(|one| -> Value { serde_saphyr::from_str(one).unwrap() });
+    let found = documents.filter(|one| one["kind"] == kind);
+    let mut webhooks: Vec<Value> = found
+        .flat_map(|one| one["webhooks"].as_array().unwrap().clone())
+        .collect();
+    webhooks.sort_by_key(|one| one["name"].as_str().map(str::to_owned));
+    webhooks
+}
+
+/// What the API server sends is one with what the engine decides: the manifests hold the
+/// rules and the filters that the code makes of the policies.
+#[test]
+fn the_webhooks_are_those_that_the_policies_call_for() {
+    let config = fs::read_to_string(manifests().join("overlays/agents/config.yaml")).unwrap();
+    let mut config: Value = serde_saphyr::from_str(&config).unwrap();
+    let fields = config.as_object_mut().unwrap();
+    fields.remove("apiVersion");
+    fields.remove("kind");
+    let agents: Policies = serde_json::from_value(config).unwrap();
+    for (folder, policies) in [(".", Policies::default()), ("overlays/agents", agents)] {
+        let text = render(folder);
+        for configuration in configurations(&policies) {
+            let kind = configuration["kind"].as_str().unwrap();
+            let mut made = configuration["webhooks"].as_array().unwrap().clone();
+            made.sort_by_key(|one| one["name"].as_str().map(str::to_owned));
+            let written = webhooks(&text, kind);
+            assert_eq!(
+                written, made,
+                "{folder}: compare with `nodelife-webhook export`"
+            );
+        }
     }
 }
 

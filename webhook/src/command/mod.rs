@@ -2,6 +2,7 @@
 
 mod certs;
 mod certs_health;
+mod export;
 mod process;
 mod review;
 mod serve;
@@ -32,6 +33,8 @@ enum Command {
     Certs(Box<certs::Arguments>),
     /// Answer admission reviews on stdin, one a line, offline.
     Review(review::Arguments),
+    /// Print the webhook configurations that fit a configuration file.
+    Export(export::Arguments),
 }
 
 /// Runs the command: 0 done, 1 failed, 130 interrupted; clap exits with 2 for wrong usage.
@@ -40,6 +43,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
         Command::Serve(arguments) => serve::run(arguments),
         Command::Certs(arguments) => certs::run(*arguments),
         Command::Review(arguments) => review::run(arguments),
+        Command::Export(arguments) => export::run(arguments),
     };
     match done {
         Ok(code) => code,

@@ -3,16 +3,15 @@
 //! One `AdmissionReview` a line comes in, one goes out, in the same order.
 
 use std::io::{BufRead, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
+use nodelife_cluster::policies::{load, recorded};
 use nodelife_core::admission::{
-    Answer, Known, Outcome, Phase, Policies, Recorded, Review, decide, write_answer,
+    Answer, Phase, Policies, Recorded, Review, decide_with, write_answer,
 };
-
-use crate::config;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -34,8 +33,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         cluster,
         set,
     } = arguments;
-    let policies = config::load(config.as_deref(), &set)?.policies;
-    let cluster = cluster.as_deref().map(read_cluster).transpose()?;
+    let policies = load(config.as_deref(), &set)?;
+    let cluster = cluster.as_deref().map(recorded).transpose()?;
     let stdin = std::io::stdin().lock();
     let mut stdout = BufWriter::new(std::io::stdout().lock());
     match answer_lines(stdin, &policies, cluster.as_ref(), &mut stdout) {
@@ -86,30 +85,11 @@ fn answer(
     cluster: Option<&Recorded>,
     body: &mut Vec<u8>,
 ) {
-    let mut known = Known::new();
-    loop {
-        match decide(&review.request, policies, Phase::Mutating, &known) {
-            Outcome::Decided(decision) => return write_answer(review, &decision, body),
-            Outcome::Needs(lookup) => {
-                let answer = cluster.map_or_else(
-                    || Answer::Failed("there is no cluster to look it up in".to_owned()),
-                    |cluster| cluster.answer(&lookup),
-                );
-                known.insert(lookup, answer);
-            }
-        }
-    }
-}
-
-/// Reads a List in JSON or YAML.
-fn read_cluster(path: &Path) -> anyhow::Result<Recorded> {
-    let read = || -> anyhow::Result<Recorded> {
-        let text = std::fs::read_to_string(path)?;
-        let list = match serde_json::from_str(&text) {
-            Ok(list) => list,
-            Err(_) => serde_saphyr::from_str(&text)?,
-        };
-        Ok(Recorded::from_list(list)?)
-    };
-    read().with_context(|| format!("failed to read {}", path.display()))
+    let decision = decide_with(&review.request, policies, Phase::Mutating, |lookup| {
+        cluster.map_or_else(
+            || Answer::Failed("there is no cluster to look it up in".to_owned()),
+            |cluster| cluster.answer(lookup),
+        )
+    });
+    write_answer(review, &decision, body);
 }

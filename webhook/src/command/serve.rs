@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use nodelife_cluster::policies::load;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
@@ -74,7 +75,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     } = arguments;
     let interval = Duration::from_secs(reload_interval);
     let mut ends = Ends::new()?;
-    let policies = config::load(config.as_deref(), &[])?.policies;
+    let policies = load(config.as_deref(), &[])?;
     let metrics = Arc::new(Metrics::new());
     let drain = Arc::new(Drain::default());
     let certificates = Arc::new(Certificates::default());

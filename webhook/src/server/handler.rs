@@ -100,10 +100,12 @@ impl Refusal {
         let mut response = (self.status, self.text + "\n").into_response();
         let headers = response.headers_mut();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            // On the same connection: a new handshake would be the last thing that is missing.
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        } else {
+            // The body may not have been read to its end.
+            headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
-        // The body may not have been read to its end.
-        headers.insert(CONNECTION, HeaderValue::from_static("close"));
         response
     }
 }
@@ -141,10 +143,15 @@ async fn review(state: &State, request: Request<Body>, phase: Phase) -> Result<B
     let (head, body) = request.into_parts();
     let timeout = timeout(&head.uri);
     let expected = expected_length(&head.headers)?;
-    let _share = state.limit.take(expected).ok_or_else(|| {
+    let Some(_share) = state.limit.take(expected) else {
+        discard(body, timeout.min(BODY)).await;
         let text = "too many reviews at once";
-        Refusal::new(StatusCode::SERVICE_UNAVAILABLE, Rejected::TooBusy, text)
-    })?;
+        return Err(Refusal::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            Rejected::TooBusy,
+            text,
+        ));
+    };
     let bytes = read_body(body, timeout.min(BODY)).await?;
     let review = Review::parse(&bytes).map_err(|error| {
         Refusal::new(
@@ -187,6 +194,14 @@ fn expected_length(headers: &HeaderMap) -> Result<usize, Refusal> {
 fn too_large() -> Refusal {
     let text = format!("a review has at most {LARGEST_BODY} bytes");
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, Rejected::TooLarge, text)
+}
+
+/// Reads a body to its end and keeps nothing of it. A client that still writes while the
+/// connection is closed sees a reset in place of the answer, and does not come back.
+async fn discard(mut body: Body, limit: Duration) {
+    let read = async { while let Some(Ok(_)) = body.frame().await {} };
+    // Whoever takes longer has the answer late.
+    let _ = tokio::time::timeout(limit, read).await;
 }
 
 async fn read_body(body: Body, limit: Duration) -> Result<Bytes, Refusal> {

@@ -11,33 +11,34 @@ fn is_or_below(namespace: &str, name: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
+/// Namespaces of labels that are Kubernetes' own, with what is below them.
+pub(in super::super) const RESERVED: [&str; 2] = ["kubernetes.io", "k8s.io"];
+/// Reserved ones that kubelets may use, with what is below them
+/// (k8s.io/kubelet `pkg/apis/well_known_labels.go`, v0.36.3).
+pub(in super::super) const KUBELETS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
+/// Single labels that kubelets put on their own nodes (same file). Those below
+/// `node.kubernetes.io` are free anyway.
+pub(in super::super) const WELL_KNOWN: [&str; 10] = [
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "beta.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+];
+
 /// Whether a kubelet may not set, change or remove this label (`getForbiddenLabels`).
 fn is_forbidden(key: &str) -> bool {
     // Only what stands before a slash is a namespace.
     let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
-    let reserved = is_or_below(namespace, "kubernetes.io") || is_or_below(namespace, "k8s.io");
-    is_or_below(namespace, "node-restriction.kubernetes.io")
-        || (reserved && !is_kubelet_label(key, namespace))
-}
-
-/// Labels that kubelets put on their own nodes
-/// (k8s.io/kubelet `pkg/apis/well_known_labels.go`, v0.36.3).
-fn is_kubelet_label(key: &str, namespace: &str) -> bool {
-    matches!(
-        key,
-        "kubernetes.io/hostname"
-            | "topology.kubernetes.io/zone"
-            | "topology.kubernetes.io/region"
-            | "failure-domain.beta.kubernetes.io/zone"
-            | "failure-domain.beta.kubernetes.io/region"
-            | "beta.kubernetes.io/instance-type"
-            | "node.kubernetes.io/instance-type"
-            | "kubernetes.io/os"
-            | "kubernetes.io/arch"
-            | "beta.kubernetes.io/os"
-            | "beta.kubernetes.io/arch"
-    ) || is_or_below(namespace, "kubelet.kubernetes.io")
-        || is_or_below(namespace, "node.kubernetes.io")
+    let below = |names: &[&str]| names.iter().any(|name| is_or_below(namespace, name));
+    // In-tree looks for node-restriction.kubernetes.io before; it is reserved as well, and
+    // no kubelet's.
+    below(&RESERVED) && !below(&KUBELETS) && !WELL_KNOWN.contains(&key)
 }
 
 /// The forbidden labels that differ between the two, sorted and joined as in-tree; `None`

@@ -4,9 +4,9 @@
 //! Order counts: the first check that fails gives the sentence.
 
 mod claim;
-mod label;
+pub(super) mod label;
 mod node;
-mod object;
+pub(super) mod object;
 mod pod;
 mod pod_certificate;
 mod reference;
@@ -20,9 +20,9 @@ use super::review::{Operation, Phase, Request, User};
 use super::verdict::{Denial, Reason, Rule, Stop};
 
 /// The user name of a node (pkg/auth/nodeidentifier/default.go).
-const USER_PREFIX: &str = "system:node:";
+pub(super) const USER_PREFIX: &str = "system:node:";
 /// The group that makes such a user a node.
-const GROUP: &str = "system:nodes";
+pub(super) const GROUP: &str = "system:nodes";
 
 /// A request of a node, and what its rule may ask.
 struct Asked<'r, 'a> {

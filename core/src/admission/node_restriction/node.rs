@@ -9,6 +9,7 @@ use super::super::review::Operation;
 use super::super::verdict::{Denial, Rule};
 use super::Asked;
 use super::label::forbidden_changes;
+use super::object::Owner;
 
 const LABELS_REMEDY: &str = "a node may set its well-known labels and those under \
     kubelet.kubernetes.io and node.kubernetes.io; set others as an administrator";
@@ -28,24 +29,6 @@ struct Meta<'a> {
     labels: Pairs<'a>,
     #[serde(borrow, deserialize_with = "or_default")]
     owner_references: Vec<Owner<'a>>,
-}
-
-/// Every field counts: a nil pointer and `false` are different to the in-tree comparison.
-#[derive(PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Owner<'a> {
-    #[serde(borrow, default)]
-    api_version: Text<'a>,
-    #[serde(borrow, default)]
-    kind: Text<'a>,
-    #[serde(borrow, default)]
-    name: Text<'a>,
-    #[serde(borrow, default)]
-    uid: Text<'a>,
-    #[serde(default)]
-    controller: Option<bool>,
-    #[serde(default)]
-    block_owner_deletion: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]

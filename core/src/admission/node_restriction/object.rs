@@ -1,5 +1,5 @@
-//! Objects that belong to a node by their name or by one field: leases, `CSINodes`,
-//! `ResourceSlices`.
+//! Objects that belong to a node by their name, by one field or by an owner: leases,
+//! `CSINodes`, `ResourceSlices`, and the references of nodes and mirror pods.
 
 use serde::Deserialize;
 
@@ -9,7 +9,26 @@ use super::super::verdict::{Denial, Rule};
 use super::Asked;
 
 /// Namespace of the kubelets' heartbeats (api.NamespaceNodeLease).
-const NODE_LEASES: &str = "kube-node-lease";
+pub(in super::super) const NODE_LEASES: &str = "kube-node-lease";
+
+/// An `OwnerReference`. Every field counts: a nil pointer and `false` are different to the
+/// in-tree comparison.
+#[derive(PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(in super::super) struct Owner<'a> {
+    #[serde(borrow, default)]
+    pub(in super::super) api_version: Text<'a>,
+    #[serde(borrow, default)]
+    pub(in super::super) kind: Text<'a>,
+    #[serde(borrow, default)]
+    pub(in super::super) name: Text<'a>,
+    #[serde(borrow, default)]
+    pub(in super::super) uid: Text<'a>,
+    #[serde(default)]
+    pub(in super::super) controller: Option<bool>,
+    #[serde(default)]
+    pub(in super::super) block_owner_deletion: Option<bool>,
+}
 
 #[derive(Deserialize)]
 struct Named<'a> {

@@ -8,6 +8,7 @@ use super::super::lookup::{Answer, Lookup, MIRROR_ANNOTATION, PodFacts};
 use super::super::quote::Quoted;
 use super::super::review::Operation;
 use super::super::verdict::{Denial, Rule, Stop};
+use super::object::Owner;
 use super::{Absent, Asked, mistaken, not_found, reference, unavailable};
 
 const MIRROR_REMEDY: &str = "kubelets create the mirrors of their own static pods and no others";
@@ -28,23 +29,6 @@ struct Meta<'a> {
     annotations: Pairs<'a>,
     #[serde(borrow, deserialize_with = "or_default")]
     owner_references: Vec<Owner<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Owner<'a> {
-    #[serde(borrow, default)]
-    api_version: Text<'a>,
-    #[serde(borrow, default)]
-    kind: Text<'a>,
-    #[serde(borrow, default)]
-    name: Text<'a>,
-    #[serde(borrow, default)]
-    uid: Text<'a>,
-    #[serde(default)]
-    controller: Option<bool>,
-    #[serde(default)]
-    block_owner_deletion: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]

@@ -1,8 +1,11 @@
 //! `webhook`
 
 mod chain;
+mod engine;
 mod probe;
+mod replay;
 mod status;
+mod test;
 
 use crate::cli::{ClusterArgs, WebhookArgs, WebhookCommand};
 use crate::exit::ExitStatus;
@@ -12,7 +15,7 @@ use crate::output::Printer;
 ///
 /// # Errors
 ///
-/// The cluster cannot be read; those of stdout.
+/// The cluster or a file cannot be read; those of stdout.
 pub(crate) async fn run(
     args: WebhookArgs,
     cluster: &ClusterArgs,
@@ -20,5 +23,7 @@ pub(crate) async fn run(
 ) -> anyhow::Result<ExitStatus> {
     match args.command {
         WebhookCommand::Status(args) => status::run(args, cluster, printer).await,
+        WebhookCommand::Test(args) => test::run(&args, printer),
+        WebhookCommand::Replay(args) => replay::run(&args, printer),
     }
 }

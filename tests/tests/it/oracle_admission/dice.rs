@@ -1,10 +1,10 @@
 //! Choices that one number decides, so that a failure can be repeated.
 
 /// A stream of choices (splitmix64).
-pub(super) struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 

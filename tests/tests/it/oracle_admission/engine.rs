@@ -4,8 +4,8 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use nodelife_core::admission::{
-    AUDIENCE_VERB, Answer, Known, Lookup, Mode, Outcome, Phase, Policies, Review, Rule, RuleName,
-    Verdict, decide,
+    AUDIENCE_VERB, Answer, Lookup, Mode, Phase, Policies, Review, Rule, RuleName, Verdict,
+    decide_with,
 };
 use serde_json::{Value, json};
 
@@ -23,28 +23,20 @@ pub(super) fn ask(case: &Value) -> Said {
     let bytes = serde_json::to_vec(&review(case)).unwrap();
     let review = Review::parse(&bytes).unwrap();
     let policies = policies(case);
-    let mut known = Known::new();
-    loop {
-        match decide(&review.request, &policies, Phase::Mutating, &known) {
-            Outcome::Needs(lookup) => {
-                let answer = look_up(case, &lookup);
-                known.insert(lookup, answer);
-            }
-            Outcome::Decided(decision) => {
-                return match decision.verdict {
-                    Verdict::Allow => Said::Allowed(case["object"].clone()),
-                    Verdict::Patch(patch) => Said::Allowed(patched(&case["object"], &patch.0)),
-                    Verdict::Deny(denial) => Said::Denied {
-                        code: denial.reason.code(),
-                        sentence: denial.sentence,
-                    },
-                };
-            }
-        }
+    let decision = decide_with(&review.request, &policies, Phase::Mutating, |lookup| {
+        look_up(case, lookup)
+    });
+    match decision.verdict {
+        Verdict::Allow => Said::Allowed(case["object"].clone()),
+        Verdict::Patch(patch) => Said::Allowed(patched(&case["object"], &patch.0)),
+        Verdict::Deny(denial) => Said::Denied {
+            code: denial.reason.code(),
+            sentence: denial.sentence,
+        },
     }
 }
 
-fn review(case: &Value) -> Value {
+pub(super) fn review(case: &Value) -> Value {
     let field = |name: &str| case.get(name).cloned().unwrap_or(Value::Null);
     json!({
         "apiVersion": "admission.k8s.io/v1",
@@ -86,7 +78,7 @@ fn policies(case: &Value) -> Policies {
     policies
 }
 
-fn look_up(case: &Value, lookup: &Lookup) -> Answer {
+pub(super) fn look_up(case: &Value, lookup: &Lookup) -> Answer {
     let find = |list: &str, namespace: &str, name: &str| {
         let objects = case["lookups"][list].as_array();
         let found = objects.into_iter().flatten().find(|object| {

@@ -1,9 +1,10 @@
 //! The admission engine against the in-tree plugins themselves: the same case to both, and
 //! the same verdict, code and sentence from both.
 
-mod cases;
-mod dice;
+pub(crate) mod cases;
+pub(crate) mod dice;
 mod engine;
+mod response;
 
 use std::collections::BTreeSet;
 

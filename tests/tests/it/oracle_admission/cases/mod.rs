@@ -17,10 +17,10 @@ const NODE: &str = "n1";
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
 /// Signing requests are slow to make, so they are made once.
-pub(super) struct SigningRequests(Vec<Value>);
+pub(crate) struct SigningRequests(Vec<Value>);
 
 impl SigningRequests {
-    pub(super) fn make() -> Self {
+    pub(crate) fn make() -> Self {
         let key = KeyPair::generate().unwrap();
         let pem = |names: &[&str]| {
             let mut params = CertificateParams::default();
@@ -58,7 +58,7 @@ impl SigningRequests {
 }
 
 /// One case.
-pub(super) fn case(dice: &mut Dice, requests: &SigningRequests) -> Value {
+pub(crate) fn case(dice: &mut Dice, requests: &SigningRequests) -> Value {
     let mut case = match dice.below(13) {
         0 => node(dice),
         1 => mirror_pod(dice),

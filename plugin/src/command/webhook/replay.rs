@@ -1,0 +1,175 @@
+//! `webhook replay`
+
+use std::collections::BTreeMap;
+use std::io::BufRead as _;
+
+use anyhow::Context as _;
+use nodelife_core::admission::{Objection, Replay, Replayed};
+use serde::Serialize;
+
+use super::engine;
+use crate::cli::{ExplainFormat, ReplayArgs};
+use crate::exit::ExitStatus;
+use crate::output::{Cell, Document, Printer, Table};
+
+#[derive(Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    /// Completed writes in the log.
+    requests: u64,
+    /// Of these, the ones that no rule objects to.
+    allowed: u64,
+    /// The ones that a rule objects to.
+    refused: u64,
+    /// The ones that the log says too little about.
+    unknown: u64,
+    /// Objections, equal ones together, in the order of their first time.
+    objections: Vec<Counted>,
+    /// What the log lacks, and how often.
+    lacks: BTreeMap<String, u64>,
+}
+
+/// Equal objections.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Counted {
+    count: u64,
+    first: String,
+    last: String,
+    user: String,
+    operation: &'static str,
+    resource: String,
+    namespace: String,
+    name: String,
+    rule: &'static str,
+    mode: &'static str,
+    message: String,
+}
+
+/// Runs `webhook replay`: exit status 3 when something would have been denied.
+///
+/// # Errors
+///
+/// A file cannot be read, a line is no audit event; those of stdout.
+pub(super) fn run(args: &ReplayArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
+    let (policies, objects) = engine::read(&args.engine)?;
+    let file = args.log.display();
+    let mut input = engine::open(&args.log)?;
+    let mut replay = Replay::new();
+    let mut report = Report::default();
+    let mut places: BTreeMap<(String, String, String), usize> = BTreeMap::new();
+    let mut line = Vec::new();
+    for number in 1_u64.. {
+        line.clear();
+        let place = || format!("failed to read {file}: line {number}");
+        if input.read_until(b'\n', &mut line).with_context(place)? == 0 {
+            break;
+        }
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let find = |lookup: &_| objects.as_ref().map(|objects| objects.answer(lookup));
+        match replay.next(&line, &policies, find).with_context(place)? {
+            Replayed::Skipped => continue,
+            Replayed::Allowed => report.allowed += 1,
+            Replayed::Unknown(lacks) => {
+                report.unknown += 1;
+                *report.lacks.entry(lacks).or_default() += 1;
+            }
+            Replayed::Refused(objection) => {
+                report.refused += 1;
+                count(*objection, &mut report.objections, &mut places);
+            }
+        }
+        report.requests += 1;
+    }
+    match args.engine.output {
+        ExplainFormat::Table => print(&report, printer)?,
+        ExplainFormat::Json => printer.json(&Document::new("WebhookReplay", &report))?,
+        ExplainFormat::Yaml => printer.yaml(&Document::new("WebhookReplay", &report))?,
+    }
+    Ok(if report.refused > 0 {
+        ExitStatus::Findings
+    } else {
+        ExitStatus::Done
+    })
+}
+
+fn count(
+    objection: Objection,
+    objections: &mut Vec<Counted>,
+    places: &mut BTreeMap<(String, String, String), usize>,
+) {
+    let Objection {
+        refusal,
+        time,
+        user,
+        operation,
+        resource,
+        namespace,
+        name,
+    } = objection;
+    let object = format!("{operation} {resource} {namespace}/{name}");
+    let key = (user.clone(), object, refusal.sentence.clone());
+    let known = places
+        .get(&key)
+        .and_then(|index| objections.get_mut(*index));
+    if let Some(known) = known {
+        known.count += 1;
+        known.last = time;
+        return;
+    }
+    places.insert(key, objections.len());
+    objections.push(Counted {
+        count: 1,
+        first: time.clone(),
+        last: time,
+        user,
+        operation,
+        resource,
+        namespace,
+        name,
+        rule: refusal.rule.as_str(),
+        mode: refusal.mode.as_str(),
+        message: refusal.sentence,
+    });
+}
+
+fn print(report: &Report, printer: &mut Printer) -> anyhow::Result<()> {
+    let mut table = Table::new([
+        "COUNT",
+        "RULE",
+        "USER",
+        "OPERATION",
+        "RESOURCE",
+        "NAME",
+        "MESSAGE",
+    ]);
+    for one in &report.objections {
+        let name = if one.namespace.is_empty() {
+            one.name.clone()
+        } else {
+            format!("{}/{}", one.namespace, one.name)
+        };
+        table.row([
+            Cell::from(one.count.to_string()),
+            Cell::from(one.rule),
+            Cell::from(one.user.as_str()),
+            Cell::from(one.operation),
+            Cell::from(one.resource.as_str()),
+            Cell::from(name),
+            Cell::from(one.message.as_str()),
+        ]);
+    }
+    if !report.objections.is_empty() {
+        printer.table(&table)?;
+    }
+    printer.note(format_args!(
+        "{} writes: {} would be refused, {} pass, {} cannot be told",
+        report.requests, report.refused, report.allowed, report.unknown
+    ));
+    for (lacks, count) in &report.lacks {
+        printer.note(format_args!("{count} times {lacks}"));
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+//! `webhook test`
+
+use anyhow::Context as _;
+use nodelife_core::admission::{
+    Answer, Decision, Phase, Policies, Recorded, Review, Verdict, decide_with,
+};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::engine;
+use crate::cli::{ExplainFormat, TestArgs};
+use crate::exit::ExitStatus;
+use crate::output::{Cell, Document, Printer, Table};
+
+#[derive(Serialize)]
+struct Report {
+    verdicts: Vec<Answered>,
+}
+
+/// The answer to one review.
+#[derive(Serialize)]
+struct Answered {
+    user: String,
+    operation: &'static str,
+    resource: String,
+    namespace: String,
+    name: String,
+    /// `allow`, `patch` or `deny`.
+    verdict: &'static str,
+    /// The rule that objects, whether it is enforced or not; empty where none does.
+    rule: &'static str,
+    /// The mode of that rule.
+    mode: &'static str,
+    /// Status code of the refusal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<u16>,
+    /// What the client would read.
+    message: String,
+    /// `JSONPatch` of the object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<Box<RawValue>>,
+    warnings: Vec<String>,
+}
+
+/// Runs `webhook test`: exit status 3 when one is denied.
+///
+/// # Errors
+///
+/// A file cannot be read or holds something else; those of stdout.
+pub(super) fn run(args: &TestArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
+    let (policies, objects) = engine::read(&args.engine)?;
+    let file = args.filename.display();
+    let mut verdicts = Vec::new();
+    let input = engine::open(&args.filename)?;
+    let reviews = serde_json::Deserializer::from_reader(input).into_iter::<Box<RawValue>>();
+    for (index, review) in reviews.enumerate() {
+        let place = || format!("failed to read {file}: document {}", index + 1);
+        let review = review.with_context(place)?;
+        let review = Review::parse(review.get().as_bytes()).with_context(place)?;
+        verdicts.push(ask(&review, &policies, objects.as_ref())?);
+    }
+    anyhow::ensure!(!verdicts.is_empty(), "{file} holds no AdmissionReview");
+    let denied = verdicts.iter().any(|one| one.verdict == "deny");
+    let report = Report { verdicts };
+    match args.engine.output {
+        ExplainFormat::Table => print(&report.verdicts, printer)?,
+        ExplainFormat::Json => printer.json(&Document::new("WebhookTest", &report))?,
+        ExplainFormat::Yaml => printer.yaml(&Document::new("WebhookTest", &report))?,
+    }
+    Ok(if denied {
+        ExitStatus::Findings
+    } else {
+        ExitStatus::Done
+    })
+}
+
+/// Decides as the mutating phase does, which sees the raw object and may patch it.
+fn ask(
+    review: &Review<'_>,
+    policies: &Policies,
+    objects: Option<&Recorded>,
+) -> anyhow::Result<Answered> {
+    let request = &review.request;
+    let Decision {
+        verdict,
+        refusal,
+        warnings,
+    } = decide_with(request, policies, Phase::Mutating, |lookup| {
+        objects.map_or_else(
+            || Answer::Failed("there is nothing to look it up in: give --objects".to_owned()),
+            |objects| objects.answer(lookup),
+        )
+    });
+    let (group, resource) = request.group_resource();
+    let mut kind = resource.to_owned();
+    if !group.is_empty() {
+        kind = format!("{kind}.{group}");
+    }
+    if !request.subresource().is_empty() {
+        kind = format!("{kind}/{}", request.subresource());
+    }
+    let mut answered = Answered {
+        user: request.user().name().to_owned(),
+        operation: request.operation().as_str(),
+        resource: kind,
+        namespace: request.namespace().to_owned(),
+        name: request.name().to_owned(),
+        verdict: "allow",
+        rule: refusal.as_ref().map_or("", |one| one.rule.as_str()),
+        mode: refusal.as_ref().map_or("", |one| one.mode.as_str()),
+        code: None,
+        message: refusal.map(|one| one.sentence).unwrap_or_default(),
+        patch: None,
+        warnings,
+    };
+    match verdict {
+        Verdict::Allow => {}
+        Verdict::Patch(patch) => {
+            answered.verdict = "patch";
+            let text = String::from_utf8(patch.0).context("a patch is text")?;
+            answered.patch = Some(RawValue::from_string(text)?);
+        }
+        Verdict::Deny(denial) => {
+            answered.verdict = "deny";
+            answered.rule = denial.rule.as_str();
+            answered.code = Some(denial.reason.code());
+            answered.message = denial.to_string();
+        }
+    }
+    Ok(answered)
+}
+
+fn print(verdicts: &[Answered], printer: &mut Printer) -> anyhow::Result<()> {
+    let mut table = Table::new([
+        "VERDICT",
+        "RULE",
+        "USER",
+        "OPERATION",
+        "RESOURCE",
+        "NAME",
+        "MESSAGE",
+    ]);
+    for one in verdicts {
+        let name = if one.namespace.is_empty() {
+            one.name.clone()
+        } else {
+            format!("{}/{}", one.namespace, one.name)
+        };
+        let patch = one.patch.as_ref().map(|patch| patch.get().to_owned());
+        let texts = patch.into_iter().chain(one.warnings.iter().cloned());
+        let mut message: Vec<String> = texts.collect();
+        if !one.message.is_empty() {
+            message.insert(0, one.message.clone());
+        }
+        table.row([
+            Cell::from(one.verdict),
+            Cell::from(one.rule),
+            Cell::from(one.user.as_str()),
+            Cell::from(one.operation),
+            Cell::from(one.resource.as_str()),
+            Cell::from(name),
+            Cell::from(message.join("; ")),
+        ]);
+    }
+    printer.table(&table)?;
+    Ok(())
+}

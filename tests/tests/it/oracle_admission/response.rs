@@ -1,0 +1,74 @@
+//! Every answer, byte for byte, taken by the API server's own check of webhook responses
+//! (apiserver v0.36.3 `pkg/admission/plugin/webhook/request`).
+
+use nodelife_core::admission::{Mode, Phase, Policies, Review, Verdict, decide_with, write_answer};
+use nodelife_tests::oracle::{self, ResponseAnswer};
+use serde_json::{Value, json};
+
+use super::cases::{SigningRequests, case};
+use super::dice::Dice;
+use super::engine::{look_up, review};
+
+const CASES: usize = 5_000;
+
+/// A question to the oracle, and whether the engine let the request pass.
+fn question(case: &Value, policies: &Policies, phase: Phase) -> (Value, bool) {
+    let bytes = serde_json::to_vec(&review(case)).unwrap();
+    let review = Review::parse(&bytes).unwrap();
+    let decision = decide_with(&review.request, policies, phase, |lookup| {
+        look_up(case, lookup)
+    });
+    let mut body = Vec::new();
+    write_answer(&review, &decision, &mut body);
+    let answer: Value = serde_json::from_slice(&body).unwrap();
+    let question = json!({
+        "uid": "case",
+        "mutating": phase == Phase::Mutating,
+        "review": answer,
+        "object": case["object"],
+    });
+    (question, !matches!(decision.verdict, Verdict::Deny(_)))
+}
+
+#[test]
+fn the_api_server_accepts_every_answer() {
+    let mut dice = Dice::new(20_260_103);
+    let requests = SigningRequests::make();
+    let mut policies = Policies::default();
+    policies.tolerations.rewrite = true;
+    policies.tolerations.not_ready_seconds = 30;
+    policies.tolerations.policies =
+        vec![serde_json::from_value(json!({"unreachableSeconds": 7})).unwrap()];
+    let mut warning = policies.clone();
+    warning.node_restriction.mode = Mode::Warn;
+    let mut questions = Vec::new();
+    let mut allowed = Vec::new();
+    for index in 0..CASES {
+        let case = case(&mut dice, &requests);
+        let policies = if index % 4 == 0 { &warning } else { &policies };
+        for phase in [Phase::Mutating, Phase::Validating] {
+            let (question, passes) = question(&case, policies, phase);
+            questions.push(question);
+            allowed.push(passes);
+        }
+    }
+    let answers: Vec<ResponseAnswer> = oracle::ask("response", &questions).unwrap();
+    let mut patched = 0;
+    for ((question, passes), answer) in questions.iter().zip(&allowed).zip(&answers) {
+        assert_eq!(
+            (answer.error.as_str(), answer.allowed),
+            ("", *passes),
+            "{question:#}"
+        );
+        if question["review"]["response"]["patch"].is_string() {
+            patched += 1;
+            let object = answer.object.as_ref().unwrap();
+            assert_ne!(object, &question["object"], "{question:#}");
+        }
+    }
+    assert!(patched > CASES / 50, "{patched} of {CASES} were patched");
+    println!(
+        "{} answers were accepted, {patched} of them with a patch",
+        answers.len()
+    );
+}

@@ -1,0 +1,3 @@
+//! What the installed webhook lets through, refuses and is never asked.
+
+mod soundness;

@@ -1,0 +1,224 @@
+//! The filters against the in-tree plugin: what it refuses is always sent to the webhook.
+//! The API server's own code compiles and evaluates them.
+
+use nodelife_core::admission::{Policies, Webhook, configurations};
+use nodelife_tests::oracle::{self, AdmissionAnswer, FilterAnswer};
+use serde_json::{Value, json};
+
+use crate::oracle_admission::cases::{SigningRequests, case};
+use crate::oracle_admission::dice::Dice;
+
+const CASES: usize = 20_000;
+
+/// How the configurations register for a request.
+fn registered<'c>(configurations: &'c [Value; 2], case: &Value) -> Option<&'c Value> {
+    let resource = &case["resource"];
+    let subresource = case["subresource"].as_str().unwrap_or_default();
+    let plain = resource["resource"].as_str().unwrap();
+    let has = |list: &Value, wanted: &str| {
+        list.as_array()
+            .unwrap()
+            .iter()
+            .any(|one| one == wanted || one == "*")
+    };
+    let fits = |rule: &Value| {
+        let resources = &rule["resources"];
+        has(&rule["apiGroups"], resource["group"].as_str().unwrap())
+            && has(&rule["operations"], case["operation"].as_str().unwrap())
+            && match subresource {
+                "" => has(resources, plain),
+                _ => {
+                    has(resources, &format!("{plain}/{subresource}"))
+                        || has(resources, &format!("{plain}/*"))
+                }
+            }
+    };
+    let webhooks = configurations
+        .iter()
+        .flat_map(|one| one["webhooks"].as_array().unwrap());
+    webhooks
+        .filter(|webhook| webhook["name"] != Webhook::Tolerations.name())
+        .find(|webhook| webhook["rules"].as_array().unwrap().iter().any(fits))
+}
+
+/// Requests that nobody sends although the plugin refuses them, each with what refuses it
+/// before: the node authorizer, or the API server because there is no such subresource.
+fn is_left_out(case: &Value, message: &str) -> bool {
+    let (resource, operation) = (
+        case["resource"]["resource"].as_str().unwrap(),
+        &case["operation"],
+    );
+    // The authorizer knows no node without a name.
+    message.contains("could not determine node from user")
+        // It holds a node to its own lease; the creation alone bears the name in the body.
+        || (resource == "leases" && operation != "CREATE")
+        || (resource == "csinodes" && case["subresource"] != "" && !case["subresource"].is_null())
+}
+
+#[test]
+fn no_filter_lets_a_refusal_through() {
+    let seed = std::env::var("NODELIFE_SEED").ok();
+    let seed = seed.map_or(20_260_102, |seed| seed.parse().unwrap());
+    println!("NODELIFE_SEED={seed}");
+    let configurations = configurations(&Policies::default());
+    let requests = SigningRequests::make();
+    let mut dice = Dice::new(seed);
+    let cases: Vec<Value> = (0..CASES)
+        .map(|_| case(&mut dice, &requests))
+        .filter(|case| case["plugin"] == "noderestriction")
+        .collect();
+    let answers: Vec<AdmissionAnswer> = oracle::ask("admission", &cases).unwrap();
+    let mut sent = Vec::new();
+    for (case, answer) in cases.iter().zip(&answers) {
+        match registered(&configurations, case) {
+            Some(webhook) => {
+                let mut case = case.clone();
+                case["matchConditions"] = webhook["matchConditions"].clone();
+                sent.push((case, answer));
+            }
+            None => assert!(
+                answer.allowed || is_left_out(case, &answer.message),
+                "{} is registered nowhere: {case:#}",
+                answer.message
+            ),
+        }
+    }
+    let questions: Vec<&Value> = sent.iter().map(|(case, _)| case).collect();
+    let filtered: Vec<FilterAnswer> = oracle::ask("filter", &questions).unwrap();
+    let mut refused = 0;
+    let mut quiet = 0;
+    for ((case, answer), filter) in sent.iter().zip(&filtered) {
+        assert_eq!(filter.error, "", "{case:#}");
+        let called = filter.matches;
+        refused += usize::from(!answer.allowed && called);
+        quiet += usize::from(answer.allowed && !called);
+        assert!(
+            answer.allowed || called,
+            "{} filters {}: {case:#}",
+            filter.failed,
+            answer.message
+        );
+    }
+    println!("{refused} refusals are sent, {quiet} allowed requests are not");
+    assert!(
+        refused > CASES / 10 && quiet > CASES / 50,
+        "{refused} {quiet}"
+    );
+}
+
+/// A request of the node n1, and the filters of NodeRestriction.
+fn ask(resource: &str, operation: &str, new: &Value, old: &Value) -> Value {
+    let (path, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let (plain, group) = path.split_once('.').unwrap_or((path, ""));
+    let object = if new.is_null() { old } else { new };
+    json!({
+        "operation": operation,
+        "subresource": subresource,
+        "resource": {"group": group, "version": "v1", "resource": plain},
+        "name": object["metadata"]["name"],
+        "namespace": object["metadata"]["namespace"],
+        "user": {"name": "system:node:n1", "groups": ["system:nodes"]},
+        "object": new,
+        "oldObject": old,
+        "matchConditions":
+            configurations(&Policies::default())[1]["webhooks"][0]["matchConditions"],
+    })
+}
+
+/// The object with one field changed.
+fn with(object: &Value, pointer: &str, value: Value) -> Value {
+    let mut object = object.clone();
+    let (parent, field) = pointer.rsplit_once('/').unwrap();
+    object.pointer_mut(parent).unwrap()[field] = value;
+    object
+}
+
+fn node() -> Value {
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "labels":
+        {"kubernetes.io/hostname": "n1", "team": "a", "x.node.kubernetes.io/y": ""}}})
+}
+
+/// Changes of a node, and whether they are sent.
+fn node_updates() -> Vec<(bool, Value)> {
+    let old = node();
+    let ready = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    let heartbeat = with(&old, "/status", ready);
+    let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "x"}]);
+    let taint = json!({"taints": [{"key": "a", "effect": "NoExecute"}]});
+    let network = json!({"podCIDR": "10.0.0.0/24"});
+    [
+        (false, "nodes/status", heartbeat.clone()),
+        (false, "nodes", with(&old, "/spec", network)),
+        (true, "nodes", with(&old, "/metadata/labels", json!({}))),
+        (true, "nodes", with(&old, "/spec", taint)),
+        (
+            true,
+            "nodes/status",
+            with(&heartbeat, "/metadata/ownerReferences", owner),
+        ),
+        (
+            true,
+            "nodes/status",
+            with(&heartbeat, "/metadata/name", json!("n2")),
+        ),
+    ]
+    .map(|(sent, resource, new)| (sent, ask(resource, "UPDATE", &new, &old)))
+    .into()
+}
+
+fn registrations() -> Vec<(bool, Value)> {
+    let clean = node();
+    let forbidden = json!({"k8s.io/x": ""});
+    let source = json!({"configSource": {}});
+    let taint = json!({"taints": [{"key": "a", "effect": "NoExecute"}]});
+    [
+        (false, clean.clone()),
+        (false, with(&clean, "/spec", taint)),
+        (false, with(&clean, "/metadata/labels", Value::Null)),
+        (true, with(&clean, "/metadata/labels", forbidden)),
+        (true, with(&clean, "/spec", source)),
+        (true, with(&clean, "/metadata/name", json!("n2"))),
+    ]
+    .map(|(sent, new)| (sent, ask("nodes", "CREATE", &new, &Value::Null)))
+    .into()
+}
+
+fn pods_and_leases() -> Vec<(bool, Value)> {
+    let nothing = Value::Null;
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "d"},
+        "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}});
+    let running = with(&pod, "/status", json!({"phase": "Running"}));
+    let labelled = with(&running, "/metadata/labels", json!({"a": "b"}));
+    let theirs = with(&pod, "/spec/nodeName", json!("n2"));
+    let lease = |name: &str, namespace: &str| {
+        let new = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+            "metadata": {"name": name, "namespace": namespace}});
+        ask("leases.coordination.k8s.io", "CREATE", &new, &Value::Null)
+    };
+    vec![
+        (false, ask("pods/status", "UPDATE", &running, &pod)),
+        (true, ask("pods/status", "UPDATE", &labelled, &pod)),
+        (true, ask("pods/status", "UPDATE", &running, &theirs)),
+        (true, ask("pods", "DELETE", &nothing, &pod)),
+        (true, ask("nodes", "DELETE", &nothing, &node())),
+        (false, lease("n1", "kube-node-lease")),
+        (true, lease("n2", "kube-node-lease")),
+        (true, lease("n1", "kube-system")),
+    ]
+}
+
+/// A heartbeat, a status that says nothing new, a clean registration and a first lease are
+/// not sent; the same with one field more is.
+#[test]
+fn what_is_quiet_is_not_sent() {
+    let cases = [node_updates(), registrations(), pods_and_leases()].concat();
+    let questions: Vec<&Value> = cases.iter().map(|(_, case)| case).collect();
+    let answers: Vec<FilterAnswer> = oracle::ask("filter", &questions).unwrap();
+    for ((sent, case), answer) in cases.iter().zip(answers) {
+        assert_eq!(
+            (answer.matches, answer.error.as_str()),
+            (*sent, ""),
+            "{case:#}"
+        );
+    }
+}
