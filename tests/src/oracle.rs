@@ -13,6 +13,7 @@
 //!   "configuration"}` → [`AllocatableAnswer`]
 //! - `zone`: `{"ready", "notReady", "unhealthyThreshold"}` → [`ZoneAnswer`]
 //! - `filter`: a case of `admission` with `matchConditions` → [`FilterAnswer`]
+//! - `budget`: [`BudgetCase`] → [`BudgetAnswer`]
 //! - `response`: `{"uid", "mutating", "review", "object"}` → [`ResponseAnswer`]
 
 use std::io::{BufRead, BufReader, Write};
@@ -20,6 +21,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
+use nodelife_core::object::{Budget, BudgetStatus, Pod, Workload};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -199,6 +202,35 @@ impl AllocatableAnswer {
             .find(|reason| !reason.is_empty())
             .map(String::as_str)
     }
+}
+
+/// A namespace as the disruption controller sees it at one moment.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BudgetCase {
+    /// What its clock says.
+    pub now: Timestamp,
+    /// The budget, with the status that it has so far.
+    pub budget: Budget,
+    /// All pods of the namespace.
+    pub pods: Vec<Pod>,
+    /// The controllers that are there; a Job or a DaemonSet has no scale, there or not.
+    pub deployments: Vec<Workload>,
+    /// See `deployments`.
+    pub replica_sets: Vec<Workload>,
+    /// See `deployments`.
+    pub stateful_sets: Vec<Workload>,
+    /// See `deployments`.
+    pub replication_controllers: Vec<Workload>,
+}
+
+/// What the disruption controller's `sync` makes of it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct BudgetAnswer {
+    /// The status that it wrote, or that stood already.
+    pub status: BudgetStatus,
+    /// Whether it wrote.
+    pub written: bool,
 }
 
 /// The state that the node lifecycle controller gives a zone.

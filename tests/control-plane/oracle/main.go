@@ -21,6 +21,7 @@ var kinds = map[string]func([]byte) (any, error){
 	"zone":        zone,
 	"response":    response,
 	"filter":      filter,
+	"budget":      budget,
 }
 
 func main() {

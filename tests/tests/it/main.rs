@@ -21,6 +21,7 @@ mod leftover;
 mod manifests;
 mod oracle;
 mod oracle_admission;
+mod oracle_budget;
 mod oracle_kubelet;
 mod oracle_quantity;
 mod oracle_zone;
