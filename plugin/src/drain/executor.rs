@@ -2,17 +2,20 @@
 
 use jiff::Timestamp;
 use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::drain::{Effect, Event, Machine, Mark, Outcome, Settings, Stop};
+use nodelife_core::drain::{
+    Block, Blocked, Effect, Event, Machine, Mark, Outcome, Phase, Settings, State, Stop,
+};
 use nodelife_core::text::Str;
 use tokio::task::JoinSet;
 
 use super::cordon::cordon;
+use super::events::{Events, Happening};
 use super::interrupt::Interrupts;
 use super::locks::Locks;
 use super::narrator::Narrator;
 use super::undo::undo;
 use super::watches::{Sight, Watches};
-use super::{Manner, Scene, Telling, interrupt, requests};
+use super::{Manner, Scene, Telling, holder, interrupt, requests};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
@@ -27,6 +30,7 @@ pub(crate) struct Executor<'a> {
     /// What the nodes bear that this run cordons.
     mark: Mark,
     cordoned: Vec<Str>,
+    events: Events,
     /// The requests that are on their way; dropped, and so cancelled, with the drain.
     requests: JoinSet<Event>,
 }
@@ -52,6 +56,7 @@ impl<'a> Executor<'a> {
             machine: Machine::new(settings, nodes.collect(), owners),
             manner,
             narrator: Narrator::new(printer, telling, &scene.nodes),
+            events: Events::new(&cluster, &scene.nodes, &holder::name()),
             scene,
             requests: JoinSet::new(),
             cluster,
@@ -117,10 +122,15 @@ impl<'a> Executor<'a> {
         if let Some(status) = cordoned {
             return Ok(status);
         }
+        for node in &self.scene.nodes {
+            let text = format!("{} empties the node", self.events.instance());
+            self.events
+                .record(&node.metadata.name, Happening::Started, "", &text);
+        }
         self.begin()?;
         while !self.machine.is_finished() {
             let now = self.now();
-            let wake = self.machine.wake_at(now);
+            let wake = self.narrator.wake_at(self.machine.wake_at(now), now);
             let event = tokio::select! {
                 biased;
                 () = interrupts.next() => {
@@ -148,7 +158,7 @@ impl<'a> Executor<'a> {
             };
             self.step(event)?;
         }
-        self.end()
+        self.end().await
     }
 
     /// What was read before the cordon is where the machine starts.
@@ -166,6 +176,7 @@ impl<'a> Executor<'a> {
         for effect in self.machine.step(event, now) {
             self.carry_out(effect, now)?;
         }
+        self.narrator.paint(&self.machine, now);
         Ok(())
     }
 
@@ -204,9 +215,23 @@ impl<'a> Executor<'a> {
             Effect::Changed { uid } => {
                 if let Some(tracked) = self.machine.pod(&uid) {
                     self.narrator.pod(tracked, now)?;
+                    if let State::Blocked(Blocked {
+                        block: Block::Budget { budget, .. },
+                        ..
+                    }) = &tracked.state
+                    {
+                        let meta = &tracked.pod.metadata;
+                        let text = format!("{}/{}: {}", meta.namespace, meta.name, tracked.state);
+                        let node = &tracked.pod.spec.node_name;
+                        let about = budget.to_string();
+                        self.events.record(node, Happening::Blocked, &about, &text);
+                    }
                 }
             }
-            Effect::Done { node } => self.narrator.done(&node, &self.machine),
+            Effect::Done { node } => {
+                let (what, text) = self.narrator.done(&node, &self.machine);
+                self.events.record(&node, what, "", &text);
+            }
         }
         Ok(())
     }
@@ -227,11 +252,18 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    fn end(&mut self) -> anyhow::Result<ExitStatus> {
+    async fn end(&mut self) -> anyhow::Result<ExitStatus> {
         let now = self.now();
         let status = self.status();
+        for (node, phase) in self.machine.nodes() {
+            if phase != Phase::Done {
+                self.events
+                    .record(node, Happening::Stopped, "", "not drained");
+            }
+        }
         let report = self.machine.report(self.started_at, now);
         self.narrator.end(&self.machine, &report, status, now)?;
+        self.events.finish(self.narrator.printer()).await;
         Ok(status)
     }
 

@@ -7,8 +7,8 @@ use std::path::Path;
 use jiff::Timestamp;
 use nodelife_core::drain::Lock;
 
-/// A lock of this process, from now on.
-pub(crate) fn lock(now: Timestamp) -> Lock {
+/// Who runs this process, for people: user, machine and process id.
+pub(crate) fn name() -> String {
     let user = ["USER", "LOGNAME"]
         .iter()
         .find_map(|name| std::env::var(name).ok())
@@ -16,11 +16,16 @@ pub(crate) fn lock(now: Timestamp) -> Lock {
     let name = rustix::system::uname();
     let host = name.nodename().to_string_lossy();
     let pid = std::process::id();
+    match user {
+        Some(user) => format!("{user}@{host}, process {pid}"),
+        None => format!("{host}, process {pid}"),
+    }
+}
+
+/// A lock of this process, from now on.
+pub(crate) fn lock(now: Timestamp) -> Lock {
     Lock {
-        holder: match user {
-            Some(user) => format!("{user}@{host}, process {pid}"),
-            None => format!("{host}, process {pid}"),
-        },
+        holder: name(),
         process: Process::own().map(|p| p.to_string()).unwrap_or_default(),
         since: now,
         renewed_at: now,

@@ -4,9 +4,11 @@
 mod ask;
 mod choice;
 mod cordon;
+mod events;
 mod executor;
 mod holder;
 mod interrupt;
+mod live;
 mod locks;
 mod narrator;
 mod requests;

@@ -2,7 +2,7 @@
 
 use std::io::Write as _;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;
 use nodelife_core::drain::{
     DrainReport, Machine, Outcome, Phase, Skip, State, Stop, Tracked, diagnosis,
@@ -10,7 +10,8 @@ use nodelife_core::drain::{
 use nodelife_core::object::Node;
 use serde::Serialize;
 
-use super::Telling;
+use super::events::Happening;
+use super::{Telling, live};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
@@ -20,7 +21,17 @@ pub(crate) struct Narrator<'a> {
     telling: Telling,
     /// As they were before the drain.
     nodes: Vec<Node>,
+    /// When the screen was first and last painted.
+    painted: Option<(Timestamp, Timestamp)>,
+    /// Whether something changed since, too soon to be painted.
+    behind: bool,
 }
+
+/// At most so often the screen is painted, and at least so often, since times go on.
+const PAINT: (SignedDuration, SignedDuration) = (
+    SignedDuration::from_millis(100),
+    SignedDuration::from_secs(1),
+);
 
 /// One line of `--events jsonl`.
 #[derive(Serialize)]
@@ -43,7 +54,35 @@ impl<'a> Narrator<'a> {
             printer,
             telling,
             nodes: nodes.to_vec(),
+            painted: None,
+            behind: false,
         }
+    }
+
+    /// The screen to paint on. The events on stdout may be on the same terminal, so they and
+    /// the painting exclude each other.
+    fn canvas(&self) -> Option<(usize, usize)> {
+        self.printer.canvas().filter(|_| !self.telling.events)
+    }
+
+    /// When to wake up at the latest to paint again.
+    pub(crate) fn wake_at(&self, wake: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+        let pause = if self.behind { PAINT.0 } else { PAINT.1 };
+        let paint = self.canvas().map(|_| now + pause);
+        wake.into_iter().chain(paint).min()
+    }
+
+    /// Paints what stands where, on a terminal alone.
+    pub(crate) fn paint(&mut self, machine: &Machine, now: Timestamp) {
+        let Some(size) = self.canvas() else { return };
+        let (begun, last) = self.painted.unwrap_or((now, Timestamp::UNIX_EPOCH));
+        self.behind = now.duration_since(last) < PAINT.0;
+        if self.behind {
+            return;
+        }
+        self.painted = Some((begun, now));
+        let lines = live::screen(machine, &self.nodes, (begun, now), size);
+        self.printer.live(lines);
     }
 
     /// The printer underneath.
@@ -89,7 +128,9 @@ impl<'a> Narrator<'a> {
             | State::GivenUp(_)
             | State::Stuck => true,
         };
-        if !worth {
+        // What passes is painted on a terminal, and what stays is written.
+        let painted = matches!(tracked.state, State::Evicting | State::Blocked(_));
+        if !worth || (painted && self.canvas().is_some()) {
             return;
         }
         let meta = &tracked.pod.metadata;
@@ -109,24 +150,25 @@ impl<'a> Narrator<'a> {
         }
     }
 
-    /// A node was found empty of all that had to go.
-    pub(crate) fn done(&mut self, node: &str, machine: &Machine) {
+    /// A node was found empty of all that had to go. What that is for its events.
+    pub(crate) fn done(&mut self, node: &str, machine: &Machine) -> (Happening, String) {
         let here = || machine.pods().filter(|t| t.pod.spec.node_name == node);
         let left = here().filter(|t| !is_well(t)).count();
         let unselected = here()
             .filter(|t| t.state == State::Skipped(Skip::NotSelected))
             .count();
-        if left > 0 {
-            self.printer.note(format_args!(
-                "node/{node}: not drained, {left} pods are left"
-            ));
+        let (what, text) = if left > 0 {
+            let text = format!("not drained, {left} pods are left");
+            (Happening::Stopped, text)
         } else if unselected > 0 {
-            self.printer.note(format_args!(
-                "node/{node}: drained of the pods of --pod-selector; {unselected} other pods left"
-            ));
+            let text =
+                format!("drained of the pods of --pod-selector; {unselected} other pods left");
+            (Happening::Drained, text)
         } else {
-            self.printer.note(format_args!("node/{node}: drained"));
-        }
+            (Happening::Drained, "drained".to_owned())
+        };
+        self.printer.note(format_args!("node/{node}: {text}"));
+        (what, text)
     }
 
     /// A watch lost sight.
@@ -143,6 +185,7 @@ impl<'a> Narrator<'a> {
         status: ExitStatus,
         now: Timestamp,
     ) -> anyhow::Result<()> {
+        self.printer.live(Vec::new());
         self.say_end(machine, status, now);
         if self.telling.report {
             self.printer.json(report)?;

@@ -1,6 +1,7 @@
 //! What is there before a drain begins.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use nodelife_cluster::list::Selection;
@@ -146,10 +147,13 @@ impl Scene {
 
     /// Waits for the first list of each watch.
     async fn see(&mut self, watches: &mut Watches) -> anyhow::Result<()> {
+        let patience = Patience::new();
         let mut budgets_seen = false;
         while !budgets_seen || self.pods.len() < self.nodes.len() {
             match watches.next().await {
                 Some(Sight::Event(event)) => budgets_seen |= self.take_in(event),
+                // The watch tries again by itself.
+                Some(Sight::Trouble { error, .. }) if patience.bears(&error) => {}
                 // Nothing was done yet, so nothing is lost by ending here.
                 Some(Sight::Trouble { error, .. }) => return Err(error.into()),
                 None => anyhow::bail!("failed to watch the cluster"),
@@ -272,6 +276,7 @@ impl Scene {
         watches: &mut Watches,
         wanted: WorkloadKind,
     ) -> anyhow::Result<Result<(), ApiError>> {
+        let patience = Patience::new();
         loop {
             match watches.next().await {
                 Some(Sight::Event(Event::Workloads { kind, workloads })) => {
@@ -283,6 +288,7 @@ impl Scene {
                 Some(Sight::Event(event)) => {
                     self.take_in(event);
                 }
+                Some(Sight::Trouble { error, .. }) if patience.bears(&error) => {}
                 Some(Sight::Trouble { what, error, .. }) if what == format!("the {wanted}s") => {
                     return Ok(Err(error));
                 }
@@ -339,6 +345,21 @@ impl Scene {
             permissions.disable_eviction,
             outlook.as_ref(),
         )
+    }
+}
+
+/// How long the first sight of something may be overdue.
+struct Patience(Instant);
+
+impl Patience {
+    /// As long as a read is tried again: `Cluster::read`.
+    fn new() -> Self {
+        Self(Instant::now() + Duration::from_secs(30))
+    }
+
+    /// Whether this trouble may still pass.
+    fn bears(&self, error: &ApiError) -> bool {
+        error.is_transient() && Instant::now() < self.0
     }
 }
 

@@ -22,6 +22,10 @@ pub(crate) struct Printer {
     animated: bool,
     /// Whether an unfinished line of progress stands on stderr.
     progress_shown: bool,
+    /// Lines that stand at the end of stderr, below all others, until they are replaced.
+    live: Vec<String>,
+    /// How many of them are on the screen.
+    drawn: usize,
 }
 
 impl Printer {
@@ -50,6 +54,8 @@ impl Printer {
             width,
             animated,
             progress_shown: false,
+            live: Vec::new(),
+            drawn: 0,
         }
     }
 
@@ -115,6 +121,29 @@ impl Printer {
         }
     }
 
+    /// Columns and lines that may be drawn over again and again; none where nobody looks, or
+    /// nobody wants it. The last column and the last line stay free: some terminals wrap and
+    /// scroll when they are written to.
+    pub(crate) fn canvas(&self) -> Option<(usize, usize)> {
+        let size = self
+            .animated
+            .then(|| terminal_size::terminal_size_of(io::stderr()))
+            .flatten();
+        let (width, height) = size?;
+        let free = |cells: u16| usize::from(cells.saturating_sub(1));
+        Some((free(width.0), free(height.0)))
+    }
+
+    /// Replaces the lines that stand below all others; none removes them. They have to fit the
+    /// [`Printer::canvas`].
+    pub(crate) fn live(&mut self, lines: Vec<String>) {
+        if self.animated {
+            self.clear_progress();
+            self.live = lines;
+            self.draw_live();
+        }
+    }
+
     /// Writes what is still in the buffer, so that lines appear as they happen.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()
@@ -126,6 +155,7 @@ impl Printer {
     ///
     /// stdout could not take all of it.
     pub(crate) fn finish(&mut self) -> io::Result<()> {
+        self.live(Vec::new());
         self.clear_progress();
         self.flush()
     }
@@ -136,12 +166,31 @@ impl Printer {
         // Nobody is left to tell if stderr is closed; stdout's errors come up at its next write.
         let _ = self.out.flush();
         let _ = writeln!(self.err, "{text}");
+        self.draw_live();
+    }
+
+    fn draw_live(&mut self) {
+        if self.live.is_empty() {
+            return;
+        }
+        let mut text = self.live.join("\n");
+        text.push('\n');
+        let _ = self.err.write_all(text.as_bytes());
+        let _ = self.err.flush();
+        self.drawn = self.live.len();
     }
 
     fn clear_progress(&mut self) {
         if std::mem::take(&mut self.progress_shown) {
             let _ = write!(self.err, "\r\x1b[2K");
             let _ = self.err.flush();
+        }
+        let drawn = std::mem::take(&mut self.drawn);
+        if drawn > 0 {
+            // Past the stream that takes colours out: with NO_COLOR the cursor moves all the same.
+            let mut raw = io::stderr().lock();
+            let _ = write!(raw, "\r\x1b[{drawn}A\x1b[0J");
+            let _ = raw.flush();
         }
     }
 }

@@ -10,6 +10,7 @@ use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -48,6 +49,7 @@ struct State {
     upstream: Client,
     rules: Mutex<Vec<FaultRule>>,
     counts: Mutex<BTreeMap<(String, String), usize>>,
+    struck: AtomicUsize,
 }
 
 impl Proxy {
@@ -72,6 +74,7 @@ impl Proxy {
                     upstream,
                     rules: Mutex::default(),
                     counts: Mutex::default(),
+                    struck: AtomicUsize::new(0),
                 });
                 anyhow::Ok((state, listener, address))
             }
@@ -114,6 +117,11 @@ impl Proxy {
             .filter(|((seen, path), _)| seen == method.as_str() && path.contains(part))
             .map(|(_, count)| count)
             .sum()
+    }
+
+    /// How many requests a rule has struck.
+    pub fn struck(&self) -> usize {
+        self.state.struck.load(Ordering::Relaxed)
     }
 
     /// How many requests came, by method and path.
@@ -208,6 +216,9 @@ async fn answer(
     let fault = lock(&state.rules)
         .iter_mut()
         .find_map(|rule| rule.strikes(&request).then(|| rule.fault.clone()));
+    if fault.is_some() {
+        state.struck.fetch_add(1, Ordering::Relaxed);
+    }
     match fault {
         None => forward(request, state).await,
         Some(Fault::Delay(time)) => {

@@ -38,6 +38,8 @@ pub struct FaultRule {
     query: String,
     skip: usize,
     left: Option<usize>,
+    /// How many of a hundred, and the state of the generator that chooses.
+    chance: Option<(u64, u64)>,
 }
 
 impl FaultRule {
@@ -50,6 +52,7 @@ impl FaultRule {
             query: String::new(),
             skip: 0,
             left: None,
+            chance: None,
         }
     }
 
@@ -88,6 +91,13 @@ impl FaultRule {
         self
     }
 
+    /// Only `share` of a hundred, as a generator chooses that begins with `seed`.
+    #[must_use]
+    pub fn percent(mut self, share: u64, seed: u64) -> Self {
+        self.chance = Some((share, seed));
+        self
+    }
+
     /// Whether it strikes this request, which counts.
     pub(super) fn strikes(&mut self, request: &Request<Incoming>) -> bool {
         let uri = request.uri();
@@ -105,9 +115,23 @@ impl FaultRule {
             self.skip -= 1;
             return false;
         }
+        if let Some((share, state)) = &mut self.chance
+            && next(state) % 100 >= *share
+        {
+            return false;
+        }
         if let Some(left) = &mut self.left {
             *left -= 1;
         }
         true
     }
+}
+
+/// The generator `SplitMix64`: small, and the same on every machine.
+fn next(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut mixed = *state;
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
 }

@@ -8,8 +8,25 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::ListParams;
 use nodelife_tests::kubectl::{self, Kubectl, Output};
+use nodelife_tests::proxy::Proxy;
 use nodelife_tests::{AuditEvent, ControlPlane, Identity, PATIENCE, TestNamespace, wait_until};
 use serde_json::Value;
+
+/// A word, verbs and resources, as `kubectl create clusterrole` takes them.
+pub(super) type Right = (&'static str, &'static str, &'static str);
+
+/// What every drain reads.
+pub(super) const READ: Right = (
+    "read",
+    "get,list,watch",
+    "nodes,pods,poddisruptionbudgets.policy",
+);
+
+/// Its evictions.
+pub(super) const EVICT: Right = ("evict", "create", "pods/eviction");
+
+/// The cordon, and the lock.
+pub(super) const CORDON: Right = ("cordon", "patch", "nodes");
 
 /// One test's part of a shared control plane.
 pub(super) struct Bench {
@@ -49,9 +66,29 @@ impl Bench {
         kubectl::run(self.command(arguments), "").await.unwrap()
     }
 
-    /// Drains as another user.
-    pub(super) fn act_as(&mut self, identity: &Identity) {
-        self.kubeconfig = self.plane.kubeconfig_file(identity).unwrap();
+    /// Drains as a user with these rights alone: a word for each, its verbs and its resources.
+    pub(super) async fn act_with(&mut self, rights: &[Right]) {
+        let user = format!("{}-user", self.namespace.name);
+        let kubectl = Kubectl::new(self.plane, &Identity::Admin).unwrap();
+        for (word, verbs, resources) in rights {
+            let role = format!("{user}-{word}");
+            let (verbs, resources) = (format!("--verb={verbs}"), format!("--resource={resources}"));
+            let made = kubectl.run(["create", "clusterrole", &role, &verbs, &resources]);
+            made.await.unwrap().success().unwrap();
+            let (of, to) = (format!("--clusterrole={role}"), format!("--user={user}"));
+            let bound = kubectl.run(["create", "clusterrolebinding", &role, &of, &to]);
+            bound.await.unwrap().success().unwrap();
+        }
+        let user = Identity::User {
+            name: user,
+            groups: Vec::new(),
+        };
+        self.kubeconfig = self.plane.kubeconfig_file(&user).unwrap();
+    }
+
+    /// Drains through a proxy from now on.
+    pub(super) fn go_through(&mut self, proxy: &Proxy) {
+        self.kubeconfig = proxy.kubeconfig_file().unwrap();
     }
 
     pub(super) fn pods(&self) -> Api<Pod> {

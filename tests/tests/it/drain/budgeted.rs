@@ -13,7 +13,7 @@ use serde_json::json;
 use super::bench::{Bench, report};
 
 /// Two nodes for the pods of this test alone, with all pods on the first.
-async fn two_nodes(bench: &Bench, replicas: u32) -> (String, String) {
+pub(super) async fn two_nodes(bench: &Bench, replicas: u32) -> (String, String) {
     let (full, empty) = (bench.node("full"), bench.node("empty"));
     let client = bench.namespace.client();
     let pool = &bench.namespace.name;

@@ -1,10 +1,10 @@
 //! What the user can choose, and rights that are missing. Nothing runs beside the API server.
 
+use nodelife_tests::ControlPlane;
 use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, NodeFixture, PodFixture};
-use nodelife_tests::{ControlPlane, Identity};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, report};
+use super::bench::{Bench, EVICT, READ, report};
 
 async fn bench_with_node(what: &str) -> (Bench, String) {
     let bench = Bench::new(ControlPlane::shared_api().await, what).await;
@@ -25,35 +25,8 @@ async fn nothing_is_evicted_when_the_cordon_is_not_allowed() {
         .create(&bench.namespace)
         .await
         .unwrap();
-    let user = format!("{}-user", bench.namespace.name);
-    let kubectl = nodelife_tests::kubectl::Kubectl::new(bench.plane, &Identity::Admin).unwrap();
     // All that a drain needs but `patch nodes`.
-    for (role, verbs, resources) in [
-        (
-            "read",
-            "get,list,watch",
-            "nodes,pods,poddisruptionbudgets.policy",
-        ),
-        ("evict", "create", "pods/eviction"),
-    ] {
-        let role = format!("{user}-{role}");
-        let (verbs, resources) = (format!("--verb={verbs}"), format!("--resource={resources}"));
-        let made = kubectl.run(["create", "clusterrole", &role, &verbs, &resources]);
-        made.await.unwrap().success().unwrap();
-        let (role_flag, user_flag) = (format!("--clusterrole={role}"), format!("--user={user}"));
-        let bound = kubectl.run([
-            "create",
-            "clusterrolebinding",
-            &role,
-            &role_flag,
-            &user_flag,
-        ]);
-        bound.await.unwrap().success().unwrap();
-    }
-    bench.act_as(&Identity::User {
-        name: user,
-        groups: Vec::new(),
-    });
+    bench.act_with(&[READ, EVICT]).await;
     let output = bench.drain(&[&node, "--force"]).await;
     assert_eq!(output.status, Some(7), "{}", output.stderr);
     assert!(

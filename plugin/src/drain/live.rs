@@ -1,0 +1,257 @@
+//! What a terminal shows while a drain runs: a head, and a line for each pod that is not settled.
+//! A pure function of what is known, so that it can be tested without a terminal.
+
+use jiff::{SignedDuration, Timestamp};
+use nodelife_core::drain::{Block, BudgetRefusal, Machine, State, Tracked, diagnosis};
+use nodelife_core::object::Node;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+/// Columns of the state and of the time.
+const STATE: usize = 11;
+const TIME: usize = 7;
+
+/// A pod is worth this many columns before its reason is worth any.
+const NARROWEST_POD: usize = 20;
+
+/// A pod that something is still to become of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Row {
+    rank: u8,
+    pod: String,
+    state: &'static str,
+    since: Option<SignedDuration>,
+    reason: String,
+}
+
+/// The lines of the screen, at most `height` of them, none wider than `width` columns.
+pub(crate) fn screen(
+    machine: &Machine,
+    nodes: &[Node],
+    (begun, now): (Timestamp, Timestamp),
+    (width, height): (usize, usize),
+) -> Vec<String> {
+    let mut rows: Vec<Row> = machine
+        .pods()
+        .filter(|tracked| !tracked.state.is_settled())
+        .map(|tracked| row(tracked, nodes, now))
+        .collect();
+    rows.sort_by(|a, b| (a.rank, &a.pod).cmp(&(b.rank, &b.pod)));
+    let settled = |wanted: fn(&State) -> bool| {
+        let states = machine.pods().map(|tracked| &tracked.state);
+        states.filter(|state| wanted(state)).count()
+    };
+    let gone = settled(|state| *state == State::Gone);
+    let staying = settled(|state| matches!(state, State::Skipped(_)));
+    let total = machine.pods().count() - staying;
+    let head = format!(
+        "{gone} of {total} pods gone, {} on their way or waiting, {}",
+        rows.len(),
+        clock(now.duration_since(begun))
+    );
+    draw(&head, &rows, (width, height))
+}
+
+fn row(tracked: &Tracked, nodes: &[Node], now: Timestamp) -> Row {
+    let meta = &tracked.pod.metadata;
+    let (rank, state, since) = match &tracked.state {
+        State::Terminating { since } => (1, "terminating", Some(*since)),
+        State::Evicting | State::Looking => (2, "evicting", tracked.started_at),
+        State::Blocked(blocked) => (0, "blocked", Some(blocked.first)),
+        State::Completing => (3, "completing", None),
+        _ => (4, "waiting", None),
+    };
+    let reason = match &tracked.state {
+        State::Terminating { .. } => {
+            let node = nodes
+                .iter()
+                .find(|node| node.metadata.name == tracked.pod.spec.node_name);
+            diagnosis(&tracked.pod, node, now).join("; ")
+        }
+        State::Waiting | State::Evicting => String::new(),
+        State::Blocked(blocked) => numbers(&blocked.block),
+        state => state.to_string(),
+    };
+    Row {
+        rank,
+        pod: format!("{}/{}", meta.namespace, meta.name),
+        state,
+        since: since.map(|since| now.duration_since(since)),
+        reason,
+    }
+}
+
+/// The numbers first: on a narrow terminal the end is cut off.
+fn numbers(block: &Block) -> String {
+    match block {
+        Block::Budget {
+            budget,
+            refusal:
+                BudgetRefusal::Exhausted {
+                    needs,
+                    has,
+                    expected,
+                },
+        } => format!("{has} of {expected} healthy, needs {needs}: budget {budget}"),
+        Block::Implicit {
+            workload,
+            needs,
+            has,
+        } => format!("{has} healthy, needs {needs}: {workload} has no budget"),
+        block => block.to_string(),
+    }
+}
+
+/// The head, as many rows as there is room for, and how many are left out.
+fn draw(head: &str, rows: &[Row], (width, height): (usize, usize)) -> Vec<String> {
+    let mut lines = vec![cut(head, width)];
+    let room = height.saturating_sub(1);
+    let shown = if rows.len() <= room {
+        rows.len()
+    } else {
+        // The last line says what is not seen.
+        room.saturating_sub(1)
+    };
+    let widest = rows.iter().map(|row| row.pod.width()).max().unwrap_or(0);
+    let reasons = rows.iter().map(|row| row.reason.width()).max().unwrap_or(0);
+    let others = STATE + TIME + 6;
+    let pod = widest
+        .min(width.saturating_sub(others + reasons).max(width * 2 / 5))
+        .max(NARROWEST_POD.min(widest));
+    for row in rows.iter().take(shown) {
+        let name = shorten(&row.pod, pod);
+        let pad = " ".repeat(pod.saturating_sub(name.width()));
+        let time = row.since.map(clock).unwrap_or_default();
+        let line = format!(
+            "{name}{pad}  {:STATE$}  {time:>TIME$}  {}",
+            row.state, row.reason
+        );
+        lines.push(cut(line.trim_end(), width));
+    }
+    if rows.len() > shown && room > 0 {
+        lines.push(cut(&format!("… and {} more", rows.len() - shown), width));
+    }
+    lines.truncate(height);
+    lines
+}
+
+/// `1:05`, or `2:00:00`.
+fn clock(time: SignedDuration) -> String {
+    let seconds = time.as_secs().max(0);
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    if hours > 0 {
+        format!("{hours}:{minutes:02}:{seconds:02}")
+    } else {
+        format!("{minutes}:{seconds:02}")
+    }
+}
+
+/// As much as fits, with an ellipsis where something is missing. What would move the cursor is
+/// not shown: messages of servers go through here.
+fn cut(text: &str, width: usize) -> String {
+    let clean: String = text.chars().filter(|c| !c.is_control()).collect();
+    if clean.width() <= width {
+        return clean;
+    }
+    let mut kept = head_of(&clean, width.saturating_sub(1));
+    if width > 0 {
+        kept.push('…');
+    }
+    kept
+}
+
+/// Shortened in the middle: the ends of pods' names are what tells them apart.
+fn shorten(name: &str, width: usize) -> String {
+    if name.width() <= width || width < 5 {
+        return cut(name, width);
+    }
+    let tail = (width - 1) / 2;
+    let reversed: String = name.chars().rev().collect();
+    let end: String = head_of(&reversed, tail).chars().rev().collect();
+    format!("{}…{end}", head_of(name, width - 1 - tail))
+}
+
+fn head_of(text: &str, width: usize) -> String {
+    let mut used = 0;
+    let fits = |c: &char| {
+        used += c.width().unwrap_or(0);
+        used <= width
+    };
+    text.chars().take_while(fits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows() -> Vec<Row> {
+        let row = |rank, pod: &str, state, seconds: Option<i64>, reason: &str| Row {
+            rank,
+            pod: pod.to_owned(),
+            state,
+            since: seconds.map(SignedDuration::from_secs),
+            reason: reason.to_owned(),
+        };
+        vec![
+            row(
+                0,
+                "shop/checkout-7d9c5b6f4-x2x9p",
+                "blocked",
+                Some(75),
+                "2 of 3 healthy, needs 2: budget shop/checkout",
+            ),
+            row(
+                1,
+                "shop/a-deployment-with-a-rather-long-name-5c6d7f8b9-q8zkt",
+                "terminating",
+                Some(3),
+                "27 s of its grace period are left",
+            ),
+            row(
+                1,
+                "db/pg-0",
+                "terminating",
+                Some(4000),
+                "its grace period ended 3970 s ago; finalizers hold it (example.com/backup): whoever set them has to take them off",
+            ),
+            row(2, "shop/web-1", "evicting", Some(0), ""),
+            row(4, "shop/web-2", "waiting", None, ""),
+        ]
+    }
+
+    const HEAD: &str = "3 of 8 pods gone, 5 on their way or waiting, 1:15";
+
+    #[test]
+    fn eighty_columns() {
+        insta::assert_snapshot!(draw(HEAD, &rows(), (80, 24)).join("\n"));
+    }
+
+    #[test]
+    fn two_hundred_columns() {
+        insta::assert_snapshot!(draw(HEAD, &rows(), (200, 24)).join("\n"));
+    }
+
+    #[test]
+    fn four_lines_and_a_word_on_the_rest() {
+        insta::assert_snapshot!(draw(HEAD, &rows(), (80, 4)).join("\n"));
+    }
+
+    #[test]
+    fn no_line_is_wider_or_lower_than_the_screen() {
+        for width in 0..220 {
+            for height in 0..9 {
+                let lines = draw(HEAD, &rows(), (width, height));
+                assert!(lines.len() <= height, "{height}: {lines:#?}");
+                for line in &lines {
+                    assert!(line.width() <= width, "{width}: {line:?}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_server_says_moves_no_cursor() {
+        assert_eq!(cut("a\x1b[2Jb\nc", 80), "a[2Jbc");
+        // A wide character that does not fit is left out whole.
+        assert_eq!(cut("日本語", 4), "日…");
+    }
+}
