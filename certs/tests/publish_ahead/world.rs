@@ -59,9 +59,10 @@ impl<T> Late<T> {
         }
     }
 
-    fn catch_up(&mut self, time: i64, random: &mut Random) {
+    /// Learns of what is due, and of more by chance: one in `luck` looks.
+    fn catch_up(&mut self, time: i64, luck: usize, random: &mut Random) {
         while let Some((due, _)) = self.coming.front() {
-            if *due > time && !random.one_in(3) {
+            if *due > time && !random.one_in(luck) {
                 break;
             }
             if let Some((_, new)) = self.coming.pop_front() {
@@ -83,8 +84,14 @@ pub(crate) struct World {
     pub(crate) everywhere: Vec<(Fingerprint, i64)>,
     /// Two API servers, each with its view of both configurations.
     api_servers: [[Late<Vec<Certificate>>; 2]; 2],
-    /// Two replicas and the issuer of the leaf that each serves.
-    replicas: [Late<Fingerprint>; 2],
+    /// Two replicas and the leaf that each serves.
+    replicas: [Late<Serving>; 2],
+    /// Whether the kubelet of the second replica hangs: what it mounts may be old for as
+    /// long as it likes, and its leaf has to be accepted until that leaf is dead.
+    stuck: bool,
+    /// Whether the life of a leaf can be told: no wall clock was ever wrong, and no pass
+    /// that took longer than the propagation has written when its CA began to sign.
+    pub(crate) punctual: bool,
     writers: [Writer; 2],
     /// Whether someone has written who is not one of the writers.
     pub(crate) attacked: bool,
@@ -111,16 +118,22 @@ impl World {
             .one_in(3)
             .then(|| certificate(&mut made, START - DAY, lifetimes.ca));
         bundle.extend(next);
-        let leaf_age = random.pick(&[0, 10, 19, 21, 29, 31]).min(age / DAY + 1) * DAY;
-        let leaf = certificate(&mut made, START - leaf_age, lifetimes.leaf);
+        let promoted_age = age.min(20 * DAY);
         let issuer = random.pick(&bundle[..bundle.len() - next.iter().count()]);
+        let mut leaf_age = random.pick(&[0, 10, 19, 21, 29, 31]).min(age / DAY + 1) * DAY;
+        if issuer.id != signer.id {
+            // Its CA signs no more since then.
+            leaf_age = leaf_age.max(promoted_age);
+        }
+        let leaf = certificate(&mut made, START - leaf_age, lifetimes.leaf);
         let rotation = Rotation {
             signer,
             next,
             bundle: bundle.clone(),
-            promoted: at(START - age.min(20 * DAY)),
+            promoted: at(START - promoted_age),
         };
-        let mut leaf = Object::new(Serving { leaf, issuer });
+        let serving = Serving { leaf, issuer };
+        let mut leaf = Object::new(serving);
         leaf.version = 7;
         Self {
             seed,
@@ -131,7 +144,9 @@ impl World {
             everywhere: bundle.iter().map(|one| (one.id, START)).collect(),
             configurations: [0, 1].map(|_| Object::new(bundle.clone())),
             api_servers: [0, 1].map(|_| [0, 1].map(|_| Late::new(bundle.clone()))),
-            replicas: [0, 1].map(|_| Late::new(issuer.id)),
+            replicas: [0, 1].map(|_| Late::new(serving)),
+            stuck: random.one_in(4),
+            punctual: true,
             writers: [0, 1].map(|_| Writer::new(START)),
             attacked: false,
             made,
@@ -171,6 +186,7 @@ impl World {
             400 * DAY,
         ]);
         let writer = random.below(2);
+        self.punctual = false;
         // It is set right again as often as it is set wrong.
         let offset = &mut self.writers[writer].offset;
         *offset = if *offset == 0 { by } else { 0 };
@@ -193,11 +209,11 @@ impl World {
         ]);
         let time = self.time;
         for view in self.api_servers.iter_mut().flatten() {
-            view.catch_up(time, random);
+            view.catch_up(time, 3, random);
         }
-        for replica in &mut self.replicas {
-            replica.catch_up(time, random);
-        }
+        let [first, second] = &mut self.replicas;
+        first.catch_up(time, 3, random);
+        second.catch_up(time, if self.stuck { 12 } else { 3 }, random);
     }
 
     /// Someone with the right to, who is not one of the writers.
@@ -266,21 +282,33 @@ impl World {
     pub(crate) fn write_leaf(&mut self, read: u64, serving: Serving) -> bool {
         let written = self.leaf.write(read, serving);
         if written {
-            for replica in &mut self.replicas {
-                replica
-                    .coming
-                    .push_back((self.time + LAG, serving.issuer.id));
-            }
+            let [first, second] = &mut self.replicas;
+            first.coming.push_back((self.time + LAG, serving));
+            let due = if self.stuck {
+                i64::MAX
+            } else {
+                self.time + LAG
+            };
+            second.coming.push_back((due, serving));
         }
         written
     }
 
-    /// Every API server accepts what every replica serves.
-    pub(crate) fn check_trust(&self) {
+    /// Every API server accepts what every replica serves. Of a replica that does not get
+    /// its new leaf that is promised as long as its old one lives, and where that can be
+    /// told.
+    pub(crate) fn check_trust(&self, tally: &mut Tally) {
         for (replica, served) in self.replicas.iter().enumerate() {
+            if replica == 1 && self.stuck {
+                let current = self.leaf.value.map(|one| one.issuer.id);
+                if !self.punctual || !served.view.leaf.valid(at(self.time)) {
+                    continue;
+                }
+                tally.stuck += u64::from(current != Some(served.view.issuer.id));
+            }
             for (server, views) in self.api_servers.iter().enumerate() {
                 for view in views {
-                    let trusted = view.view.iter().any(|one| one.id == served.view);
+                    let trusted = view.view.iter().any(|one| one.id == served.view.issuer.id);
                     assert!(
                         trusted,
                         "seed {}: API server {server} does not trust what replica {replica} serves",

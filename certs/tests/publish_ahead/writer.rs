@@ -184,6 +184,8 @@ impl Writer {
             }
             (Action::Promote, Some(chain)) => {
                 tally.promoted += 1;
+                // When it began to sign is the time of the pass; a real one ends after 20 s.
+                world.punctual &= world.time - self.began <= world.lifetimes.propagation.as_secs();
                 let signer = chain.next.unwrap();
                 self.write_chain(world, signer, None, chain.bundle, self.now.wall)
             }
