@@ -99,7 +99,7 @@ fn turn(
         }
         Some(_) | None => {}
     }
-    let dead = retired(rotation, observed, memory, now, lifetimes);
+    let dead = retired(rotation, memory, now, lifetimes);
     (!dead.is_empty()).then_some(Action::Retire(dead))
 }
 
@@ -110,7 +110,6 @@ fn turn(
 /// soon, so the servers must also have had the time to pick up a leaf of the signer.
 fn retired(
     rotation: &Rotation,
-    observed: &Observed,
     memory: &Memory,
     now: Now,
     lifetimes: &Lifetimes,
@@ -122,12 +121,8 @@ fn retired(
     if !settled || !over {
         return Vec::new();
     }
-    let issuer = observed.serving.map(|serving| serving.issuer.id);
-    let needed = |id| {
-        id == rotation.signer.id
-            || rotation.next.is_some_and(|next| next.id == id)
-            || issuer == Some(id)
-    };
+    // (What is served now is the signer's: that is how it settled.)
+    let needed = |id| id == rotation.signer.id || rotation.next.is_some_and(|next| next.id == id);
     rotation
         .bundle
         .iter()

@@ -72,6 +72,15 @@ impl<T> Late<T> {
     }
 }
 
+/// What was done by someone who is not one of the writers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Harm {
+    None,
+    /// The CA's Secret was once deleted or set back, which must cost no call.
+    Robbed,
+    Worse,
+}
+
 pub(crate) struct World {
     pub(crate) seed: u64,
     /// Real time in seconds.
@@ -93,8 +102,7 @@ pub(crate) struct World {
     /// that took longer than the propagation has written when its CA began to sign.
     pub(crate) punctual: bool,
     writers: [Writer; 2],
-    /// Whether someone has written who is not one of the writers.
-    pub(crate) attacked: bool,
+    pub(crate) harm: Harm,
     made: u64,
 }
 
@@ -148,7 +156,7 @@ impl World {
             stuck: random.one_in(4),
             punctual: true,
             writers: [0, 1].map(|_| Writer::new(START)),
-            attacked: false,
+            harm: Harm::None,
             made,
         }
     }
@@ -218,8 +226,20 @@ impl World {
 
     /// Someone with the right to, who is not one of the writers.
     pub(crate) fn attack(&mut self, random: &mut Random) {
-        self.attacked = true;
-        match random.below(5) {
+        let kind = random.below(5);
+        // Before everybody serves the leaf that is in its Secret, the CA's Secret alone
+        // knows what else has to be trusted; and a pass that has begun may sign with a CA
+        // that the older state does not know.
+        let settled = !self.stuck
+            && self.replicas.iter().all(|one| one.coming.is_empty())
+            && !self.writers.iter().any(Writer::busy);
+        let harmless = kind == 0 || (kind == 2 && settled);
+        self.harm = if harmless && self.harm == Harm::None {
+            Harm::Robbed
+        } else {
+            Harm::Worse
+        };
+        match kind {
             0 => self.chain.set(None),
             1 => self.leaf.set(None),
             2 => {
@@ -298,7 +318,15 @@ impl World {
     /// its new leaf that is promised as long as its old one lives, and where that can be
     /// told.
     pub(crate) fn check_trust(&self, tally: &mut Tally) {
+        // With a wrong clock a new CA may take what has to be kept for dead.
+        if self.harm == Harm::Worse || self.harm == Harm::Robbed && !self.punctual {
+            return;
+        }
+        tally.robbed += u64::from(self.harm == Harm::Robbed);
         for (replica, served) in self.replicas.iter().enumerate() {
+            if !served.view.issuer.valid(at(self.time)) {
+                continue;
+            }
             if replica == 1 && self.stuck {
                 let current = self.leaf.value.map(|one| one.issuer.id);
                 if !self.punctual || !served.view.leaf.valid(at(self.time)) {

@@ -8,7 +8,7 @@ use nodelife_certs::{
 };
 
 use crate::Tally;
-use crate::world::{World, at};
+use crate::world::{Harm, World, at};
 
 /// What a reading brought, with the versions that guard the writes.
 #[derive(Clone, Default)]
@@ -146,6 +146,7 @@ impl Writer {
                 let mut bundle = vec![signer];
                 bundle.extend(self.known(kept));
                 tally.founded += 1;
+                self.note_slowness(world);
                 self.write_chain(world, signer, None, bundle, self.now.wall)
             }
             (Action::Publish(index), Some(chain)) => {
@@ -157,6 +158,12 @@ impl Writer {
                 let issuer = chain.signer;
                 let old = self.reading.observed.serving;
                 let written = world.write_leaf(self.reading.leaf, Serving { leaf, issuer });
+                // Over a dead leaf a new one is served at once: there is nothing to lose.
+                let now = at(world.time);
+                let dead = |old: Serving| !old.leaf.valid(now) || !old.issuer.valid(now);
+                if written && world.harm == Harm::Robbed && old.is_some_and(dead) {
+                    world.harm = Harm::Worse;
+                }
                 // A leaf that works is replaced by one of another CA.
                 if written
                     && old.is_some_and(|old| {
@@ -184,13 +191,18 @@ impl Writer {
             }
             (Action::Promote, Some(chain)) => {
                 tally.promoted += 1;
-                // When it began to sign is the time of the pass; a real one ends after 20 s.
-                world.punctual &= world.time - self.began <= world.lifetimes.propagation.as_secs();
+                self.note_slowness(world);
                 let signer = chain.next.unwrap();
-                self.write_chain(world, signer, None, chain.bundle, self.now.wall)
+                let written = self.write_chain(world, signer, None, chain.bundle, self.now.wall);
+                // From now on the old CA cannot renew the leaf, so the new one has to.
+                if written {
+                    self.check_published(signer.id, world);
+                }
+                written
             }
             (Action::Adopt(id), Some(mut chain)) => {
                 tally.adopted += 1;
+                self.note_slowness(world);
                 chain.bundle.extend(self.known(&[*id]));
                 self.write_chain(world, chain.signer, chain.next, chain.bundle, self.now.wall)
             }
@@ -207,6 +219,12 @@ impl Writer {
             }
             (_, None) => panic!("seed {}: {action:?} without a CA", world.seed),
         }
+    }
+
+    /// When a CA began to sign is the time of the pass, and a real one ends after 20 s.
+    fn note_slowness(&self, world: &mut World) {
+        let took = world.time - self.began;
+        world.punctual &= took <= world.lifetimes.propagation.as_secs();
     }
 
     fn write_chain(
@@ -243,7 +261,8 @@ impl Writer {
             .collect()
     }
 
-    /// The promise, for the CA of a leaf that was just written over a working one.
+    /// The promise, for a CA that was just made the signer, or whose leaf was just written
+    /// over a working one.
     fn check_published(&self, ca: Fingerprint, world: &World) {
         let propagation = world.lifetimes.propagation.as_secs();
         let seed = world.seed;
@@ -260,7 +279,7 @@ impl Writer {
             "seed {seed}: seen everywhere for {observed} s only"
         );
         // And in truth, unless somebody emptied a caBundle between two readings.
-        if !world.attacked {
+        if world.harm != Harm::Worse {
             let since = world.everywhere.iter().find(|(id, _)| *id == ca);
             let real = since.map_or(-1, |(_, since)| world.time - since);
             assert!(
