@@ -37,7 +37,7 @@ pub use lifetimes::Lifetimes;
 pub use memory::Memory;
 pub use names::Names;
 pub use observed::{Configuration, Now, Observed, Rotation, Serving};
-pub use offline::offline;
+pub use offline::{certificates, offline};
 pub use run::{Report, Rotator, Status};
 pub use step::{Action, step};
 pub use trust::{Trust, trust};

@@ -3,6 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 
 use crate::authority::Authority;
+use crate::certificate::{Encoded, render};
 use crate::error::Error;
 use crate::leaf::Leaf;
 use crate::lifetimes::Lifetimes;
@@ -23,4 +24,17 @@ pub fn offline(
     let ca = Authority::make(names, &lifetimes, now)?;
     let leaf = Leaf::make(&ca, names, &lifetimes, now)?;
     Ok((leaf, ca.certificate_pem()))
+}
+
+/// The certificates of a PEM file and nothing else of it: what goes into a caBundle is
+/// public, and the API server refuses one that is no PEM.
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub fn certificates(pem: &[u8]) -> Result<String, Error> {
+    let all = Encoded::read_all(pem, "")?;
+    if all.is_empty() {
+        return Err(Error::unusable("the PEM file", "it holds no certificate"));
+    }
+    Ok(render(&all))
 }

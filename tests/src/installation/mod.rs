@@ -6,6 +6,7 @@
 //! ServiceAccount, and mounts the Secret ([`Mount`]).
 
 mod balancer;
+mod build;
 mod mount;
 
 use std::fs;
@@ -21,15 +22,17 @@ use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::Client;
 use kube::api::{Api, PostParams};
 use tempfile::TempDir;
+use tokio::process::Command;
 
 use crate::control_plane::{ControlPlane, Identity};
-use crate::kubectl::Kubectl;
+use crate::kubectl::{self, Kubectl};
+use crate::port;
 use crate::supervise::{Spec, Supervised};
 use crate::wait::{PATIENCE, wait_until};
-use crate::{port, program};
 
 pub use balancer::Balancer;
-pub use mount::Mount;
+pub use build::Build;
+pub use mount::{Mount, swap};
 
 /// The namespace of the manifests.
 pub const NAMESPACE: &str = "nodelife-system";
@@ -48,6 +51,8 @@ pub fn manifests() -> PathBuf {
 /// An installation on a control plane. There can be one on each.
 pub struct Installation<'a> {
     plane: &'a ControlPlane,
+    build: Build,
+    base: String,
     /// kubectl of the admin.
     pub kubectl: Kubectl,
     /// A client of the admin.
@@ -59,23 +64,44 @@ impl<'a> Installation<'a> {
     /// Copies the manifests and pins the Service's address in an overlay of `base` (a
     /// folder of the manifests, `.` for the plain installation). Nothing is applied yet.
     pub async fn prepare(plane: &'a ControlPlane, base: &str) -> Result<Self> {
+        Self::prepare_build(plane, Build::current()?, base).await
+    }
+
+    /// The same with the program and the manifests of another build.
+    pub async fn prepare_build(plane: &'a ControlPlane, build: Build, base: &str) -> Result<Self> {
         let this = Self {
             plane,
+            build,
+            base: base.to_owned(),
             kubectl: Kubectl::new(plane, &Identity::Admin)?,
             admin: plane.admin().await?,
             folder: tempfile::Builder::new()
                 .prefix("installation-")
                 .tempdir_in(plane.folder())?,
         };
-        copy(&manifests(), &this.folder.path().join("manifests"))?;
-        fs::create_dir(this.overlay())?;
+        this.write()?;
+        Ok(this)
+    }
+
+    /// Takes another build from now on. What runs goes on, and nothing is applied yet.
+    pub fn upgrade(&mut self, build: Build) -> Result<()> {
+        fs::remove_dir_all(self.folder.path().join("manifests"))?;
+        fs::remove_dir_all(self.overlay())?;
+        self.build = build;
+        self.write()
+    }
+
+    /// Writes the manifests and the overlay.
+    fn write(&self) -> Result<()> {
+        copy(&self.build.manifests, &self.folder.path().join("manifests"))?;
+        fs::create_dir(self.overlay())?;
         let patch = serde_json::json!([{
-            "op": "add", "path": "/spec/clusterIP", "value": this.address().ip().to_string(),
+            "op": "add", "path": "/spec/clusterIP", "value": self.address().ip().to_string(),
         }]);
         let kustomization = serde_json::json!({
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
-            "resources": [format!("../manifests/{base}")],
+            "resources": [format!("../manifests/{}", self.base)],
             "patches": [{
                 "target": {"kind": "Service", "name": WEBHOOK},
                 "patch": patch.to_string(),
@@ -83,10 +109,10 @@ impl<'a> Installation<'a> {
             "sortOptions": {"order": "legacy"},
         });
         fs::write(
-            this.overlay().join("kustomization.yaml"),
+            self.overlay().join("kustomization.yaml"),
             kustomization.to_string(),
         )?;
-        Ok(this)
+        Ok(())
     }
 
     /// Prepares the plain installation and applies it.
@@ -116,8 +142,13 @@ impl<'a> Installation<'a> {
     /// Starts `nodelife-webhook certs` as the ServiceAccount nodelife-certs.
     pub async fn certs(&self, flags: &[&str]) -> Result<Supervised> {
         let kubeconfig = self.kubeconfig("nodelife-certs").await?;
+        self.certs_with(&kubeconfig, flags)
+    }
+
+    /// The same with another kubeconfig: a proxy's.
+    pub fn certs_with(&self, kubeconfig: &Path, flags: &[&str]) -> Result<Supervised> {
         let health = format!("127.0.0.1:{}", port::free()?);
-        Spec::new(program::webhook()?, self.plane.folder().join("certs.log"))
+        Spec::new(&self.build.program, self.plane.folder().join("certs.log"))
             .args(["certs", "--health-listen", &health, "--kubeconfig"])
             .args([kubeconfig.display().to_string()])
             .args(flags.iter().copied())
@@ -133,7 +164,7 @@ impl<'a> Installation<'a> {
         let kubeconfig = self.kubeconfig("nodelife-webhook").await?;
         let address = listen.unwrap_or_else(|| self.address());
         let health = SocketAddr::from(([127, 0, 0, 1], port::free()?));
-        let program = Spec::new(program::webhook()?, self.plane.folder().join("webhook.log"))
+        let program = Spec::new(&self.build.program, self.plane.folder().join("webhook.log"))
             .args(["serve", "--reload-interval", "1"])
             .args(["--tls-dir".to_owned(), mount.folder().display().to_string()])
             .args(["--listen".to_owned(), address.to_string()])
@@ -154,6 +185,27 @@ impl<'a> Installation<'a> {
         })
         .await?;
         Ok(replica)
+    }
+
+    /// Makes certificates offline in a folder of this name, and installs them as the
+    /// overlay static-certs says. Gives the folder.
+    pub async fn static_certs(&self, name: &str, flags: &[&str]) -> Result<PathBuf> {
+        let folder = self.folder.path().join(name);
+        let mut generate = Command::new(&self.build.program);
+        generate.args(["certs", "generate"]).arg(&folder);
+        generate.args(flags);
+        kubectl::run(generate, "").await?.success()?;
+        for kind in ["mutating", "validating"] {
+            let patch = folder.join(format!("{kind}.json")).display().to_string();
+            let kind = format!("{kind}webhookconfiguration");
+            let words = ["patch", &kind, WEBHOOK, "--patch-file", &patch];
+            self.kubectl.run(words).await?.success()?;
+        }
+        let secret = folder.join("secret.json").display().to_string();
+        // Somebody else may have made the Secret before.
+        let words = ["apply", "--server-side", "--force-conflicts", "-f", &secret];
+        self.kubectl.run(words).await?.success()?;
+        Ok(folder)
     }
 
     /// Waits until every webhook of both configurations has a caBundle.
@@ -185,8 +237,12 @@ impl<'a> Installation<'a> {
 
     /// A kubeconfig with a token of one of the manifests' ServiceAccounts.
     pub async fn kubeconfig(&self, account: &str) -> Result<PathBuf> {
-        self.plane
-            .kubeconfig_file(&Identity::Token(self.token(account).await?))
+        self.plane.kubeconfig_file(&self.identity(account).await?)
+    }
+
+    /// One of the manifests' ServiceAccounts, by a token.
+    pub async fn identity(&self, account: &str) -> Result<Identity> {
+        Ok(Identity::Token(self.token(account).await?))
     }
 
     async fn token(&self, account: &str) -> Result<String> {

@@ -42,7 +42,7 @@ impl Mount {
                     let version = secret.metadata.resource_version;
                     if version != written
                         && let Some(data) = secret.data
-                        && write(&target, &data).is_ok()
+                        && swap(&target, &data).is_ok()
                     {
                         written = version;
                     }
@@ -70,8 +70,8 @@ impl Mount {
     }
 }
 
-/// Swaps new content in.
-fn write(folder: &Path, data: &BTreeMap<String, ByteString>) -> Result<()> {
+/// Swaps new content into a folder, all files at once.
+pub fn swap(folder: &Path, data: &BTreeMap<String, ByteString>) -> Result<()> {
     let new = tempfile::Builder::new()
         .prefix("..")
         .tempdir_in(folder)?

@@ -1,25 +1,21 @@
 //! `certs`: the only part of nodelife that writes the webhook's Secrets and caBundles.
 
-use std::io::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD as STANDARD;
 use clap::{Args, Subcommand};
 use jiff::{SignedDuration, Timestamp};
-use nodelife_certs::{Lifetimes, Names, Rotator, Status, offline};
+use nodelife_certs::{Lifetimes, Names, Rotator, Status};
 use nodelife_cluster::{ClientOptions, Cluster, ConnectError};
-use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::certs_health;
 use super::process::{Ends, bind, start_logging};
+use super::{certs_generate, certs_health};
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -47,39 +43,17 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Print a serving Secret and the caBundles that go with it, without a cluster.
+    /// Make a serving Secret and the caBundles that go with it in a new folder, without a
+    /// cluster.
     ///
-    /// The leaf lives as long as its CA, and the CA's key is thrown away. To be applied
-    /// after the manifests: kubectl apply --server-side --field-manager=nodelife-certs -f -
-    Generate(GenerateArguments),
-}
-
-#[derive(Debug, Args)]
-struct GenerateArguments {
-    #[command(flatten)]
-    names: NameArguments,
-    /// Life of the CA and of the leaf.
-    #[arg(long, value_name = "DURATION", default_value = "8760h")]
-    life: SignedDuration,
-    /// The webhooks of the mutating configuration.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "tolerations.nodelife.dev,node-tokens.nodelife.dev"
-    )]
-    mutating: Vec<String>,
-    /// The webhooks of the validating configuration.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "node-restriction.nodelife.dev"
-    )]
-    validating: Vec<String>,
+    /// The leaf lives as long as its CA, and the CA's key is thrown away. To be used after
+    /// the manifests were applied; docs/webhook.md shows how, and how to replace them.
+    Generate(certs_generate::Arguments),
 }
 
 /// What the objects are called; the defaults are the manifests'.
 #[derive(Debug, Args)]
-struct NameArguments {
+pub(super) struct NameArguments {
     /// Namespace of the Service, the Secrets and the Lease.
     #[arg(long, default_value = "nodelife-system")]
     namespace: String,
@@ -156,7 +130,7 @@ impl From<LifetimeArguments> for Lifetimes {
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     if let Some(Action::Generate(arguments)) = arguments.action {
-        return generate(arguments);
+        return certs_generate::run(arguments);
     }
     start_logging();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -263,52 +237,4 @@ fn identity() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "nodelife-certs".to_owned());
     let start = Timestamp::now().as_nanosecond();
     format!("{host}_{}_{start}", std::process::id())
-}
-
-fn generate(arguments: GenerateArguments) -> anyhow::Result<ExitCode> {
-    let GenerateArguments {
-        names,
-        life,
-        mutating,
-        validating,
-    } = arguments;
-    let names = Names::from(names);
-    let (leaf, bundle) = offline(&names, life, Timestamp::now())?;
-    let bundle = STANDARD.encode(bundle);
-    let configuration = |kind: &str, webhooks: &[String]| {
-        let webhooks: Vec<_> = webhooks
-            .iter()
-            .map(|name| json!({ "name": name, "clientConfig": { "caBundle": bundle } }))
-            .collect();
-        json!({
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": kind,
-            "metadata": { "name": names.configuration },
-            "webhooks": webhooks,
-        })
-    };
-    let secret = json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": { "name": names.tls_secret, "namespace": names.namespace },
-        "type": "kubernetes.io/tls",
-        "stringData": {
-            "tls.crt": leaf.certificate_pem(),
-            "tls.key": leaf.key_pem(),
-            "ca.crt": leaf.issuer_pem(),
-        },
-    });
-    let list = json!({
-        "apiVersion": "v1",
-        "kind": "List",
-        "items": [
-            secret,
-            configuration("MutatingWebhookConfiguration", &mutating),
-            configuration("ValidatingWebhookConfiguration", &validating),
-        ],
-    });
-    let mut stdout = std::io::stdout().lock();
-    serde_json::to_writer_pretty(&mut stdout, &list)?;
-    writeln!(stdout)?;
-    Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,7 @@
 //! The commands of `nodelife-webhook`.
 
 mod certs;
+mod certs_generate;
 mod certs_health;
 mod export;
 mod process;

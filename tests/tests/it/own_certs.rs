@@ -1,0 +1,201 @@
+//! Certificates that `certs` does not make: kept offline, and cert-manager's.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{ObjectMeta, Patch, PatchParams};
+use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::installation::{NAMESPACE, TLS_SECRET, WEBHOOK};
+use nodelife_tests::pki::{Authority, KeyAndCertificate};
+use nodelife_tests::{ControlPlane, Installation, PATIENCE, wait_until};
+use serde_json::json;
+
+use crate::rotation::{accepted, relabel};
+
+#[tokio::test]
+async fn static_certificates_are_made_offline_and_replaced_without_a_refused_call() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let installation = Installation::prepare(&plane, "overlays/static-certs")
+        .await
+        .unwrap();
+    fail_closed(&installation).await;
+    let secrets = installation.secrets();
+
+    let old = installation.static_certs("certs-1", &[]).await.unwrap();
+    let _replica = installation.replica(None, &[]).await.unwrap();
+    NodeFixture::new("caller")
+        .create(&installation.admin)
+        .await
+        .unwrap();
+    let caller = plane.node("caller").await.unwrap();
+    accepted(&caller, "caller").await;
+    let first = secrets.get(TLS_SECRET).await.unwrap();
+    quiet(&installation).await;
+
+    // The next ones, while the old ones are served.
+    let flags = ["--trust", old.join("ca.crt").to_str().unwrap()].map(str::to_owned);
+    let flags = flags.each_ref().map(String::as_str);
+    let new = installation.static_certs("certs-2", &flags).await.unwrap();
+    let second = secrets.get(TLS_SECRET).await.unwrap();
+    assert_ne!(first.data, second.data);
+    wait_until("calls over the new leaf", PATIENCE, async || {
+        // An API server that knows the old bundle alone would refuse the new leaf, and one
+        // that knows the new CA alone the old leaf.
+        relabel(&caller, "caller", 1).await.unwrap();
+        let log = std::fs::read_to_string(plane.folder().join("webhook.log"))?;
+        Ok((log.matches("certificate loaded").count() >= 2).then_some(()))
+    })
+    .await
+    .unwrap();
+    quiet(&installation).await;
+    // And then the old CA can go.
+    let ca = std::fs::read(new.join("ca.crt")).unwrap();
+    inject(&installation, &ca).await;
+    accepted(&caller, "caller").await;
+}
+
+/// Applies the overlay; a request that the webhook does not answer is refused then.
+async fn fail_closed(installation: &Installation<'_>) {
+    let kubectl = &installation.kubectl;
+    kubectl
+        .run(installation.apply_command())
+        .await
+        .unwrap()
+        .success()
+        .unwrap();
+    let patch = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]);
+    let patch = patch.to_string();
+    let words = [
+        "patch",
+        "validatingwebhookconfiguration",
+        WEBHOOK,
+        "--type=json",
+        "-p",
+        &patch,
+    ];
+    kubectl.run(words).await.unwrap().success().unwrap();
+}
+
+/// Applying the manifests again takes no certificate away.
+async fn quiet(installation: &Installation<'_>) {
+    let before = installation.bundles().await.unwrap();
+    let secret = installation.secrets().get(TLS_SECRET).await.unwrap();
+    fail_closed(installation).await;
+    assert_eq!(installation.bundles().await.unwrap(), before);
+    let after = installation.secrets().get(TLS_SECRET).await.unwrap();
+    assert_eq!(
+        after.metadata.resource_version,
+        secret.metadata.resource_version
+    );
+}
+
+/// cert-manager itself does not run here: this is what its controllers write, in the forms
+/// that it writes (cert-manager v1.18, `pkg/util/pki/generate.go` `EncodePrivateKey`: SEC 1
+/// for ECDSA keys where a Certificate does not say otherwise, as ours does not).
+#[tokio::test]
+async fn what_cert_manager_writes_is_served_and_followed() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let installation = Installation::prepare(&plane, ".").await.unwrap();
+    fail_closed(&installation).await;
+    let authority = Authority::new().unwrap();
+    let name = format!("{WEBHOOK}.{NAMESPACE}.svc");
+    let leaf = || authority.server(&[&name], &[]).unwrap();
+
+    let first = leaf();
+    issue(&installation, &first, &authority).await;
+    inject(&installation, authority.certificate().as_bytes()).await;
+    let _replica = installation.replica(None, &[]).await.unwrap();
+    NodeFixture::new("caller")
+        .create(&installation.admin)
+        .await
+        .unwrap();
+    let caller = plane.node("caller").await.unwrap();
+    accepted(&caller, "caller").await;
+
+    // A renewal with a new key (rotationPolicy: Always), under the same CA.
+    issue(&installation, &leaf(), &authority).await;
+    wait_until("the renewed leaf", PATIENCE, async || {
+        relabel(&caller, "caller", 1).await.unwrap();
+        let log = std::fs::read_to_string(plane.folder().join("webhook.log"))?;
+        Ok((log.matches("certificate loaded").count() >= 2).then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
+/// The Secret of a Certificate.
+async fn issue(installation: &Installation<'_>, pair: &KeyAndCertificate, authority: &Authority) {
+    let entry = |name: &str, text: String| (name.to_owned(), ByteString(text.into_bytes()));
+    let secret = Secret {
+        metadata: ObjectMeta {
+            name: Some(TLS_SECRET.to_owned()),
+            ..ObjectMeta::default()
+        },
+        type_: Some("kubernetes.io/tls".to_owned()),
+        data: Some(BTreeMap::from([
+            entry("tls.crt", pair.certificate.clone()),
+            entry("tls.key", sec1(&pair.key)),
+            entry("ca.crt", authority.certificate()),
+        ])),
+        ..Secret::default()
+    };
+    let params = PatchParams::apply("cert-manager-certificates-issuing");
+    installation
+        .secrets()
+        .patch(TLS_SECRET, &params, &Patch::Apply(&secret))
+        .await
+        .unwrap();
+}
+
+/// What cainjector writes: the ca.crt of the Certificate's Secret.
+async fn inject(installation: &Installation<'_>, authority: &[u8]) {
+    let bundle = BASE64_STANDARD.encode(authority);
+    for (kind, webhooks) in [
+        (
+            "mutatingwebhookconfiguration",
+            &["tolerations.nodelife.dev", "node-tokens.nodelife.dev"][..],
+        ),
+        (
+            "validatingwebhookconfiguration",
+            &["node-restriction.nodelife.dev"][..],
+        ),
+    ] {
+        let webhooks: Vec<_> = webhooks
+            .iter()
+            .map(|name| json!({"name": name, "clientConfig": {"caBundle": bundle}}))
+            .collect();
+        let patch = json!({"webhooks": webhooks}).to_string();
+        let words = ["patch", kind, WEBHOOK, "-p", &patch];
+        let patched = installation.kubectl.run(words).await.unwrap();
+        patched.success().unwrap();
+    }
+}
+
+/// A P-256 key as Go's `x509.MarshalECPrivateKey` writes it: SEC 1 with the curve's name.
+fn sec1(pkcs8: &str) -> String {
+    let body: String = pkcs8
+        .lines()
+        .filter(|line| !line.starts_with("-----"))
+        .collect();
+    let der = BASE64_STANDARD.decode(body).unwrap();
+    // PKCS 8 for P-256 is a fixed frame: the private key's 32 bytes follow 02 01 01 04 20,
+    // and the public one's 65 end the document.
+    let key = der
+        .windows(5)
+        .position(|five| five == [0x02, 0x01, 0x01, 0x04, 0x20])
+        .unwrap()
+        + 5;
+    let mut out = vec![0x30, 0x77, 0x02, 0x01, 0x01, 0x04, 0x20];
+    out.extend(&der[key..key + 32]);
+    let curve = [
+        0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07,
+    ];
+    out.extend(curve);
+    out.extend([0xa1, 0x44, 0x03, 0x42, 0x00]);
+    out.extend(&der[der.len() - 65..]);
+    let text = BASE64_STANDARD.encode(out);
+    format!("-----BEGIN EC PRIVATE KEY-----\n{text}\n-----END EC PRIVATE KEY-----\n")
+}
