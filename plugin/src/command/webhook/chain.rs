@@ -54,7 +54,6 @@ pub(super) fn link(
 const APPLY: &str = "apply the manifests again";
 const CERTS: &str =
     "see the log of the Deployment nodelife-certs: it makes the certificates and repairs them";
-const BREAK_GLASS: &str = "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration nodelife-webhook frees the cluster";
 
 /// Every link, from the API server's side to the pods'.
 pub(super) fn inspect(installed: &Installed, now: Timestamp) -> Vec<Link> {
@@ -99,20 +98,6 @@ pub(super) fn inspect(installed: &Installed, now: Timestamp) -> Vec<Link> {
                 "spread",
                 Health::Ok,
                 format!("{ready} ready on {nodes} nodes"),
-                "",
-            )
-        });
-    }
-    if webhooks.iter().any(|one| fails_closed(one)) {
-        let risky = nodes < 2 || links.iter().any(|one| one.health == Health::Broken);
-        links.push(if risky {
-            let message = "failurePolicy Fail refuses what nodes write while this is so";
-            link("failurePolicy", Health::Warning, message, BREAK_GLASS)
-        } else {
-            link(
-                "failurePolicy",
-                Health::Ok,
-                "Fail, with replicas on several nodes",
                 "",
             )
         });
@@ -214,7 +199,7 @@ fn exemption(installed: &Installed, webhooks: &[&Value]) -> Link {
     link("exemption", Health::Broken, message, APPLY)
 }
 
-fn exempts(webhook: &Value, namespace: &str) -> bool {
+pub(super) fn exempts(webhook: &Value, namespace: &str) -> bool {
     let expressions = at(webhook, "/namespaceSelector/matchExpressions").as_array();
     expressions.into_iter().flatten().any(|one| {
         at(one, "/key") == "kubernetes.io/metadata.name"
@@ -258,11 +243,7 @@ fn filters(webhooks: &[&Value]) -> Link {
     link("filters", Health::Broken, message, APPLY)
 }
 
-fn fails_closed(webhook: &Value) -> bool {
-    at(webhook, "/failurePolicy") != "Ignore"
-}
-
-fn names(webhooks: &[&Value], choose: impl Fn(&Value) -> bool) -> String {
+pub(super) fn names(webhooks: &[&Value], choose: impl Fn(&Value) -> bool) -> String {
     let chosen: Vec<&str> = webhooks
         .iter()
         .filter(|one| choose(one))
@@ -287,17 +268,17 @@ fn ready_nodes(slices: &[Value]) -> (usize, usize) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use nodelife_certs::{Names, offline};
     use serde_json::json;
 
-    fn now() -> Timestamp {
+    pub(crate) fn now() -> Timestamp {
         "2026-06-01T00:00:00Z".parse().unwrap()
     }
 
     /// A sound installation.
-    fn sound() -> Installed {
+    pub(crate) fn sound() -> Installed {
         use base64::Engine as _;
         let life = jiff::SignedDuration::from_hours(24);
         let (leaf, ca) = offline(&Names::default(), life, now()).unwrap();
@@ -386,10 +367,5 @@ mod tests {
         let found = trouble(&wiped, now());
         assert_eq!(found[0].0, "caBundle");
         assert!(found[0].1.contains("wiped: none in b"), "{found:?}");
-        let closed = edit(&|one| {
-            second(one, "failurePolicy", json!("Fail"));
-            one.endpoints = Ok(Vec::new());
-        });
-        assert_eq!(trouble(&closed, now()).last().unwrap().0, "failurePolicy");
     }
 }

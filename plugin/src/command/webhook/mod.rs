@@ -1,5 +1,6 @@
 //! `webhook`
 
+mod advice;
 mod chain;
 mod engine;
 mod probe;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::chain::{Health, Installed, Link, at, inspect};
-use super::probe;
+use super::{advice, probe};
 use crate::cli::{ClusterArgs, ExplainFormat, StatusArgs};
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Document, Printer, Table};
@@ -41,6 +41,7 @@ pub(crate) async fn run(
     let mut links = inspect(&installed, cluster.clock().now());
     if installed.webhooks.iter().any(Option::is_some) {
         links.push(probe::call(&cluster).await);
+        links.extend(advice::fail(&installed, &links));
     }
     let broken = links.iter().any(|one| one.health == Health::Broken);
     let report = Report { links };

@@ -1,0 +1,81 @@
+//! Whether `failurePolicy: Fail` is wise as things are.
+
+use serde_json::Value;
+
+use super::chain::{Health, Installed, Link, at, exempts, link, names};
+
+/// Webhook configurations are never sent to webhooks, so this always works.
+const BREAK_GLASS: &str = "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration nodelife-webhook frees the cluster";
+
+/// Advises against Fail where it could lock the cluster: while a link is broken, where one
+/// node takes every replica along, and where what the cluster needs to heal itself would
+/// have to pass a webhook that is down. `None` where nothing fails closed.
+pub(super) fn fail(installed: &Installed, links: &[Link]) -> Option<Link> {
+    let webhooks: Vec<&Value> = installed.webhooks.iter().flatten().flatten().collect();
+    let closed = names(&webhooks, |one| at(one, "/failurePolicy") != "Ignore");
+    if closed.is_empty() {
+        return None;
+    }
+    let mut reasons: Vec<String> = links
+        .iter()
+        .filter(|one| matches!(one.health, Health::Broken | Health::Warning))
+        .map(|one| one.name.to_owned())
+        .collect();
+    let caught = names(&webhooks, |one| !exempts(one, "kube-system"));
+    if !caught.is_empty() {
+        reasons.push(format!("{caught} also judges kube-system"));
+    }
+    if reasons.is_empty() {
+        let message = format!("Fail for {closed}, with replicas on several nodes");
+        return Some(link("failurePolicy", Health::Ok, message, ""));
+    }
+    let message = format!(
+        "Fail is not advised for {closed}: what nodes write may be refused ({})",
+        reasons.join(", ")
+    );
+    Some(link("failurePolicy", Health::Warning, message, BREAK_GLASS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::chain::inspect;
+    use super::super::chain::tests::{now, sound};
+    use super::*;
+    use serde_json::json;
+
+    fn closed() -> Installed {
+        let mut installed = sound();
+        if let Some(webhooks) = &mut installed.webhooks[1] {
+            webhooks[0]["failurePolicy"] = json!("Fail");
+        }
+        installed
+    }
+
+    fn advice(installed: &Installed) -> Link {
+        fail(installed, &inspect(installed, now())).unwrap()
+    }
+
+    #[test]
+    fn is_against_fail_only_where_it_could_lock_the_cluster() {
+        assert_eq!(fail(&sound(), &inspect(&sound(), now())), None);
+        assert_eq!(advice(&closed()).health, Health::Ok);
+
+        let mut lonely = closed();
+        lonely.endpoints = Ok(Vec::new());
+        let against = advice(&lonely);
+        assert_eq!(against.health, Health::Warning);
+        assert!(against.message.contains("(endpoints)"), "{against:?}");
+        assert!(against.fix.starts_with("kubectl delete"), "{against:?}");
+
+        let mut strict = closed();
+        if let Some(webhooks) = &mut strict.webhooks[1] {
+            webhooks[0]["namespaceSelector"]["matchExpressions"][0]["values"] =
+                json!(["nodelife-system"]);
+        }
+        let against = advice(&strict);
+        assert!(
+            against.message.contains("b also judges kube-system"),
+            "{against:?}"
+        );
+    }
+}
