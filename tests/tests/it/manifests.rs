@@ -107,6 +107,30 @@ fn nothing_holds_a_ca_bundle_or_a_secret() {
     }
 }
 
+#[test]
+fn the_image_is_what_the_manifests_run() {
+    let read = |file: &str| fs::read_to_string(manifests().join(file)).unwrap();
+    let containerfile = read("../Containerfile");
+    let user = containerfile
+        .lines()
+        .find_map(|line| line.strip_prefix("USER "))
+        .unwrap();
+    let (user, group) = user.split_once(':').unwrap();
+    for file in ["base/webhook.yaml", "base/certs.yaml"] {
+        let pod = read(file);
+        assert!(pod.contains(&format!("runAsUser: {user}\n")), "{file}");
+        assert!(pod.contains(&format!("runAsGroup: {group}\n")), "{file}");
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(read("base/kustomization.yaml").contains(&format!("newTag: {version}\n")));
+    assert!(containerfile.contains(&format!("nodelife-webhook:{version} ")));
+    // What is copied passes the list of what is sent to the build at all.
+    let copied = "target/${TARGET}/release/nodelife-webhook";
+    assert!(containerfile.contains(&format!("COPY {copied} /nodelife-webhook\n")));
+    let sent = copied.replace("${TARGET}", "*");
+    assert_eq!(read("../.dockerignore"), format!("*\n!{sent}\n"));
+}
+
 #[tokio::test]
 async fn every_overlay_passes_strict_validation_and_pod_security() {
     let plane = ControlPlane::options().start().await.unwrap();

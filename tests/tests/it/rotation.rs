@@ -102,7 +102,7 @@ async fn what_others_break_is_repaired_within_seconds() {
         .await
         .unwrap();
     let node = plane.node("caller").await.unwrap();
-    accepted(&node).await;
+    accepted(&node, "caller").await;
 
     let secrets = installation.secrets();
     let good = state(&installation).await;
@@ -112,7 +112,7 @@ async fn what_others_break_is_repaired_within_seconds() {
             .await
             .unwrap();
         repaired(name, async || Ok(secrets.get_opt(name).await?.is_some())).await;
-        accepted(&node).await;
+        accepted(&node, "caller").await;
     }
 
     let garbage = json!({"data": {"tls.crt": "", "signer.crt": ""}});
@@ -132,7 +132,7 @@ async fn what_others_break_is_repaired_within_seconds() {
             Ok(data.get(key).is_some_and(|bytes| !bytes.0.is_empty()))
         })
         .await;
-        accepted(&node).await;
+        accepted(&node, "caller").await;
     }
 
     let foreign = nodelife_tests::pki::Authority::new().unwrap();
@@ -162,7 +162,7 @@ async fn what_others_break_is_repaired_within_seconds() {
                 && bundles.windows(2).all(|two| two[0] == two[1]))
         })
         .await;
-        accepted(&node).await;
+        accepted(&node, "caller").await;
     }
     assert_ne!(state(&installation).await.signer, good.signer);
 }
@@ -236,7 +236,7 @@ impl Calls {
                 .unwrap();
             let client = plane.node(&name).await.unwrap();
             if writer == 0 {
-                accepted_as(&client, &name).await;
+                accepted(&client, &name).await;
             }
             let (stop, done, failed) =
                 (calls.stop.clone(), calls.done.clone(), calls.failed.clone());
@@ -280,7 +280,7 @@ impl Calls {
 
 /// A node changes a label that it may set: no filter lets that pass without a call. A
 /// dry run takes the same way and stores nothing.
-async fn relabel(client: &Client, node: &str, round: u64) -> kube::Result<Node> {
+pub(crate) async fn relabel(client: &Client, node: &str, round: u64) -> kube::Result<Node> {
     let nodes: Api<Node> = Api::all(client.clone());
     let patch = json!({"metadata": {"labels": {"node.kubernetes.io/round": round.to_string()}}});
     let params = PatchParams {
@@ -290,12 +290,8 @@ async fn relabel(client: &Client, node: &str, round: u64) -> kube::Result<Node> 
     nodes.patch(node, &params, &Patch::Merge(&patch)).await
 }
 
-async fn accepted(client: &Client) {
-    accepted_as(client, "caller").await;
-}
-
 /// Waits until the API server has noticed and the webhook accepts.
-async fn accepted_as(client: &Client, node: &str) {
+pub(crate) async fn accepted(client: &Client, node: &str) {
     wait_until("an answer of the webhook", NOTICE, async || {
         relabel(client, node, 0).await?;
         Ok(Some(()))

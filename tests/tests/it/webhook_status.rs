@@ -1,0 +1,226 @@
+//! `kubectl nodelife webhook status` on a real installation, in which one thing after the
+//! other is broken.
+
+use std::time::Duration;
+
+use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::installation::{NAMESPACE, Replica, TLS_SECRET, WEBHOOK};
+use nodelife_tests::kubectl::Output;
+use nodelife_tests::pki::Authority;
+use nodelife_tests::supervise::tail;
+use nodelife_tests::{ControlPlane, Installation, PATIENCE, wait_until};
+use serde_json::{Value, json};
+
+use crate::monitoring::API_SERVER;
+use crate::rotation::relabel;
+
+#[tokio::test]
+async fn each_planted_fault_is_found_by_name() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let installation = Installation::prepare(&plane, "overlays/fail-closed")
+        .await
+        .unwrap();
+    let here = Here {
+        installation: &installation,
+    };
+    // What the controllers would make.
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
+        "metadata": {"name": "default", "namespace": "default"}});
+    installation
+        .kubectl
+        .apply(&account.to_string())
+        .await
+        .unwrap();
+    here.restore().await;
+    let replica = installation.replica(None, &[]).await.unwrap();
+    here.sound().await;
+
+    here.kubectl(&["delete", "endpointslice", WEBHOOK, "-n", NAMESPACE])
+        .await;
+    here.finds("endpoints", "BROKEN", "no ready endpoint").await;
+    here.finds("failurePolicy", "warning", "not advised").await;
+    here.restore().await;
+
+    here.slice(["a", "a"]).await;
+    here.finds("spread", "warning", "2 ready on one node").await;
+    here.finds("failurePolicy", "warning", "(spread)").await;
+    here.restore().await;
+
+    here.patch("remove", "/webhooks/0/matchConditions", Value::Null)
+        .await;
+    here.finds("filters", "BROKEN", "filters missing").await;
+    here.restore().await;
+
+    here.patch("replace", "/webhooks/0/namespaceSelector", json!({}))
+        .await;
+    here.finds("exemption", "BROKEN", "own namespace not exempt")
+        .await;
+    here.restore().await;
+
+    here.patch("replace", "/webhooks/0/clientConfig/caBundle", json!(""))
+        .await;
+    here.finds("caBundle", "BROKEN", "wiped").await;
+    here.restore().await;
+
+    // A Secret that somebody else made.
+    let foreign = Authority::new().unwrap();
+    let leaf = foreign
+        .server(&["nodelife-webhook.nodelife-system.svc"], &[])
+        .unwrap();
+    let data = json!({"stringData": {"tls.crt": leaf.certificate, "tls.key": leaf.key}});
+    let data = data.to_string();
+    here.kubectl(&["patch", "secret", TLS_SECRET, "-n", NAMESPACE, "-p", &data])
+        .await;
+    here.finds("certificate", "BROKEN", "wrong CA").await;
+    here.restore().await;
+
+    // Certificates of one second, and nobody who renews them.
+    let life = ["--life", "1s"];
+    installation.static_certs("brief", &life).await.unwrap();
+    here.finds("certificate", "BROKEN", "expired at").await;
+    here.kubectl(&["delete", "secret", TLS_SECRET, "-n", NAMESPACE])
+        .await;
+    here.finds("certificate", "BROKEN", "there is no Secret")
+        .await;
+    here.restore().await;
+
+    // The endpoints look well, and nobody listens: only a real call tells.
+    here.sound().await;
+    let Replica { program, .. } = replica;
+    program.kill().await.unwrap();
+    here.finds("call", "BROKEN", "unreachable").await;
+    let advice = here.finds("failurePolicy", "warning", "(call)").await;
+    here.frees_the_cluster(&plane, &advice).await;
+}
+
+struct Here<'a> {
+    installation: &'a Installation<'a>,
+}
+
+impl Here<'_> {
+    async fn kubectl(&self, words: &[&str]) {
+        let output = self.installation.kubectl.run(words).await.unwrap();
+        output.success().unwrap();
+    }
+
+    async fn patch(&self, operation: &str, pointer: &str, value: Value) {
+        let mut one = json!({"op": operation, "path": pointer});
+        if !value.is_null() {
+            one["value"] = value;
+        }
+        let patch = json!([one]).to_string();
+        let kind = "validatingwebhookconfiguration";
+        self.kubectl(&["patch", kind, WEBHOOK, "--type=json", "-p", &patch])
+            .await;
+    }
+
+    /// Endpoints on these nodes, as the controllers would write them.
+    async fn slice(&self, nodes: [&str; 2]) {
+        let endpoints: Vec<_> = nodes
+            .iter()
+            .enumerate()
+            .map(|(index, node)| {
+                json!({"addresses": [format!("10.0.0.{}", index + 1)], "nodeName": node,
+                    "conditions": {"ready": true}})
+            })
+            .collect();
+        let slice = json!({
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSlice",
+            "metadata": {"name": WEBHOOK, "namespace": NAMESPACE,
+                "labels": {"kubernetes.io/service-name": WEBHOOK}},
+            "addressType": "IPv4",
+            "endpoints": endpoints,
+            "ports": [{"name": "webhook", "port": 9443}],
+        });
+        let kubectl = &self.installation.kubectl;
+        kubectl.apply(&slice.to_string()).await.unwrap();
+    }
+
+    /// Mends everything but the replica.
+    async fn restore(&self) {
+        let apply = self.installation.apply_command();
+        let output = self.installation.kubectl.run(apply).await.unwrap();
+        output.success().unwrap();
+        let mut certs = self.installation.certs(&["--once"]).await.unwrap();
+        let ended = certs.wait(PATIENCE).await.unwrap();
+        assert_eq!(ended, 0, "{}", tail(certs.log()));
+        self.slice(["a", "b"]).await;
+    }
+
+    async fn status(&self) -> anyhow::Result<(Output, Value)> {
+        let words = ["nodelife", "webhook", "status", "-o", "json"];
+        let output = self.installation.kubectl.run(words).await?;
+        let report = serde_json::from_str(&output.stdout)?;
+        Ok((output, report))
+    }
+
+    /// Nothing is wrong, and the real call was answered.
+    async fn sound(&self) {
+        wait_until("a sound installation", PATIENCE, async || {
+            let (output, report) = self.status().await?;
+            anyhow::ensure!(output.status == Some(0), "{report}");
+            let links = report["links"].as_array().unwrap();
+            let well = links.iter().all(|one| one["health"] == "ok");
+            anyhow::ensure!(well && links.len() > 7, "{report}");
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+    }
+
+    /// The link is found in this state and says so; gives the whole link. The table, for
+    /// people, says the same.
+    async fn finds(&self, name: &str, state: &str, words: &str) -> Value {
+        let link = wait_until(name, PATIENCE, async || {
+            let (output, report) = self.status().await?;
+            let links = report["links"].as_array().unwrap().clone();
+            let link = links.into_iter().find(|one| one["name"] == name);
+            let found = link.as_ref().is_some_and(|one| {
+                one["health"] == state.to_lowercase()
+                    && one["message"].as_str().unwrap().contains(words)
+                    && !one["fix"].as_str().unwrap_or_default().is_empty()
+            });
+            anyhow::ensure!(found, "{report}");
+            // A warning alone is no failure.
+            let broken = report.to_string().contains("\"broken\"");
+            assert_eq!(output.status, Some(if broken { 3 } else { 0 }), "{report}");
+            Ok(link)
+        })
+        .await
+        .unwrap();
+        let table = ["nodelife", "webhook", "status"];
+        let table = self.installation.kubectl.run(table).await.unwrap().stdout;
+        let row = table.lines().find(|line| line.starts_with(name)).unwrap();
+        assert!(row.contains(state) && row.contains(words), "{table}");
+        link
+    }
+
+    /// With every replica dead, what a node writes is refused; the command that is advised
+    /// frees it.
+    async fn frees_the_cluster(&self, plane: &ControlPlane, advice: &Value) {
+        let admin = &self.installation.admin;
+        NodeFixture::new("locked").create(admin).await.unwrap();
+        let node = plane.node("locked").await.unwrap();
+        let refused = relabel(&node, "locked", 1).await.unwrap_err().to_string();
+        assert!(refused.contains("failed calling webhook"), "{refused}");
+        let metrics = ["get", "--raw", "/metrics"];
+        let metrics = self.installation.kubectl.run(metrics).await.unwrap().stdout;
+        for metric in API_SERVER {
+            let counted = |line: &str| line.starts_with(metric) && line.contains(".nodelife.dev");
+            assert!(metrics.lines().any(counted), "{metric}");
+        }
+        let fix = advice["fix"].as_str().unwrap();
+        let command = fix.strip_suffix(" frees the cluster").unwrap();
+        let words: Vec<&str> = command.split(' ').skip(1).collect();
+        self.kubectl(&words).await;
+        wait_until("a free cluster", Duration::from_secs(30), async || {
+            relabel(&node, "locked", 2).await?;
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+        // And status says what to do then.
+        self.finds("configurations", "BROKEN", "there is no").await;
+    }
+}
