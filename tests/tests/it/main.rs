@@ -32,5 +32,6 @@ mod policy;
 mod proxy;
 mod reload;
 mod rotation;
+mod server;
 mod webhook;
 mod webhook_status;

@@ -1,3 +1,165 @@
 //! What the installed webhook lets through, refuses and is never asked.
 
+mod filters;
+mod parity;
+mod requests;
 mod soundness;
+
+use anyhow::Result;
+use http::Request;
+use http_body_util::BodyExt as _;
+use kube::Client;
+use kube::client::Body;
+use nodelife_tests::installation::Replica;
+use nodelife_tests::{ControlPlane, Installation, PATIENCE, supervise, wait_until};
+use serde_json::{Value, json};
+
+const MERGE: &str = "application/merge-patch+json";
+
+/// A request to the API server, and as whom.
+#[derive(Clone, Debug)]
+struct Call {
+    method: &'static str,
+    path: String,
+    body: Value,
+    headers: Vec<(String, String)>,
+}
+
+impl Call {
+    fn new(method: &'static str, path: impl Into<String>, body: Value) -> Self {
+        Self {
+            method,
+            path: path.into(),
+            body,
+            headers: Vec::new(),
+        }
+    }
+
+    fn patch(path: impl Into<String>, body: Value) -> Self {
+        Self::new("PATCH", path, body)
+    }
+
+    /// Nothing is stored.
+    fn dry(mut self) -> Self {
+        let separator = if self.path.contains('?') { '&' } else { '?' };
+        self.path = format!("{}{separator}dryRun=All", self.path);
+        self
+    }
+
+    /// Sent by an admin on behalf of another.
+    fn by_user(mut self, name: &str, groups: &[&str]) -> Self {
+        self.headers
+            .push(("Impersonate-User".to_owned(), name.to_owned()));
+        let groups = groups
+            .iter()
+            .map(|group| ("Impersonate-Group".to_owned(), (*group).to_owned()));
+        self.headers.extend(groups);
+        self
+    }
+
+    /// Sent by the kubelet of `node`.
+    fn by_node(self, node: &str) -> Self {
+        self.by_user(
+            &format!("system:node:{node}"),
+            &["system:nodes", "system:authenticated"],
+        )
+    }
+
+    /// Code and message of the answer.
+    async fn send(&self, client: &Client) -> Result<Said> {
+        let kind = if self.method == "PATCH" {
+            MERGE
+        } else {
+            "application/json"
+        };
+        let mut request = Request::builder()
+            .method(self.method)
+            .uri(&self.path)
+            .header("content-type", kind)
+            .header("accept", "application/json");
+        for (name, value) in &self.headers {
+            request = request.header(name, value);
+        }
+        let body = if self.body.is_null() {
+            Vec::new()
+        } else {
+            self.body.to_string().into_bytes()
+        };
+        let answer = client.send(request.body(Body::from(body))?).await?;
+        let code = answer.status().as_u16();
+        let bytes = answer.into_body().collect().await?.to_bytes();
+        let body: Value = serde_json::from_slice(&bytes).unwrap_or_default();
+        let message = match body["message"].as_str() {
+            Some(message) if code >= 400 => message.to_owned(),
+            _ => String::new(),
+        };
+        Ok(Said {
+            code,
+            message,
+            body,
+        })
+    }
+}
+
+/// An answer of the API server.
+#[derive(Clone, Debug)]
+struct Said {
+    code: u16,
+    message: String,
+    body: Value,
+}
+
+/// Makes the certificates, starts a replica, and waits until the API server calls it: `probe`
+/// has to be refused by it.
+async fn start(
+    plane: &ControlPlane,
+    installation: &Installation<'_>,
+    flags: &[&str],
+    probe: &Call,
+) -> Result<Replica> {
+    let apply = installation
+        .kubectl
+        .run(installation.apply_command())
+        .await?;
+    apply.success()?;
+    // The authorizer learns of the roles a moment after they are stored.
+    wait_until("the certificates", PATIENCE, async || {
+        let mut certs = installation.certs(&["--once"]).await?;
+        let status = certs.wait(PATIENCE).await?;
+        anyhow::ensure!(status == 0, "certs: {}", supervise::tail(certs.log()));
+        Ok(Some(()))
+    })
+    .await?;
+    let replica = installation.replica(None, flags).await?;
+    let admin = plane.admin().await?;
+    wait_until("the webhook to be called", PATIENCE, async || {
+        let said = probe.send(&admin).await?;
+        anyhow::ensure!(said.message.starts_with("admission webhook"), "{said:?}");
+        Ok(Some(()))
+    })
+    .await?;
+    Ok(replica)
+}
+
+/// Creates objects that a test starts from, in their order.
+async fn make(admin: &Client, objects: &[(&str, Value)]) {
+    for (path, object) in objects {
+        let said = Call::new("POST", *path, object.clone())
+            .send(admin)
+            .await
+            .unwrap();
+        assert!(said.code < 300, "{path}: {said:?}");
+    }
+}
+
+fn pod(namespace: &str, name: &str, node: &str) -> Value {
+    json!({
+        "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
+        "spec": {
+            "nodeName": node,
+            "automountServiceAccountToken": false,
+            "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "c", "image": "i"}],
+        },
+    })
+}

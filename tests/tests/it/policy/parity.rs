@@ -1,0 +1,198 @@
+//! Two API servers, one with the in-tree plugins and one with the webhook as its manifests
+//! install it: the same requests of kubelets, the same verdicts. Then every replica dies.
+
+use futures::StreamExt as _;
+use nodelife_tests::{ControlPlane, Installation};
+use serde_json::{Value, json};
+
+use super::requests::{NODES, all, world};
+use super::{Call, Said, make, pod, start};
+
+/// What follows these differs by design: a diff and the words of Go's ASN.1 reader.
+const OPEN_ENDED: [&str; 2] = [
+    "is not allowed to update fields other than",
+    "unable to parse csr",
+];
+const AT_ONCE: usize = 8;
+
+/// Name and UID of the objects of a list.
+async fn uids(admin: &kube::Client, path: &str) -> Vec<(String, String)> {
+    let said = Call::new("GET", path, Value::Null)
+        .send(admin)
+        .await
+        .unwrap();
+    let items = said.body["items"].as_array().unwrap().iter();
+    let text = |item: &Value, field: &str| item["metadata"][field].as_str().unwrap().to_owned();
+    items
+        .map(|item| (text(item, "name"), text(item, "uid")))
+        .collect()
+}
+
+async fn answers(plane: &ControlPlane) -> Vec<(Call, Said)> {
+    let admin = plane.admin().await.unwrap();
+    let nodes = uids(&admin, "/api/v1/nodes").await;
+    let pods = uids(&admin, "/api/v1/namespaces/default/pods").await;
+    let calls = all(&nodes, &pods);
+    futures::stream::iter(calls)
+        .map(|call| {
+            let admin = admin.clone();
+            async move {
+                let said = call.send(&admin).await.unwrap();
+                (call, said)
+            }
+        })
+        .buffered(AT_ONCE)
+        .collect()
+        .await
+}
+
+/// The sentence of the plugin, up to what differs between two clusters: UIDs, and the name
+/// that the registry has generated before a validating webhook is asked.
+fn sentence<'m>(call: &Call, message: &'m str) -> &'m str {
+    let sentence = message
+        .split_once(" is forbidden: ")
+        .map_or(message, |(_, rest)| rest);
+    let ends: &[&str] = if call.body["metadata"]["generateName"].is_string() {
+        &[" got ", " modify node "]
+    } else {
+        &[" got "]
+    };
+    let cut = ends.iter().find_map(|end| sentence.find(end));
+    cut.map_or(sentence, |at| &sentence[..at])
+}
+
+fn compare(call: &Call, in_tree: &Said, ours: &Said) -> Result<(), String> {
+    let theirs = sentence(call, &in_tree.message);
+    let open = OPEN_ENDED
+        .iter()
+        .any(|piece| theirs.contains(piece) && ours.message.contains(piece));
+    let said = open || in_tree.code != 403 || ours.message.contains(theirs);
+    // The object's own validation comes between the two phases: refused either way.
+    let invalid = in_tree.code == 403 && ours.code == 422 && ours.message.contains(" is invalid: ");
+    if invalid || (in_tree.code == ours.code && said) {
+        return Ok(());
+    }
+    Err(format!(
+        "{} {} {}\n  in-tree {} {}\n  ours    {} {}",
+        call.method, call.path, call.body, in_tree.code, in_tree.message, ours.code, ours.message
+    ))
+}
+
+#[tokio::test]
+async fn the_installed_webhook_gives_the_in_tree_verdicts_and_locks_nobody_out() {
+    let in_tree = ControlPlane::options().start().await.unwrap();
+    let ours = ControlPlane::options()
+        .without_admission("NodeRestriction")
+        .without_admission("DefaultTolerationSeconds")
+        .start()
+        .await
+        .unwrap();
+    for plane in [&in_tree, &ours] {
+        make(&plane.admin().await.unwrap(), &world()).await;
+    }
+    let installation = Installation::prepare(&ours, "overlays/fail-closed")
+        .await
+        .unwrap();
+    let probe = Call::patch(
+        "/api/v1/nodes/other",
+        json!({"metadata": {"labels": {"a": "b"}}}),
+    )
+    .dry()
+    .by_node("own");
+    let replica = start(&ours, &installation, &[], &probe).await.unwrap();
+
+    let (theirs, mine) = (answers(&in_tree).await, answers(&ours).await);
+    let mut differences = Vec::new();
+    let mut refused = 0;
+    for ((call, in_tree), (_, ours)) in theirs.iter().zip(&mine) {
+        refused += usize::from(in_tree.code == 403);
+        differences.extend(compare(call, in_tree, ours).err());
+    }
+    assert!(
+        differences.is_empty(),
+        "{} differ\n{}",
+        differences.len(),
+        differences.join("\n")
+    );
+    println!("{} requests, {refused} refused", theirs.len());
+    assert!(
+        theirs.len() >= 300 && refused >= 100,
+        "{} {refused}",
+        theirs.len()
+    );
+
+    replica.program.kill().await.unwrap();
+    without_a_replica(&ours).await;
+}
+
+/// `failurePolicy: Fail` and nobody answers: what a cluster needs to come up still passes.
+async fn without_a_replica(plane: &ControlPlane) {
+    let admin = plane.admin().await.unwrap();
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
+    let clean = json!({"metadata": {"name": "fresh", "labels": {
+        "kubernetes.io/hostname": "fresh", "topology.kubernetes.io/zone": "a"}},
+        "spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}});
+    let status = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
+    for call in [
+        Call::new("POST", "/api/v1/nodes", clean),
+        Call::new(
+            "POST",
+            leases,
+            json!({"metadata": {"name": "fresh"}, "spec": {"holderIdentity": "fresh"}}),
+        ),
+        Call::patch(
+            format!("{leases}/fresh"),
+            json!({"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}),
+        ),
+        Call::patch("/api/v1/nodes/fresh/status", status),
+    ] {
+        let said = call.by_node("fresh").send(&admin).await.unwrap();
+        assert!(said.code < 300, "{said:?}");
+    }
+    // The webhook's own pod on the new node, and what its kubelet needs for it.
+    let namespace = "/api/v1/namespaces/nodelife-system";
+    let mut own = pod("nodelife-system", "webhook", "fresh");
+    own["spec"]["serviceAccountName"] = json!("nodelife-webhook");
+    own["spec"]["priorityClassName"] = json!("system-cluster-critical");
+    own["spec"]["securityContext"] =
+        json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
+    own["spec"]["containers"][0]["securityContext"] =
+        json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
+    let made = Call::new("POST", format!("{namespace}/pods"), own)
+        .send(&admin)
+        .await
+        .unwrap();
+    assert_eq!(made.code, 201, "{made:?}");
+    let bound = json!({"apiVersion": "v1", "kind": "Pod", "name": "webhook",
+        "uid": made.body["metadata"]["uid"]});
+    let request = json!({"spec": {"audiences": [], "boundObjectRef": bound}});
+    let token = Call::new(
+        "POST",
+        format!("{namespace}/serviceaccounts/nodelife-webhook/token"),
+        request,
+    )
+    .by_node("fresh");
+    // The node authorizer learns of the pod from its informer.
+    nodelife_tests::wait_until(
+        "a token for the webhook's pod",
+        nodelife_tests::PATIENCE,
+        async || {
+            let said = token.send(&admin).await?;
+            anyhow::ensure!(said.code == 201, "{said:?}");
+            Ok(Some(()))
+        },
+    )
+    .await
+    .unwrap();
+    let running = json!({"status": {"phase": "Running"}});
+    let said = Call::patch(format!("{namespace}/pods/webhook/status"), running).by_node("fresh");
+    assert_eq!(said.send(&admin).await.unwrap().code, 200);
+    // What the webhook exists for is refused while it cannot be asked.
+    for node in NODES {
+        let label = json!({"metadata": {"labels": {"node-role.kubernetes.io/x": ""}}});
+        let dirty = Call::patch(format!("/api/v1/nodes/{node}"), label).by_node(node);
+        let said = dirty.send(&admin).await.unwrap();
+        assert_eq!(said.code, 500, "{said:?}");
+        assert!(said.message.contains("failed calling webhook"), "{said:?}");
+    }
+}

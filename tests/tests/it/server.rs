@@ -1,0 +1,326 @@
+//! `nodelife-webhook serve` against clients that are no API server: too large, without a
+//! certificate, or there when it ends.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use nodelife_tests::pki::{Authority, KeyAndCertificate};
+use nodelife_tests::supervise::{Spec, Supervised};
+use nodelife_tests::{PATIENCE, port, program, wait_until};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+const NAME: &str = "nodelife-webhook.nodelife-system.svc";
+
+struct Server {
+    program: Supervised,
+    authority: Authority,
+    folder: TempDir,
+    address: SocketAddr,
+    health: SocketAddr,
+}
+
+impl Server {
+    async fn start(flags: &[&str]) -> Self {
+        let server = Self::prepare(Authority::new().unwrap(), flags, |_| ());
+        server.ready().await;
+        server
+    }
+
+    /// Starts it with a certificate of `authority`, after `change` had its way with the folder.
+    fn prepare(authority: Authority, flags: &[&str], change: impl FnOnce(&Path)) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let leaf = authority.server(&[NAME], &[]).unwrap();
+        mount(folder.path(), &authority, &leaf);
+        change(folder.path());
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port::free().unwrap()));
+        let health = SocketAddr::from((Ipv4Addr::LOCALHOST, port::free().unwrap()));
+        let log = folder.path().join("webhook.log");
+        let program = Spec::new(program::webhook().unwrap(), log)
+            .args(["serve", "--reload-interval", "1", "--tls-dir"])
+            .args([folder.path().display().to_string()])
+            .args(["--listen".to_owned(), address.to_string()])
+            .args(["--health-listen".to_owned(), health.to_string()])
+            .args(flags.iter().copied())
+            .start()
+            .unwrap();
+        Self {
+            program,
+            authority,
+            folder,
+            address,
+            health,
+        }
+    }
+
+    /// The whole answer of the plain port.
+    async fn plain(&self, path: &str) -> Result<String> {
+        let mut stream = TcpStream::connect(self.health).await?;
+        let request = format!("GET {path} HTTP/1.1\r\nhost: h\r\nconnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        Ok(answer)
+    }
+
+    async fn ready(&self) {
+        self.says("/readyz", "200").await;
+    }
+
+    async fn says(&self, path: &str, status: &str) {
+        wait_until(&format!("{path} {status}"), PATIENCE, async || {
+            let answer = self.plain(path).await?;
+            let wanted = format!("HTTP/1.1 {status} ");
+            anyhow::ensure!(answer.starts_with(&wanted), "{answer}");
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+    }
+
+    /// A connection, with a certificate of one's own where one is given.
+    async fn connect(&self, own: Option<&KeyAndCertificate>) -> Result<Connection> {
+        let mut roots = rustls::RootCertStore::empty();
+        let ca = self.authority.certificate();
+        roots.add(CertificateDer::from_pem_slice(ca.as_bytes())?)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots);
+        let config = match own {
+            None => config.with_no_client_auth(),
+            Some(own) => config.with_client_auth_cert(
+                vec![CertificateDer::from_pem_slice(own.certificate.as_bytes())?],
+                PrivateKeyDer::from_pem_slice(own.key.as_bytes())?,
+            )?,
+        };
+        let stream = TcpStream::connect(self.address).await?;
+        let name = ServerName::try_from(NAME)?;
+        let stream = TlsConnector::from(Arc::new(config))
+            .connect(name, stream)
+            .await?;
+        Ok(Connection {
+            stream,
+            rest: Vec::new(),
+        })
+    }
+}
+
+/// Writes a Secret's files, as the kubelet does: behind a link that is swapped.
+fn mount(folder: &Path, authority: &Authority, leaf: &KeyAndCertificate) {
+    let generation = tempfile::Builder::new()
+        .prefix("..")
+        .tempdir_in(folder)
+        .unwrap()
+        .keep();
+    for (file, content) in [
+        ("tls.crt", &leaf.certificate),
+        ("tls.key", &leaf.key),
+        ("ca.crt", &authority.certificate()),
+    ] {
+        fs::write(generation.join(file), content).unwrap();
+        let link = folder.join(file);
+        if !link.is_symlink() {
+            std::os::unix::fs::symlink(format!("..data/{file}"), link).unwrap();
+        }
+    }
+    let next = folder.join("..data_tmp");
+    std::os::unix::fs::symlink(generation.file_name().unwrap(), &next).unwrap();
+    fs::rename(next, folder.join("..data")).unwrap();
+}
+
+struct Connection {
+    stream: TlsStream<TcpStream>,
+    /// Read, and not used yet.
+    rest: Vec<u8>,
+}
+
+/// Status, head and body of an answer.
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Connection {
+    async fn send(&mut self, head: &str, body: &[u8]) -> Result<Answer> {
+        self.stream.write_all(head.as_bytes()).await?;
+        self.stream.write_all(body).await?;
+        self.stream.flush().await?;
+        self.answer().await
+    }
+
+    async fn post(&mut self, body: &[u8]) -> Result<Answer> {
+        self.send(&head("application/json", body.len()), body).await
+    }
+
+    async fn answer(&mut self) -> Result<Answer> {
+        let end = loop {
+            if let Some(at) = self.rest.windows(4).position(|four| four == b"\r\n\r\n") {
+                break at + 4;
+            }
+            self.more().await?;
+        };
+        let head = String::from_utf8_lossy(&self.rest[..end]).to_lowercase();
+        self.rest.drain(..end);
+        let status = head.split(' ').nth(1).context("a status")?.parse()?;
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .map_or(Ok(0), str::parse::<usize>)?;
+        while self.rest.len() < length {
+            self.more().await?;
+        }
+        let body = String::from_utf8_lossy(&self.rest[..length]).into_owned();
+        self.rest.drain(..length);
+        Ok(Answer { status, head, body })
+    }
+
+    async fn more(&mut self) -> Result<()> {
+        let read = self.stream.read_buf(&mut self.rest).await?;
+        anyhow::ensure!(read > 0, "the connection ended");
+        Ok(())
+    }
+}
+
+fn head(kind: &str, length: usize) -> String {
+    format!(
+        "POST /validate?timeout=2s HTTP/1.1\r\nhost: {NAME}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n"
+    )
+}
+
+fn review() -> Vec<u8> {
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u", "operation": "UPDATE", "name": "n2",
+        "resource": {"group": "", "version": "v1", "resource": "nodes"},
+        "object": {}, "oldObject": {},
+        "userInfo": {"username": "system:node:n1", "groups": ["system:nodes"]}}})
+    .to_string()
+    .into_bytes()
+}
+
+#[tokio::test]
+async fn what_is_no_review_gets_its_status_and_harms_nobody() {
+    let server = Server::start(&[]).await;
+    let whole = review();
+    let too_large = 7 * 1024 * 1024 + 1;
+    let chunked = format!(
+        "POST /validate HTTP/1.1\r\nhost: {NAME}\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    );
+    for (status, head, body) in [
+        (415, head("text/plain", whole.len()), &whole[..]),
+        (413, head("application/json", too_large), b"{"),
+        (400, head("application/json", 2), b"{}"),
+        (400, head("application/json", 1), b"["),
+        (400, head("application/json", 3), b"\xff\xfe\x00"),
+        (400, chunked.clone(), b"2\r\n{}\r\n0\r\n\r\n"),
+        (
+            404,
+            head("application/json", 2).replace("/validate", "/else"),
+            b"{}",
+        ),
+        (405, head("application/json", 0).replace("POST", "GET"), b""),
+    ] {
+        let mut connection = server.connect(None).await.unwrap();
+        let answer = connection.send(&head, body).await.unwrap();
+        assert_eq!(answer.status, status, "{head} {answer:?}");
+    }
+    let mut connection = server.connect(None).await.unwrap();
+    for _ in 0..2 {
+        let answer = connection.post(&whole).await.unwrap();
+        assert_eq!(answer.status, 200);
+        assert!(
+            answer.body.contains("is not allowed to modify node"),
+            "{answer:?}"
+        );
+    }
+    let metrics = server.plain("/metrics").await.unwrap();
+    assert!(metrics.contains("\nnodelife_panics_total 0\n"), "{metrics}");
+}
+
+#[tokio::test]
+async fn with_a_client_ca_only_who_bears_its_certificate_is_heard() {
+    let authority = Authority::new().unwrap();
+    let stranger = Authority::new()
+        .unwrap()
+        .client("kube-apiserver", "x")
+        .unwrap();
+    let own = authority.client("kube-apiserver", "x").unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    fs::write(file.path(), authority.certificate()).unwrap();
+    let flags = ["--client-ca", file.path().to_str().unwrap()];
+    let server = Server::prepare(authority, &flags, |_| ());
+    server.ready().await;
+    for other in [None, Some(&stranger)] {
+        // In TLS 1.3 the refusal comes with the first answer.
+        let asked = async { server.connect(other).await?.post(&review()).await };
+        assert!(asked.await.is_err());
+    }
+    let mut connection = server.connect(Some(&own)).await.unwrap();
+    assert_eq!(connection.post(&review()).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_mismatched_pair_is_never_served() {
+    let authority = Authority::new().unwrap();
+    let (one, two) = (
+        authority.server(&[NAME], &[]).unwrap(),
+        authority.server(&[NAME], &[]).unwrap(),
+    );
+    let mixed = KeyAndCertificate {
+        certificate: one.certificate.clone(),
+        key: two.key.clone(),
+    };
+    let server = Server::prepare(authority, &[], |folder| {
+        fs::write(folder.join("tls.key"), &mixed.key).unwrap();
+    });
+    server.says("/livez", "200").await;
+    server.says("/readyz", "503").await;
+    assert!(server.connect(None).await.is_err());
+    mount(server.folder.path(), &server.authority, &one);
+    server.ready().await;
+    // The next one is broken again: refused, and the old one goes on.
+    mount(server.folder.path(), &server.authority, &mixed);
+    wait_until("the refusal", PATIENCE, async || {
+        let log = fs::read_to_string(server.program.log())?;
+        let refused = log
+            .lines()
+            .filter(|line| line.to_lowercase().contains("error"))
+            .count();
+        Ok((refused >= 1).then_some(()))
+    })
+    .await
+    .unwrap();
+    server.ready().await;
+    let mut connection = server.connect(None).await.unwrap();
+    assert_eq!(connection.post(&review()).await.unwrap().status, 200);
+}
+
+#[tokio::test]
+async fn a_replica_that_ends_answers_on_and_a_second_signal_ends_it_at_once() {
+    let mut server = Server::start(&["--lame-duck", "600", "--drain-timeout", "600"]).await;
+    let mut before = server.connect(None).await.unwrap();
+    let answer = before.post(&review()).await.unwrap();
+    assert!(!answer.head.contains("connection: close"), "{answer:?}");
+    server.program.interrupt().unwrap();
+    server.says("/readyz", "503").await;
+    // The old connection, and a new one.
+    let mut after = server.connect(None).await.unwrap();
+    for connection in [&mut before, &mut after] {
+        let answer = connection.post(&review()).await.unwrap();
+        assert_eq!(answer.status, 200);
+        assert!(answer.head.contains("connection: close"), "{answer:?}");
+    }
+    server.program.interrupt().unwrap();
+    assert_eq!(server.program.wait(PATIENCE).await.unwrap(), 130);
+}
