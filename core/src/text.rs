@@ -25,8 +25,9 @@ impl Str {
 }
 
 impl Default for Str {
+    /// The empty string, which takes no memory: decoders make many that they never fill.
     fn default() -> Self {
-        Self::from("")
+        Self(Arc::default())
     }
 }
 
@@ -52,13 +53,16 @@ impl Borrow<str> for Str {
 
 impl From<&str> for Str {
     fn from(text: &str) -> Self {
+        if text.is_empty() {
+            return Self::default();
+        }
         Self(Arc::from(text))
     }
 }
 
 impl From<String> for Str {
     fn from(text: String) -> Self {
-        Self(Arc::from(text))
+        Self::from(text.as_str())
     }
 }
 

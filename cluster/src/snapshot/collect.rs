@@ -124,6 +124,7 @@ async fn configurations(cluster: &Cluster, snapshot: &mut Snapshot, note: &impl 
             progress: Progress {
                 listed: asked,
                 remaining: u64::try_from(total - asked).ok(),
+                consistent: true,
             },
         });
     }
@@ -216,10 +217,9 @@ impl<N: Fn(Note) + Sync> Lists<'_, N> {
             .iter()
             .map(|listing| self.one(Source::Workloads, listing));
         let lists = futures::future::try_join_all(lists).await?;
-        Ok(lists
-            .into_iter()
-            .collect::<Option<Vec<_>>>()
-            .map(|lists| lists.concat()))
+        let lists = lists.into_iter().collect::<Option<Vec<_>>>();
+        // Not `concat`, which copies every object.
+        Ok(lists.map(|lists| lists.into_iter().flatten().collect()))
     }
 
     async fn others(&self) -> Others {

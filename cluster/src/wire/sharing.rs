@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nodelife_core::object::{Affinity, Container, Labels, Meta, Node, Pod, Pool, Toleration};
+use nodelife_core::object::{
+    Affinity, Container, Labels, Meta, Node, OwnerReference, Pod, Pool, Toleration, Volume,
+};
 use nodelife_core::text::{Interner, Str};
 
 /// Written by `kubectl apply`: the whole object once more, and of use to nobody here.
@@ -14,7 +16,9 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 pub struct Sharing {
     strings: Interner,
     labels: Pool<BTreeMap<Str, Str>>,
+    owners: Pool<Vec<OwnerReference>>,
     containers: Pool<Vec<Container>>,
+    volumes: Pool<Vec<Volume>>,
     tolerations: Pool<Vec<Toleration>>,
     affinities: Pool<Affinity>,
 }
@@ -24,27 +28,24 @@ impl Sharing {
     pub(crate) fn meta(&mut self, meta: &mut Meta) {
         self.strings.share(&mut meta.namespace);
         self.labels(&mut meta.labels);
-        meta.annotations.remove(LAST_APPLIED);
-        let annotations = std::mem::take(&mut meta.annotations);
-        meta.annotations = self.map(annotations);
-        for owner in &mut meta.owner_references {
-            for text in [
-                &mut owner.api_version,
-                &mut owner.kind,
-                &mut owner.name,
-                &mut owner.uid,
-            ] {
-                self.strings.share(text);
-            }
+        if meta.annotations.contains_key(LAST_APPLIED) {
+            meta.annotations.remove(LAST_APPLIED);
         }
+        self.labels(&mut meta.annotations);
+        self.owners.share(&mut meta.owner_references);
         self.all(&mut meta.finalizers);
-        meta.owner_references.shrink_to_fit();
         meta.finalizers.shrink_to_fit();
     }
 
     pub(crate) fn pod(&mut self, pod: &mut Pod) {
         self.meta(&mut pod.metadata);
-        self.strings.share(&mut pod.spec.node_name);
+        for text in [
+            &mut pod.spec.node_name,
+            &mut pod.spec.priority_class_name,
+            &mut pod.spec.service_account_name,
+        ] {
+            self.strings.share(text);
+        }
         self.labels(&mut pod.spec.node_selector);
         self.tolerations.share(&mut pod.spec.tolerations);
         if let Some(affinity) = &mut pod.spec.affinity {
@@ -61,7 +62,11 @@ impl Sharing {
             self.strings.share(&mut condition.reason);
         }
         pod.status.conditions.shrink_to_fit();
-        pod.spec.volumes.shrink_to_fit();
+        if pod.spec.volumes.iter().any(|volume| !volume.ties()) {
+            pod.spec.volumes.retain(Volume::ties);
+            pod.spec.volumes.shrink_to_fit();
+        }
+        self.volumes.share(&mut pod.spec.volumes);
     }
 
     pub(crate) fn node(&mut self, node: &mut Node) {
@@ -94,6 +99,7 @@ impl Sharing {
         }
     }
 
+    /// Labels or annotations.
     fn labels(&mut self, labels: &mut Labels) {
         if labels.is_empty() {
             return;

@@ -87,13 +87,13 @@ fn pods_without_a_controller_count_for_an_integer_minimum_alone() {
 #[test]
 fn a_job_has_no_scale_and_an_orphan_no_controller() {
     let mut of_job = pods(1);
-    of_job[0].metadata.owner_references = vec![owner("batch/v1", "Job", "j")];
+    of_job[0].metadata.owner_references = vec![owner("batch/v1", "Job", "j")].into();
     assert_eq!(
         count(most("1"), &of_job, 1),
         Err(CountError::NoScale("jobs.batch"))
     );
     let mut orphan = pods(1);
-    orphan[0].metadata.owner_references = vec![owner("apps/v1", "ReplicaSet", "gone")];
+    orphan[0].metadata.owner_references = vec![owner("apps/v1", "ReplicaSet", "gone")].into();
     assert_eq!(
         count(most("1"), &orphan, 1),
         Err(CountError::NoController("p0".into()))
@@ -107,11 +107,11 @@ fn a_deployment_is_counted_once_for_its_replica_sets() {
     let mut old = workload(WorkloadKind::ReplicaSet, "old", 1);
     let mut new = workload(WorkloadKind::ReplicaSet, "new", 2);
     for set in [&mut old, &mut new] {
-        set.metadata.owner_references = vec![owner("apps/v1", "Deployment", "web")];
+        set.metadata.owner_references = vec![owner("apps/v1", "Deployment", "web")].into();
     }
     let mut two = pods(2);
-    two[0].metadata.owner_references = vec![owner("apps/v1", "ReplicaSet", "old")];
-    two[1].metadata.owner_references = vec![owner("apps/v1", "ReplicaSet", "new")];
+    two[0].metadata.owner_references = vec![owner("apps/v1", "ReplicaSet", "old")].into();
+    two[1].metadata.owner_references = vec![owner("apps/v1", "ReplicaSet", "new")].into();
     let owners = owners([old, new, workload(WorkloadKind::Deployment, "web", 3)]);
     let mut counted = budget("b", 0, 0, 0);
     counted.spec = most("1");

@@ -270,7 +270,7 @@ mod tests {
             .map(|i| started(&format!("p{i}"), "a", 6000))
             .collect();
         for pod in &mut pods {
-            pod.metadata.owner_references = vec![owner("apps/v1", "StatefulSet", "db")];
+            pod.metadata.owner_references = vec![owner("apps/v1", "StatefulSet", "db")].into();
         }
         assert_eq!(span(&pods, Some(&share(1, 1)), 1), Some((12, 42)));
     }

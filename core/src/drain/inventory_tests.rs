@@ -31,7 +31,7 @@ fn plain(pod: &Pod) -> Verdict {
 
 fn owned_by(api_version: &str, kind: &str, name: &str) -> Pod {
     let mut pod = pod("a", "n");
-    pod.metadata.owner_references = vec![owner(api_version, kind, name)];
+    pod.metadata.owner_references = vec![owner(api_version, kind, name)].into();
     pod
 }
 

@@ -11,8 +11,8 @@ use crate::text::Str;
 /// Labels by key, shared by the replicas of a workload.
 pub type Labels = Shared<BTreeMap<Str, Str>>;
 
-/// Annotations by key.
-pub type Annotations = BTreeMap<Str, Str>;
+/// Annotations by key, shared like [`Labels`].
+pub type Annotations = Shared<BTreeMap<Str, Str>>;
 
 /// What nodelife reads of `ObjectMeta`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -58,7 +58,7 @@ pub struct Meta {
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
     )]
-    pub owner_references: Vec<OwnerReference>,
+    pub owner_references: Shared<Vec<OwnerReference>>,
     /// Who still has to agree to the deletion.
     #[serde(
         skip_serializing_if = "Vec::is_empty",

@@ -110,12 +110,12 @@ pub struct PodSpec {
     /// Resources of the pod as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<ContainerResources>,
-    /// Volumes.
+    /// Volumes; decoders leave out those that tie a pod to nothing.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
     )]
-    pub volumes: Vec<Volume>,
+    pub volumes: Shared<Vec<Volume>>,
 }
 
 /// One toleration.
@@ -186,6 +186,16 @@ pub struct Volume {
     /// A path of the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_path: Option<HostPath>,
+}
+
+impl Volume {
+    /// Whether something would be lost, or stay behind, when the pod goes elsewhere: not for
+    /// what is projected into it, whose random names keep replicas from being equal.
+    pub fn ties(&self) -> bool {
+        self.empty_dir.is_some()
+            || self.persistent_volume_claim.is_some()
+            || self.host_path.is_some()
+    }
 }
 
 /// `emptyDir`.
