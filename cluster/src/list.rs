@@ -57,6 +57,8 @@ pub struct Progress {
     pub listed: usize,
     /// Objects that are still to come, where the server knows.
     pub remaining: Option<u64>,
+    /// Whether all pages so far show the same version ([`Listed::consistent`]).
+    pub consistent: bool,
 }
 
 /// A list, as the server had it at one version.
@@ -136,6 +138,7 @@ impl Cluster {
                     progress(Progress {
                         listed: items.len(),
                         remaining: Some(0),
+                        consistent,
                     });
                     return Ok(Listed {
                         items,
@@ -148,6 +151,7 @@ impl Cluster {
                 progress(Progress {
                     listed: decoded.items.len(),
                     remaining: head.remaining,
+                    consistent,
                 });
                 page = match next {
                     Ok(page) => page,

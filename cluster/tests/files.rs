@@ -194,3 +194,29 @@ fn broken_files_say_what_and_where() {
             .starts_with("failed to read /nowhere.json: No such file")
     );
 }
+
+/// YAML does not show that its end is missing: at the end of a line everything before is well
+/// formed. The head of a snapshot says how much is to come.
+#[test]
+fn a_snapshot_as_yaml_that_is_cut_at_the_end_of_a_line_is_not_taken_for_whole() {
+    let text = "apiVersion: nodelife.dev/v1alpha1\nkind: Snapshot\n\
+        counts: {nodes: 2, pods: 1, volumes: 1}\ntakenAt: 2026-01-01T00:00:00Z\n\
+        nodes:\n- metadata:\n    name: a\n- metadata:\n    name: b\n\
+        pods:\n- metadata:\n    name: p\n\
+        volumes:\n- metadata:\n    name: v\n";
+    let whole = read("whole.yaml", text.as_bytes()).unwrap();
+    assert_eq!((whole.nodes.len(), whole.pods.len()), (2, 1));
+    let lines: Vec<_> = text.split_inclusive('\n').collect();
+    // Two lines make an empty snapshot, whose audit fails for want of a node. The first line of
+    // the last object makes it count: what is behind it cannot be missed.
+    for end in 3..lines.len() - 1 {
+        let cut = lines[..end].concat();
+        assert!(read("cut.yaml", cut.as_bytes()).is_err(), "{end}: {cut}");
+    }
+    let edited = text.replace("counts: {nodes: 2, pods: 1, volumes: 1}\n", "");
+    let edited = edited.split_once("pods:").unwrap().0;
+    assert_eq!(
+        read("edited.yaml", edited.as_bytes()).unwrap().nodes.len(),
+        2
+    );
+}

@@ -131,6 +131,25 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
+    /// How many objects of this source are here.
+    pub fn count(&self, source: Source) -> usize {
+        match source {
+            Source::Nodes => self.nodes.len(),
+            Source::Leases => self.leases.len(),
+            Source::Pods => self.pods.len(),
+            Source::Budgets => self.budgets.len(),
+            Source::Workloads => self.workloads.len(),
+            Source::KubeletConfigs => self.kubelet_configs.len(),
+            Source::Volumes => self.volumes.as_ref().map_or(0, Vec::len),
+            Source::VolumeAttachments => self.volume_attachments.as_ref().map_or(0, Vec::len),
+            Source::CsiNodes => self.csi_nodes.as_ref().map_or(0, Vec::len),
+            Source::SigningRequests => self.signing_requests.as_ref().map_or(0, Vec::len),
+            Source::ClusterRoles => self.cluster_roles.as_ref().map_or(0, Vec::len),
+            Source::ClusterRoleBindings => self.cluster_role_bindings.as_ref().map_or(0, Vec::len),
+            Source::Events => self.events.as_ref().map_or(0, Vec::len),
+        }
+    }
+
     /// Why there is nothing of this source; none when it was read.
     pub fn why_missing(&self, source: Source) -> Option<&str> {
         let absent = match source {

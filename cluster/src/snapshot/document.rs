@@ -5,11 +5,11 @@
 //! Objects go into core's types at once; nothing else is kept.
 
 use std::any::Any;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use nodelife_core::object::{Event, Lease, Workload};
-use nodelife_core::snapshot::Snapshot;
+use nodelife_core::snapshot::{Snapshot, Source};
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{
@@ -307,6 +307,7 @@ impl Entry<'_> {
     fn snapshot<'de, M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
         let gathered = self.gathered;
         gathered.whole = true;
+        let mut counts = BTreeMap::<Source, usize>::new();
         while let Some(key) = map.next_key::<String>()? {
             let item = match key.as_str() {
                 "nodes" => Some(("v1", "Node")),
@@ -343,10 +344,21 @@ impl Entry<'_> {
                 "takenAt" => gathered.snapshot.taken_at = map.next_value()?,
                 "serverVersion" => gathered.snapshot.server_version = map.next_value()?,
                 "kubeletConfigs" => gathered.snapshot.kubelet_configs = map.next_value()?,
+                "counts" => counts = map.next_value()?,
                 "missing" => gathered.snapshot.missing = map.next_value()?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }
+            }
+        }
+        for (source, announced) in counts {
+            let here = gathered.snapshot.count(source);
+            if here < announced {
+                return Err(M::Error::custom(format!(
+                    "its head says {announced} {}, but there are {here}: it is cut short \
+                     (if objects were taken out on purpose, take out `counts` too)",
+                    source.noun()
+                )));
             }
         }
         Ok(())

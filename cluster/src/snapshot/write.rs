@@ -1,12 +1,13 @@
 //! Writes a snapshot document.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use nodelife_core::snapshot::Snapshot;
+use nodelife_core::snapshot::{Snapshot, Source};
 use serde::Serialize;
 use thiserror::Error;
 
@@ -18,6 +19,9 @@ use super::{API_VERSION, KIND};
 struct Document<'a> {
     api_version: &'static str,
     kind: &'static str,
+    /// How many of each there are to come: so a document that lost its end is known by its
+    /// head, where the format itself does not show it (YAML).
+    counts: BTreeMap<Source, usize>,
     #[serde(flatten)]
     snapshot: &'a Snapshot,
 }
@@ -80,6 +84,10 @@ pub fn write_to(snapshot: &Snapshot, mut output: impl Write) -> io::Result<()> {
     let document = Document {
         api_version: API_VERSION,
         kind: KIND,
+        counts: Source::ALL
+            .into_iter()
+            .map(|source| (source, snapshot.count(source)))
+            .collect(),
         snapshot,
     };
     serde_json::to_writer(&mut output, &document)?;

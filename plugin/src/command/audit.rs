@@ -54,11 +54,38 @@ impl Order {
         self.report(&snapshot, &audit, printer)?;
         let fail_on = self.args.fail_on;
         let fails = audit.worst().is_some_and(|worst| fail_on.includes(worst));
-        Ok(if fails {
+        let status = if fails {
             ExitStatus::Findings
         } else {
             ExitStatus::Done
-        })
+        };
+        // What was found stands on stdout all the same; but an audit of nothing is no clean bill.
+        let Err(unknown) = self.has_nodes(&snapshot, &audit) else {
+            return Ok(status);
+        };
+        Ok(status.and(ExitStatus::of_error(&unknown, printer)))
+    }
+
+    /// # Errors
+    ///
+    /// Why not a single node was judged: the state of the nodes is not known.
+    fn has_nodes(&self, snapshot: &Snapshot, audit: &AuditReport) -> anyhow::Result<()> {
+        if audit.summary.nodes > 0 {
+            return Ok(());
+        }
+        if let Some(reason) = snapshot.missing.get(&Source::Nodes) {
+            anyhow::bail!("no node was audited: {reason}");
+        }
+        if !snapshot.nodes.is_empty() {
+            let all = count(snapshot.nodes.len(), "node");
+            anyhow::bail!("no node was audited: none of {all} has the labels of --selector");
+        }
+        let place = if self.args.input.files.is_empty() {
+            "the cluster has none"
+        } else {
+            "there is none in what -f names"
+        };
+        anyhow::bail!("no node was audited: {place}")
     }
 
     /// Reports at first, and then whenever other rules fail on other objects than before.
@@ -186,7 +213,9 @@ fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
     let summary = audit.summary;
     let good = style::GOOD;
     let (nodes, checked) = (count(summary.nodes, "node"), count(summary.checked, "rule"));
-    if audit.findings.is_empty() {
+    if audit.findings.is_empty() && summary.nodes == 0 {
+        // No reason to be glad: the reason follows as an error.
+    } else if audit.findings.is_empty() {
         printer.note(format_args!(
             "{good}no findings{good:#} on {nodes}, {checked} checked"
         ));

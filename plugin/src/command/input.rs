@@ -30,15 +30,26 @@ pub(crate) async fn read(
     let mut progress = Progress::new("reading");
     printer.progress(&progress);
     let cluster = Cluster::connect(&cluster.options()).await?;
-    let screen = Mutex::new((printer, &mut progress));
+    let mut mixed = BTreeSet::new();
+    let screen = Mutex::new((&mut *printer, &mut progress, &mut mixed));
     let tell = |note: snapshot::Note| {
         let mut screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
-        let (printer, progress) = &mut *screen;
+        let (printer, progress, mixed) = &mut *screen;
         progress.set(note.source.noun(), note.progress.listed);
         printer.progress(progress);
+        if !note.progress.consistent {
+            mixed.insert(note.source);
+        }
     };
     // All lists at once are too much state for the stack.
     let mut snapshot = Box::pin(snapshot::collect(&cluster, sources, tell)).await?;
+    for source in mixed {
+        printer.warn(format_args!(
+            "the list of {} took longer than the API server keeps old versions: \
+             its parts are of different moments",
+            source.noun()
+        ));
+    }
     if !sources.contains(&Source::KubeletConfigs) {
         let reason = Str::from(CONFIGZ_NOT_ASKED);
         snapshot.missing.insert(Source::KubeletConfigs, reason);

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::{SMALL, root, run};
+use crate::{SMALL, nodelife, root, run};
 
 /// Runs it with paths of this test made short.
 fn refused(words: &[&str], folder: &std::path::Path) -> String {
@@ -98,4 +98,94 @@ fn absurd_values_are_no_reason_to_panic() {
         let text = run(&["explain", topic, "-f", path]);
         assert!(!text.contains("panicked"), "{topic}: {text}");
     }
+}
+
+#[test]
+fn an_audit_of_no_node_is_no_clean_bill() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("input.json");
+    let audit = |document: &str, more: &[&str]| {
+        fs::write(&path, document).unwrap();
+        let words = [&["audit", "-o", "json", "-f", path.to_str().unwrap()], more].concat();
+        run(&words)
+    };
+    let pod = r#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"n"}}"#;
+    let none = r#"{"apiVersion":"v1","kind":"NodeList","items":[]}"#;
+    let one = r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}"#;
+    for (text, reason) in [
+        (
+            audit(pod, &[]),
+            "no node was audited: is in none of the files; add `kubectl get nodes -o json`",
+        ),
+        (
+            audit(none, &[]),
+            "no node was audited: there is none in what -f names",
+        ),
+        (
+            audit(none, &["--fail-on", "never"]),
+            "no node was audited: there is none in what -f names",
+        ),
+        (
+            audit(one, &["-l", "pool=gone"]),
+            "no node was audited: none of 1 node has the labels of --selector",
+        ),
+    ] {
+        // What could be found is reported all the same.
+        assert!(text.starts_with("status: 1\n--- stdout\n{"), "{text}");
+        assert!(
+            text.trim_end().ends_with(&format!("error: {reason}")),
+            "{text}"
+        );
+        assert!(!text.contains("no findings"), "{text}");
+    }
+}
+
+/// As large as `NODELIFE_SNAPSHOT_MB` says, in MB; 8 by default, so that the suite stays quick.
+#[test]
+fn a_large_snapshot_is_read_as_it_streams_in_and_a_cut_one_is_not_taken_for_whole() {
+    use std::io::Write as _;
+    use std::process::Stdio;
+
+    let megabytes: usize =
+        std::env::var("NODELIFE_SNAPSHOT_MB").map_or(8, |size| size.parse().unwrap());
+    let audit = |end: &str| {
+        let mut child = nodelife(&["audit", "-f", "-", "-o", "json", "--rule", "NL-POD-001"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stdin = std::io::BufWriter::new(child.stdin.take().unwrap());
+        let feed = std::thread::spawn({
+            let end = end.to_owned();
+            move || {
+                let node = r#"{"apiVersion":"v1","kind":"Node","metadata":{"name":"a"}}"#;
+                write!(stdin, r#"{{"apiVersion":"v1","items":[{node}"#).unwrap();
+                let padding = "x".repeat(3000);
+                let mut written = 0;
+                for number in 0.. {
+                    let pod = format!(
+                        r#",{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"p{number}","namespace":"n","annotations":{{"a":"b"}},"managedFields":[{{"x":"{padding}"}}]}},"spec":{{"nodeName":"a"}}}}"#
+                    );
+                    written += pod.len();
+                    stdin.write_all(pod.as_bytes()).unwrap();
+                    if written > megabytes * 1_000_000 {
+                        break;
+                    }
+                }
+                stdin.write_all(end.as_bytes()).unwrap();
+            }
+        });
+        let text = crate::show(&child.wait_with_output().unwrap());
+        feed.join().unwrap();
+        text
+    };
+    let whole = audit(r#"],"kind":"List"}"#);
+    assert!(whole.starts_with("status: 0\n"), "{whole}");
+    let cut = audit("");
+    assert!(
+        cut.starts_with("status: 1\n--- stdout\n--- stderr\n"),
+        "{cut}"
+    );
+    assert!(cut.contains("standard input is cut short"), "{cut}");
 }
