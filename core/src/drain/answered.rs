@@ -143,6 +143,10 @@ impl Machine {
         let state = if tracked.pod.is_terminating() {
             tracked.failures = 0;
             State::Terminating { since: now }
+        } else if self.settings.once && tracked.attempts > 0 {
+            State::GivenUp(Block::Uncertain(
+                "the eviction was not carried out".to_owned(),
+            ))
         } else {
             State::Waiting
         };

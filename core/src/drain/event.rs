@@ -3,7 +3,8 @@
 use super::budget::BudgetKey;
 use super::owner::Presence;
 use super::reply::Reply;
-use crate::object::{Budget, OwnerReference, Pod, Workload, WorkloadKind};
+use super::settling::Recount;
+use crate::object::{Budget, OwnerReference, Pod, VolumeAttachment, Workload, WorkloadKind};
 use crate::text::Str;
 
 /// Something that happened.
@@ -73,6 +74,22 @@ pub enum Event {
         /// The node.
         node: Str,
     },
+    /// The answer to an [`Effect::Count`]; none if it failed.
+    Counted {
+        /// UID of the workload.
+        workload: Str,
+        /// What was counted.
+        count: Option<Recount>,
+    },
+    /// All attachments of volumes.
+    Attachments(Vec<VolumeAttachment>),
+    /// An attachment came or changed.
+    Attachment(Box<VolumeAttachment>),
+    /// A volume was detached.
+    AttachmentGone {
+        /// Name of the attachment.
+        name: Str,
+    },
     /// The user asked to stop.
     Interrupted,
 }
@@ -88,6 +105,26 @@ pub enum Effect {
         name: Str,
         /// UID, for the precondition.
         uid: Str,
+    },
+    /// Delete a pod past its budget, with this UID.
+    Force {
+        /// Namespace.
+        namespace: Str,
+        /// Name.
+        name: Str,
+        /// UID, for the precondition.
+        uid: Str,
+        /// The budget.
+        budget: BudgetKey,
+        /// The least seconds that the pod gets to stop, where its own are fewer.
+        at_least: Option<u32>,
+    },
+    /// Count the pods of a workload.
+    Count {
+        /// Its namespace.
+        namespace: Str,
+        /// Its UID.
+        workload: Str,
     },
     /// Read the pod.
     Look {
@@ -115,7 +152,12 @@ pub enum Effect {
         /// The pod.
         uid: Str,
     },
-    /// A node was found empty of all that had to go.
+    /// A node was found empty, and waits for replacements or volumes.
+    Awaits {
+        /// The node.
+        node: Str,
+    },
+    /// A node was found empty of all that had to go, and waits for nothing more.
     Done {
         /// The node.
         node: Str,

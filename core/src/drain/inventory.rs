@@ -1,5 +1,6 @@
 //! A verdict for each pod of the nodes that are to be drained.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
@@ -31,6 +32,8 @@ pub struct Permissions {
     pub disable_eviction: bool,
     /// `--respect-annotations`: protected pods stay.
     pub respect_annotations: bool,
+    /// `--bypass-pdb`: budgets that are waited for and then passed by.
+    pub bypass: BTreeSet<BudgetKey>,
     /// `--pod-selector`: other pods are left alone.
     pub pod_selector: Option<LabelSelector>,
     /// `--skip-wait-for-delete-timeout`: pods whose deletion is due for longer are
@@ -321,8 +324,14 @@ fn verdict(
         return Verdict::Evict(ruling);
     }
     match impossible(pod, &ruling, around) {
-        Some(impossible) => Verdict::Impossible(impossible),
-        None => Verdict::Evict(ruling),
+        Some(impossible)
+            if !impossible
+                .budget()
+                .is_some_and(|budget| permissions.bypass.contains(budget)) =>
+        {
+            Verdict::Impossible(impossible)
+        }
+        _ => Verdict::Evict(ruling),
     }
 }
 

@@ -17,14 +17,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::budget::Budgets;
+use super::budget::{BudgetKey, Budgets};
 use super::event::{Effect, Event};
 use super::implicit::ImplicitBudget;
 use super::inventory::{Impossible, Permissions};
 use super::order::Order;
 use super::owner::Owners;
 use super::purse::Purses;
-use super::state::{State, Tracked};
+use super::settling::Settling;
+use super::state::{Hold, State, Tracked};
 use crate::text::Str;
 
 /// How many evictions may be on their way at once, over all budgets. Enough to fill
@@ -33,6 +34,7 @@ const MAX_IN_FLIGHT: usize = 10;
 
 /// What the drain is asked to do.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Settings {
     /// What the user allows.
     pub permissions: Permissions,
@@ -52,6 +54,29 @@ pub struct Settings {
     pub given_up: BTreeMap<Str, Impossible>,
     /// Whether what can never be allowed is waited for: somebody may change it.
     pub wait_for_impossible: bool,
+    /// Whether each pod gets one try: what is blocked then is not waited for.
+    pub once: bool,
+    /// How many nodes of one zone are emptied at once.
+    pub max_per_zone: Option<usize>,
+    /// The zones of the nodes; those without are one zone together.
+    pub zones: BTreeMap<Str, Str>,
+    /// Whether a node is done only when the replacements of its pods are Ready.
+    pub wait_ready: bool,
+    /// Whether a node is done only when the volumes of its pods are detached.
+    pub wait_volumes: bool,
+    /// The claim that each volume is bound to, by the volume's name.
+    pub claims: BTreeMap<Str, (Str, Str)>,
+    /// From when on pods that these budgets still block are deleted.
+    pub force: Option<Force>,
+}
+
+/// The end of the patience with some budgets.
+#[derive(Clone, Debug)]
+pub struct Force {
+    /// When it begins.
+    pub at: Timestamp,
+    /// The budgets that are passed by, and no others.
+    pub budgets: BTreeSet<BudgetKey>,
 }
 
 impl Default for Settings {
@@ -66,6 +91,13 @@ impl Default for Settings {
             blocked_timeout: None,
             given_up: BTreeMap::new(),
             wait_for_impossible: false,
+            once: false,
+            max_per_zone: None,
+            zones: BTreeMap::new(),
+            wait_ready: false,
+            wait_volumes: false,
+            claims: BTreeMap::new(),
+            force: None,
         }
     }
 }
@@ -81,7 +113,9 @@ pub enum Phase {
     Confirming,
     /// The list failed; the next one is due at this time.
     Unconfirmed(Timestamp),
-    /// The list showed it.
+    /// The list showed it; replacements or volumes are waited for.
+    Settling,
+    /// Nothing is waited for.
     Done,
 }
 
@@ -106,6 +140,7 @@ pub struct Machine {
     pub(super) purses: Purses,
     pub(super) owners: Owners,
     pub(super) listed: BTreeSet<Str>,
+    pub(super) settling: Settling,
     stop: Option<Stop>,
 }
 
@@ -125,6 +160,7 @@ impl Machine {
             purses: Purses::default(),
             owners,
             listed: BTreeSet::new(),
+            settling: Settling::default(),
             stop: None,
         }
     }
@@ -182,6 +218,8 @@ impl Machine {
             .chain(ends)
             .chain(self.purses.wake_times())
             .chain(self.settings.deadline)
+            .chain(self.settings.force.as_ref().map(|force| force.at))
+            .chain(self.recounts_at())
             .filter(|at| *at > now)
             .min()
     }
@@ -197,6 +235,7 @@ impl Machine {
             self.lose_patience(now, &mut effects);
             self.send(now, &mut effects);
             self.settle_nodes(now, &mut effects);
+            self.recount_replacements(now, &mut effects);
         }
         // A pod that was seen and sent, or blocked, in one step changed once.
         let mut told = BTreeSet::new();
@@ -225,11 +264,13 @@ impl Machine {
             Event::Workloads { kind, workloads } => {
                 for workload in &workloads {
                     self.recount(workload);
+                    self.workload_changed(workload);
                 }
                 self.owners.add_listed([kind], workloads);
             }
             Event::Workload(workload) => {
                 self.recount(&workload);
+                self.workload_changed(&workload);
                 self.owners.update(*workload);
             }
             Event::Answered { uid, reply } => self.answered(&uid, reply, now, effects),
@@ -244,6 +285,12 @@ impl Machine {
                     *phase = Phase::Unconfirmed(now + SignedDuration::from_secs(1));
                 }
             }
+            Event::Counted { workload, count } => {
+                self.counted_replacements(&workload, count, now, effects);
+            }
+            Event::Attachments(all) => self.attachments(all),
+            Event::Attachment(attachment) => self.attachment(*attachment),
+            Event::AttachmentGone { name } => self.detached(&name),
             Event::Interrupted => self.stop = Some(Stop::Interrupted),
         }
     }
@@ -278,6 +325,13 @@ impl Machine {
 
     /// Changes a pod's state, and says so if it is news.
     pub(super) fn set(&mut self, uid: &Str, state: State, effects: &mut Vec<Effect>) {
+        let state = match state {
+            // What has to be looked at first is not settled by the answer.
+            State::Blocked(blocked) if self.settings.once && blocked.hold != Hold::LookFirst => {
+                State::GivenUp(blocked.block)
+            }
+            state => state,
+        };
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             return;
         };
@@ -322,24 +376,15 @@ impl Machine {
             let due = match phase {
                 Phase::Draining => self.listed.contains(node.as_str()),
                 Phase::Unconfirmed(at) => now >= *at,
-                Phase::Waiting | Phase::Confirming | Phase::Done => false,
+                Phase::Waiting | Phase::Confirming | Phase::Settling | Phase::Done => false,
             };
             if due && !open.contains(node) {
                 *phase = Phase::Confirming;
                 effects.push(Effect::Confirm { node: node.clone() });
             }
         }
-        let busy = self
-            .nodes
-            .values()
-            .filter(|phase| !matches!(phase, Phase::Waiting | Phase::Done))
-            .count();
-        let next: Vec<Str> = self
-            .nodes()
-            .filter(|(_, phase)| *phase == Phase::Waiting)
-            .map(|(node, _)| node.clone())
-            .take(self.settings.concurrency.max(1).saturating_sub(busy))
-            .collect();
+        self.finish_nodes(effects);
+        let next = self.next_nodes();
         if next.is_empty() {
             return;
         }
@@ -348,6 +393,46 @@ impl Machine {
         }
         self.send(now, effects);
         self.settle_nodes(now, effects);
+    }
+
+    /// Nodes that wait for nothing more are listed once more: pods may have come meanwhile.
+    fn finish_nodes(&mut self, effects: &mut Vec<Effect>) {
+        let settled: Vec<Str> = self
+            .nodes()
+            .filter(|(node, phase)| *phase == Phase::Settling && self.awaited(node).is_empty())
+            .map(|(node, _)| node.clone())
+            .collect();
+        for node in settled {
+            self.nodes.insert(node.clone(), Phase::Confirming);
+            effects.push(Effect::Confirm { node });
+        }
+    }
+
+    /// The nodes whose turn it is now.
+    fn next_nodes(&self) -> Vec<Str> {
+        let zone = |node: &Str| self.settings.zones.get(node.as_str());
+        let mut busy = 0;
+        let mut busy_in: BTreeMap<Option<&Str>, usize> = BTreeMap::new();
+        for (node, phase) in self.nodes() {
+            if !matches!(phase, Phase::Waiting | Phase::Done) {
+                busy += 1;
+                *busy_in.entry(zone(node)).or_default() += 1;
+            }
+        }
+        let most = self.settings.max_per_zone.unwrap_or(usize::MAX).max(1);
+        let mut next = Vec::new();
+        for (node, phase) in self.nodes() {
+            if phase != Phase::Waiting || busy >= self.settings.concurrency.max(1) {
+                continue;
+            }
+            let beside = busy_in.entry(zone(node)).or_default();
+            if *beside < most {
+                *beside += 1;
+                busy += 1;
+                next.push(node.clone());
+            }
+        }
+        next
     }
 }
 

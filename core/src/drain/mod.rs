@@ -27,6 +27,7 @@ mod report;
 mod ruling;
 mod seen;
 mod send;
+mod settling;
 mod state;
 #[cfg(test)]
 mod testing;
@@ -41,7 +42,7 @@ pub use inventory::{
     Await, Impossible, Item, Need, Permissions, Skip, Surroundings, Verdict, inspect, inventory,
 };
 pub use lock::{LOCK_ANNOTATION, LOCK_LEASE, LOCK_RENEWAL, Lock};
-pub use machine::{Machine, Phase, Settings, Stop};
+pub use machine::{Force, Machine, Phase, Settings, Stop};
 pub use mark::{CORDONED_BY, FIELD_MANAGER, Mark, Undo, undo};
 pub use order::Order;
 pub use owner::{Owners, Presence};
@@ -49,4 +50,5 @@ pub use plan::{Action, DrainPlan, Outlook, PlannedPod};
 pub use reply::{Reply, Throttle};
 pub use report::{DrainReport, NodeReport, Outcome, PodReport};
 pub use ruling::{BudgetRefusal, Freedom, Ruling, ruling};
+pub use settling::{Awaited, Recount, claims};
 pub use state::{Block, Blocked, Reason, State, Tracked};

@@ -36,6 +36,9 @@ pub struct NodeReport {
     pub name: Str,
     /// Whether a consistent list showed nothing that had to go.
     pub drained: bool,
+    /// What it still waited for: replacements, volumes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub awaits: Vec<String>,
 }
 
 /// One pod of a report.
@@ -161,7 +164,8 @@ impl Machine {
     /// Whether a consistent list showed nothing on this node that had to go.
     pub fn is_drained(&self, node: &str) -> bool {
         let left = |t: &Tracked| t.pod.spec.node_name == node && t.outcome() > Outcome::Skipped;
-        self.nodes.get(node) == Some(&Phase::Done) && !self.pods().any(left)
+        let phase = self.nodes.get(node);
+        matches!(phase, Some(Phase::Settling | Phase::Done)) && !self.pods().any(left)
     }
 
     /// The report, as of now.
@@ -187,7 +191,11 @@ impl Machine {
         pods.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
         let nodes = self
             .nodes()
-            .map(|(name, _)| NodeReport {
+            .map(|(name, phase)| NodeReport {
+                awaits: match phase {
+                    Phase::Settling => self.awaited(name).iter().map(ToString::to_string).collect(),
+                    _ => Vec::new(),
+                },
                 name: name.clone(),
                 drained: self.is_drained(name),
             })

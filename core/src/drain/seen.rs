@@ -46,13 +46,17 @@ impl Machine {
                 .values()
                 .filter(|tracked| tracked.pod.spec.node_name == node)
                 .all(|tracked| tracked.state.is_settled());
-            if settled {
-                *phase = Phase::Done;
+            if !settled {
+                *phase = Phase::Draining;
+            } else if self.awaited(&node).is_empty() {
+                self.nodes.insert(node.clone(), Phase::Done);
                 effects.push(Effect::Done { node: node.clone() });
             } else {
-                *phase = Phase::Draining;
+                self.nodes.insert(node.clone(), Phase::Settling);
+                effects.push(Effect::Awaits { node: node.clone() });
             }
         }
+        self.note_before();
         self.listed.insert(node);
     }
 
@@ -112,7 +116,7 @@ impl Machine {
         if let Some(phase) = self.nodes.get_mut(node.as_str())
             && matches!(
                 phase,
-                Phase::Confirming | Phase::Unconfirmed(_) | Phase::Done
+                Phase::Confirming | Phase::Unconfirmed(_) | Phase::Settling | Phase::Done
             )
             && self
                 .pods

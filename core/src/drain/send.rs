@@ -26,6 +26,7 @@ pub(super) const IMPLICIT_PATIENCE: SignedDuration = SignedDuration::from_secs(6
 enum Due {
     Nothing,
     Evict(Option<Draw>),
+    Force(BudgetKey),
     Look,
     Block(Block),
     GiveUp(Impossible),
@@ -51,6 +52,7 @@ impl Machine {
             match self.due(tracked, now) {
                 Due::Nothing => {}
                 Due::Evict(draw) => self.evict(&uid, draw, now, effects),
+                Due::Force(budget) => self.force(&uid, budget, now, effects),
                 Due::Look => self.look(&uid, effects),
                 Due::Block(block) => self.block(&uid, block, now, effects),
                 Due::GiveUp(why) => {
@@ -93,12 +95,15 @@ impl Machine {
 
     fn due(&self, tracked: &Tracked, now: Timestamp) -> Due {
         let mut overdue = false;
+        let forced = self.passed_by(&tracked.pod, now);
         if let State::Blocked(blocked) = &tracked.state {
             overdue = now >= blocked.retry_at;
             match &blocked.hold {
                 Hold::LookFirst if overdue => return Due::Look,
                 Hold::LookFirst | Hold::Fixed if !overdue => return Due::Nothing,
-                Hold::UnlessChanged(seen) if !overdue && *seen == self.view(&tracked.pod) => {
+                Hold::UnlessChanged(seen)
+                    if !overdue && forced.is_none() && *seen == self.view(&tracked.pod) =>
+                {
                     return Due::Nothing;
                 }
                 _ => {}
@@ -109,6 +114,9 @@ impl Machine {
         }
         let pod = &tracked.pod;
         let ruling = ruling(pod, &self.budgets);
+        if let Some(budget) = forced {
+            return Due::Force(budget);
+        }
         let probe = overdue
             || tracked.attempts == 0 && is_operated(pod, &ruling, &self.budgets, &self.owners);
         match ruling {
@@ -225,6 +233,38 @@ impl Machine {
             name,
             uid: uid.clone(),
         });
+    }
+
+    /// The budget that refuses this pod, if the user has named it as one to pass by and has
+    /// waited long enough.
+    fn passed_by(&self, pod: &Pod, now: Timestamp) -> Option<BudgetKey> {
+        let force = self
+            .settings
+            .force
+            .as_ref()
+            .filter(|force| now >= force.at)?;
+        match ruling(pod, &self.budgets) {
+            Ruling::Refused { budget, .. } if force.budgets.contains(&budget) => Some(budget),
+            _ => None,
+        }
+    }
+
+    fn force(&mut self, uid: &Str, budget: BudgetKey, now: Timestamp, effects: &mut Vec<Effect>) {
+        let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
+            return;
+        };
+        tracked.attempts = tracked.attempts.saturating_add(1);
+        tracked.started_at.get_or_insert(now);
+        let effect = Effect::Force {
+            namespace: tracked.pod.metadata.namespace.clone(),
+            name: tracked.pod.metadata.name.clone(),
+            uid: uid.clone(),
+            budget,
+            // No grace at all would free the name while the pod still runs.
+            at_least: (crate::shutdown::grace(&tracked.pod) < 1).then_some(1),
+        };
+        self.set(uid, State::Evicting, effects);
+        effects.push(effect);
     }
 
     pub(super) fn look(&mut self, uid: &Str, effects: &mut Vec<Effect>) {

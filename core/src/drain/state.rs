@@ -64,7 +64,7 @@ pub enum State {
     Refused(Vec<Need>),
     /// It cannot be evicted as things are.
     Impossible(Reason),
-    /// It was blocked for longer than `--blocked-timeout`.
+    /// It was blocked for longer than `--blocked-timeout`, or at all with `--once`.
     GivenUp(Block),
     /// It was evicted and not gone within `--pod-timeout`.
     Stuck,
@@ -203,7 +203,7 @@ impl fmt::Display for State {
             }
             Self::Impossible(reason) => write!(f, "cannot be evicted: {reason}"),
             Self::GivenUp(block) => {
-                write!(f, "no longer waited for (--blocked-timeout): {block}")
+                write!(f, "no longer waited for: {block}")
             }
             Self::Stuck => f.write_str("evicted, and not gone within --pod-timeout"),
         }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::drain::{
-    Block, Blocked, Effect, Event, Machine, Mark, Outcome, Phase, Settings, State, Stop,
+    Awaited, Block, Blocked, Effect, Event, Machine, Mark, Outcome, Phase, Settings, State, Stop,
 };
 use nodelife_core::text::Str;
 use tokio::task::JoinSet;
@@ -195,6 +195,31 @@ impl<'a> Executor<'a> {
                     Event::Answered { uid, reply }
                 });
             }
+            Effect::Force {
+                namespace,
+                name,
+                uid,
+                budget,
+                at_least,
+            } => {
+                self.narrator.printer().warn(format_args!(
+                    "{namespace}/{name}: deleted past budget {budget} \
+                     (--force-after, --bypass-pdb)"
+                ));
+                let manner = manner.past_budgets(at_least);
+                self.requests.spawn(async move {
+                    let which = (&namespace, &name, &uid);
+                    let reply = requests::remove(&cluster, manner, which, false).await;
+                    Event::Answered { uid, reply }
+                });
+            }
+            Effect::Count {
+                namespace,
+                workload,
+            } => {
+                self.requests
+                    .spawn(async move { requests::count(&cluster, namespace, workload).await });
+            }
             Effect::Look {
                 namespace,
                 name,
@@ -228,6 +253,7 @@ impl<'a> Executor<'a> {
                     }
                 }
             }
+            Effect::Awaits { node } => self.say_awaited(&node),
             Effect::Done { node } => {
                 let (what, text) = self.narrator.done(&node, &self.machine);
                 self.events.record(&node, what, "", &text);
@@ -255,8 +281,11 @@ impl<'a> Executor<'a> {
     async fn end(&mut self) -> anyhow::Result<ExitStatus> {
         let now = self.now();
         let status = self.status();
-        for (node, phase) in self.machine.nodes() {
-            if phase != Phase::Done {
+        for node in self.settling() {
+            self.say_awaited(&node);
+        }
+        for (node, _) in self.machine.nodes() {
+            if !self.machine.is_drained(node) {
                 self.events
                     .record(node, Happening::Stopped, "", "not drained");
             }
@@ -265,6 +294,22 @@ impl<'a> Executor<'a> {
         self.narrator.end(&self.machine, &report, status, now)?;
         self.events.finish(self.narrator.printer()).await;
         Ok(status)
+    }
+
+    /// The nodes that are empty and wait for something.
+    fn settling(&self) -> Vec<Str> {
+        let nodes = self.machine.nodes();
+        nodes
+            .filter(|(_, phase)| *phase == Phase::Settling)
+            .map(|(node, _)| node.clone())
+            .collect()
+    }
+
+    fn say_awaited(&mut self, node: &str) {
+        for awaited in self.machine.awaited(node) {
+            let text = format_args!("node/{node}: empty, and waits: {awaited}");
+            self.narrator.printer().note(text);
+        }
     }
 
     fn status(&self) -> ExitStatus {
@@ -285,14 +330,27 @@ impl<'a> Executor<'a> {
 
     /// Time ran out before a node was seen to be empty.
     fn unfinished(&self) -> ExitStatus {
+        let awaited = self
+            .settling()
+            .iter()
+            .flat_map(|node| self.machine.awaited(node))
+            .map(|awaited| match awaited {
+                Awaited::Replacements { .. } => ExitStatus::Blocked,
+                Awaited::Volume(_) => ExitStatus::Stuck,
+            })
+            .fold(ExitStatus::Done, ExitStatus::and);
         let settled = self
             .machine
             .pods()
             .all(|tracked| tracked.state.is_settled());
-        if settled && self.machine.stopped().is_some() {
+        let unseen = self
+            .machine
+            .nodes()
+            .any(|(_, phase)| !matches!(phase, Phase::Settling | Phase::Done));
+        if settled && unseen && self.machine.stopped().is_some() {
             ExitStatus::Failed
         } else {
-            ExitStatus::Done
+            awaited
         }
     }
 

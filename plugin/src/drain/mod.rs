@@ -33,6 +33,19 @@ pub(crate) struct Manner {
     pub(crate) grace_period_seconds: Option<u32>,
 }
 
+impl Manner {
+    /// By DELETE; with at least so many seconds to stop where the user gave fewer.
+    fn past_budgets(self, at_least: Option<u32>) -> Self {
+        Self {
+            delete: true,
+            grace_period_seconds: self
+                .grace_period_seconds
+                .map(|given| given.max(1))
+                .or(at_least),
+        }
+    }
+}
+
 /// What goes to stdout.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Telling {

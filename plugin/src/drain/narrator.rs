@@ -4,9 +4,7 @@ use std::io::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;
-use nodelife_core::drain::{
-    DrainReport, Machine, Outcome, Phase, Skip, State, Stop, Tracked, diagnosis,
-};
+use nodelife_core::drain::{DrainReport, Machine, Outcome, Skip, State, Stop, Tracked, diagnosis};
 use nodelife_core::object::Node;
 use serde::Serialize;
 
@@ -222,12 +220,7 @@ impl<'a> Narrator<'a> {
         }
         let open: Vec<&str> = machine
             .nodes()
-            .filter(|(node, phase)| {
-                *phase != Phase::Done
-                    || machine
-                        .pods()
-                        .any(|t| t.pod.spec.node_name == **node && !is_well(t))
-            })
+            .filter(|(node, _)| !machine.is_drained(node))
             .map(|(node, _)| node.as_str())
             .collect();
         if !open.is_empty() {

@@ -4,7 +4,7 @@ use nodelife_cluster::evict::Removal;
 use nodelife_cluster::list::Selection;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::{ApiError, Cluster, listing, resource};
-use nodelife_core::drain::{Event, Presence, Reply, Throttle};
+use nodelife_core::drain::{Event, Presence, Recount, Reply, Throttle};
 use nodelife_core::object::{OwnerReference, Pod, WorkloadKind};
 use nodelife_core::text::Str;
 
@@ -93,6 +93,71 @@ async fn presence(cluster: &Cluster, namespace: &str, owner: &OwnerReference) ->
         Ok(_) => Presence::Absent,
         Err(_) => Presence::Unknown,
     }
+}
+
+/// How many pods that wait for a node are told of with the scheduler's words.
+const PENDING_TOLD: usize = 3;
+
+/// Counts the pods of a workload that are Ready, and asks after those that wait for a node.
+pub(crate) async fn count(cluster: &Cluster, namespace: Str, workload: Str) -> Event {
+    let count = recount(cluster, &namespace, &workload).await;
+    if let Err(error) = &count {
+        tracing::debug!(%namespace, %error, "failed to count replacements");
+    }
+    Event::Counted {
+        workload,
+        count: count.ok(),
+    }
+}
+
+async fn recount(cluster: &Cluster, namespace: &Str, workload: &Str) -> Result<Recount, ApiError> {
+    let selection = Selection {
+        namespace: Some(namespace.to_string()),
+        ..Selection::default()
+    };
+    let mut pods = cluster
+        .list(&listing::PODS, &selection, |_| {})
+        .await?
+        .items;
+    pods.retain(|pod| {
+        let controller = pod.metadata.controller();
+        controller.is_some_and(|controller| controller.uid == *workload) && !pod.is_terminating()
+    });
+    let ready = pods.iter().filter(|pod| pod.is_ready()).count();
+    let waits = |pod: &&Pod| pod.spec.node_name.is_empty() && pod.status.phase == "Pending";
+    let mut pending = Vec::new();
+    for pod in pods.iter().filter(waits).take(PENDING_TOLD) {
+        let name = &pod.metadata.name;
+        let words = scheduler_says(cluster, namespace, name).await?;
+        pending.push(format!("{namespace}/{name} is Pending: {words}"));
+    }
+    Ok(Recount {
+        ready: i32::try_from(ready).unwrap_or(i32::MAX),
+        pending,
+    })
+}
+
+/// The message of the condition `PodScheduled`.
+async fn scheduler_says(
+    cluster: &Cluster,
+    namespace: &str,
+    name: &str,
+) -> Result<String, ApiError> {
+    let target = resource::PODS.all().in_namespace(namespace).named(name);
+    let pod: Option<serde_json::Value> = cluster.get(target).await?;
+    let conditions = pod
+        .as_ref()
+        .and_then(|pod| pod.pointer("/status/conditions"));
+    let conditions = conditions.and_then(serde_json::Value::as_array);
+    let scheduled = conditions.into_iter().flatten().find(|condition| {
+        condition
+            .get("type")
+            .is_some_and(|kind| kind == "PodScheduled")
+    });
+    let message = scheduled.and_then(|condition| condition.get("message")?.as_str());
+    Ok(message
+        .unwrap_or("the scheduler has not said why")
+        .to_owned())
 }
 
 /// Lists the pods of a node consistently.

@@ -8,11 +8,12 @@ use nodelife_cluster::list::Selection;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::drain::{
     BudgetRefusal, Budgets, DrainPlan, Event, ImplicitBudget, Item, Outlook, Owners, Permissions,
-    Ruling, Surroundings, inventory, keeps_replicas, ruling,
+    Ruling, Surroundings, claims, inventory, keeps_replicas, ruling,
 };
 use nodelife_core::object::{Budget, Node, Pod, WorkloadKind};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
+use nodelife_core::zone::ZoneKey;
 
 use super::choice::Choice;
 use super::rest::{self, Rest};
@@ -195,6 +196,29 @@ impl Scene {
 
     fn all_pods(&self) -> impl Iterator<Item = &Pod> {
         self.pods.values().flatten()
+    }
+
+    /// The claim that each volume is bound to.
+    pub(crate) async fn claims(
+        &self,
+        cluster: &Cluster,
+    ) -> Result<BTreeMap<Str, (Str, Str)>, ApiError> {
+        if let Some(rest) = &self.rest {
+            return Ok(claims(&rest.volumes));
+        }
+        let all = Selection::default();
+        let listed = cluster.list(&listing::VOLUMES, &all, |_| {}).await?;
+        Ok(claims(&listed.items))
+    }
+
+    /// The zone of each node that has one.
+    pub(crate) fn zones(&self) -> BTreeMap<Str, Str> {
+        self.nodes
+            .iter()
+            .map(|node| (node, ZoneKey::of(&node.metadata.labels)))
+            .filter(|(_, zone)| !zone.is_empty())
+            .map(|(node, zone)| (node.metadata.name.clone(), Str::from(zone.to_string())))
+            .collect()
     }
 
     /// Namespaces of pods whose budget allows nothing now.

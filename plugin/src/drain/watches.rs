@@ -8,7 +8,7 @@ use nodelife_cluster::listing::Listing;
 use nodelife_cluster::watch::{Update, Watch};
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::drain::Event;
-use nodelife_core::object::{Budget, Pod, Workload, WorkloadKind};
+use nodelife_core::object::{Budget, Pod, VolumeAttachment, Workload, WorkloadKind};
 use nodelife_core::text::Str;
 
 /// What a watch showed.
@@ -63,6 +63,12 @@ impl Watches {
         );
     }
 
+    /// Watches what is attached to the nodes as well.
+    pub(crate) fn follow_attachments(&mut self, cluster: &Cluster) {
+        let watch = cluster.watch(&listing::VOLUME_ATTACHMENTS, Selection::default());
+        self.0.push(updates(watch).map(of_attachments).boxed());
+    }
+
     /// What is seen next; none only while the program ends.
     pub(crate) async fn next(&mut self) -> Option<Sight> {
         self.0.next().await
@@ -105,6 +111,21 @@ fn of_workloads(kind: WorkloadKind, update: Update<Workload>) -> Option<Sight> {
             error,
         },
     })
+}
+
+fn of_attachments(update: Update<VolumeAttachment>) -> Sight {
+    match update {
+        Update::Listed(attachments) => Sight::Event(Event::Attachments(attachments)),
+        Update::Applied(attachment) => Sight::Event(Event::Attachment(Box::new(attachment))),
+        Update::Deleted(attachment) => Sight::Event(Event::AttachmentGone {
+            name: attachment.metadata.name,
+        }),
+        Update::Trouble { error, .. } => Sight::Trouble {
+            what: "the volume attachments".to_owned(),
+            essential: true,
+            error,
+        },
+    }
 }
 
 fn of_budgets(update: Update<Budget>) -> Sight {

@@ -56,6 +56,70 @@ fn documents_are_what_their_schemas_say() {
     }
 }
 
+/// A drain needs a cluster, and its report only what the machine was told.
+#[test]
+fn the_report_of_a_drain_is_what_its_schema_says() {
+    use nodelife_core::drain::{Event, Machine, Owners, Recount, Reply, Settings};
+    use nodelife_core::object::{Pod, Workload};
+
+    let web: Workload = serde_json::from_value(serde_json::json!({
+        "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "shop", "uid": "web"},
+        "spec": {"replicas": 1}, "status": {"readyReplicas": 1},
+    }))
+    .unwrap();
+    let kind = web.kind;
+    let mut owners = Owners::default();
+    owners.add_listed([kind], [web]);
+    let pod: Pod = serde_json::from_value(serde_json::json!({
+        "metadata": {"name": "web-1", "namespace": "shop", "uid": "web-1", "ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "web", "controller": true},
+        ]},
+        "spec": {"nodeName": "a"},
+        "status": {"phase": "Running"},
+    }))
+    .unwrap();
+    let settings = Settings {
+        wait_ready: true,
+        ..Settings::default()
+    };
+    let mut machine = Machine::new(settings, vec!["a".into()], owners);
+    let now = jiff::Timestamp::UNIX_EPOCH;
+    let listed = |pods| Event::Listed {
+        node: "a".into(),
+        pods,
+    };
+    for event in [
+        Event::Budgets(Vec::new()),
+        listed(vec![pod]),
+        Event::Answered {
+            uid: "web-1".into(),
+            reply: Reply::Accepted,
+        },
+        Event::PodGone {
+            uid: "web-1".into(),
+        },
+        listed(Vec::new()),
+        Event::Counted {
+            workload: "web".into(),
+            count: Some(Recount::default()),
+        },
+        Event::Interrupted,
+    ] {
+        machine.step(event, now);
+    }
+    let report = serde_json::to_value(machine.report(now, now)).unwrap();
+    assert_eq!(report["nodes"][0]["drained"], true, "{report:#}");
+    assert_eq!(
+        report["nodes"][0]["awaits"][0],
+        "0 of 1 pods of ReplicaSet shop/web are Ready"
+    );
+    let path = root().join("docs/schema/DrainReport.json");
+    let schema: Value = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let mut faults = Vec::new();
+    check(&report, &schema, &schema, "DrainReport", &mut faults);
+    assert!(faults.is_empty(), "{faults:#?}");
+}
+
 /// The part of JSON Schema (2020-12) that our schemas use; a keyword that is not known
 /// here fails, so that none is silently not checked.
 fn check(value: &Value, schema: &Value, root: &Value, at: &str, faults: &mut Vec<String>) {

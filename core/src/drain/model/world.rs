@@ -6,8 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::drain::testing::{budget, pod};
 use crate::drain::{Budgets, Freedom};
-use crate::drain::{Effect, Event, Machine, Reply, Ruling, State, Throttle, ruling};
-use crate::object::{Budget, Pod};
+use crate::drain::{Effect, Event, Machine, Recount, Reply, Ruling, State, Throttle, ruling};
+use crate::object::{Budget, ClaimSource, Pod, Volume, VolumeAttachment};
 use crate::text::Str;
 
 /// xorshift64*
@@ -38,6 +38,11 @@ pub(super) struct World {
     /// Ready pods of the budget that are elsewhere, and those that will be.
     elsewhere: i32,
     coming: i32,
+    /// Pods of the workload that are gone or going, and the replacements that are Ready.
+    lost: i32,
+    replaced: i32,
+    /// UIDs of the pods whose volume is attached.
+    attached: BTreeSet<Str>,
     frozen: bool,
     versions: u64,
     late: u32,
@@ -60,6 +65,9 @@ impl World {
             budget: budget("web", 0, 0, 0),
             elsewhere,
             coming: 0,
+            lost: 0,
+            replaced: 0,
+            attached: BTreeSet::new(),
             frozen: false,
             versions: 1,
             late: 0,
@@ -78,6 +86,15 @@ impl World {
             if random.chance(10) {
                 pod.status.conditions.clear();
             }
+            if random.chance(50) {
+                pod.spec.volumes.push(Volume {
+                    persistent_volume_claim: Some(ClaimSource {
+                        claim_name: pod.metadata.uid.clone(),
+                    }),
+                    ..Volume::default()
+                });
+                world.attached.insert(pod.metadata.uid.clone());
+            }
             world.pods.insert(pod.metadata.uid.clone(), pod);
         }
         world.budget.status.expected_pods = int(world.covered().len()) + elsewhere;
@@ -86,6 +103,32 @@ impl World {
         world.count(Timestamp::UNIX_EPOCH);
         world.budget_sights.clear();
         world
+    }
+
+    /// Each volume, its claim and its attachment have the UID of their pod for a name.
+    pub(super) fn claims(&self) -> BTreeMap<Str, (Str, Str)> {
+        let claims = self.attached.iter();
+        claims
+            .map(|uid| (uid.clone(), ("default".into(), uid.clone())))
+            .collect()
+    }
+
+    pub(super) fn attachments(&self) -> Event {
+        let attachments = self.attached.iter().map(|uid| {
+            let mut attachment = VolumeAttachment::default();
+            attachment.metadata.name = uid.clone();
+            attachment.spec.node_name = self.node.clone();
+            attachment.spec.source.persistent_volume_name = Some(uid.clone());
+            attachment
+        });
+        Event::Attachments(attachments.collect())
+    }
+
+    /// Ready pods of the workload, here and elsewhere.
+    pub(super) fn ready(&self) -> i32 {
+        let here = self.pods.values();
+        let here = here.filter(|pod| pod.is_ready() && !pod.is_terminating());
+        int(here.count()) + self.replaced
     }
 
     fn covered(&self) -> Vec<&Pod> {
@@ -212,6 +255,7 @@ impl World {
             let counted = self.budget.selects(pod);
             self.pod_changed(uid);
             self.coming += i32::from(counted);
+            self.lost += 1;
         }
     }
 
@@ -230,6 +274,18 @@ impl World {
                 self.pod_sights.push_back(Event::PodGone { uid });
             }
         }
+        let free: Vec<Str> = self
+            .attached
+            .iter()
+            .filter(|uid| !self.pods.contains_key(*uid))
+            .cloned()
+            .collect();
+        for name in free {
+            if random.chance(60) {
+                self.attached.remove(&name);
+                self.budget_sights.push_back(Event::AttachmentGone { name });
+            }
+        }
     }
 
     pub(super) fn controller(&mut self, now: Timestamp) {
@@ -238,6 +294,9 @@ impl World {
 
     /// A replacement becomes Ready elsewhere.
     pub(super) fn heal(&mut self, random: &mut Random) {
+        if self.replaced < self.lost && random.chance(70) {
+            self.replaced += 1;
+        }
         if self.coming > 0 && random.chance(70) {
             self.coming -= 1;
             self.elsewhere += 1;
@@ -264,12 +323,28 @@ impl World {
     }
 
     /// Takes up what the machine wants done, and checks that it may want it.
-    pub(super) fn accept(&mut self, effect: Effect, machine: &Machine) {
+    pub(super) fn accept(&mut self, effect: Effect, machine: &Machine, now: Timestamp) {
         let seed = self.seed;
+        match &effect {
+            Effect::Done { .. } => self.check_settled(machine),
+            Effect::Force { uid, budget, .. } => {
+                let force = machine.settings.force.as_ref().unwrap();
+                assert!(now >= force.at, "seed {seed}");
+                assert_eq!(*budget, self.budget.key(), "seed {seed}");
+                let tracked = machine.pod(uid).unwrap();
+                assert!(self.budget.selects(&tracked.pod), "seed {seed}");
+                assert!(!tracked.pod.is_terminating(), "seed {seed}");
+            }
+            _ => {}
+        }
         if let Effect::Evict { uid, .. } = &effect {
             let tracked = machine.pod(uid).unwrap();
             assert_eq!(tracked.state, State::Evicting, "seed {seed}");
             assert!(!tracked.pod.is_terminating(), "seed {seed}");
+            assert!(
+                !machine.settings.once || tracked.attempts == 1,
+                "seed {seed}"
+            );
             assert_eq!(tracked.pod.spec.node_name, self.node, "seed {seed}");
             let under_way = |request: &&Effect| match request {
                 Effect::Evict { uid: other, .. } => {
@@ -285,8 +360,30 @@ impl World {
             let other = self.requests.iter().find(under_way);
             assert_eq!(other, None, "seed {seed}: two at a time");
         }
-        if !matches!(effect, Effect::Changed { .. } | Effect::Done { .. }) {
+        let told = matches!(
+            effect,
+            Effect::Changed { .. } | Effect::Done { .. } | Effect::Awaits { .. }
+        );
+        if !told {
             self.requests.push(effect);
+        }
+    }
+
+    /// A node is done: what it was to wait for is there.
+    fn check_settled(&self, machine: &Machine) {
+        let gone = |t: &&crate::drain::Tracked| t.state == State::Gone;
+        if machine.settings.wait_volumes {
+            for tracked in machine.pods().filter(gone) {
+                let uid = &tracked.pod.metadata.uid;
+                assert!(!self.attached.contains(uid), "seed {}: {uid}", self.seed);
+            }
+        }
+        if machine.settings.wait_ready && machine.pods().filter(gone).any(|t| t.accepted) {
+            let web = machine.owners.workload("u-web").unwrap();
+            let before = web.status.ready_replicas.unwrap();
+            // One that is here may have become unready since it was counted.
+            let here = int(self.pods.len());
+            assert!(self.ready() + here >= before, "seed {}", self.seed);
         }
     }
 
@@ -303,10 +400,10 @@ impl World {
     /// The process is gone: each request was carried out, or never will be.
     pub(super) fn drop_requests(&mut self, random: &mut Random, now: Timestamp) {
         for request in std::mem::take(&mut self.requests) {
-            if let Effect::Evict { uid, .. } = request
-                && random.chance(50)
-            {
-                self.evict(&uid, now);
+            match request {
+                Effect::Evict { uid, .. } if random.chance(50) => drop(self.evict(&uid, now)),
+                Effect::Force { uid, .. } if random.chance(50) => drop(self.delete(&uid, now)),
+                _ => {}
             }
         }
     }
@@ -333,6 +430,24 @@ impl World {
                 };
                 Event::Answered { uid, reply }
             }
+            Effect::Force { uid, .. } => {
+                let reply = if fault {
+                    Reply::Uncertain {
+                        message: "cut".to_owned(),
+                        retry_after: None,
+                    }
+                } else {
+                    self.delete(&uid, now)
+                };
+                Event::Answered { uid, reply }
+            }
+            Effect::Count { workload, .. } => Event::Counted {
+                workload,
+                count: (!fault).then(|| Recount {
+                    ready: self.ready(),
+                    pending: Vec::new(),
+                }),
+            },
             Effect::Look { uid, .. } if fault => Event::LookFailed {
                 uid,
                 message: "cut".to_owned(),
@@ -395,6 +510,17 @@ impl World {
         let accepted = self.accepted.entry(uid.clone()).or_default();
         *accepted += 1;
         assert_eq!(*accepted, 1, "seed {}: {uid} was evicted twice", self.seed);
+        Reply::Accepted
+    }
+
+    fn delete(&mut self, uid: &Str, now: Timestamp) -> Reply {
+        if !self.pods.contains_key(uid) {
+            return Reply::NotFound;
+        }
+        self.terminate(uid, now);
+        let accepted = self.accepted.entry(uid.clone()).or_default();
+        *accepted += 1;
+        assert_eq!(*accepted, 1, "seed {}: {uid} went twice", self.seed);
         Reply::Accepted
     }
 

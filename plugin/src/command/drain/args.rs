@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use nodelife_core::drain::{ImplicitBudget, Order};
+use nodelife_core::drain::{BudgetKey, ImplicitBudget, Order};
 use nodelife_core::object::{IntOrString, LabelSelector};
 
 use crate::cli::InputArgs;
@@ -13,6 +13,7 @@ use crate::cli::selector::label_selector;
 /// Empties a node safely: every refusal is said before anything is changed, no budget is
 /// broken, and "drained" means that the API server shows nothing left.
 #[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(before_help = "\
 Examples:
   # What would happen, without changing anything?
@@ -71,6 +72,24 @@ pub(crate) struct DrainArgs {
     /// How many nodes to empty at a time
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
     pub(crate) concurrency: u16,
+    /// How many nodes of one zone to empty at a time; nodes without a zone are one together
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
+    pub(crate) max_per_zone: Option<u16>,
+    /// Begin the next node, and end, only when the replacements of evicted pods are Ready
+    #[arg(long)]
+    pub(crate) wait_ready: bool,
+    /// Begin the next node, and end, only when the volumes of evicted pods are detached
+    #[arg(long)]
+    pub(crate) wait_volumes: bool,
+    /// Try each pod once: what is blocked then is reported and not waited for
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Delete the pods that a budget of --bypass-pdb still blocks after this time
+    #[arg(long, value_parser = go_duration, value_name = "DURATION", requires = "bypass_pdb")]
+    pub(crate) force_after: Option<Duration>,
+    /// A budget that --force-after may pass by, and no other; may be given several times
+    #[arg(long, value_parser = budget_key, value_name = "NAMESPACE/NAME", requires = "force_after")]
+    pub(crate) bypass_pdb: Vec<BudgetKey>,
     /// Which pods go first: of the lowest priority, `strict`ly or past those that a budget blocks
     #[arg(long, value_enum, default_value = "none", value_name = "ORDER")]
     pub(crate) order: OrderArg,
@@ -157,6 +176,16 @@ fn implicit_budget(text: &str) -> Result<Spared, String> {
     ImplicitBudget::new(most)
         .map(|budget| Spared(Some(budget)))
         .map_err(|_| format!("'{text}' is neither a number of pods, nor a percentage, nor none"))
+}
+
+fn budget_key(text: &str) -> Result<BudgetKey, String> {
+    match text.split_once('/') {
+        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => Ok(BudgetKey {
+            namespace: namespace.into(),
+            name: name.into(),
+        }),
+        _ => Err("a budget is named as NAMESPACE/NAME".to_owned()),
+    }
 }
 
 /// `--order`

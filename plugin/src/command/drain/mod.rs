@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use nodelife_cluster::Cluster;
-use nodelife_core::drain::{Action, Permissions, Settings};
+use nodelife_core::drain::{Action, Force, Permissions, Settings};
 
 pub(crate) use args::DrainArgs;
 use args::{DryRun, OnImpossible};
@@ -70,6 +70,10 @@ pub(crate) async fn run(
     for pod in plan.with(Action::Evict).chain(plan.with(Action::Delete)) {
         plan::warn(pod, printer);
     }
+    let mut watches = watches;
+    if args.wait_volumes {
+        watches.follow_attachments(&cluster);
+    }
     let signed = |limit: Option<Duration>| limit.and_then(|l| SignedDuration::try_from(l).ok());
     let settings = Settings {
         given_up: match args.on_impossible {
@@ -84,6 +88,26 @@ pub(crate) async fn run(
         pod_timeout: signed(args.pod_timeout),
         blocked_timeout: signed(args.blocked_timeout),
         wait_for_impossible: args.on_impossible == OnImpossible::Wait,
+        once: args.once,
+        max_per_zone: args.max_per_zone.map(usize::from),
+        zones: scene.zones(),
+        wait_ready: args.wait_ready,
+        claims: if args.wait_volumes {
+            scene.claims(&cluster).await?
+        } else {
+            BTreeMap::new()
+        },
+        wait_volumes: args.wait_volumes,
+        force: args.force_after.and_then(|after| {
+            Some(Force {
+                at: cluster
+                    .clock()
+                    .now()
+                    .saturating_add(SignedDuration::try_from(after).ok()?)
+                    .ok()?,
+                budgets: args.bypass_pdb.iter().cloned().collect(),
+            })
+        }),
     };
     let telling = Telling {
         report: args.output.is_some(),
@@ -130,6 +154,7 @@ fn permissions(args: &DrainArgs) -> Permissions {
         delete_emptydir_data: args.consents.delete_emptydir_data,
         disable_eviction: args.consents.disable_eviction,
         respect_annotations: args.consents.respect_annotations,
+        bypass: args.bypass_pdb.iter().cloned().collect(),
         pod_selector: args.pod_selector.clone(),
         skip_overdue: (overdue > 0).then(|| SignedDuration::from_secs(overdue)),
     }

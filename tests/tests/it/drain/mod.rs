@@ -49,3 +49,4 @@ mod lock;
 mod refused;
 mod seen;
 mod undone;
+mod waited;

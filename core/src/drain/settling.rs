@@ -1,0 +1,317 @@
+//! What a node that is empty waits for before the next one begins: that the replacements of
+//! its pods are Ready, and that their volumes are detached.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::event::Effect;
+use super::machine::{Machine, Phase};
+use super::state::{State, Tracked};
+use crate::object::{PersistentVolume, VolumeAttachment, Workload};
+use crate::text::Str;
+
+/// How long until pods are counted again although nothing showed a change.
+const RECOUNT: SignedDuration = SignedDuration::from_secs(10);
+
+/// What a node waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Pods of a workload that evicted some of its pods here.
+    Replacements {
+        /// Kind, namespace and name of the workload.
+        workload: String,
+        /// How many pods were Ready before, or are wanted now if those are fewer.
+        wanted: i32,
+        /// How many are.
+        ready: i32,
+        /// The ones that wait for a node, with the scheduler's words.
+        pending: Vec<String>,
+    },
+    /// A volume of a pod that is gone.
+    Volume(Str),
+}
+
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Replacements {
+                workload,
+                wanted,
+                ready,
+                pending,
+            } => {
+                write!(f, "{ready} of {wanted} pods of {workload} are Ready")?;
+                pending.iter().try_for_each(|pod| write!(f, "; {pod}"))
+            }
+            Self::Volume(name) => write!(f, "volume {name} is still attached"),
+        }
+    }
+}
+
+/// What a count of a workload's pods showed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recount {
+    /// Pods that are Ready and stay.
+    pub ready: i32,
+    /// Pods that wait for a node, with the scheduler's words.
+    pub pending: Vec<String>,
+}
+
+/// The pods of a workload, as far as its replacements are waited for.
+#[derive(Clone, Debug, Default)]
+struct Replaced {
+    /// How many were Ready when the drain began.
+    before: i32,
+    last: Option<Recount>,
+    /// A count is on its way.
+    asked: bool,
+    due: Option<Timestamp>,
+}
+
+/// What is known of volumes and replacements.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Settling {
+    workloads: BTreeMap<Str, Replaced>,
+    /// By their names; none before the first list.
+    attachments: Option<BTreeMap<Str, VolumeAttachment>>,
+}
+
+impl Machine {
+    /// The controllers of pods that are gone from the node by our doing.
+    fn bereft(&self, node: &str) -> BTreeSet<Str> {
+        let gone =
+            |t: &&Tracked| t.pod.spec.node_name == node && t.accepted && t.state == State::Gone;
+        let controllers = self.pods().filter(gone);
+        controllers
+            .filter_map(|t| t.pod.metadata.controller())
+            .filter(|controller| {
+                let workload = self.owners.workload(&controller.uid);
+                workload.is_some_and(|workload| super::keeps_replicas(workload.kind))
+            })
+            .map(|controller| controller.uid.clone())
+            .collect()
+    }
+
+    /// What the node still waits for.
+    pub fn awaited(&self, node: &str) -> Vec<Awaited> {
+        let mut awaited = Vec::new();
+        if self.settings.wait_ready {
+            for uid in self.bereft(node) {
+                let Some((wanted, workload)) = self.wanted(&uid) else {
+                    continue;
+                };
+                let last = self.settling.workloads.get(&uid);
+                let last = last.and_then(|replaced| replaced.last.clone());
+                if last.as_ref().is_some_and(|last| last.ready >= wanted) {
+                    continue;
+                }
+                let Recount { ready, pending } = last.unwrap_or_default();
+                awaited.push(Awaited::Replacements {
+                    workload,
+                    wanted,
+                    ready,
+                    pending,
+                });
+            }
+        }
+        if self.settings.wait_volumes {
+            let attached = self.attached(node);
+            awaited.extend(attached.into_iter().map(Awaited::Volume));
+        }
+        awaited
+    }
+
+    /// How many pods of a workload have to be Ready again, and what it is called. One that was
+    /// broken before does not have to be mended, and one that was scaled down is done sooner.
+    fn wanted(&self, uid: &Str) -> Option<(i32, String)> {
+        let workload = self.owners.workload(uid)?;
+        let before = self.settling.workloads.get(uid)?.before;
+        let meta = &workload.metadata;
+        let name = format!("{} {}/{}", workload.kind, meta.namespace, meta.name);
+        Some((before.min(workload.spec.replicas.unwrap_or(1)), name))
+    }
+
+    /// The volumes that only pods which are gone used, and that are still attached to the node.
+    fn attached(&self, node: &str) -> Vec<Str> {
+        let here = || self.pods().filter(|t| t.pod.spec.node_name == node);
+        let claims = |t: &Tracked| -> Vec<(Str, Str)> {
+            let namespace = &t.pod.metadata.namespace;
+            let volumes = t.pod.spec.volumes.iter();
+            let claims = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
+            claims
+                .map(|claim| (namespace.clone(), claim.claim_name.clone()))
+                .collect()
+        };
+        // A DaemonSet's pod keeps its volume where it is.
+        let kept: BTreeSet<_> = here()
+            .filter(|t| t.state != State::Gone)
+            .flat_map(claims)
+            .collect();
+        let left: BTreeSet<_> = here()
+            .filter(|t| t.state == State::Gone)
+            .flat_map(claims)
+            .filter(|claim| !kept.contains(claim))
+            .collect();
+        let is_left = |name: &Str| {
+            let claim = self.settings.claims.get(name.as_str());
+            claim.is_some_and(|claim| left.contains(claim))
+        };
+        let Some(attachments) = &self.settling.attachments else {
+            // Not known yet.
+            let volumes = self.settings.claims.keys();
+            return volumes.filter(|name| is_left(name)).cloned().collect();
+        };
+        attachments
+            .values()
+            .filter(|attachment| attachment.spec.node_name == node)
+            .filter_map(|attachment| attachment.spec.source.persistent_volume_name.as_ref())
+            .filter(|name| is_left(name))
+            .cloned()
+            .collect()
+    }
+
+    /// How many pods of each workload were Ready before anything was evicted.
+    pub(super) fn note_before(&mut self) {
+        for tracked in self.pods.values() {
+            let Some(controller) = tracked.pod.metadata.controller() else {
+                continue;
+            };
+            let Some(workload) = self.owners.workload(&controller.uid) else {
+                continue;
+            };
+            let before = workload.status.ready_replicas.unwrap_or(0);
+            self.settling
+                .workloads
+                .entry(controller.uid.clone())
+                .or_insert_with(|| Replaced {
+                    before,
+                    ..Replaced::default()
+                });
+        }
+    }
+
+    /// Has the pods counted that empty nodes wait for: the status of their controllers may be
+    /// older than what they lost.
+    pub(super) fn recount_replacements(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if !self.settings.wait_ready {
+            return;
+        }
+        let waiting: BTreeSet<Str> = self
+            .nodes
+            .iter()
+            .filter(|(_, phase)| **phase == Phase::Settling)
+            .flat_map(|(node, _)| self.bereft(node))
+            .collect();
+        for uid in waiting {
+            let Some((wanted, _)) = self.wanted(&uid) else {
+                continue;
+            };
+            let Some(workload) = self.owners.workload(&uid) else {
+                continue;
+            };
+            let Some(replaced) = self.settling.workloads.get_mut(&uid) else {
+                continue;
+            };
+            let enough = replaced
+                .last
+                .as_ref()
+                .is_some_and(|last| last.ready >= wanted);
+            let due = replaced.due.is_none_or(|due| now >= due);
+            if replaced.asked || enough || !due {
+                continue;
+            }
+            replaced.asked = true;
+            effects.push(Effect::Count {
+                namespace: workload.metadata.namespace.clone(),
+                workload: uid,
+            });
+        }
+    }
+
+    pub(super) fn counted_replacements(
+        &mut self,
+        workload: &Str,
+        count: Option<Recount>,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        let Some(replaced) = self.settling.workloads.get_mut(workload) else {
+            return;
+        };
+        replaced.asked = false;
+        replaced.due = Some(now + RECOUNT);
+        if let Some(count) = count
+            && replaced.last.as_ref() != Some(&count)
+        {
+            replaced.last = Some(count);
+            let nodes: Vec<Str> = self
+                .nodes
+                .iter()
+                .filter(|(_, phase)| **phase == Phase::Settling)
+                .map(|(node, _)| node.clone())
+                .collect();
+            for node in nodes {
+                if self.bereft(&node).contains(workload) && !self.awaited(&node).is_empty() {
+                    effects.push(Effect::Awaits { node });
+                }
+            }
+        }
+    }
+
+    /// A status that shows as many Ready pods as are waited for is worth a count at once.
+    pub(super) fn workload_changed(&mut self, workload: &Workload) {
+        let Some((wanted, _)) = self.wanted(&workload.metadata.uid) else {
+            return;
+        };
+        let replaced = self.settling.workloads.get_mut(&workload.metadata.uid);
+        if let Some(replaced) = replaced
+            && workload.status.ready_replicas.unwrap_or(0) >= wanted
+        {
+            replaced.due = None;
+        }
+    }
+
+    /// When pods are counted again.
+    pub(super) fn recounts_at(&self) -> impl Iterator<Item = Timestamp> {
+        let settles = self.nodes.values().any(|phase| *phase == Phase::Settling);
+        self.settling
+            .workloads
+            .values()
+            .filter(move |_| settles)
+            .filter_map(|replaced| replaced.due)
+    }
+
+    pub(super) fn attachments(&mut self, all: Vec<VolumeAttachment>) {
+        let by_name = all.into_iter().map(|a| (a.metadata.name.clone(), a));
+        self.settling.attachments = Some(by_name.collect());
+    }
+
+    pub(super) fn attachment(&mut self, attachment: VolumeAttachment) {
+        let known = self.settling.attachments.get_or_insert_default();
+        known.insert(attachment.metadata.name.clone(), attachment);
+    }
+
+    pub(super) fn detached(&mut self, name: &str) {
+        if let Some(known) = &mut self.settling.attachments {
+            known.remove(name);
+        }
+    }
+}
+
+/// The claim that each volume is bound to, by the volume's name.
+pub fn claims(volumes: &[PersistentVolume]) -> BTreeMap<Str, (Str, Str)> {
+    volumes
+        .iter()
+        .filter_map(|volume| {
+            let claim = volume.spec.claim_ref.as_ref()?;
+            let claim = (claim.namespace.clone(), claim.name.clone());
+            Some((volume.metadata.name.clone(), claim))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+#[path = "settling_tests.rs"]
+mod tests;
