@@ -42,12 +42,30 @@ pub enum ConnectError {
         /// The names that there are.
         known: Vec<String>,
     },
+    /// A group, UID or extra value of nobody.
+    #[error(
+        "--as-group, --as-uid and --as-user-extra say more about the user of --as: give --as USER as well"
+    )]
+    NobodyImpersonated,
     /// A flag or a field of the kubeconfig has a value that cannot be used.
     #[error("failed to set up the connection to {server}: {reason}")]
     Setup {
         /// URL of the API server.
         server: String,
         /// What is wrong.
+        reason: String,
+    },
+    /// The first request failed on its way through a proxy.
+    #[error(
+        "failed to reach the API server {server} through the proxy {proxy}: {reason}; \
+         check proxy-url of the kubeconfig, HTTPS_PROXY and NO_PROXY"
+    )]
+    Proxy {
+        /// URL of the API server.
+        server: String,
+        /// Host and port of the proxy.
+        proxy: String,
+        /// The innermost cause.
         reason: String,
     },
     /// The first request failed.
@@ -102,12 +120,12 @@ pub enum ApiError {
         reason: String,
     },
     /// 401.
-    #[error(
-        "the API server {server} does not know who we are (401): the credentials are missing, wrong or expired"
-    )]
+    #[error("the API server {server} does not know who we are (401): {advice}")]
     Unauthorized {
         /// URL of the API server.
         server: String,
+        /// What is known of our credentials, and what to do.
+        advice: String,
     },
     /// 403 by RBAC or another authorizer, or by admission.
     #[error("{0}")]

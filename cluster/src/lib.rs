@@ -20,8 +20,10 @@ pub mod request;
 pub mod resource;
 mod retry;
 pub mod snapshot;
+mod warning;
 pub mod watch;
 pub mod wire;
 
 pub use client::{ClientOptions, Cluster};
 pub use error::{ApiError, ConnectError};
+pub use warning::ServerWarnings;

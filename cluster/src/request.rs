@@ -20,6 +20,7 @@ use crate::client::{Cluster, ServerClock};
 use crate::error::{ApiError, Forbidden};
 use crate::resource::{Target, escape};
 use crate::retry::{self, Backoff};
+use crate::warning;
 
 /// The longest answer that we are ready to hold. etcd holds objects below 1.5 MiB, so
 /// this is a page of 500 large ones.
@@ -233,24 +234,9 @@ impl Answer {
             retry_after: self
                 .header("retry-after")
                 .and_then(|seconds| seconds.trim().parse().ok()),
-            warnings: self
-                .headers
-                .get_all(header::WARNING)
-                .iter()
-                .filter_map(|value| value.to_str().ok())
-                .map(warning_text)
-                .collect(),
+            warnings: warning::texts(&self.headers).collect(),
         }
     }
-}
-
-/// `299 - "text"` → `text` (RFC 7234 §5.5).
-fn warning_text(header: &str) -> String {
-    let Some((_, quoted)) = header.split_once('"') else {
-        return header.to_owned();
-    };
-    let quoted = quoted.strip_suffix('"').unwrap_or(quoted);
-    quoted.replace("\\\"", "\"").replace("\\\\", "\\")
 }
 
 impl Cluster {
@@ -285,6 +271,7 @@ impl Cluster {
             .await
             .map_err(|error| retry::transport_error(&self.server, &error))?;
         self.reached.store(true, Ordering::Relaxed);
+        self.warnings.hear(response.headers());
         Ok(response)
     }
 
@@ -322,6 +309,7 @@ impl Cluster {
         Err(match (code, &call.target) {
             (401, _) => ApiError::Unauthorized {
                 server: self.server.to_string(),
+                advice: self.credentials.advice(self.clock.now()),
             },
             (403, Some(target)) => ApiError::Forbidden(Box::new(Forbidden {
                 verb: call.verb,
@@ -436,12 +424,5 @@ mod tests {
             (raw.retry_after, raw.text.as_deref()),
             (Some(1), Some(text))
         );
-    }
-
-    #[test]
-    fn warnings_lose_their_wrapping() {
-        let warnings = [("warning", r#"299 - "say \"hi\"""#), ("warning", "odd")];
-        let raw = answer("text/plain", &warnings, "");
-        assert_eq!(raw.warnings, [r#"say "hi""#, "odd"]);
     }
 }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
+use crate::client::credentials;
 use crate::error::ApiError;
 
 /// Waiting times that double up to a limit, each spread over half of itself so that
@@ -63,7 +64,7 @@ pub(crate) fn transport_error(server: &str, error: &kube::Error) -> ApiError {
     if let kube::Error::Auth(error) = error {
         return ApiError::Credentials {
             server: server.to_owned(),
-            reason: error.to_string(),
+            reason: credentials::reason(error, None),
         };
     }
     unreachable(server, error)
@@ -74,10 +75,10 @@ pub(crate) fn unreachable(server: &str, error: &(dyn Error + 'static)) -> ApiErr
     let mut innermost = String::new();
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if error.is::<kube::client::AuthError>() {
+        if let Some(error) = error.downcast_ref::<kube::client::AuthError>() {
             return ApiError::Credentials {
                 server: server.to_owned(),
-                reason: error.to_string(),
+                reason: credentials::reason(error, None),
             };
         }
         innermost = error.to_string();

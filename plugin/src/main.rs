@@ -32,7 +32,7 @@ fn main() -> ExitCode {
         .build()
         .map_err(anyhow::Error::from)
         .and_then(|runtime| runtime.block_on(command::run(cli, &mut printer)))
-        .and_then(|status| printer.finish().map(|()| status).map_err(Into::into))
+        .and_then(|status| printer.finish().map(|()| status))
         .unwrap_or_else(|error| ExitStatus::of_error(&error, &mut printer));
     status.into()
 }

@@ -1,5 +1,6 @@
 //! The API server's audit log: what was asked of it, by whom, and how it answered.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -40,6 +41,12 @@ pub struct AuditUser {
     /// The groups.
     #[serde(default)]
     pub groups: Vec<String>,
+    /// The UID.
+    #[serde(default)]
+    pub uid: String,
+    /// Whatever else the authenticator, or an impersonation, says.
+    #[serde(default)]
+    pub extra: BTreeMap<String, Vec<String>>,
 }
 
 /// The object of a request. What does not apply is empty.

@@ -30,11 +30,14 @@ pub mod installation;
 pub mod kubectl;
 pub mod namespace;
 pub mod oracle;
+pub mod picture;
 pub mod pki;
+pub mod play;
 pub mod port;
 pub mod program;
 pub mod proxy;
 pub mod supervise;
+pub mod tunnel;
 pub mod wait;
 
 pub use audit_log::AuditEvent;

@@ -66,12 +66,14 @@ impl Authority {
     /// A client certificate: the API server takes the common name for the user and the
     /// organization for the group.
     pub fn client(&self, user: &str, group: &str) -> Result<KeyAndCertificate> {
-        let mut params = CertificateParams::default();
-        params.distinguished_name.push(DnType::CommonName, user);
-        params
-            .distinguished_name
-            .push(DnType::OrganizationName, group);
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+        self.sign(client(user, group))
+    }
+
+    /// A client certificate whose time was over at the end of 2024.
+    pub fn expired_client(&self, user: &str, group: &str) -> Result<KeyAndCertificate> {
+        let mut params = client(user, group);
+        params.not_before = rcgen::date_time_ymd(2024, 1, 1);
+        params.not_after = rcgen::date_time_ymd(2024, 12, 31);
         self.sign(params)
     }
 
@@ -86,6 +88,16 @@ impl Authority {
             key: key.serialize_pem(),
         })
     }
+}
+
+fn client(user: &str, group: &str) -> CertificateParams {
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, user);
+    params
+        .distinguished_name
+        .push(DnType::OrganizationName, group);
+    params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+    params
 }
 
 /// The files that the programs of a control plane read.

@@ -1,6 +1,7 @@
 //! From kubectl's flags to a connection.
 
 mod clock;
+pub(crate) mod credentials;
 mod options;
 
 use std::sync::Arc;
@@ -16,6 +17,8 @@ pub use options::ClientOptions;
 
 use crate::error::{ApiError, ConnectError};
 use crate::request::Call;
+use crate::warning::ServerWarnings;
+use credentials::Credentials;
 
 /// How long a single request may take where `--request-timeout` says nothing. The
 /// API server itself gives up after 60 s (`--request-timeout`), bar watches.
@@ -40,9 +43,11 @@ pub struct Cluster {
     /// Whether this server has answered before: then a refused connection is a
     /// restart worth waiting for, and not a wrong address.
     pub(crate) reached: Arc<AtomicBool>,
+    pub(crate) credentials: Arc<Credentials>,
+    pub(crate) warnings: ServerWarnings,
     namespace: Arc<str>,
     version: Option<Arc<ServerVersion>>,
-    clock: ServerClock,
+    pub(crate) clock: ServerClock,
 }
 
 /// `GET /version`.
@@ -90,9 +95,19 @@ impl Cluster {
             HeaderName::from_static("user-agent"),
             HeaderValue::from_static(USER_AGENT),
         ));
-        let client = Client::try_from(config).map_err(|error| ConnectError::Setup {
-            server: server.to_string(),
-            reason: options::innermost(&error),
+        let credentials = Arc::new(Credentials::of(&config.auth_info));
+        let exec = config.auth_info.exec.clone();
+        let proxy = config.proxy_url.clone();
+        // Runs the credential plugin, if there is one.
+        let client = Client::try_from(config).map_err(|error| match error {
+            kube::Error::Auth(error) => ConnectError::Api(ApiError::Credentials {
+                server: server.to_string(),
+                reason: credentials::reason(&error, exec.as_ref()),
+            }),
+            error => ConnectError::Setup {
+                server: server.to_string(),
+                reason: options::innermost(&error),
+            },
         })?;
         let mut cluster = Self {
             client,
@@ -103,12 +118,25 @@ impl Cluster {
                 Some(limit) => Some(limit),
             },
             reached: Arc::new(AtomicBool::new(false)),
+            credentials,
+            warnings: ServerWarnings::default(),
             namespace,
             version: None,
             clock: ServerClock::default(),
         };
-        cluster.greet().await?;
-        Ok(cluster)
+        match (cluster.greet().await, proxy) {
+            (Err(ApiError::Unreachable { server, reason }), Some(proxy)) => {
+                // Without its user and password.
+                let host = proxy.host().unwrap_or_default();
+                let port = proxy.port().map(|port| format!(":{port}"));
+                Err(ConnectError::Proxy {
+                    server,
+                    proxy: format!("{host}{}", port.unwrap_or_default()),
+                    reason,
+                })
+            }
+            (greeted, _) => Ok(greeted.map(|()| cluster)?),
+        }
     }
 
     /// Asks for the version and the time. An authorizer may hide the version; a
@@ -143,6 +171,11 @@ impl Cluster {
     /// The server's time.
     pub fn clock(&self) -> &ServerClock {
         &self.clock
+    }
+
+    /// What the server warns of, from the first request on.
+    pub fn warnings(&self) -> &ServerWarnings {
+        &self.warnings
     }
 
     /// The client underneath, for what is not covered here. It repeats nothing by itself.

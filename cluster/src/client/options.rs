@@ -1,6 +1,7 @@
 //! kubectl's global flags, and what they mean for a kubeconfig.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -38,6 +39,8 @@ pub struct ClientOptions {
     pub impersonate_groups: Vec<String>,
     /// `--as-uid`
     pub impersonate_uid: Option<String>,
+    /// `--as-user-extra`, as KEY=VALUE
+    pub impersonate_extra: Vec<(String, String)>,
     /// `--certificate-authority`
     pub certificate_authority: Option<PathBuf>,
     /// `--client-certificate`
@@ -57,17 +60,34 @@ pub struct ClientOptions {
 impl ClientOptions {
     /// The configuration that these flags, the environment and the files give.
     pub(crate) async fn config(&self) -> Result<kube::Config, ConnectError> {
+        if self.impersonate.is_none()
+            && !(self.impersonate_groups.is_empty()
+                && self.impersonate_uid.is_none()
+                && self.impersonate_extra.is_empty())
+        {
+            return Err(ConnectError::NobodyImpersonated);
+        }
         let kubeconfig = match self.read()? {
             Some(kubeconfig) => kubeconfig,
             None if self.server.is_some() => Kubeconfig::default(),
             None => return self.in_cluster(),
         };
         let chosen = self.choose(&kubeconfig)?;
-        kube::Config::from_custom_kubeconfig(chosen, &KubeConfigOptions::default())
-            .await
-            .map_err(|error| ConnectError::Kubeconfig {
-                reason: innermost(&error),
-            })
+        let proxy_of_file = chosen
+            .clusters
+            .iter()
+            .filter_map(|entry| entry.cluster.as_ref()?.proxy_url.as_ref())
+            .any(|url| !url.is_empty());
+        let mut config =
+            kube::Config::from_custom_kubeconfig(chosen, &KubeConfigOptions::default())
+                .await
+                .map_err(|error| ConnectError::Kubeconfig {
+                    reason: innermost(&error),
+                })?;
+        if !proxy_of_file && is_loopback(&config.cluster_url) {
+            config.proxy_url = None;
+        }
+        Ok(config)
     }
 
     /// Reads and merges the files. A file that was named by flag has to be there; one
@@ -106,14 +126,7 @@ impl ClientOptions {
         if let Some(namespace) = &self.namespace {
             config.default_namespace.clone_from(namespace);
         }
-        config.auth_info.impersonate.clone_from(&self.impersonate);
-        config
-            .auth_info
-            .impersonate_uid
-            .clone_from(&self.impersonate_uid);
-        if !self.impersonate_groups.is_empty() {
-            config.auth_info.impersonate_groups = Some(self.impersonate_groups.clone());
-        }
+        config.auth_info = self.over_user(config.auth_info);
         config.disable_compression = self.disable_compression;
         Ok(config)
     }
@@ -240,6 +253,13 @@ impl ClientOptions {
         if !self.impersonate_groups.is_empty() {
             user.impersonate_groups = Some(self.impersonate_groups.clone());
         }
+        if !self.impersonate_extra.is_empty() {
+            let mut extra: HashMap<String, Vec<String>> = HashMap::new();
+            for (key, value) in &self.impersonate_extra {
+                extra.entry(key.clone()).or_default().push(value.clone());
+            }
+            user.impersonate_user_extra = Some(extra);
+        }
         user
     }
 }
@@ -260,6 +280,14 @@ fn find<'a, T: Clone + Default + 'a>(
             known: entries.map(|(known, _)| known.to_owned()).collect(),
         }),
     }
+}
+
+/// Whether a proxy of the environment is no use for this server: Go passes it by for the
+/// machine itself (`golang.org/x/net/http/httpproxy`, `useProxy`), and so does kubectl.
+fn is_loopback(url: &http::Uri) -> bool {
+    let host = url.host().unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse();
+    host == "localhost" || address.is_ok_and(|address: IpAddr| address.is_loopback())
 }
 
 /// `KUBECONFIG`, else `~/.kube/config`.

@@ -64,6 +64,15 @@ pub(crate) struct ClusterArgs {
         hide_short_help = true
     )]
     pub(crate) impersonate_uid: Option<String>,
+    /// Further value to impersonate, as KEY=VALUE; may be repeated
+    #[arg(
+        long = "as-user-extra",
+        global = true,
+        value_name = "KEY=VALUE",
+        value_parser = key_value,
+        hide_short_help = true
+    )]
+    pub(crate) impersonate_extra: Vec<(String, String)>,
     /// File with the authorities that may sign the API server's certificate
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub(crate) certificate_authority: Option<PathBuf>,
@@ -117,6 +126,7 @@ impl ClusterArgs {
             impersonate,
             impersonate_groups,
             impersonate_uid,
+            impersonate_extra,
             certificate_authority,
             client_certificate,
             client_key,
@@ -136,6 +146,7 @@ impl ClusterArgs {
             impersonate,
             impersonate_groups,
             impersonate_uid,
+            impersonate_extra,
             certificate_authority,
             client_certificate,
             client_key,
@@ -144,5 +155,12 @@ impl ClusterArgs {
             request_timeout,
             disable_compression: disable_compression.unwrap_or(false),
         }
+    }
+}
+
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("expected KEY=VALUE".to_owned()),
     }
 }

@@ -9,6 +9,7 @@ mod explain;
 mod failure;
 mod input;
 mod kubelet;
+mod man;
 pub(crate) mod selector;
 mod shutdown;
 mod snapshot;
@@ -30,6 +31,7 @@ pub(crate) use explain::{ExplainArgs, ExplainFormat, RuleFormat, Topic};
 pub(crate) use failure::FailureArgs;
 pub(crate) use input::InputArgs;
 pub(crate) use kubelet::KubeletArgs;
+pub(crate) use man::ManArgs;
 pub(crate) use shutdown::ShutdownArgs;
 pub(crate) use snapshot::SnapshotArgs;
 pub(crate) use terminal::{ColorWhen, TerminalArgs};
@@ -48,6 +50,11 @@ const HELP: &str = "\
   {usage}
 
 {all-args}{after-help}";
+
+/// What the number means that a command ends with.
+pub(crate) const EXIT_STATUS: &str = "\
+0 done, 1 failed, 2 usage, 3 findings, 4 drain refused, 5 blocked by a budget,
+6 evicted but not gone, 7 impossible as things are, 130 interrupted.";
 
 /// Audits Kubernetes nodes, explains what it finds, and drains them safely.
 #[derive(Debug, Parser)]
@@ -69,10 +76,9 @@ Examples:
   # Empty a node without breaking a budget
   kubectl nodelife drain worker-1
 ",
-    after_help = "\
+    after_help = format!("\
 Flags stand behind the plugin's name: `kubectl --context x nodelife` is refused by kubectl.
-Exit status: 0 done, 1 failed, 2 usage, 3 findings, 4 drain refused, 5 blocked by a budget,
-6 evicted but not gone, 7 impossible as things are, 130 interrupted.",
+Exit status: {EXIT_STATUS}"),
     subcommand_required = true,
     disable_help_subcommand = true
 )]
@@ -103,6 +109,8 @@ pub(crate) enum Command {
     Webhook(WebhookArgs),
     #[command(help_template = HELP)]
     Completion(CompletionArgs),
+    #[command(help_template = HELP, hide = true)]
+    Man(ManArgs),
     #[command(help_template = HELP)]
     Version(VersionArgs),
 }

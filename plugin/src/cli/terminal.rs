@@ -22,6 +22,17 @@ pub(crate) struct TerminalArgs {
     /// No progress and no notes on stderr; warnings and errors remain
     #[arg(long, short, global = true, hide_short_help = true)]
     pub(crate) quiet: bool,
+    /// End with 1 if the API server has warned of anything
+    #[arg(
+        long,
+        global = true,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "true",
+        value_name = "BOOL",
+        hide_short_help = true
+    )]
+    pub(crate) warnings_as_errors: Option<bool>,
 }
 
 /// When to colour.

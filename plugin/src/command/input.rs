@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use nodelife_cluster::{Cluster, snapshot};
+use nodelife_cluster::snapshot;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
+use super::connect::connect;
 use crate::cli::{ClusterArgs, InputArgs};
 use crate::output::{Printer, Progress};
 
@@ -29,7 +30,7 @@ pub(crate) async fn read(
     }
     let mut progress = Progress::new("reading");
     printer.progress(&progress);
-    let cluster = Cluster::connect(&cluster.options()).await?;
+    let cluster = connect(cluster, printer).await?;
     let mut mixed = BTreeSet::new();
     let screen = Mutex::new((&mut *printer, &mut progress, &mut mixed));
     let tell = |note: snapshot::Note| {

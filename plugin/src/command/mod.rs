@@ -3,10 +3,12 @@
 mod audit;
 pub(crate) mod candidates;
 pub(crate) mod completion;
+mod connect;
 pub(crate) mod drain;
 mod explain;
 pub(crate) mod input;
 mod interrupt;
+mod man;
 mod rules;
 mod snapshot;
 pub(crate) mod version;
@@ -34,6 +36,7 @@ pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<ExitS
         Command::Snapshot(args) => or_interrupted(snapshot::run(args, &cluster, printer)).await,
         Command::Webhook(args) => or_interrupted(webhook::run(args, &cluster, printer)).await,
         Command::Completion(args) => completion::run(&args, printer),
+        Command::Man(args) => man::run(&args),
         Command::Version(args) => version::run(&args, printer),
         // Drain listens to Ctrl-C itself: it has to say what it left half done.
         Command::Drain(args) => drain::run(args, &cluster, printer).await,

@@ -1,29 +1,49 @@
-//! Ctrl-C and SIGTERM.
+//! Ctrl-C and SIGTERM; on Windows Ctrl-C and Ctrl-Break.
+
+use std::io;
 
 use anyhow::Context as _;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+#[cfg(unix)]
+use tokio::signal::unix as system;
+#[cfg(windows)]
+use tokio::signal::windows as system;
+
+#[cfg(unix)]
+type Pair = (system::Signal, system::Signal);
+#[cfg(windows)]
+type Pair = (system::CtrlC, system::CtrlBreak);
 
 /// The signals by which a user or a supervisor asks to stop.
-pub(crate) struct Interrupts {
-    interrupt: Signal,
-    terminate: Signal,
-}
+pub(crate) struct Interrupts(Pair);
 
 /// From now on the signals do not end the program by themselves.
 pub(crate) fn listen() -> anyhow::Result<Interrupts> {
-    let on = |kind| signal(kind).context("failed to listen to signals");
-    Ok(Interrupts {
-        interrupt: on(SignalKind::interrupt())?,
-        terminate: on(SignalKind::terminate())?,
-    })
+    pair()
+        .map(Interrupts)
+        .context("failed to listen to signals")
+}
+
+#[cfg(unix)]
+fn pair() -> io::Result<Pair> {
+    use system::{SignalKind, signal};
+    Ok((
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::terminate())?,
+    ))
+}
+
+#[cfg(windows)]
+fn pair() -> io::Result<Pair> {
+    Ok((system::ctrl_c()?, system::ctrl_break()?))
 }
 
 impl Interrupts {
     /// Waits for one of them. May be cancelled without losing one.
     pub(crate) async fn next(&mut self) {
+        let (first, second) = &mut self.0;
         tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
+            _ = first.recv() => {}
+            _ = second.recv() => {}
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use anstream::AutoStream;
+use nodelife_cluster::ServerWarnings;
 
 use super::{Progress, Table, style};
 use crate::cli::{ColorWhen, TerminalArgs};
@@ -12,6 +13,7 @@ use crate::cli::{ColorWhen, TerminalArgs};
 const BUFFER: usize = 64 * 1024;
 
 /// The terminal, or what stands in its place.
+#[expect(clippy::struct_excessive_bools, reason = "each is a matter of its own")]
 pub(crate) struct Printer {
     out: BufWriter<AutoStream<io::Stdout>>,
     err: AutoStream<io::Stderr>,
@@ -26,6 +28,11 @@ pub(crate) struct Printer {
     live: Vec<String>,
     /// How many of them are on the screen.
     drawn: usize,
+    /// What API servers warn of, told before whatever is told next.
+    servers: Vec<ServerWarnings>,
+    /// How many of their sentences were told.
+    heard: usize,
+    warnings_as_errors: bool,
 }
 
 impl Printer {
@@ -56,7 +63,15 @@ impl Printer {
             progress_shown: false,
             live: Vec::new(),
             drawn: 0,
+            servers: Vec::new(),
+            heard: 0,
+            warnings_as_errors: args.warnings_as_errors.unwrap_or(false),
         }
+    }
+
+    /// Tells from now on what this server warns of.
+    pub(crate) fn listen(&mut self, server: &ServerWarnings) {
+        self.servers.push(server.clone());
     }
 
     /// Where data goes. Colours are taken out on their way if they are not wanted.
@@ -114,6 +129,7 @@ impl Printer {
 
     /// Shows how far the work is, on a terminal alone.
     pub(crate) fn progress(&mut self, progress: &Progress) {
+        self.tell_server_warnings();
         if self.animated {
             let _ = write!(self.err, "\r\x1b[2K{progress}");
             let _ = self.err.flush();
@@ -153,15 +169,42 @@ impl Printer {
     ///
     /// # Errors
     ///
-    /// stdout could not take all of it.
-    pub(crate) fn finish(&mut self) -> io::Result<()> {
+    /// stdout could not take all of it; a server warned of something and
+    /// `--warnings-as-errors` makes that a failure, in kubectl's words
+    /// (`k8s.io/kubectl/pkg/cmd/cmd.go`, v0.36.3).
+    pub(crate) fn finish(&mut self) -> anyhow::Result<()> {
         self.live(Vec::new());
+        self.tell_server_warnings();
         self.clear_progress();
-        self.flush()
+        self.flush()?;
+        if !self.warnings_as_errors {
+            return Ok(());
+        }
+        match self.heard {
+            0 => Ok(()),
+            1 => Err(anyhow::anyhow!("1 warning received")),
+            count => Err(anyhow::anyhow!("{count} warnings received")),
+        }
     }
 
     /// A line on stderr, in order with what went to stdout before it.
     fn line(&mut self, text: std::fmt::Arguments<'_>) {
+        self.tell_server_warnings();
+        self.write_line(text);
+    }
+
+    fn tell_server_warnings(&mut self) {
+        let untold: Vec<String> = self.servers.iter().flat_map(ServerWarnings::take).collect();
+        for text in untold {
+            self.heard += 1;
+            let warning = style::WARNING;
+            // A server may send what a terminal would obey.
+            let text: String = text.chars().filter(|c| !c.is_control()).collect();
+            self.write_line(format_args!("{warning}Warning:{warning:#} {text}"));
+        }
+    }
+
+    fn write_line(&mut self, text: std::fmt::Arguments<'_>) {
         self.clear_progress();
         // Nobody is left to tell if stderr is closed; stdout's errors come up at its next write.
         let _ = self.out.flush();

@@ -78,6 +78,42 @@ fn every_transcript_is_what_the_program_answers() {
     assert!(commands >= 8, "{commands} commands in docs/");
 }
 
+#[test]
+fn every_test_that_the_checklist_names_is_there() {
+    let page = fs::read_to_string(root().join("docs/etiquette.md")).unwrap();
+    let sources: Vec<(String, String)> = ["plugin/src", "plugin/tests", "tests/tests"]
+        .iter()
+        .flat_map(|folder| sources(&root().join(folder)))
+        .collect();
+    let named: Vec<(&str, &str)> = page
+        .split('`')
+        .filter_map(|word| word.split_once("::"))
+        .collect();
+    assert!(named.len() > 25, "{named:?}");
+    for (file, test) in named {
+        let head = format!("fn {test}()");
+        let found = sources
+            .iter()
+            .any(|(path, text)| path.ends_with(&format!("/{file}")) && text.contains(&head));
+        assert!(found, "{file} has no test {test}");
+    }
+}
+
+/// Path and text of each source file.
+fn sources(folder: &Path) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(sources(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let text = fs::read_to_string(&path).unwrap();
+            found.push((path.to_str().unwrap().to_owned(), text));
+        }
+    }
+    found
+}
+
 /// The page with each transcript as it is now. A transcript is a block of `console` whose
 /// commands read files; those that need a cluster are shown without an answer, as `sh`.
 fn answered(page: &str, commands: &mut u32) -> String {

@@ -13,6 +13,7 @@ mod docs;
 mod drain;
 mod explain;
 mod formats;
+mod man;
 mod schema;
 mod terminal;
 mod webhook;

@@ -81,3 +81,22 @@ fn every_command_has_examples() {
         assert!(help.contains("Examples:\n  # "), "{command:?}:\n{help}");
     }
 }
+
+#[test]
+fn version_is_for_people_and_for_machines() {
+    let text = stdout(&["version"], 0);
+    let (version, commit) = text.trim_end().split_once(" (commit ").unwrap();
+    let document: serde_json::Value =
+        serde_json::from_str(&stdout(&["version", "-o", "json"], 0)).unwrap();
+    let client = &document["clientVersion"];
+    let number = client["version"].as_str().unwrap();
+    assert_eq!(version, format!("kubectl-nodelife {number}"));
+    assert_eq!(
+        commit,
+        format!("{})", client["gitCommit"].as_str().unwrap())
+    );
+    assert!(
+        client["platform"].as_str().unwrap().contains('/'),
+        "{document}"
+    );
+}

@@ -5,43 +5,76 @@ use std::path::Path;
 
 use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::program::GoProgram;
-use nodelife_tests::supervise::Spec;
+use nodelife_tests::supervise::{Spec, Supervised};
 use nodelife_tests::{PATIENCE, wait_until};
+use tempfile::TempDir;
 use tokio::process::Command;
 
 const PLAYGROUND: &str = env!("CARGO_BIN_EXE_playground");
 
+/// A running playground with its log and the kubeconfig that it printed.
+struct Playground {
+    program: Supervised,
+    kubeconfig: String,
+    folder: TempDir,
+}
+
+impl Playground {
+    async fn start() -> Self {
+        // The deadline below is for the start, not for a build that may come before it.
+        for program in [
+            GoProgram::Etcd,
+            GoProgram::KubeApiserver,
+            GoProgram::KubeControllerManager,
+            GoProgram::KubeScheduler,
+            GoProgram::Kubectl,
+            GoProgram::Kwok,
+        ] {
+            program.path().unwrap();
+        }
+        nodelife_tests::kubectl::plugin_path().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("playground.log");
+        let mut program = Spec::new(PLAYGROUND, &log)
+            .args(["--slow-pods", "0"])
+            .start()
+            .unwrap();
+        let kubeconfig = wait_until("the KUBECONFIG line", PATIENCE * 3, async || {
+            program.check()?;
+            let text = fs::read_to_string(&log)?;
+            let (_, rest) = text
+                .split_once("export KUBECONFIG=")
+                .ok_or_else(|| anyhow::anyhow!("{text}"))?;
+            Ok(rest.split_once('\n').map(|(path, _)| path.to_owned()))
+        })
+        .await
+        .unwrap();
+        Self {
+            program,
+            kubeconfig,
+            folder,
+        }
+    }
+
+    fn kubectl(&self) -> Kubectl {
+        Kubectl::with_kubeconfig((&self.kubeconfig).into(), self.folder.path()).unwrap()
+    }
+
+    async fn end(mut self) {
+        self.program.interrupt().unwrap();
+        assert_eq!(self.program.wait(PATIENCE).await.unwrap(), 0);
+        assert!(
+            !Path::new(&self.kubeconfig).exists(),
+            "{} is left",
+            self.kubeconfig
+        );
+    }
+}
+
 #[tokio::test]
 async fn prints_its_kubeconfig_and_lasts_until_it_is_interrupted() {
-    // The deadline below is for the start, not for a build that may come before it.
-    for program in [
-        GoProgram::Etcd,
-        GoProgram::KubeApiserver,
-        GoProgram::KubeControllerManager,
-        GoProgram::KubeScheduler,
-        GoProgram::Kubectl,
-        GoProgram::Kwok,
-    ] {
-        program.path().unwrap();
-    }
-    nodelife_tests::kubectl::plugin_path().unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let log = folder.path().join("playground.log");
-    let mut playground = Spec::new(PLAYGROUND, &log)
-        .args(["--slow-pods", "0"])
-        .start()
-        .unwrap();
-    let kubeconfig = wait_until("the KUBECONFIG line", PATIENCE * 2, async || {
-        playground.check()?;
-        let text = fs::read_to_string(&log)?;
-        let (_, rest) = text
-            .split_once("export KUBECONFIG=")
-            .ok_or_else(|| anyhow::anyhow!("{text}"))?;
-        Ok(rest.split_once('\n').map(|(path, _)| path.to_owned()))
-    })
-    .await
-    .unwrap();
-    let kubectl = Kubectl::with_kubeconfig((&kubeconfig).into(), folder.path()).unwrap();
+    let playground = Playground::start().await;
+    let kubectl = playground.kubectl();
     let list = [
         "get",
         "nodes",
@@ -60,9 +93,7 @@ async fn prints_its_kubeconfig_and_lasts_until_it_is_interrupted() {
     let budgets = kubectl.run(budgets).await.unwrap().success().unwrap();
     assert_eq!(budgets, "db=1 frozen=0 lonely=0 web=1 ");
 
-    playground.interrupt().unwrap();
-    assert_eq!(playground.wait(PATIENCE).await.unwrap(), 0);
-    assert!(!Path::new(&kubeconfig).exists(), "{kubeconfig} is left");
+    playground.end().await;
 }
 
 #[tokio::test]

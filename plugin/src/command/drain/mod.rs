@@ -15,6 +15,7 @@ pub(crate) use args::DrainArgs;
 use args::{DryRun, OnImpossible};
 
 use crate::cli::ClusterArgs;
+use crate::command::connect::connect;
 use crate::drain::{Executor, Manner, Pace, Scene, Telling, Watches};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
@@ -29,7 +30,7 @@ pub(crate) async fn run(
     if !args.input.files.is_empty() {
         return offline::plan(&args, printer);
     }
-    let cluster = Cluster::connect(&cluster.options()).await?;
+    let cluster = connect(cluster, printer).await?;
     let permissions = permissions(&args);
     let choice = crate::drain::choose(&cluster, &args.nodes, args.selector.as_ref()).await?;
     let nodes = choice.nodes.iter();

@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::chain::{Health, Installed, Link, at, inspect};
 use super::{advice, probe};
 use crate::cli::{ClusterArgs, ExplainFormat, StatusArgs};
+use crate::command::connect::connect;
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Document, Printer, Table};
 
@@ -36,7 +37,7 @@ pub(crate) async fn run(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    let cluster = Cluster::connect(&cluster.options()).await?;
+    let cluster = connect(cluster, printer).await?;
     let installed = read(&cluster, &args).await?;
     let mut links = inspect(&installed, cluster.clock().now());
     if installed.webhooks.iter().any(Option::is_some) {

@@ -44,6 +44,7 @@ mod budgeted;
 mod choices;
 mod defects;
 mod faults;
+mod flags;
 mod foreseen;
 mod lock;
 mod refused;

@@ -1,0 +1,72 @@
+//! The `Warning` headers of the API server's answers.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use http::{HeaderMap, header};
+
+/// How many different sentences are kept; a server that says more is not listened to.
+const MOST: usize = 1000;
+
+/// What the server has warned of, each sentence once, as kubectl tells it (client-go
+/// v0.36.3, `rest/warnings.go`, `NewWarningWriter` with `Deduplicate`). Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct ServerWarnings(Arc<Mutex<Heard>>);
+
+#[derive(Debug, Default)]
+struct Heard {
+    all: BTreeSet<String>,
+    untold: Vec<String>,
+}
+
+impl ServerWarnings {
+    /// The sentences that were not taken before.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).untold)
+    }
+
+    pub(crate) fn hear(&self, headers: &HeaderMap) {
+        for text in texts(headers) {
+            let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if heard.all.len() < MOST && heard.all.insert(text.clone()) {
+                heard.untold.push(text);
+            }
+        }
+    }
+}
+
+/// The sentences of these headers.
+pub(crate) fn texts(headers: &HeaderMap) -> impl Iterator<Item = String> {
+    headers
+        .get_all(header::WARNING)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .map(text)
+}
+
+/// `299 - "text"` → `text` (RFC 7234 §5.5).
+fn text(header: &str) -> String {
+    let Some((_, quoted)) = header.split_once('"') else {
+        return header.to_owned();
+    };
+    let quoted = quoted.strip_suffix('"').unwrap_or(quoted);
+    quoted.replace("\\\"", "\"").replace("\\\\", "\\")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_sentence_is_told_once_and_without_its_wrapping() {
+        let mut headers = HeaderMap::new();
+        for value in [r#"299 - "say \"hi\"""#, "odd", "odd"] {
+            headers.append(header::WARNING, value.parse().unwrap());
+        }
+        let warnings = ServerWarnings::default();
+        warnings.hear(&headers);
+        assert_eq!(warnings.take(), [r#"say "hi""#, "odd"]);
+        warnings.hear(&headers);
+        assert!(warnings.take().is_empty());
+    }
+}

@@ -1,0 +1,20 @@
+//! A connection whose warnings are told.
+
+use nodelife_cluster::{Cluster, ConnectError};
+
+use crate::cli::ClusterArgs;
+use crate::output::Printer;
+
+/// Connects to the cluster of these flags.
+///
+/// # Errors
+///
+/// A sentence that says what is missing or wrong.
+pub(crate) async fn connect(
+    cluster: &ClusterArgs,
+    printer: &mut Printer,
+) -> Result<Cluster, ConnectError> {
+    let cluster = Cluster::connect(&cluster.options()).await?;
+    printer.listen(cluster.warnings());
+    Ok(cluster)
+}

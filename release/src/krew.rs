@@ -1,0 +1,78 @@
+//! The manifest by which krew, kubectl's plugin manager, finds and installs the plugin
+//! (`sigs.k8s.io/krew`, v0.5.0, `pkg/index/types.go`).
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+use crate::platform::Platform;
+
+/// Where the archives are fetched from, a folder for each version.
+pub const HOME: &str = "https://nodelife.dev";
+
+/// A Plugin of krew's index.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plugin {
+    api_version: &'static str,
+    kind: &'static str,
+    metadata: BTreeMap<&'static str, &'static str>,
+    spec: Spec,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    version: String,
+    homepage: &'static str,
+    short_description: &'static str,
+    description: &'static str,
+    caveats: &'static str,
+    platforms: Vec<Source>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Source {
+    selector: Selector,
+    uri: String,
+    sha256: String,
+    bin: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Selector {
+    match_labels: BTreeMap<&'static str, &'static str>,
+}
+
+impl Plugin {
+    /// The plugin of this version, with the archives that there are and their SHA-256. All
+    /// files of an archive are installed, the licence among them.
+    pub fn new(version: &str, archives: &[(Platform, String)]) -> Self {
+        let platforms = archives.iter().map(|(platform, sha256)| Source {
+            selector: Selector {
+                match_labels: BTreeMap::from([("os", platform.os), ("arch", platform.arch)]),
+            },
+            uri: format!("{HOME}/releases/{version}/{}", platform.archive(version)),
+            sha256: sha256.clone(),
+            bin: platform.program(),
+        });
+        Self {
+            api_version: "krew.googlecontainertools.github.com/v1alpha2",
+            kind: "Plugin",
+            metadata: BTreeMap::from([("name", "nodelife")]),
+            spec: Spec {
+                version: version.to_owned(),
+                homepage: HOME,
+                short_description: "Audit nodes and drain them safely",
+                description: "Audits what is wrong with a cluster's nodes and shows the \
+                    arithmetic behind every finding; explains allocatable resources, zones and \
+                    what happens when a node dies; and empties nodes through the eviction API: \
+                    it plans first, refuses before it cordons, and names the budget that blocks.\n",
+                caveats: "Completion of `kubectl nodelife <TAB>`, once:\n  \
+                    kubectl nodelife completion kubectl --install\n",
+                platforms: platforms.collect(),
+            },
+        }
+    }
+}

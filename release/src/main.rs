@@ -1,0 +1,135 @@
+//! `cargo run -p nodelife-release`: makes a release in `target/release-archives`.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Parser;
+use nodelife_release::archive::{self, Entry};
+use nodelife_release::platform::{ALL, Platform};
+use nodelife_release::{ROOT, VERSION, krew, notices};
+
+/// The plugin that people download is no larger, in bytes.
+const LARGEST: usize = 12 << 20;
+
+/// Builds the plugin for each target and packs it: archives, checksums, krew's manifest.
+#[derive(Parser)]
+#[command(after_help = "Examples:
+  # What this machine can link by itself
+  cargo run -p nodelife-release -- --target x86_64-unknown-linux-musl
+
+  # Every platform, with cargo-zigbuild to link and an SDK of macOS in SDKROOT
+  cargo run -p nodelife-release -- --builder zigbuild")]
+struct Arguments {
+    /// Target to build for; may be repeated [default: all]
+    #[arg(long = "target", value_name = "TRIPLE")]
+    targets: Vec<String>,
+    /// The command of cargo that builds: `build`, or `zigbuild` to link for other systems
+    #[arg(long, default_value = "build", value_name = "COMMAND")]
+    builder: String,
+    /// Where the release goes
+    #[arg(long, default_value = "target/release-archives", value_name = "FOLDER")]
+    out: PathBuf,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let platforms = match arguments.targets.as_slice() {
+        [] => ALL.to_vec(),
+        targets => targets
+            .iter()
+            .map(|target| Platform::of(target))
+            .collect::<Result<_>>()?,
+    };
+    let out = Path::new(ROOT).join(&arguments.out);
+    fs::create_dir_all(&out).with_context(|| format!("failed to make {}", out.display()))?;
+    let common = common(&out)?;
+    let mut archives = Vec::new();
+    for platform in platforms {
+        let program = build(&arguments.builder, platform)?;
+        let mut entries = common.clone();
+        let notices = notices::of("kubectl-nodelife", platform.target)?;
+        entries.push(Entry::text("THIRD-PARTY-NOTICES.txt", notices));
+        entries.push(Entry::program(platform.program(), program));
+        let sha256 = archive::write(&out.join(platform.archive(VERSION)), &entries)?;
+        archives.push((platform, sha256));
+    }
+    let mut sums = String::new();
+    for (platform, sha256) in &archives {
+        writeln!(sums, "{sha256}  {}", platform.archive(VERSION))?;
+    }
+    fs::write(out.join("SHA256SUMS"), &sums)?;
+    let manifest = serde_saphyr::to_string(&krew::Plugin::new(VERSION, &archives))?;
+    fs::write(out.join("nodelife.yaml"), manifest)?;
+    write!(std::io::stdout(), "{sums}")?;
+    Ok(())
+}
+
+/// What is the same on every platform.
+fn common(out: &Path) -> Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for name in ["LICENSE", "README.md"] {
+        entries.push(Entry::text(name, fs::read(Path::new(ROOT).join(name))?));
+    }
+    let pages = out.join("man");
+    cargo(
+        Command::new(env!("CARGO"))
+            .args(["run", "--quiet", "--locked", "-p"])
+            .args([
+                "kubectl-nodelife",
+                "--",
+                "man",
+                &pages.display().to_string(),
+            ]),
+    )?;
+    for page in fs::read_dir(&pages)? {
+        let page = page?;
+        let path = format!("man/{}", page.file_name().to_string_lossy());
+        entries.push(Entry::text(&path, fs::read(page.path())?));
+    }
+    Ok(entries)
+}
+
+/// The stripped program for this platform.
+fn build(builder: &str, platform: Platform) -> Result<Vec<u8>> {
+    cargo(
+        Command::new(env!("CARGO"))
+            .args([
+                builder,
+                "--locked",
+                "--profile",
+                "dist",
+                "-p",
+                "kubectl-nodelife",
+            ])
+            .args(["--target", platform.target]),
+    )?;
+    let path = Path::new(ROOT)
+        .join("target")
+        .join(platform.target)
+        .join("dist")
+        .join(platform.program());
+    let program = fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
+    if program.len() > LARGEST {
+        bail!(
+            "{} has {} bytes, and {LARGEST} is the most that people should have to download",
+            path.display(),
+            program.len()
+        );
+    }
+    Ok(program)
+}
+
+fn cargo(command: &mut Command) -> Result<()> {
+    let status = command
+        .current_dir(ROOT)
+        .status()
+        .context("failed to run cargo")?;
+    if !status.success() {
+        bail!("{command:?} ended with {status}");
+    }
+    Ok(())
+}

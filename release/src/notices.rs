@@ -1,0 +1,175 @@
+//! The licences of everything that is linked into the plugin.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use serde::Deserialize;
+
+use crate::ROOT;
+
+/// How the files that hold a licence, or what it demands to be passed on, begin.
+const NAMES: [&str; 5] = ["license", "licence", "copying", "notice", "copyright"];
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+    resolve: Resolve,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    id: String,
+    name: String,
+    version: String,
+    license: Option<String>,
+    repository: Option<String>,
+    source: Option<String>,
+    manifest_path: String,
+}
+
+#[derive(Deserialize)]
+struct Resolve {
+    nodes: Vec<Node>,
+}
+
+#[derive(Deserialize)]
+struct Node {
+    id: String,
+    deps: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    pkg: String,
+    dep_kinds: Vec<Kind>,
+}
+
+#[derive(Deserialize)]
+struct Kind {
+    /// None: linked; else `build` or `dev`.
+    kind: Option<String>,
+}
+
+/// The notices of `package` as it is built for `target`: each licence's text once, under the
+/// crates that it is for. Reads cargo's own sources of these crates; asks no network.
+///
+/// # Errors
+///
+/// cargo cannot tell what is linked, or a crate has no licence.
+pub fn of(package: &str, target: &str) -> Result<String> {
+    let metadata = metadata(target)?;
+    let linked = linked(&metadata, package)?;
+    let mut texts: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut page = format!(
+        "{package} contains the following crates, each under the licence that it names.\n\
+         The texts follow the list.\n\n"
+    );
+    for package in &linked {
+        let Some(license) = &package.license else {
+            bail!("{} {} names no licence", package.name, package.version);
+        };
+        let home = package.repository.as_deref().unwrap_or_default();
+        writeln!(
+            page,
+            "{} {}  {license}  {home}",
+            package.name, package.version
+        )?;
+        for text in license_texts(Path::new(&package.manifest_path))? {
+            let crates = texts.entry(text).or_default();
+            crates.push(format!("{} {}", package.name, package.version));
+        }
+    }
+    let mut texts: Vec<_> = texts.into_iter().collect();
+    texts.sort_by(|(_, a), (_, b)| a.cmp(b));
+    for (text, crates) in texts {
+        let line = "-".repeat(80);
+        write!(
+            page,
+            "\n{line}\n{}\n{line}\n\n{}\n",
+            crates.join(", "),
+            text.trim_end()
+        )?;
+    }
+    Ok(page)
+}
+
+fn metadata(target: &str) -> Result<Metadata> {
+    let output = Command::new(env!("CARGO"))
+        .args([
+            "metadata",
+            "--format-version=1",
+            "--locked",
+            "--filter-platform",
+            target,
+        ])
+        .current_dir(ROOT)
+        .output()
+        .context("failed to run cargo metadata")?;
+    if !output.status.success() {
+        bail!(
+            "cargo metadata failed: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    serde_json::from_slice(&output.stdout).context("failed to read what cargo metadata prints")
+}
+
+/// The crates of others that are reached by dependencies that are linked, by name and version.
+fn linked<'a>(metadata: &'a Metadata, package: &str) -> Result<Vec<&'a Package>> {
+    let nodes: BTreeMap<&str, &Node> = metadata
+        .resolve
+        .nodes
+        .iter()
+        .map(|node| (node.id.as_str(), node))
+        .collect();
+    let start = metadata
+        .packages
+        .iter()
+        .find(|one| one.name == package && one.source.is_none());
+    let start = start.with_context(|| format!("no package {package} in this workspace"))?;
+    let mut reached = BTreeSet::new();
+    let mut open = vec![start.id.as_str()];
+    while let Some(id) = open.pop() {
+        if !reached.insert(id) {
+            continue;
+        }
+        let dependencies = nodes
+            .get(id)
+            .map(|node| node.deps.as_slice())
+            .unwrap_or_default();
+        let linked = dependencies
+            .iter()
+            .filter(|one| one.dep_kinds.iter().any(|kind| kind.kind.is_none()));
+        open.extend(linked.map(|one| one.pkg.as_str()));
+    }
+    let mut packages: Vec<&Package> = metadata
+        .packages
+        .iter()
+        .filter(|package| reached.contains(package.id.as_str()) && package.source.is_some())
+        .collect();
+    packages.sort_by(|a, b| (&a.name, &a.version).cmp(&(&b.name, &b.version)));
+    Ok(packages)
+}
+
+/// What stands in the licence files beside a manifest, in the order of their names.
+fn license_texts(manifest: &Path) -> Result<Vec<String>> {
+    let folder = manifest.parent().context("a manifest is in no folder")?;
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().to_lowercase();
+        if entry.file_type()?.is_file() && NAMES.iter().any(|start| name.starts_with(start)) {
+            files.push(entry.path());
+        }
+    }
+    files.sort();
+    let texts = files.iter().map(|file| {
+        let bytes = fs::read(file).with_context(|| format!("failed to read {}", file.display()))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    });
+    texts.collect()
+}

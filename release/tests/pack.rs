@@ -1,0 +1,130 @@
+//! What krew demands, and what people who unpack an archive find.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
+
+use std::collections::BTreeSet;
+
+use nodelife_release::archive::{self, Entry};
+use nodelife_release::platform::{ALL, Platform};
+use nodelife_release::{VERSION, krew, notices};
+use serde_json::Value;
+
+fn manifest() -> Value {
+    let archives: Vec<(Platform, String)> = ALL
+        .into_iter()
+        .map(|platform| (platform, "0123456789abcdef".repeat(4)))
+        .collect();
+    serde_saphyr::from_str(
+        &serde_saphyr::to_string(&krew::Plugin::new(VERSION, &archives)).unwrap(),
+    )
+    .unwrap()
+}
+
+/// `ValidatePlugin` and `validatePlatform`, line by line (`sigs.k8s.io/krew` v0.5.0,
+/// `internal/index/validation/validate.go`), and what the index's own guide adds.
+#[test]
+fn the_manifest_keeps_krews_rules() {
+    let plugin = manifest();
+    assert_eq!(
+        plugin["apiVersion"],
+        "krew.googlecontainertools.github.com/v1alpha2"
+    );
+    assert_eq!(plugin["kind"], "Plugin");
+    let name = plugin["metadata"]["name"].as_str().unwrap();
+    assert!(
+        name.chars().all(|c| c.is_ascii_lowercase() || c == '-'),
+        "{name}"
+    );
+    assert!(!name.starts_with("kube"), "{name}");
+    let spec = &plugin["spec"];
+    let short = spec["shortDescription"].as_str().unwrap();
+    assert!(
+        !short.is_empty() && !short.contains(['\r', '\n']),
+        "{short}"
+    );
+    assert!(
+        short.len() <= 50,
+        "longer than a line of `kubectl krew search`: {short}"
+    );
+    let version = spec["version"].as_str().unwrap().strip_prefix('v').unwrap();
+    let numbers: Vec<&str> = version.split('.').collect();
+    assert_eq!(numbers.len(), 3, "{version}");
+    assert!(
+        numbers.iter().all(|number| number.parse::<u32>().is_ok()),
+        "{version}"
+    );
+    let platforms = spec["platforms"].as_array().unwrap();
+    let mut seen = BTreeSet::new();
+    for platform in platforms {
+        let uri = platform["uri"].as_str().unwrap();
+        assert!(
+            uri.starts_with("https://") && uri.ends_with(".tar.gz"),
+            "{uri}"
+        );
+        let sha256 = platform["sha256"].as_str().unwrap();
+        assert_eq!(sha256.len(), 64);
+        assert!(
+            sha256.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f')),
+            "{sha256}"
+        );
+        let labels = platform["selector"]["matchLabels"].as_object().unwrap();
+        let keys: Vec<&str> = labels.keys().map(String::as_str).collect();
+        assert_eq!(keys, ["arch", "os"]);
+        let os = labels["os"].as_str().unwrap();
+        let bin = platform["bin"].as_str().unwrap();
+        let name = match os {
+            "windows" => "kubectl-nodelife.exe",
+            _ => "kubectl-nodelife",
+        };
+        assert_eq!(bin, name, "{os}");
+        assert!(
+            platform.get("files").is_none(),
+            "all files are installed, LICENSE too"
+        );
+        assert!(seen.insert((os.to_owned(), labels["arch"].as_str().unwrap().to_owned())));
+    }
+    assert_eq!(seen.len(), ALL.len());
+}
+
+#[test]
+fn the_same_files_make_the_same_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let entries = [
+        Entry::text("LICENSE", "words"),
+        Entry::program("kubectl-nodelife", vec![0x7f; 1000]),
+    ];
+    let mut turned = entries.to_vec();
+    turned.reverse();
+    let one = archive::write(&folder.path().join("one"), &entries).unwrap();
+    let two = archive::write(&folder.path().join("two"), &turned).unwrap();
+    assert_eq!(one, two);
+    let unpacked = folder.path().join("unpacked");
+    let file = std::fs::File::open(folder.path().join("one")).unwrap();
+    let mut tar = tar::Archive::new(flate2::read::GzDecoder::new(file));
+    for entry in tar.entries().unwrap() {
+        let entry = entry.unwrap();
+        let header = entry.header();
+        assert_eq!((header.mtime().unwrap(), header.uid().unwrap()), (0, 0));
+        let runs = entry.path().unwrap().ends_with("kubectl-nodelife");
+        assert_eq!(header.mode().unwrap() & 0o111 != 0, runs);
+    }
+    assert!(!unpacked.exists());
+}
+
+#[test]
+fn every_linked_crate_is_named_with_its_licence() {
+    let page = notices::of("kubectl-nodelife", "x86_64-unknown-linux-musl").unwrap();
+    for name in ["clap 4", "kube 5", "ring 0.17", "rustls 0.23", "tokio 1"] {
+        assert!(page.contains(&format!("\n{name}")), "{name}");
+    }
+    // Linked into no plugin: tests and builds use these.
+    for name in ["insta ", "proptest ", "cc 1"] {
+        assert!(!page.contains(&format!("\n{name}")), "{name}");
+    }
+    for text in [
+        "Permission is hereby granted, free of charge",
+        "Apache License",
+        "ISC",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+}

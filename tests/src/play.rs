@@ -1,0 +1,136 @@
+//! The cluster of the playground: six nodes in three zones, workloads, budgets, and faults to find.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use serde_json::{Value, json};
+
+use crate::control_plane::ControlPlane;
+use crate::fixture::{BudgetFixture, NodeFixture, PodFixture, WorkloadFixture};
+use crate::installation::{Installation, Replica};
+use crate::namespace::TestNamespace;
+use crate::supervise::Supervised;
+
+/// The zones; each has two nodes.
+const ZONES: [&str; 3] = ["a", "b", "c"];
+
+/// The namespace of the workloads.
+pub const NAMESPACE: &str = "play-0";
+
+/// An installed webhook with its programs; they end when it is dropped.
+pub struct Webhook<'a> {
+    _certs: Supervised,
+    _replica: Replica,
+    /// Holds the files of both.
+    _installation: Installation<'a>,
+}
+
+/// Starts every part of a control plane and fills it. A pod takes `slow` to become ready, and to
+/// go.
+///
+/// # Errors
+/// When a part does not start.
+pub async fn start(slow: Duration) -> Result<ControlPlane> {
+    let plane = ControlPlane::options()
+        .with_everything()
+        .pod_ready_after(slow)
+        .pod_gone_after(slow)
+        .start()
+        .await?;
+    let client = plane.admin().await?;
+    for zone in ZONES {
+        for number in 1..=2 {
+            let node = NodeFixture::kwok(&format!("node-{zone}-{number}")).zone(zone);
+            node.allocatable(json!({"cpu": "3800m", "memory": "14Gi"}))
+                .create(&client)
+                .await?;
+        }
+    }
+    let namespace = TestNamespace::create(&plane, "play").await?;
+    workloads(&namespace).await?;
+    budgets(&namespace).await?;
+    faults(&namespace).await?;
+    Ok(plane)
+}
+
+/// Applies the manifests and runs the webhook's programs, as a kubelet would.
+///
+/// # Errors
+/// When one does not start; the webhook listens on port 443 of a loopback address, which not
+/// every user may.
+pub async fn install(plane: &ControlPlane) -> Result<Webhook<'_>> {
+    let installation = Installation::apply(plane).await?;
+    let certs = installation.certs(&[]).await?;
+    let replica = installation.replica(None, &[]).await?;
+    installation.injected().await?;
+    Ok(Webhook {
+        _certs: certs,
+        _replica: replica,
+        _installation: installation,
+    })
+}
+
+async fn workloads(namespace: &TestNamespace) -> Result<()> {
+    let spread = json!({"topologySpreadConstraints": [{
+        "maxSkew": 1,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "web"}},
+    }]});
+    WorkloadFixture::deployment("web", 6)
+        .pod_spec(spread)
+        .create(namespace)
+        .await?;
+    WorkloadFixture::deployment("frozen", 2)
+        .pod_spec(on("node-c-1"))
+        .create(namespace)
+        .await?;
+    WorkloadFixture::deployment("lonely", 1)
+        .pod_spec(on("node-c-2"))
+        .create(namespace)
+        .await?;
+    WorkloadFixture::stateful_set("db", 3)
+        .create(namespace)
+        .await?;
+    WorkloadFixture::daemon_set("agent").create(namespace).await
+}
+
+async fn budgets(namespace: &TestNamespace) -> Result<()> {
+    BudgetFixture::max_unavailable("web", "web", json!(1))
+        .create_counted(namespace, 6)
+        .await?;
+    BudgetFixture::max_unavailable("frozen", "frozen", json!(0))
+        .create_counted(namespace, 2)
+        .await?;
+    BudgetFixture::min_available("lonely", "lonely", json!(1))
+        .create_counted(namespace, 1)
+        .await?;
+    BudgetFixture::min_available("db", "db", json!("50%"))
+        .create_counted(namespace, 3)
+        .await?;
+    Ok(())
+}
+
+/// Beside the budgets that never allow an eviction: a pod that nobody would bring back, and one
+/// that asks for more than its node has.
+async fn faults(namespace: &TestNamespace) -> Result<()> {
+    PodFixture::new("scratch")
+        .bound_to("node-b-1")
+        .spec(json!({"volumes": [{"name": "work", "emptyDir": {}}]}))
+        .create(namespace)
+        .await?;
+    PodFixture::new("hungry")
+        .bound_to("node-b-2")
+        .spec(json!({"containers": [{
+            "name": "main",
+            "image": "example.test/hungry",
+            "resources": {"requests": {"cpu": "8"}},
+        }]}))
+        .create(namespace)
+        .await?;
+    Ok(())
+}
+
+fn on(node: &str) -> Value {
+    json!({"nodeSelector": {"kubernetes.io/hostname": node}})
+}

@@ -1,0 +1,151 @@
+//! kubectl's flags, out of kubectl's own help.
+
+use nodelife_tests::kubectl::run;
+use nodelife_tests::program::{self, GoProgram};
+use tokio::process::Command;
+
+/// A flag as kubectl's help shows it.
+#[derive(Debug)]
+struct Flag {
+    short: Option<String>,
+    name: String,
+    default: String,
+}
+
+/// Whose default differs, and why (see the design of drain in docs/drain.md).
+const OTHER_DEFAULTS: [(&str, &str, &str); 1] = [
+    // DaemonSet pods are always left alone: without the flag kubectl refuses to go on.
+    ("ignore-daemonsets", "false", "true"),
+];
+
+/// Global flags that mean nothing to us, and why.
+const WITHOUT_MEANING: [&str; 9] = [
+    "cache-dir",            // there is no cache
+    "kuberc",               // kubectl's preferences are its own
+    "log-flush-frequency",  // logs are not buffered
+    "match-server-version", // there is no one version to match
+    "username",             // API servers take no basic authentication since 1.19
+    "password",
+    "profile", // of kubectl's own process
+    "profile-output",
+    "vmodule", // names kubectl's own source files
+];
+
+async fn words(program: std::path::PathBuf, words: &[&str]) -> String {
+    let mut command = Command::new(program);
+    command.args(words).env_clear().env("HOME", "/nonexistent");
+    let output = run(command, "").await.unwrap();
+    assert_eq!(output.status, Some(0), "{words:?}: {output:?}");
+    output.stdout
+}
+
+/// `    -l, --selector='':` of kubectl's help.
+fn flags(help: &str) -> Vec<Flag> {
+    let lines = help.lines().filter_map(|line| line.strip_prefix("    "));
+    lines
+        .filter(|line| line.starts_with('-') && line.ends_with(':'))
+        .map(|line| {
+            let (short, long) = match line.split_once(", ") {
+                Some((short, long)) => (Some(short.to_owned()), long),
+                None => (None, line),
+            };
+            let long = long.strip_prefix("--").unwrap().trim_end_matches(':');
+            let (name, default) = long.split_once('=').unwrap();
+            Flag {
+                short,
+                name: name.to_owned(),
+                default: default.trim_matches('\'').to_owned(),
+            }
+        })
+        .collect()
+}
+
+/// A value that both take.
+fn value(flag: &Flag) -> &str {
+    match (flag.name.as_str(), flag.default.as_str()) {
+        (_, "" | "[]") if flag.name == "as-user-extra" => "a=b",
+        ("request-timeout", _) => "5s",
+        (_, "" | "[]") => "x",
+        (_, default) => default,
+    }
+}
+
+#[tokio::test]
+async fn every_flag_of_kubectl_drain_is_taken_with_its_default() {
+    let kubectl = GoProgram::Kubectl.path().unwrap();
+    let nodelife = program::nodelife().unwrap();
+    let theirs = flags(&words(kubectl, &["drain", "--help"]).await);
+    assert_eq!(theirs.len(), 11, "{theirs:?}");
+    for flag in &theirs {
+        let Flag {
+            short,
+            name,
+            default,
+        } = flag;
+        let help = |value: &str| {
+            vec![
+                "drain".to_owned(),
+                "n".to_owned(),
+                format!("--{name}={value}"),
+                "--help".to_owned(),
+            ]
+        };
+        // A flag that is not there, or a value that is not one, is an error even before help.
+        let line = help(value(flag));
+        let line: Vec<&str> = line.iter().map(String::as_str).collect();
+        let ours = words(nodelife.clone(), &line).await;
+        if let Some(short) = short {
+            assert!(
+                ours.contains(&format!("{short}, --{name}")),
+                "{short}\n{ours}"
+            );
+        }
+        // What is hidden from the help has kubectl's default and no meaning of its own.
+        // Examples come before the flags, and name some of them.
+        let alone = ours.find(&format!("\n      --{name} "));
+        let Some(at) = alone.or_else(|| ours.find(&format!(", --{name} "))) else {
+            assert_eq!(name, "chunk-size");
+            continue;
+        };
+        let shown = ours[at..].split("\n      --").next().unwrap();
+        let shown = shown
+            .split_once("[default: ")
+            .map(|(_, rest)| rest.split(']').next().unwrap());
+        let known = OTHER_DEFAULTS.iter().find(|(other, ..)| other == name);
+        let expected = match known {
+            Some((_, kubectls, ours)) => {
+                assert_eq!(kubectls, default, "{name}");
+                *ours
+            }
+            None => default.as_str(),
+        };
+        assert_eq!(shown.unwrap_or_default(), expected, "--{name}");
+    }
+}
+
+#[tokio::test]
+async fn every_global_flag_of_kubectl_is_taken_or_known_to_mean_nothing() {
+    let kubectl = GoProgram::Kubectl.path().unwrap();
+    let nodelife = program::nodelife().unwrap();
+    let theirs = flags(&words(kubectl, &["options"]).await);
+    assert_eq!(theirs.len(), 29, "{theirs:?}");
+    let mut without_meaning = Vec::new();
+    for flag in &theirs {
+        if WITHOUT_MEANING.contains(&flag.name.as_str()) {
+            without_meaning.push(flag.name.as_str());
+            continue;
+        }
+        let long = format!("--{}={}", flag.name, value(flag));
+        let ours = words(nodelife.clone(), &["version", &long, "--help"]).await;
+        let name = match &flag.short {
+            Some(short) => format!("{short}, --{}", flag.name),
+            None => format!("--{}", flag.name),
+        };
+        assert!(ours.contains(&name), "{name}\n{ours}");
+    }
+    assert_eq!(
+        without_meaning.len(),
+        WITHOUT_MEANING.len(),
+        "{without_meaning:?}"
+    );
+}

@@ -1,0 +1,533 @@
+//! The kubeconfigs of real life, by the whole program under the real kubectl: each works, or the
+//! one sentence on stderr says what to do.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use http::Method;
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, Patch, PatchParams};
+use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::kubectl::{Kubectl, Output, run};
+use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
+use nodelife_tests::tunnel::Tunnel;
+use nodelife_tests::{ControlPlane, Identity, PATIENCE, TestNamespace, program, wait_until};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::process::Command;
+
+/// Reads nodes and leases, and succeeds whatever it finds.
+const AUDIT: [&str; 5] = [
+    "nodelife",
+    "audit",
+    "--rule=NL-HB-001",
+    "--fail-on=never",
+    "--quiet",
+];
+
+/// A folder of kubeconfigs for one control plane.
+struct Desk {
+    plane: &'static ControlPlane,
+    folder: TempDir,
+}
+
+impl Desk {
+    async fn new() -> Self {
+        Self {
+            plane: ControlPlane::shared_api().await,
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// A kubeconfig of the control plane with this user, changed by `change`.
+    fn kubeconfig(&self, user: Value, change: impl FnOnce(&mut Value)) -> PathBuf {
+        let text = self.plane.kubeconfig(&Identity::Anonymous).unwrap();
+        let mut document: Value = serde_json::from_str(&text).unwrap();
+        document["users"][0]["user"] = user;
+        change(&mut document);
+        let path = self.path("config");
+        fs::write(&path, document.to_string()).unwrap();
+        path
+    }
+
+    fn admin(&self) -> Value {
+        let pair = self
+            .plane
+            .authority()
+            .client("nodelife-admin", "system:masters")
+            .unwrap();
+        json!({
+            "client-certificate-data": BASE64_STANDARD.encode(pair.certificate),
+            "client-key-data": BASE64_STANDARD.encode(pair.key),
+        })
+    }
+
+    fn script(&self, name: &str, text: &str) {
+        let path = self.path(name);
+        fs::write(&path, format!("#!/bin/sh\n{text}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn kubectl(&self, kubeconfig: impl Into<PathBuf>) -> Kubectl {
+        Kubectl::with_kubeconfig(kubeconfig.into(), self.folder.path()).unwrap()
+    }
+
+    async fn audit(&self, kubeconfig: impl Into<PathBuf>) -> Output {
+        self.kubectl(kubeconfig).run(AUDIT).await.unwrap()
+    }
+}
+
+/// It ended with 1, said one line and nothing that looks like a secret; this is the line.
+fn sentence(output: &Output) -> &str {
+    assert_eq!(output.status, Some(1), "{output:?}");
+    assert_eq!(output.stdout, "");
+    let line = output.stderr.strip_prefix("error: ").unwrap();
+    assert_eq!(line.trim_end().lines().count(), 1, "{line}");
+    assert!(!line.contains("hunter2"), "{line}");
+    line.trim_end()
+}
+
+fn exec(command: &str) -> Value {
+    json!({"exec": {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": command,
+        "args": ["token", "--cluster", "blue"],
+        "env": [{"name": "PROFILE", "value": "ops"}],
+        "installHint": "Install it with:\n  brew install acme-login",
+        "interactiveMode": "Never",
+        "provideClusterInfo": true,
+    }})
+}
+
+#[tokio::test]
+async fn a_credential_plugin_is_run_as_kubectl_runs_it() {
+    let desk = Desk::new().await;
+    let namespace = TestNamespace::create(desk.plane, "exec").await.unwrap();
+    namespace.service_account("robot").await.unwrap();
+    let token = namespace.token("robot").await.unwrap();
+    // Relative to the kubeconfig's folder, with arguments, environment and the cluster's address.
+    desk.script(
+        "acme-login",
+        &format!(
+            r#"[ "$*" = "token --cluster blue" ] && [ "$PROFILE" = ops ] || exit 9
+case "$KUBERNETES_EXEC_INFO" in *"{url}"*) ;; *) exit 8 ;; esac
+echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {{"token": "{token}"}}}}'"#,
+            url = desk.plane.url(),
+        ),
+    );
+    let config = desk.kubeconfig(exec("./acme-login"), |_| ());
+    // The robot is known, and may do nothing: the refusal names it and the right that is missing.
+    let output = desk
+        .kubectl(config)
+        .run(["nodelife", "drain", "n1"])
+        .await
+        .unwrap();
+    let line = sentence(&output);
+    let robot = format!("system:serviceaccount:{}:robot", namespace.name);
+    assert!(line.starts_with("not allowed to get nodes: "), "{line}");
+    assert!(line.contains(&robot), "{line}");
+    assert!(
+        line.ends_with("check with: kubectl auth can-i get nodes/n1"),
+        "{line}"
+    );
+
+    let output = desk
+        .audit(desk.kubeconfig(exec("acme-login-x"), |_| ()))
+        .await;
+    assert!(
+        sentence(&output).ends_with(
+            "the credential plugin acme-login-x is not on this machine; \
+             Install it with: brew install acme-login"
+        ),
+        "{}",
+        output.stderr
+    );
+
+    desk.script(
+        "acme-login",
+        "echo '{\"token\": \"hunter2\"}'; echo 'run: acme login' >&2; exit 3",
+    );
+    let output = desk
+        .audit(desk.kubeconfig(exec("./acme-login"), |_| ()))
+        .await;
+    let line = sentence(&output);
+    assert!(
+        line.ends_with("acme-login ended with exit status: 3, saying: run: acme login"),
+        "{line}"
+    );
+
+    desk.script("acme-login", "echo hunter2");
+    let output = desk
+        .audit(desk.kubeconfig(exec("./acme-login"), |_| ()))
+        .await;
+    let line = sentence(&output);
+    assert!(
+        line.ends_with("acme-login printed no ExecCredential with a status"),
+        "{line}"
+    );
+    namespace.delete().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_proxy_of_the_kubeconfig_is_gone_through() {
+    let desk = Desk::new().await;
+    let tunnel = Tunnel::start().await.unwrap();
+    let through = |url: String| {
+        desk.kubeconfig(desk.admin(), |config| {
+            config["clusters"][0]["cluster"]["proxy-url"] = json!(url);
+        })
+    };
+    let output = desk.audit(through(tunnel.url())).await;
+    assert_eq!(output.status, Some(0), "{output:?}");
+    assert!(tunnel.opened() > 0);
+
+    let output = desk
+        .audit(through("http://me:hunter2@127.0.0.1:1".to_owned()))
+        .await;
+    let line = sentence(&output);
+    assert!(
+        line.contains(" through the proxy 127.0.0.1:1: Connection refused"),
+        "{line}"
+    );
+    assert!(
+        line.ends_with("check proxy-url of the kubeconfig, HTTPS_PROXY and NO_PROXY"),
+        "{line}"
+    );
+}
+
+#[tokio::test]
+async fn a_proxy_of_the_environment_is_not_for_this_machine() {
+    let desk = Desk::new().await;
+    let kubectl = desk.kubectl(desk.kubeconfig(desk.admin(), |_| ()));
+    for command in [&AUDIT[..], &["get", "nodes"]] {
+        let mut command = kubectl.command(command);
+        command.env("HTTPS_PROXY", "http://127.0.0.1:1");
+        let output = run(command, "").await.unwrap();
+        assert_eq!(output.status, Some(0), "{output:?}");
+    }
+}
+
+#[tokio::test]
+async fn files_are_merged_and_the_first_that_sets_a_value_wins() {
+    let desk = Desk::new().await;
+    let (one, two) = (desk.path("one"), desk.path("two"));
+    fs::create_dir_all(&one).unwrap();
+    fs::create_dir_all(&two).unwrap();
+    fs::write(two.join("ca.crt"), desk.plane.authority().certificate()).unwrap();
+    let context = |name: &str| json!({"name": name, "context": {"cluster": name, "user": "me"}});
+    let cluster = |name: &str, server: &str| json!({"name": name, "cluster": {"server": server, "certificate-authority": "ca.crt"}});
+    let config = |rest: Value| {
+        let mut config = json!({"apiVersion": "v1", "kind": "Config"});
+        config
+            .as_object_mut()
+            .unwrap()
+            .extend(rest.as_object().unwrap().clone());
+        config.to_string()
+    };
+    fs::write(
+        one.join("config"),
+        config(json!({"current-context": "blue", "contexts": [context("blue")]})),
+    )
+    .unwrap();
+    fs::write(
+        two.join("config"),
+        config(json!({
+            "current-context": "green",
+            "contexts": [context("green")],
+            "clusters": [cluster("blue", &desk.plane.url()), cluster("green", "https://127.0.0.1:1")],
+            "users": [{"name": "me", "user": desk.admin()}],
+        })),
+    )
+    .unwrap();
+    let list = [one.join("config"), desk.path("absent"), two.join("config")];
+    let list = std::env::join_paths(list).unwrap();
+    let kubectl = desk.kubectl(&list);
+    // kubectl itself, and then nodelife.
+    for command in [&["get", "nodes"][..], &AUDIT] {
+        let output = kubectl.run(command).await.unwrap();
+        assert_eq!(output.status, Some(0), "{output:?}");
+    }
+    let other = AUDIT.iter().copied().chain(["--context=green"]);
+    let output = kubectl.run(other).await.unwrap();
+    assert!(
+        sentence(&output).contains("https://127.0.0.1:1"),
+        "{}",
+        output.stderr
+    );
+    let other = AUDIT.iter().copied().chain(["--context=red"]);
+    let output = kubectl.run(other).await.unwrap();
+    assert_eq!(
+        sentence(&output),
+        "the kubeconfig has no context \"red\"; it has: blue, green"
+    );
+}
+
+#[tokio::test]
+async fn what_has_expired_is_called_so() {
+    let desk = Desk::new().await;
+    let pair = desk
+        .plane
+        .authority()
+        .expired_client("me", "system:masters")
+        .unwrap();
+    let certificate = json!({
+        "client-certificate-data": BASE64_STANDARD.encode(pair.certificate),
+        "client-key-data": BASE64_STANDARD.encode(pair.key),
+    });
+    // {"alg":"none"}.{"exp":1735603200}
+    let token = json!({"token": "eyJhbGciOiJub25lIn0.eyJleHAiOjE3MzU2MDMyMDB9.c2ln"});
+    for (user, what) in [(certificate, "client certificate"), (token, "token")] {
+        let output = desk.audit(desk.kubeconfig(user, |_| ())).await;
+        assert_eq!(
+            sentence(&output),
+            format!(
+                "the API server {} does not know who we are (401): the {what} expired at \
+                 2024-12-31T00:00:00Z; log in again, or renew it in the kubeconfig",
+                desk.plane.url()
+            )
+        );
+    }
+}
+
+#[tokio::test]
+async fn impersonation_says_all_that_it_is_told_to() {
+    let desk = Desk::new().await;
+    let kubectl = desk.kubectl(desk.kubeconfig(desk.admin(), |_| ()));
+    let name = "impersonated-by-nodelife";
+    let flags = [
+        "--as=impersonated-by-nodelife",
+        "--as-group=watchers",
+        "--as-group=readers",
+        "--as-uid=42",
+        "--as-user-extra=acme.test/reason=ticket=7",
+    ];
+    let output = kubectl
+        .run(AUDIT.iter().copied().chain(flags))
+        .await
+        .unwrap();
+    // It may list nothing, and is told so: whatever the audit makes of it, it asked as that user.
+    assert!(output.stderr.contains("nodes"), "{output:?}");
+    let seen = wait_until("the request in the audit log", PATIENCE, async || {
+        let events = desk.plane.audit_events()?;
+        Ok(events.into_iter().find(|event| {
+            event.username() == name && event.request_uri.starts_with("/api/v1/nodes")
+        }))
+    })
+    .await
+    .unwrap();
+    let user = seen.impersonated_user.unwrap();
+    assert_eq!(user.uid, "42");
+    assert_eq!(user.extra["acme.test/reason"], ["ticket=7"]);
+    for group in ["watchers", "readers"] {
+        assert!(user.groups.iter().any(|known| known == group), "{user:?}");
+    }
+    assert!(
+        seen.user_agent.starts_with("nodelife/"),
+        "{}",
+        seen.user_agent
+    );
+
+    let nobody = AUDIT.iter().copied().chain(["--as-group=readers"]);
+    let output = kubectl.run(nobody).await.unwrap();
+    assert!(
+        sentence(&output).ends_with("give --as USER as well"),
+        "{}",
+        output.stderr
+    );
+}
+
+#[tokio::test]
+async fn the_servers_warnings_are_told_once_as_kubectl_tells_them() {
+    let desk = Desk::new().await;
+    let admin = desk.plane.admin().await.unwrap();
+    let name = "warned-about";
+    NodeFixture::new(name).create(&admin).await.unwrap();
+    let kubectl = desk.kubectl(desk.kubeconfig(desk.admin(), |_| ()));
+    kubectl
+        .apply(
+            &json!({"apiVersion": "v1", "kind": "List", "items": [
+                {
+                    "apiVersion": "admissionregistration.k8s.io/v1",
+                    "kind": "ValidatingAdmissionPolicy",
+                    "metadata": {"name": name},
+                    "spec": {
+                        "matchConstraints": {"resourceRules": [{
+                            "apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"],
+                            "resources": ["nodes"], "resourceNames": [name],
+                        }]},
+                        "validations": [{"expression": "false", "message": "ask the owner first"}],
+                    },
+                },
+                {
+                    "apiVersion": "admissionregistration.k8s.io/v1",
+                    "kind": "ValidatingAdmissionPolicyBinding",
+                    "metadata": {"name": name},
+                    "spec": {"policyName": name, "validationActions": ["Warn"]},
+                },
+            ]})
+            .to_string(),
+        )
+        .await
+        .unwrap();
+    // The API server takes a moment to act on a policy.
+    let warning = wait_until("a warning of the policy", PATIENCE, async || {
+        let label = [
+            "label",
+            "node",
+            name,
+            "probe=1",
+            "--overwrite",
+            "--dry-run=server",
+        ];
+        let said = kubectl.run(label).await?.stderr;
+        Ok(said
+            .lines()
+            .find(|line| line.starts_with("Warning: "))
+            .map(ToOwned::to_owned))
+    })
+    .await
+    .unwrap();
+    assert!(warning.ends_with("ask the owner first"), "{warning}");
+
+    let output = kubectl.run(["nodelife", "drain", name]).await.unwrap();
+    assert_eq!(output.status, Some(0), "{output:?}");
+    let told = output
+        .stderr
+        .lines()
+        .filter(|line| *line == warning)
+        .count();
+    assert_eq!(told, 1, "{}", output.stderr);
+
+    let nodes: Api<Node> = Api::all(admin);
+    let uncordon = Patch::Merge(json!({"spec": {"unschedulable": null}}));
+    nodes
+        .patch(name, &PatchParams::default(), &uncordon)
+        .await
+        .unwrap();
+    let strict = ["nodelife", "drain", name, "--warnings-as-errors"];
+    let output = kubectl.run(strict).await.unwrap();
+    assert_eq!(output.status, Some(1), "{output:?}");
+    assert!(
+        output.stderr.ends_with("error: 1 warning received\n"),
+        "{}",
+        output.stderr
+    );
+    for kind in [
+        "validatingadmissionpolicybinding",
+        "validatingadmissionpolicy",
+        "node",
+    ] {
+        kubectl
+            .run(["delete", kind, name])
+            .await
+            .unwrap()
+            .success()
+            .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn request_timeout_bounds_each_request() {
+    let desk = Desk::new().await;
+    let proxy = Proxy::start(desk.plane, &Identity::Admin).unwrap();
+    proxy.fault(FaultRule::new(Fault::Delay(PATIENCE * 10)).path("/version"));
+    let kubectl = desk.kubectl(proxy.kubeconfig_file().unwrap());
+    for (flag, told) in [("1", "1 s"), ("1500ms", "1.5 s")] {
+        let words = AUDIT.iter().copied().chain(["--request-timeout", flag]);
+        let output = kubectl.run(words).await.unwrap();
+        let line = sentence(&output);
+        assert!(
+            line.ends_with(&format!("did not answer within {told}")),
+            "{line}"
+        );
+    }
+    proxy.heal();
+    let words = AUDIT.iter().copied().chain(["--request-timeout=0"]);
+    assert_eq!(kubectl.run(words).await.unwrap().status, Some(0));
+}
+
+#[tokio::test]
+async fn servers_of_two_minors_either_side_are_worked_with() {
+    let desk = Desk::new().await;
+    let proxy = Proxy::start(desk.plane, &Identity::Admin).unwrap();
+    let kubectl = desk.kubectl(proxy.kubeconfig_file().unwrap());
+    for minor in ["34", "38+"] {
+        proxy.heal();
+        let version = json!({
+            "major": "1", "minor": minor, "gitVersion": format!("v1.{}.0-acme.1", &minor[..2]),
+        });
+        proxy.fault(
+            FaultRule::new(Fault::Answer {
+                status: 200,
+                headers: vec![("content-type", "application/json".to_owned())],
+                body: version.to_string(),
+            })
+            .path("/version"),
+        );
+        let before = proxy.count(&Method::GET, "/nodes");
+        let output = kubectl.run(AUDIT).await.unwrap();
+        assert_eq!(output.status, Some(0), "{output:?}");
+        assert!(proxy.count(&Method::GET, "/nodes") > before);
+    }
+}
+
+/// In a mount namespace of its own, where a folder can be put where a pod has it. Where the
+/// system gives users no such namespaces there is nothing to try it in, and the test says so.
+#[tokio::test]
+async fn in_a_pod_the_service_account_serves() {
+    let namespaces = ["--map-root-user", "--mount"];
+    let mut probe = Command::new("unshare");
+    probe
+        .args(namespaces)
+        .args(["mount", "-t", "tmpfs", "none", "/mnt"]);
+    if !run(probe, "")
+        .await
+        .is_ok_and(|output| output.status == Some(0))
+    {
+        println!("not tried: no mount namespaces for this user");
+        return;
+    }
+    let desk = Desk::new().await;
+    let namespace = TestNamespace::create(desk.plane, "in-cluster")
+        .await
+        .unwrap();
+    namespace.service_account("robot").await.unwrap();
+    fs::write(desk.path("token"), namespace.token("robot").await.unwrap()).unwrap();
+    fs::write(desk.path("namespace"), &namespace.name).unwrap();
+    fs::copy(desk.plane.ca_file(), desk.path("ca.crt")).unwrap();
+    let url = desk.plane.url();
+    let (_, port) = url.rsplit_once(':').unwrap();
+    let script = r#"
+mount -t tmpfs none "$(readlink -f /var/run)"
+mkdir -p /var/run/secrets/kubernetes.io/serviceaccount
+cp "$MATERIAL"/* /var/run/secrets/kubernetes.io/serviceaccount
+exec "$@""#;
+    let mut command = Command::new("unshare");
+    command
+        .args(namespaces)
+        .args(["sh", "-ec", script, "sh"])
+        .arg(program::nodelife().unwrap())
+        .args(["drain", "n1"])
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("HOME", Path::new("/nonexistent"))
+        .env("MATERIAL", desk.folder.path())
+        .env("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+        .env("KUBERNETES_SERVICE_PORT", port);
+    let output = tokio::time::timeout(PATIENCE + Duration::from_secs(1), run(command, ""))
+        .await
+        .unwrap()
+        .unwrap();
+    let line = sentence(&output);
+    let robot = format!("system:serviceaccount:{}:robot", namespace.name);
+    assert!(line.starts_with("not allowed to get nodes: "), "{line}");
+    assert!(line.contains(&robot), "{line}");
+    namespace.delete().await.unwrap();
+}
