@@ -128,7 +128,7 @@ fn the_image_is_what_the_manifests_run() {
     let copied = "target/${TARGET}/release/nodelife-webhook";
     assert!(containerfile.contains(&format!("COPY {copied} /nodelife-webhook\n")));
     let sent = copied.replace("${TARGET}", "*");
-    assert_eq!(read("../.dockerignore"), format!("*\n!{sent}\n"));
+    assert_eq!(read("../.containerignore"), format!("*\n!{sent}\n"));
 }
 
 #[tokio::test]
