@@ -53,6 +53,8 @@ pub struct Installation<'a> {
     plane: &'a ControlPlane,
     build: Build,
     base: String,
+    /// Instead of the manifests' timeoutSeconds.
+    timeout: Option<u8>,
     /// kubectl of the admin.
     pub kubectl: Kubectl,
     /// A client of the admin.
@@ -73,6 +75,7 @@ impl<'a> Installation<'a> {
             plane,
             build,
             base: base.to_owned(),
+            timeout: None,
             kubectl: Kubectl::new(plane, &Identity::Admin)?,
             admin: plane.admin().await?,
             folder: tempfile::Builder::new()
@@ -81,6 +84,15 @@ impl<'a> Installation<'a> {
         };
         this.write()?;
         Ok(this)
+    }
+
+    /// Gives each call so many seconds: on a busy machine one of two seconds may run out
+    /// of them with nothing wrong but that.
+    pub fn timeout(mut self, seconds: u8) -> Result<Self> {
+        self.timeout = Some(seconds);
+        let build = self.build.clone();
+        self.upgrade(build)?;
+        Ok(self)
     }
 
     /// Takes another build from now on. What runs goes on, and nothing is applied yet.
@@ -98,14 +110,24 @@ impl<'a> Installation<'a> {
         let patch = serde_json::json!([{
             "op": "add", "path": "/spec/clusterIP", "value": self.address().ip().to_string(),
         }]);
+        let mut patches = vec![serde_json::json!({
+            "target": {"kind": "Service", "name": WEBHOOK},
+            "patch": patch.to_string(),
+        })];
+        if let Some(seconds) = self.timeout {
+            let patch = serde_json::json!([{
+                "op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": seconds,
+            }]);
+            patches.push(serde_json::json!({
+                "target": {"kind": "ValidatingWebhookConfiguration", "name": WEBHOOK},
+                "patch": patch.to_string(),
+            }));
+        }
         let kustomization = serde_json::json!({
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
             "resources": [format!("../manifests/{}", self.base)],
-            "patches": [{
-                "target": {"kind": "Service", "name": WEBHOOK},
-                "patch": patch.to_string(),
-            }],
+            "patches": patches,
             "sortOptions": {"order": "legacy"},
         });
         fs::write(

@@ -35,5 +35,6 @@ mod release;
 mod reload;
 mod rotation;
 mod server;
+mod uninstall;
 mod webhook;
 mod webhook_status;

@@ -1,0 +1,155 @@
+//! `install.yaml` as people apply it, and its removal in any order while the webhook is
+//! dead: every request is answered, and nothing is left.
+
+use std::time::Duration;
+
+use k8s_openapi::api::admissionregistration::v1::{
+    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
+};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{Api, Client};
+use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::installation::{NAMESPACE, WEBHOOK, manifests};
+use nodelife_tests::{ControlPlane, Installation, PATIENCE, Part, wait_until};
+
+use crate::rotation::relabel;
+
+/// Every kind of the manifests.
+const KINDS: [&str; 12] = [
+    "validatingwebhookconfiguration",
+    "mutatingwebhookconfiguration",
+    "deployment",
+    "service",
+    "serviceaccount",
+    "role",
+    "rolebinding",
+    "clusterrole",
+    "clusterrolebinding",
+    "poddisruptionbudget",
+    "resourcequota",
+    "namespace",
+];
+
+/// A webhook that does not answer costs its timeout of 2 s, once for each phase.
+const ANSWER: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn applied_twice_in_each_way_and_removed_in_any_order() {
+    let plane = ControlPlane::options()
+        .with(Part::ControllerManager)
+        .start()
+        .await
+        .unwrap();
+    let installation = Installation::prepare(&plane, "overlays/fail-closed")
+        .await
+        .unwrap();
+    NodeFixture::new("writer")
+        .create(&installation.admin)
+        .await
+        .unwrap();
+    let node = plane.node("writer").await.unwrap();
+
+    let file = manifests().join("install.yaml").display().to_string();
+    for way in [&["--server-side=false"][..], &["--server-side"]] {
+        apply_twice(&installation, &["-f", &file], way).await;
+        remove(&installation, &node, &["namespace"]).await;
+    }
+    // More orders: `NODELIFE_ORDERS=50`. A round takes a quarter of a minute.
+    let rounds = std::env::var("NODELIFE_ORDERS").ok();
+    let rounds: usize = rounds.and_then(|text| text.parse().ok()).unwrap_or(2);
+    let overlay = installation.overlay().display().to_string();
+    for round in 0..rounds {
+        let way = [&["--server-side=false"][..], &["--server-side"]][round % 2];
+        apply_twice(&installation, &["-k", &overlay], way).await;
+        let order = shuffled(round);
+        println!("removed in this order: {order:?}");
+        remove(&installation, &node, &order).await;
+    }
+}
+
+/// Applies, has the certificates made, and applies again: nothing differs, and no caBundle
+/// was ever touched.
+async fn apply_twice(installation: &Installation<'_>, what: &[&str], way: &[&str]) {
+    let words = |verb: &'static str| [&[verb][..], way, what].concat();
+    kubectl(installation, &words("apply")).await;
+    kubectl(installation, &words("apply")).await;
+    let mut certs = installation.certs(&["--once"]).await.unwrap();
+    assert_eq!(certs.wait(PATIENCE).await.unwrap(), 0);
+    let bundles = installation.bundles().await.unwrap();
+    assert!(bundles.iter().all(|one| !one.is_empty()));
+    let before = generations(&installation.admin).await;
+    let diff = [&["diff", "--server-side"][..], what].concat();
+    let diff = if way[0] == "--server-side" {
+        diff
+    } else {
+        words("diff")
+    };
+    assert_eq!(kubectl(installation, &diff).await, "");
+    kubectl(installation, &words("apply")).await;
+    // It counts every change of a webhook, also one that was taken back.
+    assert_eq!(generations(&installation.admin).await, before);
+    assert_eq!(installation.bundles().await.unwrap(), bundles);
+}
+
+async fn kubectl(installation: &Installation<'_>, words: &[&str]) -> String {
+    let output = installation.kubectl.run(words).await.unwrap();
+    output.success().unwrap()
+}
+
+/// How often each configuration was changed.
+async fn generations(admin: &Client) -> [Option<i64>; 2] {
+    let mutating: Api<MutatingWebhookConfiguration> = Api::all(admin.clone());
+    let validating: Api<ValidatingWebhookConfiguration> = Api::all(admin.clone());
+    [
+        mutating.get(WEBHOOK).await.unwrap().metadata.generation,
+        validating.get(WEBHOOK).await.unwrap().metadata.generation,
+    ]
+}
+
+/// Deletes these kinds and then the rest; a node's write is answered after each.
+async fn remove(installation: &Installation<'_>, node: &Client, first: &[&str]) {
+    let rest = KINDS.iter().filter(|kind| !first.contains(kind));
+    for kind in first.iter().chain(rest) {
+        let label = ["-l", "app.kubernetes.io/name=nodelife", "-n", NAMESPACE];
+        // A namespace need not be gone for the next kind to be deleted.
+        let words = [&["delete", kind, "--wait=false"][..], &label].concat();
+        kubectl(installation, &words).await;
+        let answer = tokio::time::timeout(ANSWER, relabel(node, "writer", 1)).await;
+        if let Err(error) = answer.unwrap_or_else(|_| panic!("no answer after {kind}")) {
+            let refused = error.to_string().contains("failed calling webhook");
+            assert!(refused, "after {kind}: {error}");
+        }
+    }
+    let namespaces: Api<Namespace> = Api::all(installation.admin.clone());
+    wait_until("the namespace's end", PATIENCE, async || {
+        Ok(namespaces.get_opt(NAMESPACE).await?.is_none().then_some(()))
+    })
+    .await
+    .unwrap();
+    // Nobody is asked any more, and nothing of ours is left, in the whole cluster.
+    wait_until("an accepted write", PATIENCE, async || {
+        relabel(node, "writer", 2).await?;
+        Ok(Some(()))
+    })
+    .await
+    .unwrap();
+    let kinds = [&KINDS[..], &["secret", "lease", "configmap"]].concat();
+    let label = "app.kubernetes.io/name=nodelife";
+    let ours = ["get", &kinds.join(","), "-A", "-l", label, "-o", "name"];
+    assert_eq!(kubectl(installation, &ours).await, "");
+}
+
+/// The kinds in an order of their own for each round.
+fn shuffled(round: usize) -> Vec<&'static str> {
+    let mut state = round as u64 + 1;
+    let mut order = KINDS.to_vec();
+    for last in (1..order.len()).rev() {
+        // The constants of Knuth's MMIX.
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        let other = usize::try_from(state >> 33).unwrap() % (last + 1);
+        order.swap(last, other);
+    }
+    order
+}
