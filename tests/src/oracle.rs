@@ -11,11 +11,13 @@
 //!   "notReadySeconds", "unreachableSeconds"}` → [`AdmissionAnswer`]
 //! - `allocatable`: `{"cpu", "memory", "ephemeralStorage", "hugePages": {KiB: pages},
 //!   "configuration"}` → [`AllocatableAnswer`]
+//! - `eviction`: `{"file", "dropIns", "flags"}` → [`EvictionAnswer`]
 //! - `zone`: `{"ready", "notReady", "unhealthyThreshold"}` → [`ZoneAnswer`]
 //! - `filter`: a case of `admission` with `matchConditions` → [`FilterAnswer`]
 //! - `budget`: [`BudgetCase`] → [`BudgetAnswer`]
 //! - `response`: `{"uid", "mutating", "review", "object"}` → [`ResponseAnswer`]
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
@@ -231,6 +233,52 @@ pub struct BudgetAnswer {
     pub status: BudgetStatus,
     /// Whether it wrote.
     pub written: bool,
+}
+
+/// The eviction maps that a kubelet runs with.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EvictionAnswer {
+    /// Why a file or a flag cannot be read.
+    pub load: String,
+    /// Why the configuration is not valid.
+    pub invalid: String,
+    /// Why a threshold cannot be parsed.
+    pub parse: String,
+    /// `evictionHard`.
+    #[serde(deserialize_with = "nullable")]
+    pub hard: BTreeMap<String, String>,
+    /// `evictionSoft`.
+    #[serde(deserialize_with = "nullable")]
+    pub soft: BTreeMap<String, String>,
+    /// `evictionSoftGracePeriod`.
+    #[serde(deserialize_with = "nullable")]
+    pub grace_period: BTreeMap<String, String>,
+    /// `evictionMinimumReclaim`.
+    #[serde(deserialize_with = "nullable")]
+    pub minimum_reclaim: BTreeMap<String, String>,
+    /// The hard thresholds as the kubelet understands them, by signal.
+    #[serde(deserialize_with = "nullable")]
+    pub thresholds: BTreeMap<String, ThresholdAnswer>,
+}
+
+impl EvictionAnswer {
+    /// Why the kubelet would not start; None when it would.
+    pub fn refusal(&self) -> Option<&str> {
+        [&self.load, &self.invalid, &self.parse]
+            .into_iter()
+            .find(|reason| !reason.is_empty())
+            .map(String::as_str)
+    }
+}
+
+/// A threshold: an amount, or a share between 0 and 1.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct ThresholdAnswer {
+    /// The amount; empty for a share.
+    pub quantity: String,
+    /// The share.
+    pub percentage: f32,
 }
 
 /// The state that the node lifecycle controller gives a zone.

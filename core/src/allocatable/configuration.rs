@@ -9,7 +9,7 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::duration::GoDuration;
@@ -39,9 +39,18 @@ pub enum ConfigurationError {
         "failed to read the kubelet configuration: expected kind KubeletConfiguration, found {0}"
     )]
     Kind(String),
-    /// `--eviction-hard` is not a list of `signal<amount`.
-    #[error("failed to read the eviction thresholds: expected signal<amount, found {0:?}")]
-    Thresholds(String),
+    /// A flag such as `--eviction-hard` is not a list of `signal<amount`.
+    #[error("failed to read {flag}: expected signal{sign}{value}, found {found:?}")]
+    Eviction {
+        /// The flag.
+        flag: &'static str,
+        /// What stands between signal and value.
+        sign: char,
+        /// What stands behind it.
+        value: &'static str,
+        /// What was given.
+        found: String,
+    },
 }
 
 /// `kubelet.config.k8s.io/v1beta1` KubeletConfiguration. Absent fields are `None` or empty.
@@ -56,13 +65,13 @@ pub struct KubeletConfiguration {
     pub kube_reserved: ResourceList,
     #[serde(deserialize_with = "null_is_default")]
     pub system_reserved: ResourceList,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_empty")]
     pub eviction_hard: BTreeMap<Str, Str>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_empty")]
     pub eviction_soft: BTreeMap<Str, Str>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_empty")]
     pub eviction_soft_grace_period: BTreeMap<Str, Str>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "null_is_empty")]
     pub eviction_minimum_reclaim: BTreeMap<Str, Str>,
     pub eviction_pressure_transition_period: Option<GoDuration>,
     pub merge_default_eviction_settings: Option<bool>,
@@ -219,23 +228,6 @@ impl KubeletConfiguration {
         Ok(serde_json::from_value(document)?)
     }
 
-    /// Replaces the hard thresholds by those of `--eviction-hard`,
-    /// `memory.available<500Mi,nodefs.available<10%` (flags are read last, and the map is
-    /// replaced as a whole).
-    pub fn set_eviction_hard(&mut self, flag: &str) -> Result<(), ConfigurationError> {
-        self.eviction_hard = flag
-            .split(',')
-            .filter(|pair| !pair.is_empty())
-            .map(|pair| {
-                let (signal, amount) = pair
-                    .split_once('<')
-                    .ok_or_else(|| ConfigurationError::Thresholds(pair.into()))?;
-                Ok((signal.trim().into(), amount.trim().into()))
-            })
-            .collect::<Result<_, ConfigurationError>>()?;
-        Ok(())
-    }
-
     /// How many pods the node takes: `maxPods`, or fewer by `podsPerCore`.
     pub fn pod_limit(&self, cores: i64) -> i64 {
         let most = self.max_pods.unwrap_or(DEFAULT_MAX_PODS);
@@ -252,6 +244,18 @@ impl KubeletConfiguration {
             None => vec!["pods"],
         }
     }
+}
+
+/// A null in a file's map is an empty text, as Go reads it (a drop-in's null is a deletion, and
+/// gone by then).
+fn null_is_empty<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<BTreeMap<Str, Str>, D::Error> {
+    let map: Option<BTreeMap<Str, Option<Str>>> = Option::deserialize(deserializer)?;
+    let pairs = map.unwrap_or_default().into_iter();
+    Ok(pairs
+        .map(|(signal, text)| (signal, text.unwrap_or_default()))
+        .collect())
 }
 
 fn check_kind(document: &Value) -> Result<(), ConfigurationError> {
@@ -343,21 +347,6 @@ mod tests {
         assert_eq!(merged.eviction_hard.len(), 4, "a merge asked for too late");
         assert_eq!(merged.eviction_hard["memory.available"], "200Mi");
         assert_eq!(merged.enforced(), ["none"]);
-    }
-
-    #[test]
-    fn the_flag_replaces_the_map() {
-        let mut configuration = file(json!({}));
-        configuration
-            .set_eviction_hard("memory.available<500Mi, nodefs.available < 10%,")
-            .unwrap();
-        assert_eq!(configuration.eviction_hard.len(), 2);
-        assert_eq!(configuration.eviction_hard["nodefs.available"], "10%");
-        assert!(
-            configuration
-                .set_eviction_hard("memory.available=1Gi")
-                .is_err()
-        );
     }
 
     #[test]

@@ -15,6 +15,7 @@
 
 mod configuration;
 mod duration;
+mod flag;
 pub mod provider;
 mod refusal;
 mod threshold;
@@ -28,6 +29,7 @@ pub use configuration::{
     Enabled, KubeletConfiguration, MemoryReservation, MemorySwap, ShutdownByPriority,
 };
 pub use duration::GoDuration;
+pub use flag::EvictionMap;
 pub use refusal::{CpuSet, refusals};
 pub use threshold::{Threshold, parse_all as parse_thresholds};
 

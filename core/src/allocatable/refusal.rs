@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::duration::GoDuration;
-use super::threshold::{Threshold, parse_all};
+use super::threshold::{check_reclaim, check_signal, parse_all};
 use super::{KubeletConfiguration, Line};
 use crate::object::ResourceList;
 use crate::quantity::Quantity;
@@ -113,6 +113,9 @@ fn soft_thresholds(configuration: &KubeletConfiguration, refusals: &mut Vec<Stri
         }
     }
     for (signal, text) in grace {
+        if let Err(wrong) = check_signal(signal) {
+            refusals.push(format!("evictionSoftGracePeriod: {wrong}"));
+        }
         if GoDuration::parse(text).is_none_or(|duration| duration.nanoseconds() < 0) {
             refusals.push(format!(
                 "evictionSoftGracePeriod: {signal}: invalid duration {text:?}"
@@ -120,10 +123,7 @@ fn soft_thresholds(configuration: &KubeletConfiguration, refusals: &mut Vec<Stri
         }
     }
     for (signal, text) in &configuration.eviction_minimum_reclaim {
-        let off = matches!(text.as_str(), "0" | "0%" | "100%");
-        if let Err(wrong) = Threshold::parse(signal, text)
-            && !off
-        {
+        if let Err(wrong) = check_reclaim(signal, text) {
             refusals.push(format!("evictionMinimumReclaim: {wrong}"));
         }
     }

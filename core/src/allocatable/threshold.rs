@@ -34,9 +34,7 @@ pub enum Threshold {
 impl Threshold {
     /// Reads `100Mi` or `10%`. `0%` and `100%` switch the threshold off: none.
     pub fn parse(signal: &str, text: &str) -> Result<Option<Self>, String> {
-        if !SIGNALS.contains(&signal) {
-            return Err(format!("unsupported eviction signal {signal}"));
-        }
+        check_signal(signal)?;
         if text == "0%" || text == "100%" {
             return Ok(None);
         }
@@ -78,12 +76,44 @@ impl Threshold {
     }
 }
 
-fn parse_share(signal: &str, text: &str) -> Result<f32, String> {
+/// Whether the kubelet knows the signal, in its words.
+pub(super) fn check_signal(signal: &str) -> Result<(), String> {
+    if SIGNALS.contains(&signal) {
+        Ok(())
+    } else {
+        Err(format!("unsupported eviction signal {signal}"))
+    }
+}
+
+/// What is wrong with an entry of `evictionMinimumReclaim` (`parseMinimumReclaims`): there a
+/// share may be more than all, an amount may be nothing, and nothing switches it off.
+pub(super) fn check_reclaim(signal: &str, text: &str) -> Result<(), String> {
+    check_signal(signal)?;
+    let what = format!("eviction minimum reclaim {signal}");
+    if text.ends_with('%') {
+        return match parse_percentage(&what, text)? {
+            share if share > 0.0 => Ok(()),
+            _ => Err(format!("{what} must be positive: {text}")),
+        };
+    }
+    match Quantity::parse(text) {
+        Ok(amount) if amount.is_negative() => Err(format!("{what} cannot be negative: {text}")),
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("{what}: {text:?} {error}")),
+    }
+}
+
+/// A percentage as a share, computed as `parsePercentage` does.
+fn parse_percentage(what: &str, text: &str) -> Result<f32, String> {
     let number = text.trim_end_matches('%');
     let value: f32 = number
         .parse()
-        .map_err(|_| format!("eviction threshold {signal}: {text:?} is not a percentage"))?;
-    let share = value / 100.0;
+        .map_err(|_| format!("{what}: {text:?} is not a percentage"))?;
+    Ok(value / 100.0)
+}
+
+fn parse_share(signal: &str, text: &str) -> Result<f32, String> {
+    let share = parse_percentage(&format!("eviction threshold {signal}"), text)?;
     if (0.0..=1.0).contains(&share) {
         Ok(share)
     } else {
@@ -130,6 +160,17 @@ mod tests {
         assert_eq!(parse("100%"), Ok(None));
         assert_eq!(parse("0.0%"), Ok(Some(Threshold::Share(0.0))));
         assert_eq!(parse("10%%"), parse("10%"));
+    }
+
+    #[test]
+    fn a_minimum_reclaim_has_rules_of_its_own() {
+        for text in ["0", "101%", "2Gi", "0.5%"] {
+            assert_eq!(check_reclaim("memory.available", text), Ok(()), "{text}");
+        }
+        for text in ["0%", "-1%", "-1Mi", "x", "%", ""] {
+            assert!(check_reclaim("memory.available", text).is_err(), "{text}");
+        }
+        assert!(check_reclaim("memory.free", "1Gi").is_err());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use nodelife_core::object::LabelSelector;
 use nodelife_core::quantity::Quantity;
 
 use super::selector::label_selector;
-use super::{ExplainFormat, InputArgs, KubeletArgs};
+use super::{EvictionArgs, ExplainFormat, InputArgs, KubeletArgs};
 use crate::command::candidates;
 
 /// Shows how Capacity becomes Allocatable, line by line, as the kubelet computes it.
@@ -41,9 +41,9 @@ pub(crate) struct AllocatableArgs {
     /// How the kubelets run.
     #[command(flatten)]
     pub(crate) kubelet: KubeletArgs,
-    /// The kubelet's flag: replaces all hard thresholds
-    #[arg(long, value_name = "THRESHOLDS")]
-    pub(crate) eviction_hard: Option<String>,
+    /// What the kubelets' command lines say.
+    #[command(flatten)]
+    pub(crate) eviction: EvictionArgs,
     /// Reserve by this provider's formula: eks, gke, aks, openshift or k3s
     #[arg(long, value_name = "PROVIDER", value_parser = provider, conflicts_with_all = ["kubelet_config", "kubelet_config_dir"])]
     pub(crate) provider: Option<Provider>,

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
+use nodelife_core::allocatable::EvictionMap;
 
 /// A configuration by flags, or by asking each kubelet.
 #[derive(Clone, Debug, Default, Args)]
@@ -16,4 +17,42 @@ pub(crate) struct KubeletArgs {
     /// A folder of drop-ins (*.conf) for it
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "configz")]
     pub(crate) kubelet_config_dir: Option<PathBuf>,
+}
+
+/// The kubelet's own flags about evictions, which it reads last.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Flags of the kubelet")]
+pub(crate) struct EvictionArgs {
+    /// Replaces all hard thresholds: memory.available<500Mi,nodefs.available<10%
+    #[arg(long = "eviction-hard", value_name = "THRESHOLDS")]
+    hard: Option<String>,
+    /// Replaces all soft thresholds: memory.available<1Gi
+    #[arg(long = "eviction-soft", value_name = "THRESHOLDS")]
+    soft: Option<String>,
+    /// Replaces their grace periods: memory.available=1m30s
+    #[arg(long = "eviction-soft-grace-period", value_name = "DURATIONS")]
+    soft_grace_period: Option<String>,
+    /// Replaces what is reclaimed at least: nodefs.available=2Gi
+    #[arg(long = "eviction-minimum-reclaim", value_name = "AMOUNTS")]
+    minimum_reclaim: Option<String>,
+}
+
+impl EvictionArgs {
+    /// The maps that are given, with their texts.
+    pub(crate) fn maps(&self) -> impl Iterator<Item = (EvictionMap, &str)> {
+        let Self {
+            hard,
+            soft,
+            soft_grace_period,
+            minimum_reclaim,
+        } = self;
+        let maps = [
+            (EvictionMap::Hard, hard),
+            (EvictionMap::Soft, soft),
+            (EvictionMap::SoftGracePeriod, soft_grace_period),
+            (EvictionMap::MinimumReclaim, minimum_reclaim),
+        ];
+        maps.into_iter()
+            .filter_map(|(map, text)| Some((map, text.as_deref()?)))
+    }
 }

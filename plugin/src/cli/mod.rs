@@ -30,7 +30,7 @@ pub(crate) use completion::{CompletionArgs, Shell};
 pub(crate) use explain::{ExplainArgs, ExplainFormat, RuleFormat, Topic};
 pub(crate) use failure::FailureArgs;
 pub(crate) use input::InputArgs;
-pub(crate) use kubelet::KubeletArgs;
+pub(crate) use kubelet::{EvictionArgs, KubeletArgs};
 pub(crate) use man::ManArgs;
 pub(crate) use shutdown::ShutdownArgs;
 pub(crate) use snapshot::SnapshotArgs;

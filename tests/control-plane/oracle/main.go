@@ -18,6 +18,7 @@ var kinds = map[string]func([]byte) (any, error){
 	"quantity":    quantity,
 	"admission":   admit,
 	"allocatable": allocatable,
+	"eviction":    evict,
 	"zone":        zone,
 	"response":    response,
 	"filter":      filter,

@@ -4,15 +4,16 @@ use nodelife_core::allocatable::{self, Allocatable, KubeletConfiguration};
 use nodelife_tests::oracle::{self, AllocatableAnswer};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::TestRunner;
 use serde_json::{Map, Value, json};
 
+use crate::seed;
+
 /// How many machines and configurations are compared.
-const CASES: usize = 3_000;
+const CASES: usize = 10_000;
 
 #[test]
 fn what_is_left_for_pods_is_what_the_kubelet_publishes() {
-    let mut runner = TestRunner::deterministic();
+    let mut runner = seed::runner();
     let strategy = case();
     let cases: Vec<Value> = (0..CASES)
         .map(|_| strategy.new_tree(&mut runner).unwrap().current())

@@ -6,7 +6,8 @@ use nodelife_core::quantity::{Format, Quantity, QuantityError};
 use nodelife_tests::oracle::{self, QuantityAnswer, QuantityCase};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use crate::seed;
 
 /// How many different texts are compared.
 const TEXTS: usize = 12_000;
@@ -171,27 +172,15 @@ fn report(differences: &[String]) {
     );
 }
 
-/// Different texts, always the same ones unless `NODELIFE_SEED` gives another seed.
+/// Different texts.
 fn texts() -> Vec<String> {
-    let seed: u64 = std::env::var("NODELIFE_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(20_260_101);
-    println!("NODELIFE_SEED={seed}");
-    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes(seed));
-    let mut runner = TestRunner::new_with_rng(Config::default(), random);
+    let mut runner = seed::runner();
     let strategy = text();
     let mut texts = BTreeSet::new();
     while texts.len() < TEXTS {
         texts.insert(strategy.new_tree(&mut runner).unwrap().current());
     }
     texts.into_iter().collect()
-}
-
-fn bytes(seed: u64) -> [u8; 32] {
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_be_bytes());
-    bytes
 }
 
 /// Mostly quantities; some that nearly are.

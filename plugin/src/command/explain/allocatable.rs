@@ -80,12 +80,10 @@ fn of_machine(args: &AllocatableArgs, mut capacity: Amounts) -> anyhow::Result<A
                 pods: pods.unwrap_or(DEFAULT_MAX_PODS),
             };
             let mut of_provider = configuration::of_provider(provider, machine)?;
-            if let Some(thresholds) = &args.eviction_hard {
-                of_provider.set_eviction_hard(thresholds)?;
-            }
+            configuration::set_flags(&mut of_provider, &args.eviction)?;
             of_provider
         }
-        None => match configuration::of_files(&args.kubelet, args.eviction_hard.as_deref())? {
+        None => match configuration::of_files(&args.kubelet, &args.eviction)? {
             Some(of_files) => of_files,
             None => configuration::of_defaults()?,
         },
@@ -104,7 +102,7 @@ async fn of_nodes(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<Report> {
-    let from_files = configuration::of_files(&args.kubelet, args.eviction_hard.as_deref())?;
+    let from_files = configuration::of_files(&args.kubelet, &args.eviction)?;
     let mut sources = BTreeSet::from([Source::Nodes]);
     if args.kubelet.configz {
         sources.insert(Source::KubeletConfigs);

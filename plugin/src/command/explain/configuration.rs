@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::allocatable::provider::{Machine, Provider};
+use nodelife_core::allocatable::{EvictionMap, KubeletConfiguration};
 use nodelife_core::quantity::{Format, Quantity};
 use serde_json::Value;
 
-use crate::cli::KubeletArgs;
+use crate::cli::{EvictionArgs, KubeletArgs};
 
-/// The configuration in the files, with the thresholds of the flag over it; none when no
+/// The configuration in the files, with the thresholds of the flags over it; none when no
 /// flag names one.
 ///
 /// # Errors
@@ -18,22 +18,33 @@ use crate::cli::KubeletArgs;
 /// A file that cannot be read or is no kubelet configuration; a threshold that is none.
 pub(super) fn of_files(
     args: &KubeletArgs,
-    eviction_hard: Option<&str>,
+    flags: &EvictionArgs,
 ) -> anyhow::Result<Option<KubeletConfiguration>> {
     let file = args.kubelet_config.as_deref().map(document).transpose()?;
     let folder = args.kubelet_config_dir.as_deref();
     let drop_ins = folder.map(drop_ins).transpose()?.unwrap_or_default();
-    if file.is_none() && drop_ins.is_empty() && eviction_hard.is_none() {
+    if file.is_none() && drop_ins.is_empty() && flags.maps().next().is_none() {
         return Ok(None);
     }
     let mut configuration = KubeletConfiguration::from_files(file, drop_ins)
         .context("failed to read the kubelet's configuration")?;
-    if let Some(thresholds) = eviction_hard {
-        configuration
-            .set_eviction_hard(thresholds)
-            .context("failed to read --eviction-hard")?;
-    }
+    set_flags(&mut configuration, flags)?;
     Ok(Some(configuration))
+}
+
+/// Lays the kubelet's flags over its files.
+///
+/// # Errors
+///
+/// A flag that is no list of thresholds.
+pub(super) fn set_flags(
+    configuration: &mut KubeletConfiguration,
+    flags: &EvictionArgs,
+) -> anyhow::Result<()> {
+    for (map, text) in flags.maps() {
+        configuration.set_eviction(map, text)?;
+    }
+    Ok(())
 }
 
 /// What a kubelet with an empty configuration file runs with.
@@ -68,7 +79,8 @@ pub(super) fn of_provider(
     .map(|(name, amount)| (name.into(), amount.into()))
     .collect();
     if provider == Provider::K3s {
-        configuration.set_eviction_hard("imagefs.available<5%,nodefs.available<5%")?;
+        let flag = "imagefs.available<5%,nodefs.available<5%";
+        configuration.set_eviction(EvictionMap::Hard, flag)?;
     } else {
         let threshold = bytes(held_back.memory_eviction);
         configuration

@@ -9,7 +9,7 @@ use nodelife_core::shutdown::{self, NodeShutdown, ShutdownReport};
 use nodelife_core::snapshot::Source;
 
 use super::{configuration, print_document};
-use crate::cli::{ClusterArgs, ShutdownArgs};
+use crate::cli::{ClusterArgs, EvictionArgs, ShutdownArgs};
 use crate::command::input;
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table, style};
@@ -25,7 +25,7 @@ pub(super) async fn run(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    let from_files = configuration::of_files(&args.kubelet, None)?;
+    let from_files = configuration::of_files(&args.kubelet, &EvictionArgs::default())?;
     let mut sources = BTreeSet::from([Source::Nodes, Source::Pods]);
     if args.kubelet.configz {
         sources.insert(Source::KubeletConfigs);
