@@ -43,6 +43,7 @@ pub struct Call {
     query: Vec<(&'static str, String)>,
     accept: &'static str,
     compressed: bool,
+    headers: Vec<(&'static str, String)>,
     body: Option<(&'static str, Bytes)>,
 }
 
@@ -57,6 +58,7 @@ impl Call {
             query: Vec::new(),
             accept: "application/json",
             compressed: true,
+            headers: Vec::new(),
             body: None,
         }
     }
@@ -105,6 +107,16 @@ impl Call {
     #[must_use]
     pub(crate) fn uncompressed(mut self) -> Self {
         self.compressed = false;
+        self
+    }
+
+    /// Asks as somebody else; needs the right to impersonate the user and each of the groups.
+    #[must_use]
+    pub(crate) fn impersonating(mut self, user: &str, groups: &[&str]) -> Self {
+        self.headers.push(("impersonate-user", user.to_owned()));
+        let groups = groups.iter().map(|group| (*group).to_owned());
+        self.headers
+            .extend(groups.map(|group| ("impersonate-group", group)));
         self
     }
 
@@ -158,6 +170,9 @@ impl Call {
             .header(header::ACCEPT, self.accept);
         if !self.compressed {
             request = request.header(header::ACCEPT_ENCODING, "identity");
+        }
+        for (name, value) in &self.headers {
+            request = request.header(*name, value);
         }
         let body = match &self.body {
             None => Body::empty(),

@@ -15,6 +15,7 @@ pub mod allocatable;
 pub mod drain;
 pub mod failure;
 pub mod finding;
+pub mod node_access;
 pub mod object;
 pub mod quantity;
 pub mod request;

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::allocatable::KubeletConfiguration;
+use crate::node_access::{NodeAuthorizer, NodeRestriction};
 use crate::object::{
     Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Node, PersistentVolume, Pod,
     SigningRequest, VolumeAttachment, Workload,
@@ -42,11 +43,15 @@ pub enum Source {
     ClusterRoleBindings,
     /// Events about nodes.
     Events,
+    /// Whether the Node authorizer is on.
+    NodeAuthorizer,
+    /// Whether the admission plugin NodeRestriction is on.
+    NodeRestriction,
 }
 
 impl Source {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Nodes,
         Self::Leases,
         Self::Pods,
@@ -60,6 +65,8 @@ impl Source {
         Self::ClusterRoles,
         Self::ClusterRoleBindings,
         Self::Events,
+        Self::NodeAuthorizer,
+        Self::NodeRestriction,
     ];
 
     /// What people call it, in the plural.
@@ -78,7 +85,14 @@ impl Source {
             Self::ClusterRoles => "cluster roles",
             Self::ClusterRoleBindings => "cluster role bindings",
             Self::Events => "events",
+            Self::NodeAuthorizer => "the Node authorizer",
+            Self::NodeRestriction => "NodeRestriction",
         }
+    }
+
+    /// Whether a flag has to ask for it: it takes more than the right to read.
+    pub fn is_asked_for_apart(self) -> bool {
+        matches!(self, Self::KubeletConfigs | Self::NodeRestriction)
     }
 }
 
@@ -128,6 +142,12 @@ pub struct Snapshot {
     /// Events about nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<Event>>,
+    /// Whether the Node authorizer is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_authorizer: Option<NodeAuthorizer>,
+    /// Whether the admission plugin NodeRestriction is on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node_restriction: Option<NodeRestriction>,
 }
 
 impl Snapshot {
@@ -147,6 +167,8 @@ impl Snapshot {
             Source::ClusterRoles => self.cluster_roles.as_ref().map_or(0, Vec::len),
             Source::ClusterRoleBindings => self.cluster_role_bindings.as_ref().map_or(0, Vec::len),
             Source::Events => self.events.as_ref().map_or(0, Vec::len),
+            Source::NodeAuthorizer => usize::from(self.node_authorizer.is_some()),
+            Source::NodeRestriction => usize::from(self.node_restriction.is_some()),
         }
     }
 
@@ -168,6 +190,11 @@ impl Snapshot {
             Source::ClusterRoles => not_listed(self.cluster_roles.as_ref()),
             Source::ClusterRoleBindings => not_listed(self.cluster_role_bindings.as_ref()),
             Source::Events => not_listed(self.events.as_ref()),
+            Source::NodeAuthorizer => (self.node_authorizer.is_none())
+                .then_some("the snapshot does not say whether it is on"),
+            Source::NodeRestriction => {
+                (self.node_restriction.is_none()).then_some("--probe was not given")
+            }
         };
         self.missing.get(&source).map(Str::as_str).or(absent)
     }

@@ -15,6 +15,7 @@
 //! - `zone`: `{"ready", "notReady", "unhealthyThreshold"}` → [`ZoneAnswer`]
 //! - `filter`: a case of `admission` with `matchConditions` → [`FilterAnswer`]
 //! - `budget`: [`BudgetCase`] → [`BudgetAnswer`]
+//! - `prometheus`: `{"text"}` → [`PrometheusAnswer`]
 //! - `response`: `{"uid", "mutating", "review", "object"}` → [`ResponseAnswer`]
 
 use std::collections::BTreeMap;
@@ -297,6 +298,19 @@ pub struct FilterAnswer {
     pub failed: String,
     /// Why one cannot be compiled or evaluated: under `Ignore` the call is skipped.
     pub error: String,
+}
+
+/// What Prometheus makes of a text in its exposition format.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct PrometheusAnswer {
+    /// Why it can't be read; empty when it can.
+    pub error: String,
+    /// What `promtool check metrics` says of it.
+    #[serde(deserialize_with = "nullable")]
+    pub problems: Vec<String>,
+    /// How many series a metric has.
+    #[serde(deserialize_with = "nullable")]
+    pub series: BTreeMap<String, usize>,
 }
 
 /// How the API server takes a webhook's answer.

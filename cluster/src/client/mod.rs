@@ -45,6 +45,8 @@ pub struct Cluster {
     pub(crate) reached: Arc<AtomicBool>,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) warnings: ServerWarnings,
+    /// Whether every request is sent as somebody else already.
+    pub(crate) impersonates: bool,
     namespace: Arc<str>,
     version: Option<Arc<ServerVersion>>,
     pub(crate) clock: ServerClock,
@@ -89,6 +91,7 @@ impl Cluster {
     ) -> Result<Self, ConnectError> {
         let server: Arc<str> = config.cluster_url.to_string().trim_end_matches('/').into();
         let namespace = config.default_namespace.as_str().into();
+        let impersonates = config.auth_info.impersonate.is_some();
         config.default_retry = false;
         config.connect_timeout = Some(CONNECT_TIMEOUT);
         config.headers.push((
@@ -120,6 +123,7 @@ impl Cluster {
             reached: Arc::new(AtomicBool::new(false)),
             credentials,
             warnings: ServerWarnings::default(),
+            impersonates,
             namespace,
             version: None,
             clock: ServerClock::default(),

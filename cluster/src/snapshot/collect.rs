@@ -12,6 +12,7 @@ use nodelife_core::object::{
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
+use super::access;
 use crate::client::Cluster;
 use crate::error::ApiError;
 use crate::list::{Progress, Selection};
@@ -54,8 +55,8 @@ pub async fn collect(
         ..Snapshot::default()
     };
     for source in Source::ALL {
-        // Of the kubelets' configurations core itself says which flag asks for them.
-        if !sources.contains(&source) && source != Source::KubeletConfigs {
+        // Of what is asked for apart core itself says which flag does so.
+        if !sources.contains(&source) && !source.is_asked_for_apart() {
             snapshot
                 .missing
                 .insert(source, Str::from("was not asked for"));
@@ -91,7 +92,30 @@ pub async fn collect(
     if sources.contains(&Source::KubeletConfigs) {
         configurations(cluster, &mut snapshot, &note).await;
     }
+    rights_of_nodes(cluster, sources, &mut snapshot).await?;
     Ok(snapshot)
+}
+
+/// Asks what a node may do.
+async fn rights_of_nodes(
+    cluster: &Cluster,
+    sources: &BTreeSet<Source>,
+    snapshot: &mut Snapshot,
+) -> Result<(), ApiError> {
+    if sources.contains(&Source::NodeAuthorizer) {
+        let asked = access::node_authorizer(cluster).await.map(Some);
+        snapshot.node_authorizer = settle(asked, Source::NodeAuthorizer, &mut snapshot.missing)?;
+    }
+    if sources.contains(&Source::NodeRestriction) {
+        match access::node_restriction(cluster).await? {
+            Ok(restriction) => snapshot.node_restriction = Some(restriction),
+            Err(reason) => {
+                let reason = Str::from(reason);
+                snapshot.missing.insert(Source::NodeRestriction, reason);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Asks every kubelet for its configuration, through the API server. A node that does
@@ -149,10 +173,10 @@ async fn configuration(cluster: &Cluster, node: &str) -> Result<KubeletConfigura
 
 /// Takes what was read; notes why something was not.
 fn settle<T>(
-    result: Result<Option<Vec<T>>, ApiError>,
+    result: Result<Option<T>, ApiError>,
     source: Source,
     missing: &mut BTreeMap<Source, Str>,
-) -> Result<Option<Vec<T>>, ApiError> {
+) -> Result<Option<T>, ApiError> {
     match result {
         Ok(items) => Ok(items),
         Err(

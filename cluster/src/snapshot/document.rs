@@ -60,6 +60,8 @@ impl Gathered {
         join(&mut to.events, from.events);
         to.missing.extend(from.missing);
         to.taken_at = to.taken_at.or(from.taken_at);
+        to.node_authorizer = to.node_authorizer.take().or(from.node_authorizer);
+        to.node_restriction = to.node_restriction.take().or(from.node_restriction);
         to.server_version = to.server_version.take().or(from.server_version);
         self.whole |= other.whole;
         self.kinds.extend(other.kinds);
@@ -346,6 +348,8 @@ impl Entry<'_> {
                 "kubeletConfigs" => gathered.snapshot.kubelet_configs = map.next_value()?,
                 "counts" => counts = map.next_value()?,
                 "missing" => gathered.snapshot.missing = map.next_value()?,
+                "nodeAuthorizer" => gathered.snapshot.node_authorizer = map.next_value()?,
+                "nodeRestriction" => gathered.snapshot.node_restriction = map.next_value()?,
                 _ => {
                     map.next_value::<IgnoredAny>()?;
                 }

@@ -289,6 +289,8 @@ fn complete(all: Gathered) -> Snapshot {
                 .iter()
                 .all(|kind| all.kinds.contains(kind)),
             Source::KubeletConfigs => !snapshot.kubelet_configs.is_empty(),
+            Source::NodeAuthorizer => snapshot.node_authorizer.is_some(),
+            Source::NodeRestriction => snapshot.node_restriction.is_some(),
             _ => all.kinds.iter().any(|kind| source_of(kind) == source),
         };
         if here {
@@ -329,5 +331,7 @@ fn how_to_get(source: Source) -> &'static str {
         Source::ClusterRoles => "`kubectl get clusterroles -o json`",
         Source::ClusterRoleBindings => "`kubectl get clusterrolebindings -o json`",
         Source::Events => "`kubectl get events -A -o json`",
+        Source::NodeAuthorizer => "a snapshot by `kubectl nodelife snapshot`",
+        Source::NodeRestriction => "a snapshot by `kubectl nodelife snapshot --probe`",
     }
 }

@@ -1,5 +1,6 @@
 //! Snapshots: from a cluster, from files, to a file.
 
+mod access;
 mod collect;
 mod document;
 mod file;

@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use nodelife_core::node_access::{NodeAuthorizer, NodeRestriction};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
 use serde::Serialize;
@@ -131,6 +132,16 @@ pub fn redact(snapshot: &mut Snapshot) -> Result<(), serde_json::Error> {
         .into_keys()
         .map(|source| (source, Str::from("was not read (the reason is redacted)")))
         .collect();
+    // What refuses or allows in another's place is named by its owner as well.
+    if let Some(NodeAuthorizer::Covered { by }) = &mut snapshot.node_authorizer {
+        *by = Str::from("another authorizer (its reason is redacted)");
+    }
+    if let Some(NodeRestriction::Off {
+        instead: Some(instead),
+    }) = &mut snapshot.node_restriction
+    {
+        *instead = Str::from("a webhook or policy (its name is redacted)");
+    }
     Ok(())
 }
 
@@ -242,6 +253,8 @@ mod tests {
                 "spec": {"maxUnavailable": "25%", "selector": {"matchLabels": {"app": "secret-app"}}},
                 "status": {"disruptedPods": {"secret-pod": "2026-01-02T03:04:05Z"}}}],
             "missing": {"leases": "secret-user may not list leases"},
+            "nodeAuthorizer": {"state": "covered", "by": "RBAC: allowed by secret-binding"},
+            "nodeRestriction": {"state": "off", "instead": "webhook secret-webhook"},
         }))
         .unwrap();
         redact(&mut snapshot).unwrap();

@@ -2,9 +2,24 @@
 
 use super::{Context, Found, Group, Rule, Sink};
 use crate::finding::Severity;
+use crate::node_access::{ASKER_USER, NodeAuthorizer, NodeRestriction, OTHER};
 use crate::snapshot::Source;
 
 pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-AUT-001",
+        group: Group::Authorization,
+        severity: Severity::Error,
+        sources: &[Source::NodeRestriction],
+        title: "a node may change other nodes",
+        why: "The admission plugin NodeRestriction is off. Whoever takes over one kubelet may \
+              change the labels and taints of any node, and the status of any pod, and so draw \
+              workloads and their secrets to itself.",
+        fix: "Start kube-apiserver with --enable-admission-plugins=NodeRestriction; where that \
+              is not in your hands, nodelife's webhook enforces the same rules.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction",
+        check: unrestricted,
+    },
     Rule {
         id: "NL-AUT-002",
         group: Group::Authorization,
@@ -30,7 +45,54 @@ pub(super) const RULES: &[Rule] = &[
         link: "https://kubernetes.io/docs/reference/access-authn-authz/node/#migration-considerations",
         check: legacy_binding,
     },
+    Rule {
+        id: "NL-AUT-005",
+        group: Group::Authorization,
+        severity: Severity::Warning,
+        sources: &[Source::NodeAuthorizer],
+        title: "the Node authorizer is off",
+        why: "Without it nodes get their rights from RBAC alone, which does not know which pod \
+              runs where: a node reads either nothing, or every secret and every pod.",
+        fix: "Start kube-apiserver with --authorization-mode=Node,RBAC.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/node/",
+        check: without_authorizer,
+    },
 ];
+
+fn unrestricted(context: &Context<'_>, sink: &mut Sink<'_>) {
+    let Some(NodeRestriction::Off { instead }) = &context.snapshot.node_restriction else {
+        return;
+    };
+    let probe = format!("a dry run of {ASKER_USER} that creates the node {OTHER}");
+    let found = match instead {
+        None => {
+            let message = format!("{probe} is allowed");
+            Found::named("Cluster", "kube-apiserver", message)
+        }
+        Some(instead) => {
+            let message = format!("{probe} gets past NodeRestriction; {instead} refuses it");
+            Found::named("Cluster", "kube-apiserver", message)
+                .with("instead", instead.as_str())
+                .severity(Severity::Info)
+        }
+    };
+    sink.push(found);
+}
+
+fn without_authorizer(context: &Context<'_>, sink: &mut Sink<'_>) {
+    let cluster = |message| Found::named("Cluster", "kube-apiserver", message);
+    match &context.snapshot.node_authorizer {
+        None | Some(NodeAuthorizer::On) => {}
+        Some(NodeAuthorizer::Off) => sink.push(cluster(format!(
+            "{ASKER_USER} may not get the node {OTHER}, but the Node authorizer is not why"
+        ))),
+        // It may be on all the same; then it has nothing to say.
+        Some(NodeAuthorizer::Covered { by }) => {
+            let message = format!("{ASKER_USER} may get the node {OTHER}: {by}");
+            sink.push(cluster(message).inferred());
+        }
+    }
+}
 
 fn odd_user(context: &Context<'_>, sink: &mut Sink<'_>) {
     for request in context.snapshot.signing_requests.iter().flatten() {

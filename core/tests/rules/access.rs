@@ -1,7 +1,19 @@
+use nodelife_core::node_access::{NodeAuthorizer, NodeRestriction};
+
 use crate::Fixture;
 use crate::cluster::{bind, signing};
 
 pub(crate) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-AUT-001",
+        fires: |s| s.node_restriction = Some(NodeRestriction::Off { instead: None }),
+        silent: |s| s.node_restriction = Some(NodeRestriction::On),
+    },
+    Fixture {
+        rule: "NL-AUT-005",
+        fires: |s| s.node_authorizer = Some(NodeAuthorizer::Off),
+        silent: |s| s.node_authorizer = Some(NodeAuthorizer::On),
+    },
     Fixture {
         rule: "NL-AUT-002",
         fires: |s| {

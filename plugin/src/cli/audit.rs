@@ -64,6 +64,9 @@ pub(crate) struct AuditArgs {
     /// Ask every kubelet for its configuration as well; needs the right to get nodes/proxy
     #[arg(long)]
     pub(crate) configz: bool,
+    /// Ask as a node, by impersonation and in dry runs, whether NodeRestriction is on
+    #[arg(long, conflicts_with = "files")]
+    pub(crate) probe: bool,
     /// Leave out what this earlier report (JSON or YAML) has found already
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) baseline: Option<PathBuf>,

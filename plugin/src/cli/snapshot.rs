@@ -19,6 +19,9 @@ pub(crate) struct SnapshotArgs {
     /// Ask every kubelet for its configuration as well; needs the right to get nodes/proxy
     #[arg(long)]
     pub(crate) configz: bool,
+    /// Ask as a node, by impersonation and in dry runs, whether NodeRestriction is on
+    #[arg(long)]
+    pub(crate) probe: bool,
     /// Replace names, labels and all else that its owner wrote by pseudonyms
     #[arg(long)]
     pub(crate) redact: bool,

@@ -179,6 +179,9 @@ fn sources(args: &AuditArgs, rules: &[&Rule]) -> BTreeSet<Source> {
     if !args.configz {
         sources.remove(&Source::KubeletConfigs);
     }
+    if !args.probe {
+        sources.remove(&Source::NodeRestriction);
+    }
     sources
 }
 

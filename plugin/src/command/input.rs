@@ -14,6 +14,9 @@ use crate::output::{Printer, Progress};
 /// Why there are no kubelet configurations, unless they were asked for.
 const CONFIGZ_NOT_ASKED: &str = "give --configz; it needs the right to get nodes/proxy";
 
+/// Why NodeRestriction is not known, unless it was asked for.
+const PROBE_NOT_ASKED: &str = "give --probe; it needs the right to impersonate nodes";
+
 /// Reads the files that the flags name, or else these sources of the cluster.
 ///
 /// # Errors
@@ -55,14 +58,17 @@ pub(crate) async fn read(
         let reason = Str::from(CONFIGZ_NOT_ASKED);
         snapshot.missing.insert(Source::KubeletConfigs, reason);
     }
+    if !sources.contains(&Source::NodeRestriction) {
+        let reason = Str::from(PROBE_NOT_ASKED);
+        snapshot.missing.insert(Source::NodeRestriction, reason);
+    }
     Ok(snapshot)
 }
 
 /// Everything that can be read with the right to list alone.
 pub(crate) fn lists() -> BTreeSet<Source> {
     let all = Source::ALL.into_iter();
-    all.filter(|source| *source != Source::KubeletConfigs)
-        .collect()
+    all.filter(|source| !source.is_asked_for_apart()).collect()
 }
 
 /// The names in `node/NAME` or `NAME`.

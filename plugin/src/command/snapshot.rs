@@ -25,6 +25,9 @@ pub(crate) async fn run(
     if args.configz {
         sources.insert(Source::KubeletConfigs);
     }
+    if args.probe {
+        sources.insert(Source::NodeRestriction);
+    }
     let snapshot = input::read(&InputArgs::default(), &sources, cluster, printer).await?;
     let mut written = snapshot.clone();
     if args.redact {

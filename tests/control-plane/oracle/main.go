@@ -20,6 +20,7 @@ var kinds = map[string]func([]byte) (any, error){
 	"allocatable": allocatable,
 	"eviction":    evict,
 	"zone":        zone,
+	"prometheus":  prometheus,
 	"response":    response,
 	"filter":      filter,
 	"budget":      budget,

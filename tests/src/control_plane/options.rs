@@ -28,6 +28,7 @@ pub struct Options {
     pub(super) parts: Vec<Part>,
     pub(super) admission_off: Vec<String>,
     pub(super) admission_on: Vec<String>,
+    pub(super) authorization: String,
     pub(super) api_server_flags: Vec<String>,
     pub(super) controller_manager_flags: Vec<String>,
     pub(super) audit_policy: Value,
@@ -41,6 +42,7 @@ impl Default for Options {
             parts: vec![Part::Etcd, Part::ApiServer],
             admission_off: Vec::new(),
             admission_on: vec!["NodeRestriction".to_owned()],
+            authorization: "Node,RBAC".to_owned(),
             api_server_flags: Vec::new(),
             controller_manager_flags: Vec::new(),
             audit_policy: audit_policy(),
@@ -81,6 +83,13 @@ impl Options {
     pub fn without_admission(mut self, plugin: &str) -> Self {
         self.admission_on.retain(|name| name != plugin);
         self.admission_off.push(plugin.to_owned());
+        self
+    }
+
+    /// Replaces the authorizers `Node,RBAC`.
+    #[must_use]
+    pub fn authorization(mut self, modes: &str) -> Self {
+        modes.clone_into(&mut self.authorization);
         self
     }
 

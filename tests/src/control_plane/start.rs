@@ -82,7 +82,7 @@ impl ControlPlane {
                 "--service-account-signing-key-file={}",
                 self.files.service_account_key.display()
             ),
-            "--authorization-mode=Node,RBAC".to_owned(),
+            format!("--authorization-mode={}", self.options.authorization),
             format!("--service-cluster-ip-range={}/24", self.service_ip(0)),
             "--endpoint-reconciler-type=none".to_owned(),
             "--allow-privileged=true".to_owned(),

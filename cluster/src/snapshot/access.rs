@@ -1,0 +1,83 @@
+//! Asks the API server what a node may do. Nothing is written: the one is a review, the other a
+//! dry run about a node that does not exist.
+
+use nodelife_core::node_access::{
+    ASKER_USER, MASTERS_GROUP, NODES_GROUP, NodeAuthorizer, NodeRestriction, OTHER, Probed,
+};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::client::Cluster;
+use crate::error::ApiError;
+use crate::request::Call;
+use crate::resource::{NODES, Resource};
+
+const REVIEWS: Resource = Resource::grouped("authorization.k8s.io", "v1", "subjectaccessreviews");
+
+#[derive(Deserialize)]
+struct Review {
+    status: ReviewStatus,
+}
+
+#[derive(Deserialize)]
+struct ReviewStatus {
+    #[serde(default)]
+    allowed: bool,
+    #[serde(default)]
+    reason: String,
+}
+
+/// Whether the Node authorizer is on. Needs the right to create `SubjectAccessReviews`.
+///
+/// # Errors
+///
+/// Those of the request.
+pub(super) async fn node_authorizer(cluster: &Cluster) -> Result<NodeAuthorizer, ApiError> {
+    let review = json!({
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": ASKER_USER,
+            "groups": [NODES_GROUP, "system:authenticated"],
+            "resourceAttributes": {"verb": "get", "version": "v1", "resource": "nodes", "name": OTHER},
+        },
+    });
+    let call = Call::create(REVIEWS.all(), &review)?;
+    let answer = cluster.exchange(&call).await?;
+    let review: Review = cluster.accept(&call, answer)?.json(&call)?;
+    Ok(NodeAuthorizer::judge(
+        review.status.allowed,
+        &review.status.reason,
+    ))
+}
+
+/// Whether the admission plugin NodeRestriction is on, or why that can't be told. Needs the
+/// right to impersonate a node, and where nodes may create no nodes, the group system:masters.
+///
+/// # Errors
+///
+/// Those of the way to the API server.
+pub(super) async fn node_restriction(
+    cluster: &Cluster,
+) -> Result<Result<NodeRestriction, String>, ApiError> {
+    if cluster.impersonates {
+        return Ok(Err(
+            "the probe impersonates a node, and --as somebody else".to_owned()
+        ));
+    }
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": OTHER}});
+    let create = Call::create(NODES.all(), &node)?.with_query("dryRun", "All");
+    for groups in [&[NODES_GROUP][..], &[NODES_GROUP, MASTERS_GROUP]] {
+        let call = create.clone().impersonating(ASKER_USER, groups);
+        let answer = cluster.exchange(&call).await?.raw();
+        let message = answer.status.as_ref().map_or("", |status| &status.message);
+        match Probed::judge(answer.code, message) {
+            Probed::Known(restriction) => return Ok(Ok(restriction)),
+            Probed::Nothing(reason) => return Ok(Err(reason)),
+            Probed::NotAuthorized => {}
+        }
+    }
+    Ok(Err(
+        "nodes may create no nodes, nor may system:masters".to_owned()
+    ))
+}

@@ -1,0 +1,180 @@
+//! Whether the Node authorizer and NodeRestriction are on, told from outside, against API
+//! servers that run with each combination of the two.
+
+use kube::api::{Api, PostParams};
+use kube::core::DynamicObject;
+use kube::discovery::ApiResource;
+use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::{ControlPlane, Identity, PATIENCE, TestNamespace, wait_until};
+use serde_json::{Value, json};
+
+const AUTHORIZER: &str = "NL-AUT-005";
+const RESTRICTION: &str = "NL-AUT-001";
+
+#[tokio::test]
+async fn each_combination_is_recognised() {
+    for authorizer in [true, false] {
+        for restriction in [true, false] {
+            let what = format!("authorizer {authorizer}, restriction {restriction}");
+            let plane = start(authorizer, restriction).await;
+            let kubectl = Kubectl::new(&plane, &Identity::Admin).unwrap();
+            let report = audit(&kubectl, &["--probe"]).await;
+            assert_eq!(report["skipped"], json!([]), "{what}");
+            let mut expected = Vec::new();
+            if !restriction {
+                expected.push(RESTRICTION);
+            }
+            if !authorizer {
+                expected.push(AUTHORIZER);
+            }
+            assert_eq!(rules(&report), expected, "{what}: {report}");
+            if !restriction {
+                a_policy_is_told_from_the_plugin(&plane, &kubectl).await;
+            }
+            nothing_was_written(&plane).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_the_right_to_impersonate_the_rest_is_told() {
+    let plane = ControlPlane::shared_api().await;
+    let namespace = TestNamespace::create(plane, "access").await.unwrap();
+    // May read nodes and create reviews, and impersonate nobody.
+    namespace.service_account("reader").await.unwrap();
+    let reader = format!("system:serviceaccount:{}:reader", namespace.name);
+    let admin = Kubectl::new(plane, &Identity::Admin).unwrap();
+    let name = format!("{}-reader", namespace.name);
+    let documents = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": {"name": name},
+            "rules": [
+                {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list"]},
+                {
+                    "apiGroups": ["authorization.k8s.io"],
+                    "resources": ["subjectaccessreviews"], "verbs": ["create"],
+                },
+            ],
+        },
+        {
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+            "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": reader}],
+        },
+    ]});
+    admin.apply(&documents.to_string()).await.unwrap();
+    let token = namespace.token("reader").await.unwrap();
+    let kubectl = Kubectl::new(plane, &Identity::Token(token)).unwrap();
+    let report = wait_until("the reader's rights", PATIENCE, async || {
+        let report = audit(&kubectl, &["--probe"]).await;
+        let skipped = report["skipped"].as_array().unwrap().len();
+        Ok((skipped == 1).then_some(report))
+    })
+    .await
+    .unwrap();
+    // The shared API server runs with both.
+    assert_eq!(rules(&report), Vec::<&str>::new());
+    assert_eq!(report["skipped"][0]["rule"], RESTRICTION);
+    let reason = report["skipped"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("cannot impersonate"), "{reason}");
+}
+
+async fn start(authorizer: bool, restriction: bool) -> ControlPlane {
+    let mut options = ControlPlane::options();
+    if !authorizer {
+        options = options.authorization("RBAC");
+    }
+    if !restriction {
+        options = options.without_admission("NodeRestriction");
+    }
+    options.start().await.unwrap()
+}
+
+/// What the two rules say.
+async fn audit(kubectl: &Kubectl, flags: &[&str]) -> Value {
+    let selected = format!("{AUTHORIZER},{RESTRICTION}");
+    let words = [
+        "nodelife",
+        "audit",
+        "-o",
+        "json",
+        "--fail-on",
+        "never",
+        "--rule",
+        &selected,
+    ];
+    let output = kubectl.run(words.iter().chain(flags)).await.unwrap();
+    serde_json::from_str(&output.success().unwrap()).unwrap()
+}
+
+fn rules(report: &Value) -> Vec<&str> {
+    let mut rules: Vec<_> = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| finding["rule"].as_str().unwrap())
+        .collect();
+    rules.sort_unstable();
+    rules
+}
+
+/// A policy that says what NodeRestriction says is not taken for it.
+async fn a_policy_is_told_from_the_plugin(plane: &ControlPlane, kubectl: &Kubectl) {
+    let resource = |kind: &str, plural: &str| ApiResource {
+        group: "admissionregistration.k8s.io".into(),
+        version: "v1".into(),
+        api_version: "admissionregistration.k8s.io/v1".into(),
+        kind: kind.into(),
+        plural: plural.into(),
+    };
+    let admin = plane.admin().await.unwrap();
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "nodes-mind-themselves"},
+        "spec": {
+            "matchConstraints": {"resourceRules": [{
+                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nodes"],
+            }]},
+            "validations": [{
+                "expression": "!request.userInfo.username.startsWith('system:node:')",
+                "message": "node \"nodelife-probe\" is not allowed to modify node \"nodelife-probe-other\"",
+                "reason": "Forbidden",
+            }],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding",
+        "metadata": {"name": "nodes-mind-themselves"},
+        "spec": {"policyName": "nodes-mind-themselves", "validationActions": ["Deny"]},
+    });
+    for (plural, object) in [
+        ("validatingadmissionpolicies", policy),
+        ("validatingadmissionpolicybindings", binding),
+    ] {
+        let kind = object["kind"].as_str().unwrap().to_owned();
+        let api: Api<DynamicObject> = Api::all_with(admin.clone(), &resource(&kind, plural));
+        let object = serde_json::from_value(object).unwrap();
+        api.create(&PostParams::default(), &object).await.unwrap();
+    }
+    wait_until("the policy at work", PATIENCE, async || {
+        let report = audit(kubectl, &["--probe"]).await;
+        let findings = report["findings"].as_array().unwrap();
+        let finding = findings.iter().find(|one| one["rule"] == RESTRICTION);
+        let Some(finding) = finding else {
+            anyhow::bail!("taken for the plugin: {report}");
+        };
+        let instead = &finding["evidence"]["instead"];
+        Ok((instead == "policy nodes-mind-themselves").then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
+/// The probe's node never came to be.
+async fn nothing_was_written(plane: &ControlPlane) {
+    let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(plane.admin().await.unwrap());
+    let nodes = nodes.list(&kube::api::ListParams::default()).await.unwrap();
+    assert!(nodes.items.is_empty(), "{nodes:?}");
+}
