@@ -58,6 +58,8 @@ pub fn write(path: &Path, entries: &[Entry]) -> Result<String> {
         header.set_size(u64::try_from(entry.content.len())?);
         header.set_mode(if entry.executable { 0o755 } else { 0o644 });
         header.set_mtime(0);
+        header.set_uid(0);
+        header.set_gid(0);
         builder.append_data(&mut header, &entry.path, entry.content.as_slice())?;
     }
     let bytes = builder.into_inner()?.finish()?;
