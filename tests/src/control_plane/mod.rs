@@ -21,6 +21,7 @@ pub use options::{Options, Part};
 pub(crate) use start::{KWOK_ANNOTATION, KWOK_VALUE};
 
 use crate::audit_log::{self, AuditEvent};
+use crate::filler::Etcd;
 use crate::pki::{Authority, Files};
 use crate::port;
 use crate::supervise::Supervised;
@@ -160,6 +161,17 @@ impl ControlPlane {
     /// The API server's address.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.ports.api_server)
+    }
+
+    /// The store underneath: what is written here, no admission has seen.
+    ///
+    /// # Errors
+    ///
+    /// Those of making a client.
+    pub async fn etcd(&self) -> Result<Etcd> {
+        let url = format!("http://127.0.0.1:{}", self.ports.etcd);
+        let kubeconfig = self.kubeconfig_for(&url, &Identity::Anonymous)?;
+        Ok(Etcd::new(client_of(&kubeconfig).await?))
     }
 
     /// The control plane's own folder: logs, data, and room for a test's files.

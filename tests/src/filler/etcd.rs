@@ -1,0 +1,88 @@
+//! etcd's JSON gateway.
+
+use anyhow::{Context, Result};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use futures::{StreamExt, TryStreamExt, stream};
+use http::Method;
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::ask;
+
+/// Writes of one transaction: 128 are allowed (`--max-txn-ops`), and 1.5 MiB
+/// (`--max-request-bytes`) of objects that may be 12 KiB.
+pub(super) const BATCH: usize = 64;
+
+/// Transactions under way at the same time.
+const AT_ONCE: usize = 4;
+
+/// What an API server keeps its objects in.
+#[derive(Clone)]
+pub struct Etcd {
+    client: Client,
+}
+
+impl Etcd {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// The value of a key.
+    ///
+    /// # Errors
+    ///
+    /// There is none; etcd does not answer.
+    pub async fn get(&self, key: &str) -> Result<Vec<u8>> {
+        let answer = self
+            .ask("/v3/kv/range", &json!({"key": encode(key)}))
+            .await?;
+        let value = answer
+            .pointer("/kvs/0/value")
+            .and_then(Value::as_str)
+            .with_context(|| format!("etcd has no {key}"))?;
+        Ok(BASE64_STANDARD.decode(value)?)
+    }
+
+    /// Removes a key.
+    ///
+    /// # Errors
+    ///
+    /// etcd does not answer.
+    pub async fn delete(&self, key: &str) -> Result<()> {
+        let key = json!({"key": encode(key)});
+        self.ask("/v3/kv/deleterange", &key).await.map(drop)
+    }
+
+    /// Writes keys and values, in no order.
+    ///
+    /// # Errors
+    ///
+    /// etcd refuses or does not answer; some may be there then.
+    pub async fn put(&self, entries: Vec<(String, Vec<u8>)>) -> Result<()> {
+        let batches: Vec<_> = entries.chunks(BATCH).map(<[_]>::to_vec).collect();
+        stream::iter(batches)
+            .map(|batch| async move {
+                let writes: Vec<_> = batch
+                    .iter()
+                    .map(|(key, value)| {
+                        let value = BASE64_STANDARD.encode(value);
+                        json!({"requestPut": {"key": encode(key), "value": value}})
+                    })
+                    .collect();
+                self.ask("/v3/kv/txn", &json!({"success": writes}))
+                    .await
+                    .map(drop)
+            })
+            .buffer_unordered(AT_ONCE)
+            .try_collect::<()>()
+            .await
+    }
+
+    async fn ask(&self, path: &str, body: &Value) -> Result<Value> {
+        ask(&self.client, Method::POST, path, Some(body)).await
+    }
+}
+
+fn encode(key: &str) -> String {
+    BASE64_STANDARD.encode(key)
+}

@@ -1,0 +1,168 @@
+//! Fills an API server with a large cluster within seconds.
+//!
+//! One object of each kind is created through the API, so that it is stored as a real one is,
+//! with defaults and managedFields; its clones are written straight into etcd. What differs
+//! between clones is as wide as what it takes the place of, so that no length inside the stored
+//! protobuf changes.
+
+mod etcd;
+mod kind;
+mod object;
+mod template;
+
+use anyhow::{Context, Result};
+use http::{Method, Request, header};
+use http_body_util::BodyExt;
+use kube::Client;
+use kube::client::Body;
+use serde_json::{Value, json};
+
+pub use etcd::Etcd;
+pub use template::Template;
+
+use crate::control_plane::ControlPlane;
+use crate::wait::{PATIENCE, wait_until};
+use kind::{KINDS, Kind};
+
+/// Pods of one workload; each workload is a Deployment with one ReplicaSet.
+const REPLICAS: usize = 10;
+
+/// Namespaces that the workloads are spread over.
+const NAMESPACES: usize = 60;
+
+/// Objects held ready before they are written.
+const AT_ONCE: usize = 1000;
+
+/// The largest number that a name has room for; it is the template's own.
+const LARGEST: usize = 99_999;
+
+/// What a cluster is to be filled with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fill {
+    /// Nodes, each with its Lease and its CSINode.
+    pub nodes: usize,
+    /// Pods, ten to a workload; every fifth workload has a budget.
+    pub pods: usize,
+}
+
+/// What a filled cluster holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Filled {
+    /// How many objects of each kind were written, and how long one is in etcd, in bytes.
+    pub kinds: Vec<(&'static str, usize, usize)>,
+}
+
+/// Writes the objects. They are there for every client when this returns.
+///
+/// # Errors
+///
+/// The API server refuses a template, or etcd a write; a size that names have no room for.
+pub async fn fill(plane: &ControlPlane, fill: Fill) -> Result<Filled> {
+    anyhow::ensure!(
+        (1..LARGEST).contains(&fill.nodes) && fill.pods < LARGEST * REPLICAS,
+        "names have room for 1 to {LARGEST} nodes and as many workloads"
+    );
+    let (client, etcd) = (plane.admin().await?, plane.etcd().await?);
+    for namespace in ["team-99", "kube-node-lease"] {
+        ensure_namespace(&client, namespace).await?;
+    }
+    let mut kinds = Vec::new();
+    for kind in &KINDS {
+        let template = template(&client, &etcd, kind, fill).await?;
+        let mut entries = Vec::new();
+        let mut count = 0;
+        for number in kind.numbers(fill) {
+            let words = (kind.words)(number, fill);
+            entries.push((kind.key(&words), template.with(&words)?));
+            count += 1;
+            if entries.len() == AT_ONCE {
+                etcd.put(std::mem::take(&mut entries)).await?;
+            }
+        }
+        etcd.put(entries).await?;
+        kinds.push((kind.name, count, template.len()));
+    }
+    Ok(Filled { kinds })
+}
+
+/// Creates the object that the clones are made of, reads it from etcd and removes it again.
+async fn template(client: &Client, etcd: &Etcd, kind: &Kind, fill: Fill) -> Result<Template> {
+    let mut words = (kind.words)(kind.template(), fill);
+    let object = (kind.object)(&words);
+    let created = ask(client, Method::POST, kind.path, Some(&object))
+        .await
+        .with_context(|| format!("failed to create the template of {}", kind.name))?;
+    let created = |field: &str| created.pointer(field).and_then(Value::as_str);
+    let path = format!(
+        "{}/{}",
+        kind.path,
+        created("/metadata/name").unwrap_or_default()
+    );
+    if kind.name == "nodes" {
+        // Admission taints every new node as not ready; its controller is not here.
+        let untainted = json!({"spec": {"taints": null}});
+        ask(client, Method::PATCH, &path, Some(&untainted)).await?;
+    }
+    if let Some(status) = object.get("status") {
+        let status = json!({"status": status});
+        ask(
+            client,
+            Method::PATCH,
+            &format!("{path}/status"),
+            Some(&status),
+        )
+        .await
+        .with_context(|| format!("failed to write the status of {}", kind.name))?;
+    }
+    let key = kind.key(&words);
+    let stored = etcd.get(&key).await?;
+    etcd.delete(&key).await?;
+    // The UID is the API server's choice.
+    if let (Some(uid), Some(word)) = (created("/metadata/uid"), words.first_mut()) {
+        uid.clone_into(word);
+    }
+    Template::new(stored, &words)
+}
+
+/// The API server makes `kube-node-lease` by itself, but not at once.
+async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
+    let path = "/api/v1/namespaces";
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+    wait_until(&format!("namespace {name}"), PATIENCE, async || {
+        if ask(client, Method::POST, path, Some(&namespace))
+            .await
+            .is_ok()
+        {
+            return Ok(Some(()));
+        }
+        ask(client, Method::GET, &format!("{path}/{name}"), None)
+            .await
+            .map(|_| Some(()))
+    })
+    .await
+}
+
+/// One request; every answer but a success is an error.
+async fn ask(client: &Client, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
+    let content_type = if method == Method::PATCH {
+        "application/merge-patch+json"
+    } else {
+        "application/json"
+    };
+    let request = Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::CONTENT_TYPE, content_type)
+        .body(body.map_or_else(Body::empty, |body| {
+            Body::from(body.to_string().into_bytes())
+        }))?;
+    let response = client.send(request).await?;
+    let status = response.status();
+    let body = response.into_body().collect().await?.to_bytes();
+    anyhow::ensure!(
+        status.is_success(),
+        "{path} answers {status}: {}",
+        String::from_utf8_lossy(&body)
+    );
+    Ok(serde_json::from_slice(&body)?)
+}
