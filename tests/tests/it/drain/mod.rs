@@ -42,6 +42,7 @@
 mod bench;
 mod budgeted;
 mod choices;
+mod chosen;
 mod defects;
 mod faults;
 mod flags;
