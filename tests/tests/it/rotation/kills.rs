@@ -1,0 +1,138 @@
+//! `certs` killed at every write of a rotation: before the API server sees it, and after
+//! it was carried out and before the writer learns of that.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use http::Method;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::Api;
+use kube::api::DeleteParams;
+use nodelife_tests::installation::NAMESPACE;
+use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
+use nodelife_tests::supervise::Supervised;
+use nodelife_tests::{ControlPlane, Installation, PATIENCE, wait_until};
+
+use super::state::{State, state};
+
+/// What a rotation writes.
+const STEPS: [&str; 6] = [
+    "stage",
+    "publish in the mutating configuration",
+    "publish in the validating configuration",
+    "promote",
+    "issue",
+    "retire",
+];
+
+/// What `certs` writes, but for its Lease.
+const WRITES: [(Method, &str); 3] = [
+    (Method::PATCH, "configurations"),
+    (Method::PATCH, "/secrets"),
+    (Method::POST, "/secrets"),
+];
+
+/// How often `certs` was killed after each of its writes.
+pub(super) type Kills = BTreeMap<&'static str, usize>;
+
+/// Runs one `certs` after the other through a proxy that holds the first write of each,
+/// and kills it there, until each step of a rotation was struck.
+pub(super) async fn kill_at_every_step(
+    plane: &ControlPlane,
+    installation: &Installation<'_>,
+    flags: &[&str],
+    check: impl Fn(&str),
+) -> Kills {
+    let identity = installation.identity("nodelife-certs").await.unwrap();
+    let proxy = Proxy::start(plane, &identity).unwrap();
+    let kubeconfig = proxy.kubeconfig_file().unwrap();
+    let run = || installation.certs_with(&kubeconfig, flags).unwrap();
+    let leases: Api<Lease> = Api::namespaced(installation.admin.clone(), NAMESPACE);
+    // The successor of a killed writer waits 15 s for its Lease, which is no protection,
+    // only politeness; eighteen times that would be long.
+    let free = async || {
+        let _ = leases
+            .delete("nodelife-certs", &DeleteParams::default())
+            .await;
+    };
+    let mut kills = Kills::new();
+    let end = Instant::now() + Duration::from_mins(8);
+    while !STEPS.iter().all(|step| kills.contains_key(step)) {
+        assert!(Instant::now() < end, "killed only after {kills:?}");
+
+        hold(&proxy, &Fault::Delay(Duration::from_hours(1)));
+        let before = writes(&proxy);
+        free().await;
+        let mut certs = run();
+        wait_until("a write", PATIENCE, async || {
+            certs.check()?;
+            Ok((writes(&proxy) > before).then_some(()))
+        })
+        .await
+        .unwrap();
+        certs.kill().await.unwrap();
+        check("killed before a write");
+
+        let was = state(installation).await;
+        hold(&proxy, &Fault::Throttle(1));
+        free().await;
+        let mut certs = run();
+        let now = changed(installation, &was, &mut certs).await;
+        certs.kill().await.unwrap();
+        let step = step(&was, &now);
+        *kills.entry(step).or_default() += 1;
+        check(step);
+    }
+    proxy.heal();
+    kills
+}
+
+fn hold(proxy: &Proxy, fault: &Fault) {
+    proxy.heal();
+    for (method, path) in WRITES {
+        let rule = FaultRule::new(fault.clone());
+        proxy.fault(rule.method(method).path(path).times(1));
+    }
+}
+
+fn writes(proxy: &Proxy) -> usize {
+    WRITES
+        .iter()
+        .map(|(method, path)| proxy.count(method, path))
+        .sum()
+}
+
+async fn changed(installation: &Installation<'_>, was: &State, certs: &mut Supervised) -> State {
+    wait_until("what a write changes", PATIENCE, async || {
+        certs.check()?;
+        let now = state(installation).await;
+        Ok((now != *was).then_some(now))
+    })
+    .await
+    .unwrap()
+}
+
+/// The one write between two states.
+fn step(was: &State, now: &State) -> &'static str {
+    if was.bundles[0] != now.bundles[0] {
+        return STEPS[1];
+    }
+    if was.bundles != now.bundles {
+        return STEPS[2];
+    }
+    if was.leaf != now.leaf {
+        return if was.issuer == now.issuer {
+            "renew"
+        } else {
+            STEPS[4]
+        };
+    }
+    if was.signer != now.signer {
+        return STEPS[3];
+    }
+    if was.next == now.next {
+        STEPS[5]
+    } else {
+        STEPS[0]
+    }
+}

@@ -1,0 +1,248 @@
+//! No admission fails through the webhook's life: renewal, rotation, restarts, upgrades,
+//! and whoever dies in the middle of it. What others break is repaired within seconds.
+
+mod calls;
+mod kills;
+mod state;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use calls::Calls;
+pub(crate) use calls::{accepted, relabel};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use nodelife_tests::installation::{Balancer, Build, CA_SECRET, Replica, TLS_SECRET, WEBHOOK};
+use nodelife_tests::{ControlPlane, Installation, PATIENCE, port, wait_until};
+use serde_json::json;
+use state::state;
+
+/// A clock on which a CA signs for three quarters of a minute, in the proportions of the
+/// default. A leaf has a third of its life left when it is renewed, which has to be
+/// enough for two killed writers.
+const FAST: [&str; 10] = [
+    "--ca-life",
+    "96s",
+    "--leaf-life",
+    "40s",
+    "--propagation",
+    "3s",
+    "--backdate",
+    "1s",
+    "--interval",
+    "1",
+];
+
+/// Seconds for a call, the longest that there is.
+const PATIENT: u8 = 30;
+
+/// Repairs have to be done within this time.
+const REPAIR: Duration = Duration::from_secs(5);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_fails_through_renewal_upgrade_restart_and_a_rotation_with_kills() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let previous = Build::previous().unwrap();
+    println!("upgrading from {}", previous.name);
+    let mut installation = Installation::prepare_build(&plane, previous, "overlays/fail-closed")
+        .await
+        .unwrap()
+        .timeout(PATIENT)
+        .unwrap();
+    apply(&installation).await;
+    let certs = installation.certs(&FAST).await.unwrap();
+    let balancer = Balancer::listen(installation.address()).await.unwrap();
+    let mut replicas = Vec::new();
+    for _ in 0..2 {
+        replicas.push(replica(&installation, &balancer).await);
+    }
+    installation.injected().await.unwrap();
+    let first = state(&installation).await;
+    let calls = Calls::start(&plane, &installation).await;
+
+    // A rolling restart of the same build, while the leaf is renewed.
+    let renewed = wait_until("a renewed leaf", PATIENCE, async || {
+        let now = state(&installation).await;
+        Ok((now.leaf != first.leaf).then_some(now))
+    });
+    let restart = roll(&installation, &balancer, replicas);
+    let (renewed, replicas) = tokio::join!(renewed, restart);
+    let same_ca = renewed.unwrap().issuer == first.issuer;
+    calls.assert_none_failed("a rolling restart and a renewal");
+
+    // An upgrade as `kubectl apply -k` does it: the configurations at once, then one
+    // replica after the other, then certs.
+    installation.upgrade(Build::current().unwrap()).unwrap();
+    apply(&installation).await;
+    let replicas = roll(&installation, &balancer, replicas).await;
+    certs.terminate(PATIENCE).await.unwrap();
+    calls.assert_none_failed("an upgrade");
+
+    let check = |when: &str| calls.assert_none_failed(when);
+    let kills = kills::kill_at_every_step(&plane, &installation, &FAST, check).await;
+
+    // One more, which leaves its Lease behind: its successor waits for that, and works.
+    let certs = installation.certs(&FAST).await.unwrap();
+    certs.kill().await.unwrap();
+    let mut certs = installation.certs(&FAST).await.unwrap();
+    let now = state(&installation).await;
+    wait_until("a write of the successor", PATIENCE, async || {
+        certs.check()?;
+        Ok((state(&installation).await != now).then_some(()))
+    })
+    .await
+    .unwrap();
+
+    calls.enough().await;
+    let (total, failures) = calls.stop().await;
+    assert!(failures.is_empty(), "{} of {total} failed", failures.len());
+    // A slow machine may have begun the rotation before the renewal was seen.
+    assert!(same_ca || kills.contains_key("renew"), "{kills:?}");
+    println!("{total} calls, 0 failed; certs was killed after {kills:?}");
+    drop((replicas, certs));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_others_break_is_repaired_within_seconds() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let installation = Installation::prepare(&plane, "overlays/fail-closed")
+        .await
+        .unwrap();
+    apply(&installation).await;
+    let _certs = installation.certs(&["--interval", "1"]).await.unwrap();
+    let _replica = installation.replica(None, &[]).await.unwrap();
+    installation.injected().await.unwrap();
+    let calls = Calls::start(&plane, &installation).await;
+    let observer = plane.node("writer-0").await.unwrap();
+    let mut windows = Vec::new();
+
+    let secrets = installation.secrets();
+    let good = state(&installation).await;
+    for name in [TLS_SECRET, CA_SECRET] {
+        let from = Instant::now();
+        secrets
+            .delete(name, &DeleteParams::default())
+            .await
+            .unwrap();
+        repaired(name, async || Ok(secrets.get_opt(name).await?.is_some())).await;
+        accepted(&observer, "writer-0").await;
+        windows.push((format!("{name} deleted"), from, Instant::now()));
+    }
+
+    let garbage = json!({"data": {"tls.crt": "", "signer.crt": ""}});
+    for name in [TLS_SECRET, CA_SECRET] {
+        let from = Instant::now();
+        let patch = Patch::Merge(&garbage);
+        secrets
+            .patch(name, &PatchParams::default(), &patch)
+            .await
+            .unwrap();
+        repaired(name, async || {
+            let data = secrets.get(name).await?.data.unwrap_or_default();
+            let key = if name == TLS_SECRET {
+                "tls.crt"
+            } else {
+                "signer.crt"
+            };
+            Ok(data.get(key).is_some_and(|bytes| !bytes.0.is_empty()))
+        })
+        .await;
+        accepted(&observer, "writer-0").await;
+        windows.push((format!("{name} damaged"), from, Instant::now()));
+    }
+
+    let foreign = nodelife_tests::pki::Authority::new().unwrap();
+    let foreign = foreign.certificate().into_bytes();
+    for (what, bundle) in [("no caBundle", Vec::new()), ("a foreign CA", foreign)] {
+        let encoded = k8s_openapi::ByteString(bundle.clone());
+        let patch = json!([{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": encoded}]);
+        let patch = patch.to_string();
+        let words = [
+            "patch",
+            "validatingwebhookconfiguration",
+            WEBHOOK,
+            "--type=json",
+            "-p",
+            &patch,
+        ];
+        let from = Instant::now();
+        installation
+            .kubectl
+            .run(words)
+            .await
+            .unwrap()
+            .success()
+            .unwrap();
+        repaired("the caBundle", async || {
+            let bundles = installation.bundles().await?;
+            Ok(bundles.iter().all(|one| !one.is_empty() && *one != bundle)
+                && bundles.windows(2).all(|two| two[0] == two[1]))
+        })
+        .await;
+        accepted(&observer, "writer-0").await;
+        windows.push((what.to_owned(), from, Instant::now()));
+    }
+    assert_ne!(state(&installation).await.signer, good.signer);
+
+    let (total, failures) = calls.stop().await;
+    for (what, from, to) in &windows {
+        let inside = failures
+            .iter()
+            .filter(|one| one.began <= *to && one.ended >= *from)
+            .count();
+        let long = to.duration_since(*from).as_secs_f32();
+        println!("{what}: {long:.1} s until a call was accepted again, {inside} calls failed");
+    }
+    let outside = failures.iter().find(|one| {
+        let within =
+            |(_, from, to): &(String, Instant, Instant)| one.began <= *to && one.ended >= *from;
+        !windows.iter().any(within)
+    });
+    assert!(
+        outside.is_none(),
+        "failed outside of every window: {outside:?}"
+    );
+    println!("{total} calls, {} failed", failures.len());
+}
+
+async fn apply(installation: &Installation<'_>) {
+    let apply = installation.apply_command();
+    let output = installation.kubectl.run(apply).await.unwrap();
+    output.success().unwrap();
+}
+
+async fn replica(installation: &Installation<'_>, balancer: &Balancer) -> Replica {
+    let listen = SocketAddr::from(([127, 0, 0, 1], port::free().unwrap()));
+    let flags = ["--lame-duck", "3"];
+    let replica = installation.replica(Some(listen), &flags).await.unwrap();
+    balancer.add(replica.address, replica.health);
+    replica
+}
+
+/// Replaces each replica, as the Deployment does it: one more, then one less.
+async fn roll(
+    installation: &Installation<'_>,
+    balancer: &Balancer,
+    old: Vec<Replica>,
+) -> Vec<Replica> {
+    let mut replicas = Vec::new();
+    for one in old {
+        replicas.push(replica(installation, balancer).await);
+        let Replica {
+            program,
+            address,
+            // The Secret stays mounted until the program has ended.
+            mount: _mount,
+            ..
+        } = one;
+        let ended = program.terminate(Duration::from_mins(2)).await.unwrap();
+        assert_eq!(ended, 0);
+        balancer.remove(address);
+    }
+    replicas
+}
+
+async fn repaired(what: &str, mut look: impl AsyncFnMut() -> anyhow::Result<bool>) {
+    wait_until(what, REPAIR, async || Ok(look().await?.then_some(())))
+        .await
+        .unwrap();
+}
