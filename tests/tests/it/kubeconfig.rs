@@ -4,6 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
 
-/// Reads nodes and leases, and succeeds whatever it finds.
+/// Reads nodes and leases, and succeeds whatever it finds on the node of a [`Desk`].
 const AUDIT: [&str; 5] = [
     "nodelife",
     "audit",
@@ -36,8 +37,14 @@ struct Desk {
 
 impl Desk {
     async fn new() -> Self {
+        static DESKS: AtomicUsize = AtomicUsize::new(0);
+        let plane = ControlPlane::shared_api().await;
+        // An audit of no nodes at all fails.
+        let name = format!("desk-{}", DESKS.fetch_add(1, Ordering::Relaxed));
+        let admin = plane.admin().await.unwrap();
+        NodeFixture::new(&name).create(&admin).await.unwrap();
         Self {
-            plane: ControlPlane::shared_api().await,
+            plane,
             folder: tempfile::tempdir().unwrap(),
         }
     }

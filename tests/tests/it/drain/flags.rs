@@ -60,6 +60,26 @@ fn flags(help: &str) -> Vec<Flag> {
         .collect()
 }
 
+/// What our help says of a flag. Examples come before the flags, and name some of them.
+fn shown(help: &str, name: &str) -> Option<String> {
+    let (_, flags) = help.split_once("\nOptions:\n")?;
+    let begins = |line: &&str| {
+        let line = line.trim_start();
+        line.starts_with('-') && !line.starts_with("- ")
+    };
+    let named = |line: &&str| {
+        let (_, rest) = line.split_once("--").unwrap_or_default();
+        rest.strip_prefix(name)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '[']))
+    };
+    let mut lines = flags
+        .lines()
+        .skip_while(|line| !(begins(line) && named(line)));
+    let first = lines.next()?;
+    let rest = lines.take_while(|line| !begins(line));
+    Some(std::iter::once(first).chain(rest).collect())
+}
+
 /// A value that both take.
 fn value(flag: &Flag) -> &str {
     match (flag.name.as_str(), flag.default.as_str()) {
@@ -101,13 +121,10 @@ async fn every_flag_of_kubectl_drain_is_taken_with_its_default() {
             );
         }
         // What is hidden from the help has kubectl's default and no meaning of its own.
-        // Examples come before the flags, and name some of them.
-        let alone = ours.find(&format!("\n      --{name} "));
-        let Some(at) = alone.or_else(|| ours.find(&format!(", --{name} "))) else {
+        let Some(shown) = shown(&ours, name) else {
             assert_eq!(name, "chunk-size");
             continue;
         };
-        let shown = ours[at..].split("\n      --").next().unwrap();
         let shown = shown
             .split_once("[default: ")
             .map(|(_, rest)| rest.split(']').next().unwrap());
