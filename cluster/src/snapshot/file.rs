@@ -101,15 +101,6 @@ pub fn read(paths: &[PathBuf]) -> Result<Snapshot, FileError> {
     Ok(complete(all))
 }
 
-/// Reads a snapshot out of one stream, as [`read`] does out of a file of this name.
-///
-/// # Errors
-///
-/// As [`read`].
-pub fn read_from(name: &Path, input: impl BufRead) -> Result<Snapshot, FileError> {
-    read_named(name, input).map(complete)
-}
-
 /// The file itself, or the files of a folder in the order of their names.
 fn files(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     let unreadable = |source| FileError::Unreadable {
@@ -149,11 +140,7 @@ fn read_file(path: &Path) -> Result<Gathered, FileError> {
         path: path.to_owned(),
         source,
     })?;
-    read_named(path, BufReader::with_capacity(BUFFER, file))
-}
-
-fn read_named(path: &Path, input: impl BufRead) -> Result<Gathered, FileError> {
-    let mut gathered = read_stream(path, input)?;
+    let mut gathered = read_stream(path, BufReader::with_capacity(BUFFER, file))?;
     name_configurations(path, &mut gathered)?;
     Ok(gathered)
 }

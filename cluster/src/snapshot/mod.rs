@@ -9,7 +9,7 @@ mod redact;
 mod write;
 
 pub use collect::{Note, collect};
-pub use file::{FileError, read, read_from};
+pub use file::{FileError, read};
 pub use redact::redact;
 pub use write::{WriteError, write, write_to};
 
