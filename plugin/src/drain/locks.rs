@@ -57,39 +57,55 @@ impl Locks {
         printer: &mut Printer,
     ) -> anyhow::Result<Option<ExitStatus>> {
         // As they were read a moment ago: what is held is then said without a write.
-        let mut theirs: Vec<(Str, Lock)> = nodes
+        if let Some(status) = self.look(nodes, printer) {
+            return Ok(Some(status));
+        }
+        let mut theirs = Vec::new();
+        for node in nodes {
+            let name = &node.metadata.name;
+            let taken = self
+                .take_one(node.clone())
+                .await
+                .with_context(|| format!("failed to lock node {name}"))?;
+            match taken {
+                Taken::Ours(text) => self.held.push(Held {
+                    node: name.clone(),
+                    text,
+                }),
+                Taken::Theirs(lock) => theirs.push((name.clone(), lock)),
+                Taken::NotAllowed(why) => printer.warn(format_args!(
+                    "node/{name}: another drain of it is not kept away: {why}"
+                )),
+            }
+        }
+        let refused = self.refuse(&theirs, printer);
+        if refused.is_some() {
+            self.release().await;
+        }
+        Ok(refused)
+    }
+
+    /// The status to end with if one of the nodes, as they were read, is held by another drain.
+    pub(crate) fn look(&self, nodes: &[Node], printer: &mut Printer) -> Option<ExitStatus> {
+        let theirs: Vec<_> = nodes
             .iter()
             .filter_map(|node| Some((node.metadata.name.clone(), self.other(node)?)))
             .collect();
+        self.refuse(&theirs, printer)
+    }
+
+    fn refuse(&self, theirs: &[(Str, Lock)], printer: &mut Printer) -> Option<ExitStatus> {
         if theirs.is_empty() {
-            for node in nodes {
-                let name = &node.metadata.name;
-                let taken = self
-                    .take_one(node.clone())
-                    .await
-                    .with_context(|| format!("failed to lock node {name}"))?;
-                match taken {
-                    Taken::Ours(text) => self.held.push(Held {
-                        node: name.clone(),
-                        text,
-                    }),
-                    Taken::Theirs(lock) => theirs.push((name.clone(), lock)),
-                    Taken::NotAllowed(why) => printer.warn(format_args!(
-                        "node/{name}: another drain of it is not kept away: {why}"
-                    )),
-                }
-            }
-        }
-        if theirs.is_empty() {
-            return Ok(None);
+            return None;
         }
         let now = self.cluster.clock().now();
-        for (node, lock) in &theirs {
+        for (node, lock) in theirs {
             printer.note(format_args!("node/{node}: {}", lock.describe(now)));
         }
-        self.release().await;
-        printer.note("refused to drain what another drain is at work on: nothing was changed, not even the cordon");
-        Ok(Some(ExitStatus::Refused))
+        printer.note(
+            "refused: another drain is at work there; nothing was changed, not even the cordon",
+        );
+        Some(ExitStatus::Refused)
     }
 
     /// The lock on a node, if it is another's and its holder lives, as far as anybody knows.

@@ -21,7 +21,7 @@ pub(crate) use ask::ask;
 pub(crate) use choice::{choose, pick};
 pub(crate) use executor::Executor;
 pub(crate) use scene::{Pace, Scene};
-pub(crate) use undo::undo;
+pub(crate) use undo::take_back;
 pub(crate) use watches::Watches;
 
 /// How pods are removed.

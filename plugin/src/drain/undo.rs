@@ -3,16 +3,43 @@
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::drain::{CORDONED_BY, Mark, Undo};
+use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
+use super::locks::Locks;
+use crate::exit::ExitStatus;
 use crate::output::Printer;
 
 /// How often a node is read again that changed under the patch.
 const TRIES: usize = 5;
 
+/// `--undo`: takes back what drains cordoned, but not under a drain that is at work on one of
+/// the nodes. `dry`: says it alone.
+pub(crate) async fn take_back(
+    cluster: &Cluster,
+    nodes: &[Node],
+    dry: bool,
+    printer: &mut Printer,
+) -> anyhow::Result<ExitStatus> {
+    let mut locks = Locks::new(cluster);
+    let refused = if dry {
+        locks.look(nodes, printer)
+    } else {
+        locks.take(nodes, printer).await?
+    };
+    if let Some(status) = refused {
+        return Ok(status);
+    }
+    let names: Vec<_> = nodes.iter().map(|n| n.metadata.name.clone()).collect();
+    let done = undo(cluster, &names, None, dry, printer).await;
+    locks.release().await;
+    done?;
+    Ok(ExitStatus::Done)
+}
+
 /// Uncordons those of the nodes that a drain cordoned; `run`: only this one. `dry`: says it
 /// alone.
-pub(crate) async fn undo(
+pub(super) async fn undo(
     cluster: &Cluster,
     nodes: &[Str],
     run: Option<&Mark>,

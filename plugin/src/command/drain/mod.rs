@@ -33,13 +33,12 @@ pub(crate) async fn run(
     let cluster = connect(cluster, printer).await?;
     let permissions = permissions(&args);
     let choice = crate::drain::choose(&cluster, &args.nodes, args.selector.as_ref()).await?;
-    let nodes = choice.nodes.iter();
-    let names: Vec<_> = nodes.map(|n| n.metadata.name.clone()).collect();
     if args.undo {
         let dry = args.dry_run != DryRun::None;
-        crate::drain::undo(&cluster, &names, None, dry, printer).await?;
-        return Ok(ExitStatus::Done);
+        return crate::drain::take_back(&cluster, &choice.nodes, dry, printer).await;
     }
+    let nodes = choice.nodes.iter();
+    let names: Vec<_> = nodes.map(|n| n.metadata.name.clone()).collect();
     let mut watches = match args.dry_run {
         DryRun::None => Some(Watches::open(&cluster, &names)),
         DryRun::Client | DryRun::Server => None,

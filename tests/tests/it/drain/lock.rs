@@ -8,7 +8,7 @@ use kube::api::{Patch, PatchParams};
 use nodelife_tests::fixture::PodFixture;
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::{PATIENCE, wait_until};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::bench::Bench;
 use super::defects::{bench_with_node, blocked_pod, end, open, start, wait_for_cordon};
@@ -31,10 +31,14 @@ async fn lock_from_elsewhere(bench: &Bench, node: &str, silent: SignedDuration) 
         .unwrap();
 }
 
-async fn lock_on(bench: &Bench, node: &str) -> Option<String> {
+/// The lock, without the time of its last renewal: which run it is of.
+async fn lock_on(bench: &Bench, node: &str) -> Option<Value> {
     let nodes: Api<Node> = Api::all(bench.namespace.client().clone());
     let node = nodes.get(node).await.unwrap();
-    node.metadata.annotations?.get(ANNOTATION).cloned()
+    let text = node.metadata.annotations?.get(ANNOTATION).cloned()?;
+    let mut lock: Value = serde_json::from_str(&text).unwrap();
+    lock.as_object_mut().unwrap().remove("renewedAt");
+    Some(lock)
 }
 
 #[tokio::test]
@@ -53,6 +57,13 @@ async fn a_second_drain_names_the_first_and_changes_nothing() {
         "{pid}: {}",
         second.stderr
     );
+    assert_eq!(lock_on(&bench, &node).await, Some(lock.clone()));
+
+    // Nor is the node uncordoned under the first one's feet.
+    let undo = bench.drain(&[&node, "--undo"]).await;
+    assert_eq!(undo.status, Some(4), "{}", undo.stderr);
+    assert!(undo.stderr.contains(&pid), "{}", undo.stderr);
+    assert!(bench.is_cordoned(&node).await);
     assert_eq!(lock_on(&bench, &node).await, Some(lock));
 
     write_status(&bench.namespace, "web", open()).await.unwrap();
