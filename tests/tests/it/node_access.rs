@@ -4,12 +4,16 @@
 use kube::api::{Api, PostParams};
 use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
+use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::{ControlPlane, Identity, PATIENCE, TestNamespace, wait_until};
 use serde_json::{Value, json};
 
 const AUTHORIZER: &str = "NL-AUT-005";
 const RESTRICTION: &str = "NL-AUT-001";
+
+/// An audit of no node at all would be an error.
+const NODE: &str = "audited";
 
 #[tokio::test]
 async fn each_combination_is_recognised() {
@@ -40,6 +44,8 @@ async fn each_combination_is_recognised() {
 async fn without_the_right_to_impersonate_the_rest_is_told() {
     let plane = ControlPlane::shared_api().await;
     let namespace = TestNamespace::create(plane, "access").await.unwrap();
+    let node = NodeFixture::new(&format!("{}-audited", namespace.name));
+    node.create(namespace.client()).await.unwrap();
     // May read nodes and create reviews, and impersonate nobody.
     namespace.service_account("reader").await.unwrap();
     let reader = format!("system:serviceaccount:{}:reader", namespace.name);
@@ -89,7 +95,10 @@ async fn start(authorizer: bool, restriction: bool) -> ControlPlane {
     if !restriction {
         options = options.without_admission("NodeRestriction");
     }
-    options.start().await.unwrap()
+    let plane = options.start().await.unwrap();
+    let admin = plane.admin().await.unwrap();
+    NodeFixture::new(NODE).create(&admin).await.unwrap();
+    plane
 }
 
 /// What the two rules say.
@@ -176,5 +185,6 @@ async fn a_policy_is_told_from_the_plugin(plane: &ControlPlane, kubectl: &Kubect
 async fn nothing_was_written(plane: &ControlPlane) {
     let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(plane.admin().await.unwrap());
     let nodes = nodes.list(&kube::api::ListParams::default()).await.unwrap();
-    assert!(nodes.items.is_empty(), "{nodes:?}");
+    let names: Vec<_> = nodes.iter().map(kube::ResourceExt::name_any).collect();
+    assert_eq!(names, [NODE]);
 }
