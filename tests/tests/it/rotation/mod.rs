@@ -16,12 +16,13 @@ use nodelife_tests::{ControlPlane, Installation, PATIENCE, port, wait_until};
 use serde_json::json;
 use state::state;
 
-/// A clock on which a CA signs for three quarters of a minute, in the proportions of the
-/// default. A leaf has a third of its life left when it is renewed, which has to be
-/// enough for two killed writers.
+/// A clock on which a CA signs for a minute and a half. That leaves a former CA time to be
+/// retired, 43 s after its last signature, before the next turn begins, although each writer
+/// dies after one write. A leaf has a third of its life left when it is renewed, which has to
+/// be enough for two killed writers.
 const FAST: [&str; 10] = [
     "--ca-life",
-    "96s",
+    "200s",
     "--leaf-life",
     "40s",
     "--propagation",
