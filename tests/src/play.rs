@@ -7,15 +7,12 @@ use serde_json::{Value, json};
 
 use crate::control_plane::ControlPlane;
 use crate::fixture::{BudgetFixture, NodeFixture, PodFixture, WorkloadFixture};
-use crate::installation::{Installation, Replica};
+use crate::installation::{self, Installation, Replica, WEBHOOK};
 use crate::namespace::TestNamespace;
 use crate::supervise::Supervised;
 
 /// The zones; each has two nodes.
 const ZONES: [&str; 3] = ["a", "b", "c"];
-
-/// The namespace of the workloads.
-pub const NAMESPACE: &str = "play-0";
 
 /// An installed webhook with its programs; they end when it is dropped.
 pub struct Webhook<'a> {
@@ -63,11 +60,37 @@ pub async fn install(plane: &ControlPlane) -> Result<Webhook<'_>> {
     let certs = installation.certs(&[]).await?;
     let replica = installation.replica(None, &[]).await?;
     installation.injected().await?;
+    endpoints(&installation).await?;
     Ok(Webhook {
         _certs: certs,
         _replica: replica,
         _installation: installation,
     })
+}
+
+/// The replica is a process and no pod: the endpoint of it is for us to write. A second one
+/// stands for the other replica that the manifests ask for.
+async fn endpoints(installation: &Installation<'_>) -> Result<()> {
+    let endpoint = |node: &str, address: &str| {
+        json!({
+            "addresses": [address],
+            "nodeName": node,
+            "conditions": {"ready": true},
+        })
+    };
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {"name": WEBHOOK, "namespace": installation::NAMESPACE, "labels": {
+            "kubernetes.io/service-name": WEBHOOK,
+            "endpointslice.kubernetes.io/managed-by": "playground",
+        }},
+        "addressType": "IPv4",
+        "endpoints": [endpoint("node-b-2", "10.0.0.1"), endpoint("node-c-2", "10.0.0.2")],
+        "ports": [{"name": "webhook", "port": 9443}],
+    });
+    installation.kubectl.apply(&slice.to_string()).await?;
+    Ok(())
 }
 
 async fn workloads(namespace: &TestNamespace) -> Result<()> {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use nodelife_tests::kubectl::{Kubectl, run};
-use nodelife_tests::program::GoProgram;
+use nodelife_tests::program::{self, GoProgram};
 use nodelife_tests::supervise::{Spec, Supervised};
 use nodelife_tests::{PATIENCE, wait_until};
 use tempfile::TempDir;
@@ -20,7 +20,7 @@ struct Playground {
 }
 
 impl Playground {
-    async fn start() -> Self {
+    async fn start(flags: &[&str]) -> Self {
         // The deadline below is for the start, not for a build that may come before it.
         for program in [
             GoProgram::Etcd,
@@ -32,11 +32,13 @@ impl Playground {
         ] {
             program.path().unwrap();
         }
+        program::webhook().unwrap();
         nodelife_tests::kubectl::plugin_path().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("playground.log");
         let mut program = Spec::new(PLAYGROUND, &log)
             .args(["--slow-pods", "0"])
+            .args(flags.iter().copied())
             .start()
             .unwrap();
         let kubeconfig = wait_until("the KUBECONFIG line", PATIENCE * 3, async || {
@@ -73,7 +75,7 @@ impl Playground {
 
 #[tokio::test]
 async fn prints_its_kubeconfig_and_lasts_until_it_is_interrupted() {
-    let playground = Playground::start().await;
+    let playground = Playground::start(&[]).await;
     let kubectl = playground.kubectl();
     let list = [
         "get",
@@ -93,6 +95,34 @@ async fn prints_its_kubeconfig_and_lasts_until_it_is_interrupted() {
     let budgets = kubectl.run(budgets).await.unwrap().success().unwrap();
     assert_eq!(budgets, "db=1 frozen=0 lonely=0 web=1 ");
 
+    playground.end().await;
+}
+
+/// The lines `kubectl …  # ends with N` of the tour, in order.
+fn tour() -> Vec<(String, i32)> {
+    let page = fs::read_to_string("../docs/tour.md").unwrap();
+    let lines = page.lines().filter(|line| line.starts_with("kubectl "));
+    lines
+        .map(|line| {
+            let (command, status) = line.split_once(" # ends with ").unwrap_or((line, "0"));
+            (command.trim().to_owned(), status.parse().unwrap())
+        })
+        .collect()
+}
+
+#[tokio::test]
+async fn every_command_of_the_tour_ends_as_it_says() {
+    let playground = Playground::start(&["--with-webhook"]).await;
+    let kubectl = playground.kubectl();
+    let tour = tour();
+    assert!(tour.len() >= 12, "{tour:?}");
+    for (line, status) in tour {
+        let words: Vec<&str> = line.split_whitespace().skip(1).collect();
+        let mut command = kubectl.command(&words);
+        command.current_dir(playground.folder.path());
+        let output = run(command, "").await.unwrap();
+        assert_eq!(output.status, Some(status), "{line}\n{output:?}");
+    }
     playground.end().await;
 }
 
