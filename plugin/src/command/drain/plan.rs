@@ -6,6 +6,7 @@ use nodelife_core::text::Str;
 use super::args::{DrainFormat, OnImpossible};
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table};
+use crate::report::count;
 
 /// Says which pods are in the way of the whole drain, and the status to end with; none
 /// if the drain can begin.
@@ -66,9 +67,9 @@ pub(super) fn print(
     printer.table(&table)?;
     let evicted = plan.with(Action::Evict).chain(plan.with(Action::Delete));
     printer.note(format_args!(
-        "{} pods would go in {} waves; nothing was changed",
-        evicted.count(),
-        plan.waves
+        "{} would go in {}; nothing was changed",
+        count(evicted.count(), "pod"),
+        count(usize::try_from(plan.waves).unwrap_or(usize::MAX), "wave"),
     ));
     if let Some(duration) = &plan.duration {
         foretell(duration, printer);
