@@ -11,8 +11,8 @@ use std::io::Write as _;
 
 use serde::Deserialize;
 
-use super::json::{Pairs, Text, or_default};
-use super::node_restriction::object::Owner;
+use super::json::{Text, or_default};
+use super::node_restriction::object::PodMeta;
 use super::policy::Tolerations;
 use super::quote::Quoted;
 use super::review::{Operation, Request};
@@ -36,18 +36,9 @@ struct Condition {
 #[derive(Deserialize)]
 struct Pod<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
-    metadata: Meta<'a>,
+    metadata: PodMeta<'a>,
     #[serde(borrow, default, deserialize_with = "or_default")]
     spec: Spec<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Meta<'a> {
-    #[serde(borrow, deserialize_with = "or_default")]
-    annotations: Pairs<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    owner_references: Vec<Owner<'a>>,
 }
 
 #[derive(Default, Deserialize)]

@@ -252,6 +252,15 @@ impl<'a> Installation<'a> {
             .collect())
     }
 
+    /// Changes the validating configuration by a JSON patch, as somebody with kubectl does.
+    pub async fn patch_validating(&self, patch: &serde_json::Value) -> Result<()> {
+        let patch = patch.to_string();
+        let kind = "validatingwebhookconfiguration";
+        let words = ["patch", kind, WEBHOOK, "--type=json", "-p", &patch];
+        self.kubectl.run(words).await?.success()?;
+        Ok(())
+    }
+
     /// The Secrets of the namespace.
     pub fn secrets(&self) -> Api<Secret> {
         Api::namespaced(self.admin.clone(), NAMESPACE)

@@ -9,8 +9,8 @@ use nodelife_core::object::{
 use nodelife_core::text::Str;
 use nodelife_tests::oracle::{self, BudgetAnswer, BudgetCase};
 use proptest::prelude::*;
-use proptest::strategy::ValueTree;
-use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
+
+use crate::seed;
 
 /// How many namespaces are compared unless `NODELIFE_BUDGET_CASES` says otherwise.
 const CASES: usize = 1_500;
@@ -337,19 +337,12 @@ fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> OwnerReference
 
 /// Always the same ones unless `NODELIFE_SEED` gives another seed.
 fn worlds() -> Vec<World> {
-    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
-    let seed = number("NODELIFE_SEED").unwrap_or(20_260_101);
-    let count = number("NODELIFE_BUDGET_CASES")
-        .map_or(CASES, |count| usize::try_from(count).unwrap_or(CASES));
-    println!("NODELIFE_SEED={seed} NODELIFE_BUDGET_CASES={count}");
-    let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&u64::to_be_bytes(seed));
-    let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
-    let mut runner = TestRunner::new_with_rng(Config::default(), random);
-    let strategy = world();
-    (0..count)
-        .map(|_| strategy.new_tree(&mut runner).unwrap().current())
-        .collect()
+    let count = std::env::var("NODELIFE_BUDGET_CASES")
+        .ok()
+        .and_then(|count| count.parse().ok())
+        .unwrap_or(CASES);
+    println!("NODELIFE_BUDGET_CASES={count}");
+    seed::draw(count, &world())
 }
 
 fn world() -> impl Strategy<Value = World> {

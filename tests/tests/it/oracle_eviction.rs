@@ -9,7 +9,6 @@ use nodelife_core::allocatable::{
 use nodelife_core::quantity::Quantity;
 use nodelife_tests::oracle::{self, EvictionAnswer};
 use proptest::prelude::*;
-use proptest::strategy::ValueTree;
 use serde_json::{Value, json};
 
 use crate::seed;
@@ -19,28 +18,10 @@ const CASES: usize = 10_000;
 
 #[test]
 fn the_maps_are_those_that_the_kubelet_runs_with() {
-    let mut runner = seed::runner();
-    let strategy = case();
-    let cases: Vec<Value> = (0..CASES)
-        .map(|_| strategy.new_tree(&mut runner).unwrap().current())
-        .collect();
+    let cases = seed::draw(CASES, &case());
     let answers: Vec<EvictionAnswer> = oracle::ask("eviction", &cases).unwrap();
-    let mut accepted = 0;
-    let mut differences = Vec::new();
-    for (case, kubelet) in cases.iter().zip(&answers) {
-        accepted += usize::from(kubelet.refusal().is_none());
-        if let Err(difference) = compare(case, kubelet) {
-            differences.push(format!(
-                "{difference}\n  kubelet: {kubelet:?}\n  case: {case}"
-            ));
-        }
-    }
-    assert!(
-        differences.is_empty(),
-        "{} differ from the kubelet, the first of them:\n{}",
-        differences.len(),
-        differences[..differences.len().min(5)].join("\n")
-    );
+    seed::agree(&cases, &answers, compare);
+    let accepted = answers.iter().filter(|a| a.refusal().is_none()).count();
     assert!(
         (CASES / 4..CASES * 9 / 10).contains(&accepted),
         "the kubelet accepts {accepted} of {CASES}"

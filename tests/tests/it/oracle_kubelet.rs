@@ -3,7 +3,6 @@
 use nodelife_core::allocatable::{self, Allocatable, KubeletConfiguration};
 use nodelife_tests::oracle::{self, AllocatableAnswer};
 use proptest::prelude::*;
-use proptest::strategy::ValueTree;
 use serde_json::{Map, Value, json};
 
 use crate::seed;
@@ -13,33 +12,10 @@ const CASES: usize = 10_000;
 
 #[test]
 fn what_is_left_for_pods_is_what_the_kubelet_publishes() {
-    let mut runner = seed::runner();
-    let strategy = case();
-    let cases: Vec<Value> = (0..CASES)
-        .map(|_| strategy.new_tree(&mut runner).unwrap().current())
-        .collect();
+    let cases = seed::draw(CASES, &case());
     let answers: Vec<AllocatableAnswer> = oracle::ask("allocatable", &cases).unwrap();
-    let mut accepted = 0;
-    let mut differences = Vec::new();
-    for (case, kubelet) in cases.iter().zip(&answers) {
-        accepted += usize::from(kubelet.refusal().is_none());
-        if let Err(difference) = compare(case, kubelet) {
-            differences.push(format!(
-                "{difference}\n  kubelet: {kubelet:?}\n  case: {case}"
-            ));
-        }
-    }
-    assert!(
-        differences.is_empty(),
-        "{} differ from the kubelet, the first of them:\n{}",
-        differences.len(),
-        differences
-            .iter()
-            .take(5)
-            .cloned()
-            .collect::<Vec<_>>()
-            .join("\n")
-    );
+    seed::agree(&cases, &answers, compare);
+    let accepted = answers.iter().filter(|a| a.refusal().is_none()).count();
     assert!(
         (CASES / 10..CASES * 9 / 10).contains(&accepted),
         "the kubelet accepts {accepted} of {CASES}"

@@ -3,7 +3,6 @@
 use nodelife_core::zone::{Settings, ZoneState};
 use nodelife_tests::oracle::{self, ZoneAnswer};
 use proptest::prelude::*;
-use proptest::strategy::ValueTree;
 use serde_json::{Value, json};
 
 use crate::seed;
@@ -24,7 +23,6 @@ fn every_small_zone_is_judged_as_the_controller_does() {
 
 #[test]
 fn larger_zones_and_odd_thresholds_are_too() {
-    let mut runner = seed::runner();
     let zone = (1_usize..600, 0.0_f64..=1.0, any::<bool>()).prop_flat_map(|(size, any, near)| {
         (0..=size).prop_map(move |not_ready| {
             // Half of the thresholds are the very share, where the comparison turns over.
@@ -41,10 +39,7 @@ fn larger_zones_and_odd_thresholds_are_too() {
             (size - not_ready, not_ready, threshold)
         })
     });
-    let zones: Vec<_> = (0..CASES)
-        .map(|_| zone.new_tree(&mut runner).unwrap().current())
-        .collect();
-    compare(&zones);
+    compare(&seed::draw(CASES, &zone));
 }
 
 /// Zones of so many nodes that are ready and that are not, under a threshold.

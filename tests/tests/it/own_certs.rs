@@ -67,16 +67,7 @@ async fn fail_closed(installation: &Installation<'_>) {
         .success()
         .unwrap();
     let patch = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]);
-    let patch = patch.to_string();
-    let words = [
-        "patch",
-        "validatingwebhookconfiguration",
-        WEBHOOK,
-        "--type=json",
-        "-p",
-        &patch,
-    ];
-    kubectl.run(words).await.unwrap().success().unwrap();
+    installation.patch_validating(&patch).await.unwrap();
 }
 
 /// Applying the manifests again takes no certificate away.

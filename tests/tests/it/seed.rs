@@ -1,6 +1,9 @@
 //! One seed for everything that is generated: always the same cases, unless `NODELIFE_SEED`
 //! gives another one. It is printed, so that a failure can be repeated.
 
+use std::fmt::{Debug, Display};
+
+use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 /// Generates.
@@ -14,4 +17,37 @@ pub(crate) fn runner() -> TestRunner {
     bytes[..8].copy_from_slice(&seed.to_be_bytes());
     let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     TestRunner::new_with_rng(Config::default(), random)
+}
+
+/// So many cases.
+pub(crate) fn draw<T: Debug>(count: usize, strategy: &impl Strategy<Value = T>) -> Vec<T> {
+    let mut runner = runner();
+    (0..count)
+        .map(|_| strategy.new_tree(&mut runner).unwrap().current())
+        .collect()
+}
+
+/// Fails with the first of the cases on which Kubernetes' own code answers otherwise.
+pub(crate) fn agree<C: Display, A: Debug>(
+    cases: &[C],
+    answers: &[A],
+    compare: impl Fn(&C, &A) -> Result<(), String>,
+) {
+    assert_eq!(cases.len(), answers.len());
+    let differences: Vec<String> = cases
+        .iter()
+        .zip(answers)
+        .filter_map(|(case, theirs)| {
+            let difference = compare(case, theirs).err()?;
+            Some(format!(
+                "{difference}\n  theirs: {theirs:?}\n  case: {case}"
+            ))
+        })
+        .collect();
+    assert!(
+        differences.is_empty(),
+        "{} differ, the first of them:\n{}",
+        differences.len(),
+        differences[..differences.len().min(5)].join("\n")
+    );
 }

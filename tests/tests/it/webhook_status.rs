@@ -108,10 +108,8 @@ impl Here<'_> {
         if !value.is_null() {
             one["value"] = value;
         }
-        let patch = json!([one]).to_string();
-        let kind = "validatingwebhookconfiguration";
-        self.kubectl(&["patch", kind, WEBHOOK, "--type=json", "-p", &patch])
-            .await;
+        let patch = json!([one]);
+        self.installation.patch_validating(&patch).await.unwrap();
     }
 
     /// Endpoints on these nodes, as the controllers would write them.

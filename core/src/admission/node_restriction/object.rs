@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::super::json::Text;
+use super::super::json::{Pairs, Text, or_default};
 use super::super::review::Operation;
 use super::super::verdict::{Denial, Rule};
 use super::Asked;
@@ -28,6 +28,16 @@ pub(in super::super) struct Owner<'a> {
     pub(in super::super) controller: Option<bool>,
     #[serde(default)]
     pub(in super::super) block_owner_deletion: Option<bool>,
+}
+
+/// What is read of a pod's metadata that decides: whether it is a mirror, and who owns it.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(in super::super) struct PodMeta<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub(in super::super) annotations: Pairs<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub(in super::super) owner_references: Vec<Owner<'a>>,
 }
 
 #[derive(Deserialize)]

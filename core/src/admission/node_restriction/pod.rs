@@ -8,7 +8,7 @@ use super::super::lookup::{Answer, Lookup, MIRROR_ANNOTATION, PodFacts};
 use super::super::quote::Quoted;
 use super::super::review::Operation;
 use super::super::verdict::{Denial, Rule, Stop};
-use super::object::Owner;
+use super::object::PodMeta;
 use super::{Absent, Asked, mistaken, not_found, reference, unavailable};
 
 const MIRROR_REMEDY: &str = "kubelets create the mirrors of their own static pods and no others";
@@ -17,18 +17,9 @@ const OWN_PODS_REMEDY: &str = "a kubelet acts on the pods of its own node alone"
 #[derive(Deserialize)]
 struct Pod<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
-    metadata: Meta<'a>,
+    metadata: PodMeta<'a>,
     #[serde(borrow, default, deserialize_with = "or_default")]
     spec: Spec<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Meta<'a> {
-    #[serde(borrow, deserialize_with = "or_default")]
-    annotations: Pairs<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    owner_references: Vec<Owner<'a>>,
 }
 
 #[derive(Default, Deserialize)]

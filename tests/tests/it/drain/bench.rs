@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::ListParams;
+use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl::{self, Kubectl, Output};
 use nodelife_tests::proxy::Proxy;
 use nodelife_tests::{AuditEvent, ControlPlane, Identity, PATIENCE, TestNamespace, wait_until};
@@ -192,4 +193,15 @@ fn uid_of(event: &AuditEvent) -> String {
 /// The report of `-o json`.
 pub(super) fn report(output: &Output) -> Value {
     serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+}
+
+/// A bench on the shared API server with one node.
+pub(super) async fn bench_with_node(what: &str) -> (Bench, String) {
+    let bench = Bench::new(ControlPlane::shared_api().await, what).await;
+    let node = bench.node("a");
+    NodeFixture::new(&node)
+        .create(bench.namespace.client())
+        .await
+        .unwrap();
+    (bench, node)
 }

@@ -1,20 +1,9 @@
 //! What the user can choose, and rights that are missing. Nothing runs beside the API server.
 
-use nodelife_tests::ControlPlane;
-use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, NodeFixture, PodFixture};
+use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, PodFixture};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, EVICT, READ, report};
-
-async fn bench_with_node(what: &str) -> (Bench, String) {
-    let bench = Bench::new(ControlPlane::shared_api().await, what).await;
-    let node = bench.node("a");
-    NodeFixture::new(&node)
-        .create(bench.namespace.client())
-        .await
-        .unwrap();
-    (bench, node)
-}
+use super::bench::{EVICT, READ, bench_with_node, report};
 
 /// Defect a: kubectl goes on when the cordon failed.
 #[tokio::test]

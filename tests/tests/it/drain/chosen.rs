@@ -4,8 +4,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use serde_json::json;
 
-use super::bench::{Bench, report};
-use super::defects::bench_with_node;
+use super::bench::{Bench, bench_with_node, report};
 
 /// Number 21: the others stay, and it is said how many they are.
 #[tokio::test]

@@ -8,21 +8,11 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, NodeFixture, PodFixture};
-use nodelife_tests::{ControlPlane, PATIENCE, wait_until};
+use nodelife_tests::{PATIENCE, wait_until};
 use serde_json::json;
 use tokio::process::Child;
 
-use super::bench::{Bench, report};
-
-pub(super) async fn bench_with_node(what: &str) -> (Bench, String) {
-    let bench = Bench::new(ControlPlane::shared_api().await, what).await;
-    let node = bench.node("a");
-    NodeFixture::new(&node)
-        .create(bench.namespace.client())
-        .await
-        .unwrap();
-    (bench, node)
-}
+use super::bench::{Bench, bench_with_node, report};
 
 pub(super) fn blocked() -> BudgetStatus {
     BudgetStatus {

@@ -10,9 +10,9 @@ use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
 use nodelife_tests::{ControlPlane, Identity, PATIENCE, wait_until};
 use serde_json::json;
 
-use super::bench::Bench;
+use super::bench::{Bench, bench_with_node};
 use super::budgeted::two_nodes;
-use super::defects::{bench_with_node, blocked_pod, end, open, start, wait_for_cordon};
+use super::defects::{blocked_pod, end, open, start, wait_for_cordon};
 
 /// How many runs there may be until one ends with 0. One is enough as a rule; what a fault at the
 /// very first request ends is not yet a drain.

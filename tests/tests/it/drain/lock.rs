@@ -10,8 +10,8 @@ use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::{PATIENCE, wait_until};
 use serde_json::{Value, json};
 
-use super::bench::Bench;
-use super::defects::{bench_with_node, blocked_pod, end, open, start, wait_for_cordon};
+use super::bench::{Bench, bench_with_node};
+use super::defects::{blocked_pod, end, open, start, wait_for_cordon};
 
 const ANNOTATION: &str = "nodelife.dev/drain-lock";
 

@@ -4,17 +4,7 @@ use nodelife_tests::ControlPlane;
 use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, NodeFixture, PodFixture};
 use serde_json::json;
 
-use super::bench::{Bench, report};
-
-async fn bench_with_node(what: &str) -> (Bench, String) {
-    let bench = Bench::new(ControlPlane::shared_api().await, what).await;
-    let node = bench.node("a");
-    NodeFixture::new(&node)
-        .create(bench.namespace.client())
-        .await
-        .unwrap();
-    (bench, node)
-}
+use super::bench::{Bench, bench_with_node, report};
 
 #[tokio::test]
 async fn every_refusal_is_told_at_once_and_nothing_is_written() {

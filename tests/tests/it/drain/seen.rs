@@ -10,8 +10,8 @@ use nix::pty::{Winsize, openpty};
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::{PATIENCE, wait_until};
 
-use super::bench::{Bench, CORDON, EVICT, READ};
-use super::defects::{bench_with_node, blocked_pod, end, open, start, wait_for_cordon};
+use super::bench::{Bench, CORDON, EVICT, READ, bench_with_node};
+use super::defects::{blocked_pod, end, open, start, wait_for_cordon};
 
 /// The events of the drains of a node: type, reason and note.
 async fn events_on(bench: &Bench, node: &str) -> Vec<(String, String, String)> {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use calls::Calls;
 pub(crate) use calls::{accepted, relabel};
 use kube::api::{DeleteParams, Patch, PatchParams};
-use nodelife_tests::installation::{Balancer, Build, CA_SECRET, Replica, TLS_SECRET, WEBHOOK};
+use nodelife_tests::installation::{Balancer, Build, CA_SECRET, Replica, TLS_SECRET};
 use nodelife_tests::{ControlPlane, Installation, PATIENCE, port, wait_until};
 use serde_json::json;
 use state::state;
@@ -156,23 +156,8 @@ async fn what_others_break_is_repaired_within_seconds() {
     for (what, bundle) in [("no caBundle", Vec::new()), ("a foreign CA", foreign)] {
         let encoded = k8s_openapi::ByteString(bundle.clone());
         let patch = json!([{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": encoded}]);
-        let patch = patch.to_string();
-        let words = [
-            "patch",
-            "validatingwebhookconfiguration",
-            WEBHOOK,
-            "--type=json",
-            "-p",
-            &patch,
-        ];
         let from = Instant::now();
-        installation
-            .kubectl
-            .run(words)
-            .await
-            .unwrap()
-            .success()
-            .unwrap();
+        installation.patch_validating(&patch).await.unwrap();
         repaired("the caBundle", async || {
             let bundles = installation.bundles().await?;
             Ok(bundles.iter().all(|one| !one.is_empty() && *one != bundle)
