@@ -25,6 +25,7 @@
 
 pub mod audit_log;
 pub mod control_plane;
+pub mod definition;
 pub mod filler;
 pub mod fixture;
 pub mod installation;

@@ -1,5 +1,7 @@
 //! The manifests themselves: rendered, validated, applied again and removed.
 
+mod rendered;
+
 use std::fs;
 use std::process::Command;
 
@@ -10,7 +12,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Api;
 use kube::api::{ListParams, PostParams};
-use nodelife_core::admission::{Policies, configurations};
+use nodelife_tests::definition;
 use nodelife_tests::installation::{NAMESPACE, WEBHOOK, manifests};
 use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::program::GoProgram;
@@ -43,118 +45,29 @@ fn folders() -> Vec<String> {
     all
 }
 
-#[test]
-fn the_rendered_files_are_the_manifests() {
-    for (folder, file) in [(".", "install.yaml"), ("uninstall", "uninstall.yaml")] {
-        let written = fs::read_to_string(manifests().join(file)).unwrap();
-        assert!(
-            render(folder) == written,
-            "manifests/{file} is out of date: run manifests/render"
-        );
-    }
-}
-
-/// The webhooks of a configuration in `text`, sorted by name.
-fn webhooks(text: &str, kind: &str) -> Vec<Value> {
-    let documents = text
-        .split("\n---\n")
-        .map(|one| -> Value { serde_saphyr::from_str(one).unwrap() });
-    let found = documents.filter(|one| one["kind"] == kind);
-    let mut webhooks: Vec<Value> = found
-        .flat_map(|one| one["webhooks"].as_array().unwrap().clone())
-        .collect();
-    webhooks.sort_by_key(|one| one["name"].as_str().map(str::to_owned));
-    webhooks
-}
-
-/// What the API server sends is one with what the engine decides: the manifests hold the
-/// rules and the filters that the code makes of the policies.
-#[test]
-fn the_webhooks_are_those_that_the_policies_call_for() {
-    let config = fs::read_to_string(manifests().join("overlays/agents/config.yaml")).unwrap();
-    let mut config: Value = serde_saphyr::from_str(&config).unwrap();
-    let fields = config.as_object_mut().unwrap();
-    fields.remove("apiVersion");
-    fields.remove("kind");
-    let agents: Policies = serde_json::from_value(config).unwrap();
-    for (folder, policies) in [(".", Policies::default()), ("overlays/agents", agents)] {
-        let text = render(folder);
-        for configuration in configurations(&policies) {
-            let kind = configuration["kind"].as_str().unwrap();
-            let mut made = configuration["webhooks"].as_array().unwrap().clone();
-            made.sort_by_key(|one| one["name"].as_str().map(str::to_owned));
-            let written = webhooks(&text, kind);
-            assert_eq!(
-                written, made,
-                "{folder}: compare with `nodelife-webhook export`"
-            );
-        }
-    }
-}
-
-#[test]
-fn nothing_holds_a_ca_bundle_or_a_secret() {
-    for folder in folders() {
-        let text = render(&folder);
-        assert!(
-            !text.contains("caBundle:"),
-            "{folder} would empty the caBundle"
-        );
-        assert!(
-            !text.contains("kind: Secret\n"),
-            "{folder} would overwrite a Secret"
-        );
-    }
-}
-
-#[test]
-fn the_image_is_what_the_manifests_run() {
-    let read = |file: &str| fs::read_to_string(manifests().join(file)).unwrap();
-    let containerfile = read("../Containerfile");
-    let user = containerfile
-        .lines()
-        .find_map(|line| line.strip_prefix("USER "))
-        .unwrap();
-    let (user, group) = user.split_once(':').unwrap();
-    for file in ["base/webhook.yaml", "base/certs.yaml"] {
-        let pod = read(file);
-        assert!(pod.contains(&format!("runAsUser: {user}\n")), "{file}");
-        assert!(pod.contains(&format!("runAsGroup: {group}\n")), "{file}");
-    }
-    let version = env!("CARGO_PKG_VERSION");
-    assert!(read("base/kustomization.yaml").contains(&format!("newTag: {version}\n")));
-    assert!(containerfile.contains(&format!("nodelife-webhook:{version} ")));
-    // What is copied passes the list of what is sent to the build at all.
-    let copied = "target/${TARGET}/release/nodelife-webhook";
-    assert!(containerfile.contains(&format!("COPY {copied} /nodelife-webhook\n")));
-    let sent = copied.replace("${TARGET}", "*");
-    assert_eq!(read("../.containerignore"), format!("*\n!{sent}\n"));
-}
-
 #[tokio::test]
 async fn every_overlay_passes_strict_validation_and_pod_security() {
     let plane = ControlPlane::options().start().await.unwrap();
     let kubectl = Kubectl::new(&plane, &Identity::Admin).unwrap();
-    for (group, kind, plural) in [
-        ("cert-manager.io", "Issuer", "issuers"),
-        ("cert-manager.io", "Certificate", "certificates"),
-        ("monitoring.coreos.com", "PodMonitor", "podmonitors"),
-        ("monitoring.coreos.com", "PrometheusRule", "prometheusrules"),
-    ] {
-        kubectl.apply(&stub(group, kind, plural)).await.unwrap();
+    // A definition is too long for the annotation of a client-side apply.
+    for file in definition::operators().unwrap() {
+        let file = file.to_str().unwrap();
+        let words = ["apply", "--server-side", "-f", file];
+        kubectl.run(words).await.unwrap().success().unwrap();
     }
     // A dry run stores no namespace for the objects after it.
     kubectl
         .apply(&fs::read_to_string(manifests().join("base/namespace.yaml")).unwrap())
         .await
         .unwrap();
+    let strict = |text: String| {
+        let command =
+            kubectl.command(["apply", "--dry-run=server", "--validate=strict", "-f", "-"]);
+        async move { run(command, &text).await }
+    };
     for folder in folders() {
-        let validate = || async {
-            let command =
-                kubectl.command(["apply", "--dry-run=server", "--validate=strict", "-f", "-"]);
-            run(command, &render(&folder)).await
-        };
-        // The stubs are served a moment after they are stored.
+        let validate = || strict(render(&folder));
+        // A kind is served a moment after it is stored, and its schema a moment later.
         let output = wait_until("every kind", PATIENCE, async || {
             let output = validate().await?;
             let missing = output.stderr.contains("no matches for kind");
@@ -173,27 +86,14 @@ async fn every_overlay_passes_strict_validation_and_pod_security() {
             );
         }
     }
-}
-
-/// A kind that accepts anything, for operators that are not here.
-fn stub(group: &str, kind: &str, plural: &str) -> String {
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": format!("{plural}.{group}")},
-        "spec": {
-            "group": group,
-            "names": {"kind": kind, "plural": plural},
-            "scope": "Namespaced",
-            "versions": [{
-                "name": "v1", "served": true, "storage": true,
-                "schema": {"openAPIV3Schema": {
-                    "type": "object", "x-kubernetes-preserve-unknown-fields": true,
-                }},
-            }],
-        },
-    })
-    .to_string()
+    // And the operators' own kinds are validated in earnest.
+    let typo = render("overlays/cert-manager").replace("dnsNames:", "dnsName:");
+    let output = strict(typo).await.unwrap();
+    assert!(
+        output.stderr.contains("unknown field \"spec.dnsName\""),
+        "{}",
+        output.stderr
+    );
 }
 
 #[tokio::test]

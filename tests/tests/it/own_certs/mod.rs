@@ -1,5 +1,7 @@
 //! Certificates that `certs` does not make: kept offline, and cert-manager's.
 
+mod cert_manager;
+
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
@@ -83,8 +85,8 @@ async fn quiet(installation: &Installation<'_>) {
     );
 }
 
-/// cert-manager itself does not run here: this is what its controllers write, in the forms
-/// that it writes (cert-manager v1.18, `pkg/util/pki/generate.go` `EncodePrivateKey`: SEC 1
+/// What cert-manager's controllers write, by hand, since they take minutes to build (where they
+/// are, [`cert_manager`] runs them). The forms are theirs (cert-manager v1.18, `pkg/util/pki/generate.go` `EncodePrivateKey`: SEC 1
 /// for ECDSA keys where a Certificate does not say otherwise, as ours does not).
 #[tokio::test]
 async fn what_cert_manager_writes_is_served_and_followed() {

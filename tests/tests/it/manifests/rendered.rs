@@ -1,0 +1,147 @@
+//! What the manifests say, without an API server: rendered anew they are what is committed.
+
+use std::fs;
+use std::process::Command;
+
+use nodelife_core::admission::{Policies, configurations};
+use nodelife_tests::installation::manifests;
+use nodelife_tests::program::GoProgram;
+use serde_json::Value;
+
+use super::{folders, render};
+
+/// What Helm fills the values in.
+const TEMPLATE: &str = "chart/templates/nodelife.yaml";
+
+#[test]
+fn the_rendered_files_are_the_manifests() {
+    let folder = tempfile::tempdir().unwrap();
+    let status = Command::new(manifests().join("render"))
+        .arg(folder.path())
+        .env("KUBECTL", GoProgram::Kubectl.path().unwrap())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    for file in ["install.yaml", "uninstall.yaml", TEMPLATE] {
+        let written = fs::read_to_string(manifests().join(file)).unwrap();
+        let rendered = fs::read_to_string(folder.path().join(file)).unwrap();
+        assert!(
+            rendered == written,
+            "manifests/{file} is out of date: run manifests/render"
+        );
+    }
+}
+
+/// With the values that it comes with, the chart installs what install.yaml does, but for the
+/// namespace, which Helm has made before.
+#[test]
+fn the_chart_is_the_installation() {
+    let chart = |file: &str| fs::read_to_string(manifests().join("chart").join(file)).unwrap();
+    let values: Value = serde_saphyr::from_str(&chart("values.yaml")).unwrap();
+    let mut text = fs::read_to_string(manifests().join(TEMPLATE)).unwrap();
+    for (name, value) in values.as_object().unwrap() {
+        let plain = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        let before = text.len();
+        for placeholder in [
+            format!("{{{{ .Values.{name} }}}}"),
+            format!("{{{{ int .Values.{name} }}}}"),
+        ] {
+            text = text.replace(&placeholder, &plain);
+        }
+        assert_ne!(text.len(), before, "{name} is of no effect");
+    }
+    let documents = |text: &str| {
+        let mut documents: Vec<Value> = text
+            .split("\n---\n")
+            .map(|one| serde_saphyr::from_str(one).unwrap())
+            .collect();
+        documents.retain(|one| one["kind"] != "Namespace");
+        documents.sort_by_key(|one| (one["kind"].to_string(), one["metadata"]["name"].to_string()));
+        documents
+    };
+    assert_eq!(documents(&text), documents(&render(".")));
+
+    let about: Value = serde_saphyr::from_str(&chart("Chart.yaml")).unwrap();
+    for field in ["version", "appVersion"] {
+        assert_eq!(about[field], env!("CARGO_PKG_VERSION"), "{field}");
+    }
+}
+
+/// The webhooks of a configuration in `text`, sorted by name.
+fn webhooks(text: &str, kind: &str) -> Vec<Value> {
+    let documents = text
+        .split("\n---\n")
+        .map(|one| -> Value { serde_saphyr::from_str(one).unwrap() });
+    let found = documents.filter(|one| one["kind"] == kind);
+    let mut webhooks: Vec<Value> = found
+        .flat_map(|one| one["webhooks"].as_array().unwrap().clone())
+        .collect();
+    webhooks.sort_by_key(|one| one["name"].as_str().map(str::to_owned));
+    webhooks
+}
+
+/// What the API server sends is one with what the engine decides: the manifests hold the
+/// rules and the filters that the code makes of the policies.
+#[test]
+fn the_webhooks_are_those_that_the_policies_call_for() {
+    let config = fs::read_to_string(manifests().join("overlays/agents/config.yaml")).unwrap();
+    let mut config: Value = serde_saphyr::from_str(&config).unwrap();
+    let fields = config.as_object_mut().unwrap();
+    fields.remove("apiVersion");
+    fields.remove("kind");
+    let agents: Policies = serde_json::from_value(config).unwrap();
+    for (folder, policies) in [(".", Policies::default()), ("overlays/agents", agents)] {
+        let text = render(folder);
+        for configuration in configurations(&policies) {
+            let kind = configuration["kind"].as_str().unwrap();
+            let mut made = configuration["webhooks"].as_array().unwrap().clone();
+            made.sort_by_key(|one| one["name"].as_str().map(str::to_owned));
+            let written = webhooks(&text, kind);
+            assert_eq!(
+                written, made,
+                "{folder}: compare with `nodelife-webhook export`"
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_holds_a_ca_bundle_or_a_secret() {
+    for folder in folders() {
+        let text = render(&folder);
+        assert!(
+            !text.contains("caBundle:"),
+            "{folder} would empty the caBundle"
+        );
+        assert!(
+            !text.contains("kind: Secret\n"),
+            "{folder} would overwrite a Secret"
+        );
+    }
+}
+
+#[test]
+fn the_image_is_what_the_manifests_run() {
+    let read = |file: &str| fs::read_to_string(manifests().join(file)).unwrap();
+    let containerfile = read("../Containerfile");
+    let user = containerfile
+        .lines()
+        .find_map(|line| line.strip_prefix("USER "))
+        .unwrap();
+    let (user, group) = user.split_once(':').unwrap();
+    for file in ["base/webhook.yaml", "base/certs.yaml"] {
+        let pod = read(file);
+        assert!(pod.contains(&format!("runAsUser: {user}\n")), "{file}");
+        assert!(pod.contains(&format!("runAsGroup: {group}\n")), "{file}");
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    assert!(read("base/kustomization.yaml").contains(&format!("newTag: {version}\n")));
+    assert!(containerfile.contains(&format!("nodelife-webhook:{version} ")));
+    // What is copied passes the list of what is sent to the build at all.
+    let copied = "target/${TARGET}/release/nodelife-webhook";
+    assert!(containerfile.contains(&format!("COPY {copied} /nodelife-webhook\n")));
+    let sent = copied.replace("${TARGET}", "*");
+    assert_eq!(read("../.containerignore"), format!("*\n!{sent}\n"));
+}
