@@ -280,11 +280,21 @@ impl Cluster {
 
     /// Sends, and hands back the answer with its body still to come.
     pub(crate) async fn open(&self, call: &Call) -> Result<Response<Body>, ApiError> {
-        let response = self
-            .client
-            .send(call.request()?)
-            .await
-            .map_err(|error| retry::transport_error(&self.server, &error))?;
+        let request = call.request()?;
+        let (method, uri) = (request.method().clone(), request.uri().clone());
+        let begun = Instant::now();
+        let sent = self.client.send(request).await;
+        let took = begun.elapsed().as_millis();
+        // kubectl's line, at its level: no header is in it, and so no secret.
+        let answer = sent.as_ref().map_or_else(
+            |_| "no answer".to_owned(),
+            |response| response.status().to_string(),
+        );
+        tracing::debug!(
+            "{method} {}{uri} {answer} in {took} milliseconds",
+            self.server
+        );
+        let response = sent.map_err(|error| retry::transport_error(&self.server, &error))?;
         self.reached.store(true, Ordering::Relaxed);
         self.warnings.hear(response.headers());
         Ok(response)

@@ -5,6 +5,7 @@ pub mod archive;
 pub mod krew;
 pub mod notices;
 pub mod platform;
+pub mod target;
 
 /// The version of this workspace, as git tags and krew write it.
 pub const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));

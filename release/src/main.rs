@@ -10,21 +10,26 @@ use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 use nodelife_release::archive::{self, Entry};
 use nodelife_release::platform::{ALL, Platform};
-use nodelife_release::{ROOT, VERSION, krew, notices};
+use nodelife_release::{ROOT, VERSION, krew, notices, target};
 
 /// The plugin that people download is no larger, in bytes.
 const LARGEST: usize = 12 << 20;
 
 /// Builds the plugin for each target and packs it: archives, checksums, krew's manifest.
+///
+/// Without --target, all that this machine can build: the others are named, with why.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   # What this machine can link by itself
+  cargo run -p nodelife-release
+
+  # One platform; that it cannot be built is a failure
   cargo run -p nodelife-release -- --target x86_64-unknown-linux-musl
 
   # Every platform, with cargo-zigbuild to link and an SDK of macOS in SDKROOT
   cargo run -p nodelife-release -- --builder zigbuild")]
 struct Arguments {
-    /// Target to build for; may be repeated [default: all]
+    /// Target to build for; may be repeated [default: all that can be built here]
     #[arg(long = "target", value_name = "TRIPLE")]
     targets: Vec<String>,
     /// The command of cargo that builds: `build`, or `zigbuild` to link for other systems
@@ -46,16 +51,25 @@ fn main() -> Result<()> {
     };
     let out = Path::new(ROOT).join(&arguments.out);
     fs::create_dir_all(&out).with_context(|| format!("failed to make {}", out.display()))?;
-    let common = common(&out)?;
-    let mut archives = Vec::new();
+    let folder = target::folder()?;
+    let (mut built, mut missing) = (Vec::new(), Vec::new());
     for platform in platforms {
-        let program = build(&arguments.builder, platform)?;
+        match build(&arguments.builder, platform, &folder) {
+            Ok(path) => built.push((platform, path)),
+            Err(why) if arguments.targets.is_empty() => missing.push((platform, why)),
+            Err(why) => return Err(why),
+        }
+    }
+    let here = built.iter().find(|(platform, _)| platform.is_here());
+    let common = common(&out, here.map(|(_, path)| path.as_path()))?;
+    let mut archives = Vec::new();
+    for (platform, path) in &built {
         let mut entries = common.clone();
         let notices = notices::of("kubectl-nodelife", platform.target)?;
         entries.push(Entry::text("THIRD-PARTY-NOTICES.txt", notices));
-        entries.push(Entry::program(platform.program(), program));
+        entries.push(Entry::program(platform.program(), program(path)?));
         let sha256 = archive::write(&out.join(platform.archive(VERSION)), &entries)?;
-        archives.push((platform, sha256));
+        archives.push((*platform, sha256));
     }
     let mut sums = String::new();
     for (platform, sha256) in &archives {
@@ -65,26 +79,35 @@ fn main() -> Result<()> {
     let manifest = serde_saphyr::to_string(&krew::Plugin::new(VERSION, &archives))?;
     fs::write(out.join("nodelife.yaml"), manifest)?;
     write!(std::io::stdout(), "{sums}")?;
+    for (platform, why) in &missing {
+        writeln!(
+            std::io::stderr(),
+            "not built, and not in nodelife.yaml: {}: {why:#}",
+            platform.archive(VERSION)
+        )?;
+    }
+    if archives.is_empty() {
+        bail!("nothing could be built");
+    }
     Ok(())
 }
 
-/// What is the same on every platform.
-fn common(out: &Path) -> Result<Vec<Entry>> {
+/// What is the same on every platform. The manual pages come out of the program itself: of one
+/// that was built for this machine, if there is one.
+fn common(out: &Path, here: Option<&Path>) -> Result<Vec<Entry>> {
     let mut entries = Vec::new();
     for name in ["LICENSE", "README.md"] {
         entries.push(Entry::text(name, fs::read(Path::new(ROOT).join(name))?));
     }
     let pages = out.join("man");
-    cargo(
-        Command::new(env!("CARGO"))
-            .args(["run", "--quiet", "--locked", "-p"])
-            .args([
-                "kubectl-nodelife",
-                "--",
-                "man",
-                &pages.display().to_string(),
-            ]),
-    )?;
+    let mut command = if let Some(program) = here {
+        Command::new(program)
+    } else {
+        let mut command = Command::new(env!("CARGO"));
+        command.args(["run", "--quiet", "--locked", "-p", "kubectl-nodelife", "--"]);
+        command
+    };
+    succeed(command.arg("man").arg(&pages))?;
     for page in fs::read_dir(&pages)? {
         let page = page?;
         let path = format!("man/{}", page.file_name().to_string_lossy());
@@ -93,26 +116,22 @@ fn common(out: &Path) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// The stripped program for this platform.
-fn build(builder: &str, platform: Platform) -> Result<Vec<u8>> {
-    cargo(
-        Command::new(env!("CARGO"))
-            .args([
-                builder,
-                "--locked",
-                "--profile",
-                "dist",
-                "-p",
-                "kubectl-nodelife",
-            ])
-            .args(["--target", platform.target]),
-    )?;
-    let path = Path::new(ROOT)
-        .join("target")
+/// Builds the stripped program for this platform, and gives its path.
+fn build(builder: &str, platform: Platform, folder: &Path) -> Result<PathBuf> {
+    target::installed(platform.target)?;
+    let words = ["--locked", "--profile", "dist", "-p", "kubectl-nodelife"];
+    let mut command = Command::new(env!("CARGO"));
+    command.arg(builder).args(words);
+    succeed(command.args(["--target", platform.target]))?;
+    Ok(folder
         .join(platform.target)
         .join("dist")
-        .join(platform.program());
-    let program = fs::read(&path).with_context(|| format!("failed to read {}", path.display()))?;
+        .join(platform.program()))
+}
+
+/// The program's bytes, if there are not too many.
+fn program(path: &Path) -> Result<Vec<u8>> {
+    let program = fs::read(path).with_context(|| format!("failed to read {}", path.display()))?;
     if program.len() > LARGEST {
         bail!(
             "{} has {} bytes, and {LARGEST} is the most that people should have to download",
@@ -123,11 +142,11 @@ fn build(builder: &str, platform: Platform) -> Result<Vec<u8>> {
     Ok(program)
 }
 
-fn cargo(command: &mut Command) -> Result<()> {
+fn succeed(command: &mut Command) -> Result<()> {
     let status = command
         .current_dir(ROOT)
         .status()
-        .context("failed to run cargo")?;
+        .with_context(|| format!("failed to run {command:?}"))?;
     if !status.success() {
         bail!("{command:?} ended with {status}");
     }

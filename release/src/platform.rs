@@ -1,5 +1,7 @@
 //! What we build for, in the words of cargo and in those of krew.
 
+use std::env::consts;
+
 use anyhow::{Context as _, Result};
 
 /// One kind of machine.
@@ -38,6 +40,20 @@ impl Platform {
         ALL.into_iter()
             .find(|platform| platform.target == target)
             .with_context(|| format!("no release is made for {target}; there are: {known}"))
+    }
+
+    /// Whether its programs run on this machine.
+    pub fn is_here(&self) -> bool {
+        let os = match consts::OS {
+            "macos" => "darwin",
+            os => os,
+        };
+        let arch = match consts::ARCH {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            arch => arch,
+        };
+        (self.os, self.arch) == (os, arch)
     }
 
     /// The executable's name.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use nodelife_release::archive::{self, Entry};
 use nodelife_release::platform::{ALL, Platform};
-use nodelife_release::{VERSION, krew, notices};
+use nodelife_release::{VERSION, krew, notices, target};
 use serde_json::Value;
 
 fn manifest() -> Value {
@@ -108,6 +108,20 @@ fn the_same_files_make_the_same_bytes() {
         assert_eq!(header.mode().unwrap() & 0o111 != 0, runs);
     }
     assert!(!unpacked.exists());
+}
+
+#[test]
+fn what_cannot_be_built_here_is_said_with_what_to_do() {
+    assert!(target::folder().unwrap().is_dir());
+    assert!(ALL.iter().filter(|platform| platform.is_here()).count() <= 1);
+    let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+    assert!(target::installed(&host).is_ok());
+    let error = target::installed("mips-unknown-linux-gnu").unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "Rust's standard library for mips-unknown-linux-gnu is missing: \
+         rustup target add mips-unknown-linux-gnu"
+    );
 }
 
 #[test]

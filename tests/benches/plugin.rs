@@ -128,7 +128,8 @@ fn plugin() -> PathBuf {
         .status()
         .unwrap();
     assert!(status.success(), "the plugin does not build");
-    Path::new(root).join("target/dist/kubectl-nodelife")
+    let folder = nodelife_release::target::folder().unwrap();
+    folder.join("dist/kubectl-nodelife")
 }
 
 fn run(command: &mut Command) -> Duration {

@@ -32,6 +32,7 @@ pub mod installation;
 pub mod kubectl;
 pub mod namespace;
 pub mod oracle;
+pub mod picture;
 pub mod pki;
 pub mod play;
 pub mod port;

@@ -100,22 +100,19 @@ async fn workloads(namespace: &TestNamespace) -> Result<()> {
         "whenUnsatisfiable": "DoNotSchedule",
         "labelSelector": {"matchLabels": {"app": "web"}},
     }]});
-    WorkloadFixture::deployment("web", 6)
-        .pod_spec(spread)
-        .create(namespace)
-        .await?;
-    WorkloadFixture::deployment("frozen", 2)
-        .pod_spec(on("node-c-1"))
-        .create(namespace)
-        .await?;
-    WorkloadFixture::deployment("lonely", 1)
-        .pod_spec(on("node-c-2"))
-        .create(namespace)
-        .await?;
-    WorkloadFixture::stateful_set("db", 3)
-        .create(namespace)
-        .await?;
-    WorkloadFixture::daemon_set("agent").create(namespace).await
+    let all = [
+        WorkloadFixture::deployment("web", 6).pod_spec(spread),
+        WorkloadFixture::deployment("frozen", 2).pod_spec(on("node-c-1")),
+        WorkloadFixture::deployment("lonely", 1).pod_spec(on("node-c-2")),
+        WorkloadFixture::stateful_set("db", 3),
+        WorkloadFixture::daemon_set("agent"),
+    ];
+    // Without a grace period the API server would delete pods at once, and none was slow to go.
+    let grace = json!({"terminationGracePeriodSeconds": 30});
+    for workload in all {
+        workload.pod_spec(grace.clone()).create(namespace).await?;
+    }
+    Ok(())
 }
 
 async fn budgets(namespace: &TestNamespace) -> Result<()> {

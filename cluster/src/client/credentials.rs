@@ -139,6 +139,9 @@ pub(crate) fn reason(error: &AuthError, exec: Option<&ExecConfig>) -> String {
         AuthError::AuthExecParse(_) | AuthError::ExecPluginFailed => {
             format!("the credential plugin {command} printed no ExecCredential with a status")
         }
+        AuthError::Oidc(cause) => {
+            format!("{cause}; log in again, which puts a new token into the kubeconfig")
+        }
         other => other.to_string(),
     }
 }

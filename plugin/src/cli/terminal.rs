@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct TerminalArgs {
-    /// Log verbosity, 0 to 9, on stderr
+    /// Log verbosity, 0 to 9, on stderr; from 5 on each request
     #[arg(
         long,
         short,

@@ -6,10 +6,6 @@ use nodelife_core::drain::{Block, BudgetRefusal, Machine, State, Tracked, diagno
 use nodelife_core::object::Node;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// Columns of the state and of the time.
-const STATE: usize = 11;
-const TIME: usize = 7;
-
 /// A pod is worth this many columns before its reason is worth any.
 const NARROWEST_POD: usize = 20;
 
@@ -80,7 +76,7 @@ fn row(tracked: &Tracked, nodes: &[Node], now: Timestamp) -> Row {
     }
 }
 
-/// The numbers first: on a narrow terminal the end is cut off.
+/// The budget first, which is in the pod's namespace: on a narrow terminal the end is cut off.
 fn numbers(block: &Block) -> String {
     match block {
         Block::Budget {
@@ -91,7 +87,10 @@ fn numbers(block: &Block) -> String {
                     has,
                     expected,
                 },
-        } => format!("{has} of {expected} healthy, needs {needs}: budget {budget}"),
+        } => format!(
+            "budget {}: {has} of {expected} healthy, needs {needs}",
+            budget.name
+        ),
         Block::Implicit {
             workload,
             needs,
@@ -113,16 +112,21 @@ fn draw(head: &str, rows: &[Row], (width, height): (usize, usize)) -> Vec<String
     };
     let widest = rows.iter().map(|row| row.pod.width()).max().unwrap_or(0);
     let reasons = rows.iter().map(|row| row.reason.width()).max().unwrap_or(0);
-    let others = STATE + TIME + 6;
+    let times: Vec<String> = rows
+        .iter()
+        .map(|row| row.since.map(clock).unwrap_or_default())
+        .collect();
+    let time = times.iter().map(String::len).max().unwrap_or(0);
+    let state = rows.iter().map(|row| row.state.len()).max().unwrap_or(0);
+    let others = state + time + 6;
     let pod = widest
         .min(width.saturating_sub(others + reasons).max(width * 2 / 5))
         .max(NARROWEST_POD.min(widest));
-    for row in rows.iter().take(shown) {
+    for (row, since) in rows.iter().zip(&times).take(shown) {
         let name = shorten(&row.pod, pod);
         let pad = " ".repeat(pod.saturating_sub(name.width()));
-        let time = row.since.map(clock).unwrap_or_default();
         let line = format!(
-            "{name}{pad}  {:STATE$}  {time:>TIME$}  {}",
+            "{name}{pad}  {:state$}  {since:>time$}  {}",
             row.state, row.reason
         );
         lines.push(cut(line.trim_end(), width));
@@ -197,7 +201,7 @@ mod tests {
                 "shop/checkout-7d9c5b6f4-x2x9p",
                 "blocked",
                 Some(75),
-                "2 of 3 healthy, needs 2: budget shop/checkout",
+                "budget checkout: 2 of 3 healthy, needs 2",
             ),
             row(
                 1,

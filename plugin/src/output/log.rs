@@ -3,7 +3,8 @@
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
-/// Turns logs on at kubectl's levels: 0 none, 1 what happens, 5 how, 8 everything.
+/// Turns logs on at kubectl's levels: 0 none, 1 what happens, 5 how, with a line for each
+/// request, 8 everything.
 pub(crate) fn init(verbosity: u8) {
     let level = match verbosity {
         0 => return,
@@ -15,8 +16,9 @@ pub(crate) fn init(verbosity: u8) {
     let filter = EnvFilter::default()
         .add_directive(level.into())
         .add_directive(directive("kube_client::client=error"))
-        .add_directive(directive("h2=info"))
-        .add_directive(directive("hyper_util=info"));
+        .add_directive(directive("hyper_util=info"))
+        .add_directive(directive("rustls=info"))
+        .add_directive(directive("tower=info"));
     // Fails only if logs are on already.
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)

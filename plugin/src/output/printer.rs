@@ -6,6 +6,7 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 use anstream::AutoStream;
 use nodelife_cluster::ServerWarnings;
 
+use super::table::wrap;
 use super::{Progress, Table, style};
 use crate::cli::{ColorWhen, TerminalArgs};
 
@@ -83,6 +84,15 @@ impl Printer {
     pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
         self.clear_progress();
         table.write(&mut self.out, self.width)
+    }
+
+    /// Prints sentences to stdout, wrapped at the terminal's width.
+    pub(crate) fn paragraph(&mut self, text: impl Display) -> io::Result<()> {
+        self.clear_progress();
+        for line in wrap(&text.to_string(), self.width) {
+            writeln!(self.out, "{line}")?;
+        }
+        Ok(())
     }
 
     /// Prints a document as indented JSON to stdout.

@@ -9,6 +9,8 @@ use unicode_width::UnicodeWidthStr;
 const GAP: usize = 3;
 /// The last column is wrapped down to this width; below it, it goes to lines of its own.
 const NARROWEST: usize = 30;
+/// One cell in so many may be too long for its column.
+const FEW: usize = 4;
 /// How far a cell is moved in on lines of its own.
 const INDENT: usize = 4;
 
@@ -87,35 +89,65 @@ impl Table {
     ///
     /// Those of `out`.
     pub(crate) fn write(&self, out: &mut impl Write, width: Option<usize>) -> io::Result<()> {
-        let widths = self.widths();
-        let before_last: usize = widths.iter().rev().skip(1).map(|column| column + GAP).sum();
-        let last = width.map(|width| width.saturating_sub(before_last));
+        let columns = self.columns(width);
         let indented = width.map(|width| width.saturating_sub(INDENT));
-        let write_cells = |out: &mut _, cells: &[Cell]| match last {
-            Some(room) if room < NARROWEST && before_last > 0 => {
-                Self::write_stacked(out, cells, &widths, indented)
-            }
-            _ => Self::write_row(out, cells, &widths, before_last, last),
-        };
         if let Some(header) = &self.header {
-            write_cells(out, header)?;
+            write_row(out, header, &columns, width)?;
         }
         for row in &self.rows {
             match row {
-                Row::Cells(cells) => write_cells(out, cells)?,
+                Row::Cells(cells) => write_row(out, cells, &columns, width)?,
                 Row::Note(note) => write_indented(out, note, indented)?,
             }
         }
         Ok(())
     }
 
-    fn widths(&self) -> Vec<usize> {
-        let mut widths = Vec::new();
+    /// Where the columns stand. One that the terminal has no room for goes to a line of its own
+    /// below, moved in, and those after it follow it there.
+    fn columns(&self, width: Option<usize>) -> Vec<Column> {
+        let widths = self.widths();
+        let mut columns: Vec<Column> = Vec::with_capacity(widths.len());
+        let mut end = 0;
+        for (i, &wide) in widths.iter().enumerate() {
+            let is_last = i + 1 == widths.len();
+            let room = width.map(|width| width.saturating_sub(end));
+            let below = i > 0 && room.is_some_and(|room| !self.fits(i, wide, is_last, room));
+            let start = if below { INDENT } else { end };
+            end = start + wide + GAP;
+            columns.push(Column { start, wide, below });
+        }
+        columns
+    }
+
+    /// Whether a column has its place in `room`. The last one may wrap. Of the others a few cells
+    /// may be longer than the room, and go below by themselves: one long name is no reason to
+    /// tear all rows apart.
+    fn fits(&self, column: usize, wide: usize, is_last: bool, room: usize) -> bool {
+        if is_last {
+            return room >= wide.min(NARROWEST);
+        }
+        let title = self.header.as_ref().and_then(|header| header.get(column));
+        if room >= wide || title.is_some_and(|title| title.width() > room) {
+            return room >= wide;
+        }
+        let cells = || self.all().filter_map(|row| row.get(column));
+        let longer = cells().filter(|cell| cell.width() > room).count();
+        longer * FEW <= cells().count()
+    }
+
+    /// The header and the rows.
+    fn all(&self) -> impl Iterator<Item = &Vec<Cell>> {
         let rows = self.rows.iter().filter_map(|row| match row {
             Row::Cells(cells) => Some(cells),
             Row::Note(_) => None,
         });
-        for row in self.header.iter().chain(rows) {
+        self.header.iter().chain(rows)
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let mut widths = Vec::new();
+        for row in self.all() {
             widths.resize(widths.len().max(row.len()), 0);
             for (width, cell) in widths.iter_mut().zip(row) {
                 *width = cell.width().max(*width);
@@ -123,53 +155,50 @@ impl Table {
         }
         widths
     }
+}
 
-    /// A row on one line; the last cell is wrapped below itself.
-    fn write_row(
-        out: &mut impl Write,
-        row: &[Cell],
-        widths: &[usize],
-        before_last: usize,
-        room: Option<usize>,
-    ) -> io::Result<()> {
-        let Some((last, cells)) = row.split_last() else {
-            return writeln!(out);
+/// Where a column stands.
+#[derive(Clone, Copy, Debug)]
+struct Column {
+    start: usize,
+    wide: usize,
+    /// Whether it begins a line.
+    below: bool,
+}
+
+/// A row on one line, or on several where its columns say so; the last cell is wrapped below
+/// itself.
+fn write_row(
+    out: &mut impl Write,
+    row: &[Cell],
+    columns: &[Column],
+    width: Option<usize>,
+) -> io::Result<()> {
+    let mut line = Line::new(out);
+    for (i, (cell, column)) in row.iter().zip(columns).enumerate() {
+        let is_last = i + 1 == columns.len();
+        let too_long = width.is_some_and(|width| column.start + cell.width() > width);
+        let start = if i > 0 && (column.below || (too_long && !is_last)) {
+            line.end()?;
+            line.cell("", Style::new(), INDENT)?;
+            INDENT
+        } else {
+            column.start
         };
-        let mut line = Line::new(out);
-        for (cell, width) in cells.iter().zip(widths) {
-            line.cell(&cell.text, cell.style, width + GAP)?;
+        if !is_last {
+            line.cell(&cell.text, cell.style, column.wide + GAP)?;
+            continue;
         }
-        let last_is_at_the_end = cells.len() + 1 == widths.len();
-        for (i, part) in wrap(&last.text, room.filter(|_| last_is_at_the_end))
-            .into_iter()
-            .enumerate()
-        {
+        let room = width.map(|width| width.saturating_sub(start));
+        for (i, part) in wrap(&cell.text, room).into_iter().enumerate() {
             if i > 0 {
                 line.end()?;
-                line.cell("", Style::new(), before_last)?;
+                line.cell("", Style::new(), start)?;
             }
-            line.cell(part, last.style, 0)?;
+            line.cell(part, cell.style, 0)?;
         }
-        line.end()
     }
-
-    /// A row whose last cell has no room beside the others: it follows below, moved in.
-    fn write_stacked(
-        out: &mut impl Write,
-        row: &[Cell],
-        widths: &[usize],
-        room: Option<usize>,
-    ) -> io::Result<()> {
-        let Some((last, cells)) = row.split_last() else {
-            return writeln!(out);
-        };
-        let mut line = Line::new(out);
-        for (cell, width) in cells.iter().zip(widths) {
-            line.cell(&cell.text, cell.style, width + GAP)?;
-        }
-        line.end()?;
-        write_indented(out, last, room)
-    }
+    line.end()
 }
 
 /// A cell on lines of its own.
@@ -213,7 +242,7 @@ impl<'a, W: Write> Line<'a, W> {
 }
 
 /// Cuts `text` at blanks into lines of at most `room` columns; a longer word stays whole.
-fn wrap(text: &str, room: Option<usize>) -> Vec<&str> {
+pub(super) fn wrap(text: &str, room: Option<usize>) -> Vec<&str> {
     let Some(room) = room else {
         return text.lines().collect();
     };
@@ -292,6 +321,39 @@ mod tests {
         let text = print(&sample(), Some(40));
         assert!(
             text.contains("a-long-name   ok\n    a message of nine"),
+            "{text}"
+        );
+        assert!(text.lines().all(|line| line.width() <= 40), "{text}");
+    }
+
+    #[test]
+    fn columns_of_numbers_without_room_move_below_together() {
+        let mut table = Table::new(["RESOURCE", "CAPACITY", "RESERVED", "LEFT"]);
+        table.row(["memory".into(), "16Gi".into(), "1Gi".into(), "15Gi".into()]);
+        table.row(["cpu".into(), "4".into(), "80m".into(), "3920m".into()]);
+        assert_eq!(
+            print(&table, Some(29)),
+            "RESOURCE   CAPACITY\n    RESERVED   LEFT\n\
+             memory     16Gi\n    1Gi        15Gi\n\
+             cpu        4\n    80m        3920m\n"
+        );
+        // All fit, and so does a last column that is short.
+        assert_eq!(print(&table, Some(38)), print(&table, None));
+    }
+
+    #[test]
+    fn one_long_name_goes_below_by_itself() {
+        let mut table = Table::new(["RULE", "OBJECT", "MESSAGE"]);
+        for name in ["node/a", "node/b", "node/c", "node/d"] {
+            let message = "a message that is too long for the rest";
+            table.row(["A-1".into(), name.into(), message.into()]);
+        }
+        table.row(["A-1".into(), "x".repeat(34).into(), "short".into()]);
+        let text = print(&table, Some(40));
+        assert!(text.contains("A-1    node/d\n    a message"), "{text}");
+        let long = "x".repeat(34);
+        assert!(
+            text.contains(&format!("A-1\n    {long}\n    short\n")),
             "{text}"
         );
         assert!(text.lines().all(|line| line.width() <= 40), "{text}");

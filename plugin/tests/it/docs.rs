@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -68,14 +68,76 @@ fn the_catalogue_of_rules_is_that_of_the_definitions() {
 #[test]
 fn every_transcript_is_what_the_program_answers() {
     let mut commands = 0;
-    for entry in fs::read_dir(root().join("docs")).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "md") {
-            let page = fs::read_to_string(&path).unwrap();
-            holds(&path, &answered(&page, &mut commands));
-        }
+    for path in pages() {
+        let page = fs::read_to_string(&path).unwrap();
+        holds(&path, &answered(&page, &mut commands));
     }
     assert!(commands >= 8, "{commands} commands in docs/");
+}
+
+/// Commands that need a cluster are shown without an answer. Their words and flags are there.
+#[test]
+fn every_command_that_is_shown_is_one() {
+    let mut commands = 0;
+    for path in pages() {
+        let page = fs::read_to_string(&path).unwrap();
+        for line in shown(&page) {
+            let line = line.split(" # ").next().unwrap();
+            let parts = line.split('|').map(str::trim);
+            for part in parts.filter_map(|part| part.strip_prefix("kubectl nodelife ")) {
+                let mut words = words(part);
+                words.push("--help".to_owned());
+                let words: Vec<&str> = words.iter().map(String::as_str).collect();
+                let output = nodelife(&words).output().unwrap();
+                assert!(
+                    output.status.success(),
+                    "{}: {line}: {output:?}",
+                    path.display()
+                );
+                commands += 1;
+            }
+        }
+    }
+    assert!(commands >= 20, "{commands} commands");
+}
+
+/// The lines of README that need no cluster, as they are typed in a clone.
+#[test]
+fn the_first_commands_of_the_readme_end_as_they_say() {
+    let page = fs::read_to_string(root().join("README.md")).unwrap();
+    let mut commands = 0;
+    for line in shown(&page) {
+        if let Some((command, status)) = line
+            .strip_prefix("cargo run -- ")
+            .and_then(|rest| rest.split_once(" # ends with "))
+        {
+            let words = words(command);
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let status = status.split(':').next().unwrap().parse().unwrap();
+            assert!(!stdout(&words, status).is_empty(), "{line}");
+            commands += 1;
+        }
+    }
+    assert!(commands >= 1);
+}
+
+/// The lines of the blocks that are not transcripts.
+fn shown(page: &str) -> impl Iterator<Item = &str> {
+    let blocks = page.split("\n```").skip(1).step_by(2);
+    let lists = blocks.filter(|block| !block.starts_with("console"));
+    lists.flat_map(|block| block.lines().skip(1))
+}
+
+/// The pages for people.
+fn pages() -> Vec<PathBuf> {
+    let entries = fs::read_dir(root().join("docs")).unwrap();
+    let mut pages: Vec<PathBuf> = entries
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
+        .collect();
+    pages.extend(["README.md", "manifests/README.md"].map(|page| root().join(page)));
+    pages.sort();
+    pages
 }
 
 #[test]
@@ -115,13 +177,17 @@ fn sources(folder: &Path) -> Vec<(String, String)> {
 }
 
 /// The page with each transcript as it is now. A transcript is a block of `console` whose
-/// commands read files; those that need a cluster are shown without an answer, as `sh`.
+/// commands read files, and which begins with one of ours; those that need a cluster are shown
+/// without an answer, as `sh`.
 fn answered(page: &str, commands: &mut u32) -> String {
     let mut out = String::new();
-    let mut in_transcript = false;
+    let (mut in_transcript, mut begins) = (false, false);
     for line in page.lines() {
         if line.starts_with("```") {
             in_transcript = line == "```console";
+            begins = in_transcript;
+        } else if std::mem::take(&mut begins) && !line.starts_with(PROMPT) {
+            panic!("a transcript begins with {PROMPT:?}, and not with {line:?}");
         } else if in_transcript && !line.starts_with(PROMPT) {
             continue;
         }

@@ -41,6 +41,26 @@ fn stdout_holds_data_alone() {
 }
 
 #[test]
+fn quiet_keeps_what_must_be_known() {
+    let stderr = |words: &[&str]| {
+        let output = nodelife(words).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let told = stderr(&["audit", "-f", SMALL]);
+    let quiet = stderr(&["audit", "-f", SMALL, "--quiet"]);
+    assert!(
+        told.contains(" rules checked: ") && told.contains("Warning: "),
+        "{told}"
+    );
+    assert!(
+        !quiet.contains(" rules checked: ") && quiet.contains("Warning: "),
+        "{quiet}"
+    );
+    let error = stderr(&["audit", "-f", "nowhere.json", "--quiet"]);
+    assert!(error.starts_with("error: "), "{error}");
+}
+
+#[test]
 fn a_reader_that_goes_away_is_no_error() {
     let mut child = nodelife(&["explain", "--list", "-o", "json"])
         .stdout(Stdio::piped())

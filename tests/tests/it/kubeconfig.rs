@@ -303,6 +303,43 @@ async fn what_has_expired_is_called_so() {
     }
 }
 
+/// A ServiceAccount's token is a JWT that this API server knows, as an ID token is.
+#[tokio::test]
+async fn an_id_token_of_oidc_is_sent_until_it_expires() {
+    let desk = Desk::new().await;
+    let namespace = TestNamespace::create(desk.plane, "oidc").await.unwrap();
+    namespace.service_account("robot").await.unwrap();
+    let token = namespace.token("robot").await.unwrap();
+    let provider = |token: &str| {
+        json!({"auth-provider": {"name": "oidc", "config": {
+            "idp-issuer-url": "https://127.0.0.1:1",
+            "client-id": "nodelife",
+            "id-token": token,
+        }}})
+    };
+    let kubectl = desk.kubectl(desk.kubeconfig(provider(&token), |_| ()));
+    let output = kubectl.run(["nodelife", "drain", "n1"]).await.unwrap();
+    let robot = format!("system:serviceaccount:{}:robot", namespace.name);
+    assert!(sentence(&output).contains(&robot), "{output:?}");
+
+    // What is logged at most names the requests, and no secret.
+    let output = kubectl
+        .run(["nodelife", "drain", "n1", "-v=9"])
+        .await
+        .unwrap();
+    let line = format!("GET {}/api/v1/nodes/n1 403 Forbidden in ", desk.plane.url());
+    assert!(output.stderr.contains(&line), "{output:?}");
+    assert!(!output.stderr.contains(&token), "{}", output.stderr);
+
+    // {"alg":"none"}.{"exp":1735603200}, and no refresh token.
+    let expired = provider("eyJhbGciOiJub25lIn0.eyJleHAiOjE3MzU2MDMyMDB9.c2ln");
+    let output = desk.audit(desk.kubeconfig(expired, |_| ())).await;
+    let line = sentence(&output);
+    assert!(line.contains("ID token expired"), "{line}");
+    assert!(line.contains("log in again"), "{line}");
+    namespace.delete().await.unwrap();
+}
+
 #[tokio::test]
 async fn impersonation_says_all_that_it_is_told_to() {
     let desk = Desk::new().await;

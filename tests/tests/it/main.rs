@@ -30,6 +30,7 @@ mod oracle_kubelet;
 mod oracle_quantity;
 mod oracle_zone;
 mod own_certs;
+mod pictures;
 mod playground;
 mod policy;
 mod proxy;

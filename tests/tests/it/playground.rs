@@ -98,25 +98,26 @@ async fn prints_its_kubeconfig_and_lasts_until_it_is_interrupted() {
     playground.end().await;
 }
 
-/// The lines `kubectl …  # ends with N` of the tour, in order.
-fn tour() -> Vec<(String, i32)> {
-    let page = fs::read_to_string("../docs/tour.md").unwrap();
+/// The lines `kubectl …  # ends with N` of a page, in order.
+fn commands(page: &str) -> Vec<(String, i32)> {
+    let page = fs::read_to_string(page).unwrap();
     let lines = page.lines().filter(|line| line.starts_with("kubectl "));
     lines
         .map(|line| {
-            let (command, status) = line.split_once(" # ends with ").unwrap_or((line, "0"));
+            let (command, end) = line.split_once(" # ends with ").unwrap_or((line, "0"));
+            let status = end.split(':').next().unwrap();
             (command.trim().to_owned(), status.parse().unwrap())
         })
         .collect()
 }
 
 #[tokio::test]
-async fn every_command_of_the_tour_ends_as_it_says() {
+async fn every_command_of_the_readme_and_the_tour_ends_as_it_says() {
     let playground = Playground::start(&["--with-webhook"]).await;
     let kubectl = playground.kubectl();
-    let tour = tour();
-    assert!(tour.len() >= 12, "{tour:?}");
-    for (line, status) in tour {
+    let (readme, tour) = (commands("../README.md"), commands("../docs/tour.md"));
+    assert!(readme.len() >= 3 && tour.len() >= 12, "{readme:?} {tour:?}");
+    for (line, status) in readme.into_iter().chain(tour) {
         let words: Vec<&str> = line.split_whitespace().skip(1).collect();
         let mut command = kubectl.command(&words);
         command.current_dir(playground.folder.path());

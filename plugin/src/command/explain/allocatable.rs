@@ -200,10 +200,10 @@ fn print_item(item: &Allocatable, printer: &mut Printer) -> anyhow::Result<()> {
     }
     printer.table(&table)?;
     if let Some(limit) = item.kubepods_memory_limit {
-        writeln!(
-            printer.data(),
-            "\nMemory limit of all pods together (cgroup kubepods): {limit}"
-        )?;
+        writeln!(printer.data())?;
+        printer.paragraph(format_args!(
+            "Memory limit of all pods together (cgroup kubepods): {limit}"
+        ))?;
     }
     let bad = style::ERROR;
     for refusal in &item.refusals {
@@ -245,9 +245,10 @@ fn print_unexplained(item: &Unexplained, printer: &mut Printer) -> anyhow::Resul
         table.row(std::iter::once(name.as_str().into()).chain(amounts));
     }
     printer.table(&table)?;
-    writeln!(printer.data(), "\nWhat for is not known: {}.", item.reason)?;
+    writeln!(printer.data())?;
+    printer.paragraph(format_args!("What for is not known: {}.", item.reason))?;
     if let Some(formula) = &item.formula {
-        writeln!(printer.data(), "{formula}.")?;
+        printer.paragraph(format_args!("{formula}."))?;
     }
     Ok(())
 }

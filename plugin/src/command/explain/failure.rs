@@ -45,15 +45,15 @@ pub(super) async fn run(
 }
 
 fn print(timeline: &FailureTimeline, printer: &mut Printer) -> anyhow::Result<()> {
-    writeln!(
-        printer.data(),
-        "If node/{} died now: zone {} in state {:?}, {} taints a second, {} before it in the queue\n",
+    printer.paragraph(format_args!(
+        "If node/{} died now: zone {} in state {:?}, {} taints a second, {} before it in the queue",
         timeline.node,
         timeline.zone,
         timeline.zone_state,
         timeline.eviction_rate,
         timeline.queued_before,
-    )?;
+    ))?;
+    writeln!(printer.data())?;
     let mut steps = Table::new(["AFTER", "WHAT HAPPENS"]);
     for step in &timeline.steps {
         steps.row([after(step.after_seconds).into(), step.event.as_str().into()]);

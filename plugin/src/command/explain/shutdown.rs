@@ -92,20 +92,18 @@ fn print(report: &ShutdownReport, printer: &mut Printer) -> anyhow::Result<()> {
 }
 
 fn print_item(item: &NodeShutdown, printer: &mut Printer) -> anyhow::Result<()> {
-    let out = printer.data();
     if !item.graceful {
-        return Ok(writeln!(
-            out,
+        return Ok(printer.paragraph(format_args!(
             "node/{}: no graceful shutdown is configured: every pod is cut at once",
             item.node
-        )?);
+        ))?);
     }
-    writeln!(
-        out,
+    printer.paragraph(format_args!(
         "node/{}: the kubelet asks for {}s (InhibitDelayMaxSec of systemd-logind has to allow it), \
-         its pods take {}s at most\n",
+         its pods take {}s at most",
         item.node, item.requested_seconds, item.at_most_seconds
-    )?;
+    ))?;
+    writeln!(printer.data())?;
     let mut table = Table::new(["PRIORITY", "GRACE", "POD", "WANTS", "CUT BY"]);
     for group in &item.groups {
         let (priority, grace) = (group.group.priority, group.group.seconds);

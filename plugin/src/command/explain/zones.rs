@@ -46,24 +46,20 @@ fn print(report: &ZoneReport, settings: &Settings, printer: &mut Printer) -> any
         table.row(row(zone, settings));
     }
     printer.table(&table)?;
-    let out = printer.data();
-    writeln!(out)?;
+    writeln!(printer.data())?;
     if report.all_fully_disrupted {
-        writeln!(
-            out,
-            "Every zone is in full disruption: the controller doubts itself and taints nothing."
+        printer.paragraph(
+            "Every zone is in full disruption: the controller doubts itself and taints nothing.",
         )?;
     }
     if !report.excluded.is_empty() {
-        writeln!(
-            out,
+        printer.paragraph(format_args!(
             "Not counted by their label {}: {}",
             nodelife_core::zone::EXCLUDE_LABEL,
             report.excluded.join(", ")
-        )?;
+        ))?;
     }
-    Ok(writeln!(
-        out,
+    Ok(printer.paragraph(format_args!(
         "A silent node becomes Unknown after {} s. A zone is in partial disruption from 3 nodes \
          and a share of {} not ready on; then it is tainted at {}/s if it has more than {} nodes, \
          else not at all.",
@@ -71,7 +67,7 @@ fn print(report: &ZoneReport, settings: &Settings, printer: &mut Printer) -> any
         settings.unhealthy_threshold,
         settings.secondary_rate,
         settings.large_zone,
-    )?)
+    ))?)
 }
 
 fn row(zone: &Zone, settings: &Settings) -> [Cell; 8] {

@@ -1,0 +1,18 @@
+//! `cargo run -p nodelife-tests --bin pictures`: makes the pictures of docs/pictures anew, those
+//! of a drain in a cluster of its own (a minute, once the control plane's programs are built).
+
+use std::io::{self, Write};
+
+use anyhow::Result;
+use nodelife_tests::picture;
+
+#[tokio::main]
+async fn main() -> Result<()> {
+    let mut pictures = picture::stills()?;
+    pictures.extend(picture::drain::pictures().await?);
+    for picture in pictures {
+        picture.write()?;
+        writeln!(io::stdout(), "docs/pictures/{}", picture.file)?;
+    }
+    Ok(())
+}
