@@ -37,7 +37,8 @@ pub use lease::{Lease, LeaseSpec};
 pub(crate) use meta::null_is_default;
 pub use meta::{Annotations, Labels, Meta, OwnerReference};
 pub use node::{
-    AttachedVolume, Node, NodeAddress, NodeCondition, NodeInfo, NodeSpec, NodeStatus, Taint,
+    AttachedVolume, Node, NodeAddress, NodeCondition, NodeImage, NodeInfo, NodeSpec, NodeStatus,
+    NodeSwap, Taint,
 };
 pub use pod::{
     ClaimSource, Container, ContainerResources, EmptyDir, HostPath, Pod, PodCondition, PodSpec,

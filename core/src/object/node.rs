@@ -85,6 +85,12 @@ pub struct NodeStatus {
     pub addresses: Vec<NodeAddress>,
     /// What the machine is.
     pub node_info: NodeInfo,
+    /// The largest of the images that are there: at most 50, by default.
+    #[serde(
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_is_default"
+    )]
+    pub images: Vec<NodeImage>,
     /// Volumes that the controller attached.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
@@ -172,6 +178,25 @@ pub struct NodeInfo {
     pub operating_system: Str,
     /// `amd64`
     pub architecture: Str,
+    /// Swap, where there is any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub swap: Option<NodeSwap>,
+}
+
+/// Swap of a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeSwap {
+    /// Bytes.
+    pub capacity: i64,
+}
+
+/// An image on a node; not its names, which weigh more than all the rest of a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeImage {
+    /// Bytes.
+    pub size_bytes: i64,
 }
 
 /// A volume that the attach-detach controller reports.

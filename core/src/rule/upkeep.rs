@@ -27,6 +27,20 @@ pub(super) const RULES: &[Rule] = &[
         check: forgotten,
     },
     Rule {
+        id: "NL-OPS-003",
+        group: Group::Operations,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "images take more than half of the disk",
+        why: "Images, the writable layers of containers, logs and emptyDirs share the ephemeral \
+              storage. The node says the size of its 50 largest images alone: it is at least so \
+              much, and image garbage collection and evictions are near.",
+        fix: "Lower imageGCHighThresholdPercent or imageMaximumGCAge, give the node a larger \
+              disk, or make the images smaller.",
+        link: "https://kubernetes.io/docs/concepts/architecture/garbage-collection/#containers-images",
+        check: images,
+    },
+    Rule {
         id: "NL-OPS-004",
         group: Group::Operations,
         severity: Severity::Warning,
@@ -82,6 +96,25 @@ fn forgotten(context: &Context<'_>, sink: &mut Sink<'_>) {
         } else {
             found
         });
+    }
+}
+
+fn images(context: &Context<'_>, sink: &mut Sink<'_>) {
+    for node in context.nodes() {
+        let Some(room) = capacity(node, "ephemeral-storage").and_then(Quantity::value) else {
+            continue;
+        };
+        let images = &node.status.images;
+        let all: i128 = images.iter().map(|i| i128::from(i.size_bytes.max(0))).sum();
+        if room > 0 && all > i128::from(room) / 2 {
+            let message = format!(
+                "{} take {} Gi or more of {} Gi",
+                say::count(images.len(), "image"),
+                all >> 30,
+                room >> 30
+            );
+            sink.push(Found::node(node, message).with("images", images.len()));
+        }
     }
 }
 

@@ -80,6 +80,19 @@ pub(super) const RULES: &[Rule] = &[
         check: cgroup_v1,
     },
     Rule {
+        id: "NL-VER-008",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet will not start again on a machine with swap",
+        why: "The machine has swap, and failSwapOn is true: the kubelet looks at its start alone. \
+              It runs until it is restarted or upgraded, and then the node is gone.",
+        fix: "Turn swap off for good (/etc/fstab, systemd), or set failSwapOn: false together \
+              with memorySwap.swapBehavior.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-management/",
+        check: swap,
+    },
+    Rule {
         id: "NL-VER-009",
         group: Group::Version,
         severity: Severity::Warning,
@@ -220,6 +233,18 @@ fn cgroup_v1(context: &Context<'_>, sink: &mut Sink<'_>) {
     configured::each(context, sink, |_, config| {
         (config.fail_cgroup_v1 == Some(false)).then(|| "failCgroupV1: false".to_owned())
     });
+}
+
+/// `NewContainerManager` refuses (`pkg/kubelet/cm/container_manager_linux.go`, v1.36.3);
+/// `failSwapOn` is true by default.
+fn swap(context: &Context<'_>, sink: &mut Sink<'_>) {
+    for (node, config) in context.configs() {
+        let swap = node.status.node_info.swap.unwrap_or_default().capacity;
+        if swap > 0 && config.fail_swap_on != Some(false) {
+            let message = format!("{} Mi of swap, and failSwapOn is true", swap >> 20);
+            sink.push(Found::node(node, message).with("bytes", swap));
+        }
+    }
 }
 
 fn wrong_label(context: &Context<'_>, sink: &mut Sink<'_>) {

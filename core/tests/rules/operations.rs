@@ -1,3 +1,6 @@
+use nodelife_core::object::NodeImage;
+use nodelife_core::snapshot::Snapshot;
+
 use crate::Fixture;
 use crate::cluster::{configure, cordon, crowd, empty};
 
@@ -23,6 +26,11 @@ pub(crate) const FIXTURES: &[Fixture] = &[
             cordon(s, 0, 3600);
             empty(s, 0);
         },
+    },
+    Fixture {
+        rule: "NL-OPS-003",
+        fires: |s| images(s, 51),
+        silent: |s| images(s, 49),
     },
     Fixture {
         rule: "NL-OPS-004",
@@ -55,3 +63,17 @@ pub(crate) const FIXTURES: &[Fixture] = &[
         },
     },
 ];
+
+/// Gives a node of 100 Gi of ephemeral storage images of so many Gi.
+fn images(snapshot: &mut Snapshot, gi: usize) {
+    let status = &mut snapshot.nodes[0].status;
+    status
+        .capacity
+        .insert("ephemeral-storage".into(), "100Gi".into());
+    status.images = vec![
+        NodeImage {
+            size_bytes: 1 << 30
+        };
+        gi
+    ];
+}

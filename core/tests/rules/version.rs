@@ -1,3 +1,5 @@
+use nodelife_core::object::NodeSwap;
+
 use crate::Fixture;
 use crate::cluster::{ago, configure, each_node, label, unlabel};
 
@@ -58,6 +60,17 @@ pub(crate) const FIXTURES: &[Fixture] = &[
         },
         silent: |s| {
             configure(s, |c| c.fail_cgroup_v1 = None);
+        },
+    },
+    Fixture {
+        rule: "NL-VER-008",
+        fires: |s| {
+            configure(s, |c| c.fail_swap_on = Some(true));
+            s.nodes[0].status.node_info.swap = Some(NodeSwap { capacity: 1 << 30 });
+        },
+        silent: |s| {
+            configure(s, |c| c.fail_swap_on = Some(false));
+            s.nodes[0].status.node_info.swap = Some(NodeSwap { capacity: 1 << 30 });
         },
     },
     Fixture {

@@ -20,12 +20,13 @@ static TAINT: [Field; 4] = [
     field(4, "timeAdded", Time),
 ];
 
-static NODE_STATUS: [Field; 7] = [
+static NODE_STATUS: [Field; 8] = [
     field(1, "capacity", QUANTITIES),
     field(2, "allocatable", QUANTITIES),
     field(4, "conditions", Messages(&NODE_CONDITION)),
     field(5, "addresses", Messages(&ADDRESS)),
     field(7, "nodeInfo", Kind::Message(&NODE_INFO)),
+    field(8, "images", Messages(&IMAGE)),
     field(9, "volumesInUse", Texts),
     field(10, "volumesAttached", Messages(&ATTACHED_VOLUME)),
 ];
@@ -41,7 +42,7 @@ static NODE_CONDITION: [Field; 6] = [
 
 static ADDRESS: [Field; 2] = [field(1, "type", Text), field(2, "address", Text)];
 
-static NODE_INFO: [Field; 10] = [
+static NODE_INFO: [Field; 11] = [
     field(1, "machineID", Text),
     field(2, "systemUUID", Text),
     field(3, "bootID", Text),
@@ -52,7 +53,12 @@ static NODE_INFO: [Field; 10] = [
     field(8, "kubeProxyVersion", Text),
     field(9, "operatingSystem", Text),
     field(10, "architecture", Text),
+    field(11, "swap", Kind::Message(&SWAP)),
 ];
+
+static SWAP: [Field; 1] = [field(1, "capacity", Int)];
+
+static IMAGE: [Field; 1] = [field(2, "sizeBytes", Int)];
 
 static ATTACHED_VOLUME: [Field; 2] = [field(1, "name", Text), field(2, "devicePath", Text)];
 

@@ -86,7 +86,9 @@ fn node() -> Sample {
         "addresses": [{"type": "InternalIP", "address": "10.1.1.1"}],
         "nodeInfo": {"machineID": "a", "systemUUID": "b", "bootID": "c", "kernelVersion": "d",
                      "osImage": "e", "containerRuntimeVersion": "f", "kubeletVersion": "g",
-                     "kubeProxyVersion": "h", "operatingSystem": "i", "architecture": "j"},
+                     "kubeProxyVersion": "h", "operatingSystem": "i", "architecture": "j",
+                     "swap": {"capacity": 7}},
+        "images": [{"names": ["registry.example.com/a:1"], "sizeBytes": 9}],
         "volumesInUse": ["kubernetes.io/csi/d^v"],
         "volumesAttached": [{"name": "kubernetes.io/csi/d^v", "devicePath": ""}],
     });
@@ -94,6 +96,7 @@ fn node() -> Sample {
         "capacity": status["capacity"], "allocatable": status["allocatable"],
         "conditions": status["conditions"], "addresses": status["addresses"],
         "nodeInfo": status["nodeInfo"], "volumesInUse": status["volumesInUse"],
+        "images": [{"sizeBytes": 9}],
         "volumesAttached": [{"name": "kubernetes.io/csi/d^v"}],
     }});
     sample(
