@@ -307,20 +307,24 @@ impl Cluster {
         response: Response<Body>,
     ) -> Result<Answer, ApiError> {
         let (parts, body) = response.into_parts();
-        let body = Limited::new(body, LONGEST_ANSWER)
-            .collect()
-            .await
-            .map_err(|error| {
+        let mut body = Limited::new(body, LONGEST_ANSWER);
+        // Piece by piece into one place: `Collected` keeps all pieces until it copies them.
+        let mut bytes = Vec::new();
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| {
                 if error.is::<LengthLimitError>() {
                     return call.too_large(LONGEST_ANSWER);
                 }
                 retry::unreachable(&self.server, &*error)
-            })?
-            .to_bytes();
+            })?;
+            if let Ok(data) = frame.into_data() {
+                bytes.extend_from_slice(&data);
+            }
+        }
         Ok(Answer {
             code: parts.status.as_u16(),
             headers: parts.headers,
-            body,
+            body: Bytes::from(bytes),
         })
     }
 

@@ -5,7 +5,8 @@
 //! largest init container with the sidecars before it, plus the overhead; what
 //! `spec.resources` says of a resource stands above that.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::marker::PhantomData;
 
 use crate::object::{Container, ContainerResources, Pod, ResourceList};
 use crate::quantity::{Format, Quantity};
@@ -23,6 +24,44 @@ pub fn requests(pod: &Pod) -> Amounts {
 /// summed over the others, as `kubectl describe node` does.
 pub fn limits(pod: &Pod) -> Amounts {
     of(pod, |resources| &resources.limits)
+}
+
+/// [`requests`] or [`limits`] of many pods. Replicas share their containers
+/// ([`crate::object::Shared`]), so what they ask for is worked out once.
+#[derive(Debug)]
+pub struct ByContainers<'a> {
+    read: fn(&Pod) -> Amounts,
+    /// By the place of the containers and the init containers, which stay where they are as long
+    /// as the pods are borrowed.
+    known: HashMap<(*const Vec<Container>, *const Vec<Container>), Amounts>,
+    own: Amounts,
+    pods: PhantomData<&'a Pod>,
+}
+
+impl<'a> ByContainers<'a> {
+    /// Reads pods by this function.
+    pub fn new(read: fn(&Pod) -> Amounts) -> Self {
+        Self {
+            read,
+            known: HashMap::new(),
+            own: Amounts::new(),
+            pods: PhantomData,
+        }
+    }
+
+    /// What the function says of the pod.
+    pub fn of(&mut self, pod: &'a Pod) -> &Amounts {
+        let spec = &pod.spec;
+        if spec.resources.is_some() || !spec.overhead.is_empty() {
+            self.own = (self.read)(pod);
+            return &self.own;
+        }
+        let place = (
+            std::ptr::from_ref(&*spec.containers),
+            std::ptr::from_ref(&*spec.init_containers),
+        );
+        self.known.entry(place).or_insert_with(|| (self.read)(pod))
+    }
 }
 
 fn of(pod: &Pod, pick: fn(&ContainerResources) -> &ResourceList) -> Amounts {
@@ -74,7 +113,13 @@ fn amounts(list: &ResourceList) -> Amounts {
 /// Adds `more` to `sum`, resource by resource.
 pub fn add(sum: &mut Amounts, more: &Amounts) {
     for (name, amount) in more {
-        *sum.entry(name.clone()).or_insert_with(|| amount.zeroed()) += *amount;
+        if let Some(so_far) = sum.get_mut(name) {
+            *so_far += *amount;
+        } else {
+            let mut first = amount.zeroed();
+            first += *amount;
+            sum.insert(name.clone(), first);
+        }
     }
 }
 
@@ -116,6 +161,24 @@ mod tests {
         ]
         .into();
         assert_eq!(cpu(&pod), "350m", "300m with the sidecar beside it");
+    }
+
+    #[test]
+    fn replicas_are_read_once_and_what_is_a_pods_own_counts() {
+        let mut replica = Pod::default();
+        replica.spec.containers = vec![container("100m", "")].into();
+        let mut heavier = replica.clone();
+        heavier.spec.overhead = ResourceList::from([("cpu".into(), "50m".into())]);
+        let mut other = replica.clone();
+        other.spec.containers = vec![container("300m", "")].into();
+        let pods = [replica.clone(), heavier, replica, other];
+        let mut known = ByContainers::new(requests);
+        let cpu: Vec<_> = pods
+            .iter()
+            .map(|p| known.of(p)["cpu"].to_string())
+            .collect();
+        assert_eq!(cpu, ["100m", "150m", "100m", "300m"]);
+        assert_eq!(known.known.len(), 2);
     }
 
     #[test]

@@ -351,7 +351,11 @@ fn time(message: &[u8]) -> Result<Option<String>, DecodeError> {
     let Some(seconds) = seconds.filter(|seconds| *seconds != GO_ZERO) else {
         return Ok(None);
     };
-    let nanos = i32::try_from(nanos).map_err(|_| cut())?;
+    // Kubernetes' years end with 9999 as ours do, but a day later; and an object that somebody
+    // gave an absurd time must not hide all others of its list.
+    let (first, last) = (jiff::Timestamp::MIN, jiff::Timestamp::MAX);
+    let seconds = seconds.clamp(first.as_second(), last.as_second());
+    let nanos = i32::try_from(nanos.clamp(0, 999_999_999)).unwrap_or_default();
     jiff::Timestamp::new(seconds, nanos)
         .map(|time| Some(time.to_string()))
         .map_err(|error| DecodeError(error.to_string()))
@@ -448,6 +452,22 @@ mod tests {
                 let _ = items::<Lease>(&flipped.into(), &schema::LEASE, &mut |_| {});
             }
         }
+    }
+
+    #[test]
+    fn a_time_that_we_cannot_hold_becomes_the_nearest_that_we_can() {
+        // 9999-12-31T23:59:59Z, which the API server takes.
+        let seconds: i64 = 253_402_300_799;
+        let mut message = vec![0x08];
+        let mut rest = seconds.cast_unsigned();
+        while rest >= 0x80 {
+            message.push(u8::try_from(rest & 0x7f).unwrap() | 0x80);
+            rest >>= 7;
+        }
+        message.push(u8::try_from(rest).unwrap());
+        let last = jiff::Timestamp::MAX.as_second();
+        let read: jiff::Timestamp = time(&message).unwrap().unwrap().parse().unwrap();
+        assert_eq!(read.as_second(), last);
     }
 
     #[test]

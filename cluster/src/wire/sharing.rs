@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use nodelife_core::object::{
-    Affinity, Container, Labels, Meta, Node, OwnerReference, Pod, Pool, Toleration, Volume,
+    Affinity, Container, Labels, Meta, Node, OwnerReference, Pod, PodCondition, Pool, Toleration,
+    Volume,
 };
 use nodelife_core::text::{Interner, Str};
 
@@ -56,12 +57,13 @@ impl Sharing {
         self.strings.share(&mut pod.status.phase);
         self.strings.share(&mut pod.status.reason);
         self.strings.share(&mut pod.status.qos_class);
+        pod.status.conditions.retain(PodCondition::tells);
+        pod.status.conditions.shrink_to_fit();
         for condition in &mut pod.status.conditions {
             self.strings.share(&mut condition.kind);
             self.strings.share(&mut condition.status);
             self.strings.share(&mut condition.reason);
         }
-        pod.status.conditions.shrink_to_fit();
         if pod.spec.volumes.iter().any(|volume| !volume.ties()) {
             pod.spec.volumes.retain(Volume::ties);
             pod.spec.volumes.shrink_to_fit();
@@ -126,5 +128,26 @@ impl Sharing {
         for text in texts {
             self.strings.share(text);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_the_conditions_of_a_pod_stay_those_that_tell_something() {
+        let mut pod = Pod::default();
+        pod.status.conditions = ["Initialized", "Ready", "ContainersReady", "PodScheduled"]
+            .map(|kind| PodCondition {
+                kind: kind.into(),
+                status: "True".into(),
+                ..PodCondition::default()
+            })
+            .into();
+        Sharing::default().pod(&mut pod);
+        let kinds: Vec<&str> = pod.status.conditions.iter().map(|c| &*c.kind).collect();
+        assert_eq!(kinds, ["Ready", "PodScheduled"]);
+        assert!(pod.is_ready());
     }
 }

@@ -232,7 +232,7 @@ pub struct PodStatus {
     /// `Evicted`, `NodeLost`, …
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: Str,
-    /// Conditions.
+    /// Conditions; decoders leave out those that tell nothing here.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
@@ -261,4 +261,13 @@ pub struct PodCondition {
     /// When the status last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Timestamp>,
+}
+
+impl PodCondition {
+    /// Whether it says if the pod serves, since when it has a place, or that it is being evicted.
+    /// The steps of its start, which the kubelet reports besides, weigh more than all the rest
+    /// of a pod that has replicas.
+    pub fn tells(&self) -> bool {
+        matches!(&*self.kind, "Ready" | "PodScheduled" | "DisruptionTarget")
+    }
 }

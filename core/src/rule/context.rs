@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use crate::allocatable::KubeletConfiguration;
 use crate::object::{Budget, Lease, Node, Pod, Workload};
 use crate::quantity::Quantity;
-use crate::request::{self, Amounts};
+use crate::request::{self, Amounts, ByContainers};
 use crate::snapshot::Snapshot;
 use crate::version::Version;
 use crate::zone::{self, ZoneReport};
@@ -108,12 +108,19 @@ impl<'a> Context<'a> {
                 let pods = Vec::new();
                 all.push(BudgetPods { budget, pods });
             }
+            // Replicas share their labels: what selects one selects all.
+            let mut selecting: HashMap<_, Vec<usize>> = HashMap::new();
             for pod in &self.snapshot.pods {
                 let namespace = pod.metadata.namespace.as_str();
-                for index in by_namespace.get(namespace).into_iter().flatten() {
-                    if let Some(entry) = all.get_mut(*index)
-                        && selects(entry.budget, pod)
-                    {
+                let labels = std::ptr::from_ref(&*pod.metadata.labels);
+                let indices = selecting.entry((namespace, labels)).or_insert_with(|| {
+                    let near = by_namespace.get(namespace).into_iter().flatten();
+                    near.copied()
+                        .filter(|index| all.get(*index).is_some_and(|a| selects(a.budget, pod)))
+                        .collect()
+                });
+                for index in indices {
+                    if let Some(entry) = all.get_mut(*index) {
                         entry.pods.push(pod);
                     }
                 }
@@ -126,9 +133,10 @@ impl<'a> Context<'a> {
     pub fn requests_on(&self, node: &str) -> Option<&Amounts> {
         let all = self.requests.get_or_init(|| {
             let mut all: HashMap<&str, Amounts> = HashMap::new();
+            let mut known = ByContainers::new(request::requests);
             for pod in self.snapshot.pods.iter().filter(|pod| !pod.is_terminal()) {
                 let sum = all.entry(pod.spec.node_name.as_str()).or_default();
-                request::add(sum, &request::requests(pod));
+                request::add(sum, known.of(pod));
             }
             all
         });

@@ -3,9 +3,9 @@
 use super::context::{allocatable, belongs_to_node, is_control_plane, is_open};
 use super::{Context, Found, Group, Rule, Sink, say};
 use crate::finding::Severity;
-use crate::object::{Node, Pod};
+use crate::object::Node;
 use crate::quantity::Quantity;
-use crate::request::{self, Amounts};
+use crate::request::{self, Amounts, ByContainers};
 use crate::snapshot::Source;
 use crate::zone::ZoneKey;
 
@@ -109,10 +109,11 @@ fn almost_full(context: &Context<'_>, sink: &mut Sink<'_>) {
 }
 
 fn limits(context: &Context<'_>, sink: &mut Sink<'_>) {
+    let mut known = ByContainers::new(request::limits);
     for node in context.nodes() {
         let mut sum = Amounts::new();
         for pod in context.active_pods_on(&node.metadata.name) {
-            request::add(&mut sum, &request::limits(pod));
+            request::add(&mut sum, known.of(pod));
         }
         let (Some(limits), Some(room)) = (sum.get("memory"), allocatable(node, "memory")) else {
             continue;
@@ -152,6 +153,7 @@ struct Headroom<'a> {
 impl<'a> Headroom<'a> {
     fn of(context: &Context<'a>, resource: &str) -> Self {
         let mut wanted = 0;
+        let mut requests = ByContainers::new(request::requests);
         let workers = context
             .nodes()
             .filter(|node| is_open(node) && !is_control_plane(node));
@@ -159,7 +161,10 @@ impl<'a> Headroom<'a> {
             .map(|node| {
                 let mut offer = allocatable(node, resource).map_or(0, Quantity::nano);
                 for pod in context.active_pods_on(&node.metadata.name) {
-                    let amount = requested(pod, resource);
+                    let amount = requests
+                        .of(pod)
+                        .get(resource)
+                        .map_or(0, |amount| amount.nano());
                     // What stays with the node takes room there, and needs none elsewhere.
                     if belongs_to_node(pod) {
                         offer -= amount;
@@ -233,12 +238,6 @@ fn no_zone_headroom(context: &Context<'_>, sink: &mut Sink<'_>) {
             }
         }
     }
-}
-
-fn requested(pod: &Pod, name: &str) -> i128 {
-    request::requests(pod)
-        .get(name)
-        .map_or(0, |amount| amount.nano())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "for reading")]
