@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use nodelife_core::allocatable::{self, Allocatable, Line};
 use nodelife_core::object::{Node, ResourceList};
 use nodelife_core::quantity::Quantity;
-use nodelife_core::request::{self, Amounts};
+use nodelife_core::request::{self, Amounts, ByContainers};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{ZoneKey, ZoneReport};
 
@@ -56,6 +57,47 @@ pub(super) struct Share {
     pub(super) allocatable: f64,
     /// What the pods on it requested.
     pub(super) requested: f64,
+    /// What is held back, by what for; empty where the kubelet's configuration is not at hand,
+    /// or does not give what the node publishes.
+    pub(super) held: Vec<(Purpose, f64)>,
+}
+
+/// What a part of the capacity is held back for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// The hard eviction threshold.
+    Eviction,
+    /// `systemReserved`.
+    System,
+    /// `kubeReserved`.
+    Kube,
+    /// Huge pages, which are no other memory's.
+    HugePages,
+}
+
+impl Purpose {
+    /// All of them, in the order in which they are drawn.
+    pub(super) const ALL: [Self; 4] = [Self::Eviction, Self::System, Self::Kube, Self::HugePages];
+
+    /// The words.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Eviction => "eviction threshold",
+            Self::System => "system reserved",
+            Self::Kube => "kube reserved",
+            Self::HugePages => "huge pages",
+        }
+    }
+
+    fn of(self, line: &Line) -> f64 {
+        let amount = match self {
+            Self::Eviction => line.eviction_hard,
+            Self::System => line.system_reserved,
+            Self::Kube => line.kube_reserved,
+            Self::HugePages => line.hugepages,
+        };
+        amount.approximate().max(0.0)
+    }
 }
 
 impl Share {
@@ -125,9 +167,10 @@ impl<'a> Fleet<'a> {
     /// Sums up the snapshot.
     pub(super) fn of(snapshot: &'a Snapshot, zones: ZoneReport) -> Self {
         let mut on: HashMap<&str, (Amounts, u32)> = HashMap::new();
+        let mut known = ByContainers::new(request::requests);
         for pod in snapshot.pods.iter().filter(|pod| !pod.is_terminal()) {
             let (requests, pods) = on.entry(&pod.spec.node_name).or_default();
-            request::add(requests, &request::requests(pod));
+            request::add(requests, known.of(pod));
             *pods += 1;
         }
         let nothing = (Amounts::new(), 0);
@@ -136,7 +179,9 @@ impl<'a> Fleet<'a> {
             .iter()
             .map(|node| {
                 let (requests, pods) = on.get(&*node.metadata.name).unwrap_or(&nothing);
-                row(node, requests, *pods)
+                let configuration = snapshot.kubelet_configs.get(&node.metadata.name);
+                let computed = configuration.map(|known| allocatable::of_node(node, known));
+                row(node, requests, *pods, computed.as_ref())
             })
             .collect();
         rows.sort_by_key(|row| row.name);
@@ -144,7 +189,12 @@ impl<'a> Fleet<'a> {
     }
 }
 
-fn row<'a>(node: &'a Node, requests: &Amounts, pods: u32) -> Row<'a> {
+fn row<'a>(
+    node: &'a Node,
+    requests: &Amounts,
+    pods: u32,
+    computed: Option<&Allocatable>,
+) -> Row<'a> {
     let status = &node.status;
     let mut shares: Vec<Share> = RESOURCES
         .into_iter()
@@ -154,6 +204,10 @@ fn row<'a>(node: &'a Node, requests: &Amounts, pods: u32) -> Row<'a> {
             capacity: amount(&status.capacity, resource),
             allocatable: amount(&status.allocatable, resource),
             requested: requests.get(resource).map_or(0.0, |sum| sum.approximate()),
+            held: computed
+                .and_then(|computed| computed.resources.get(resource))
+                .map(held)
+                .unwrap_or_default(),
         })
         .collect();
     shares.push(Share {
@@ -162,6 +216,7 @@ fn row<'a>(node: &'a Node, requests: &Amounts, pods: u32) -> Row<'a> {
         capacity: amount(&status.capacity, "pods"),
         allocatable: amount(&status.allocatable, "pods"),
         requested: pods.into(),
+        held: Vec::new(),
     });
     let labels = &node.metadata.labels;
     Row {
@@ -178,6 +233,18 @@ fn row<'a>(node: &'a Node, requests: &Amounts, pods: u32) -> Row<'a> {
         },
         shares,
     }
+}
+
+/// What is held back by the arithmetic, where the node publishes what it gives.
+fn held(line: &Line) -> Vec<(Purpose, f64)> {
+    if line.published.map(Quantity::nano) != Some(line.allocatable.nano()) {
+        return Vec::new();
+    }
+    Purpose::ALL
+        .into_iter()
+        .map(|purpose| (purpose, purpose.of(line)))
+        .filter(|(_, amount)| *amount > 0.0)
+        .collect()
 }
 
 /// What the list says; nothing where it says nothing that can be read or less than nothing.

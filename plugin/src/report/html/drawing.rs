@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::super::fleet::{Row, Share, State};
+use super::super::fleet::{Purpose, Row, Share, State};
 use super::Escaped;
 
 /// Side of the square that stands for a node, gap included.
@@ -10,44 +10,60 @@ const CELL: usize = 16;
 /// Squares in a line.
 const CELLS_A_LINE: usize = 16;
 
-/// A bar from nothing to Capacity: requested, free, held back. Requests beyond
-/// Allocatable stretch the scale instead of being cut off.
+/// A bar from nothing to Capacity: requested, free, and what is held back, by what for where that
+/// is known. Requests beyond Allocatable stretch the scale instead of being cut off.
 pub(super) fn bar(share: &Share) -> String {
-    let (reserved, free) = (share.reserved(), share.free());
     let within = share.requested.min(share.allocatable);
     let over = (share.requested - share.allocatable).max(0.0);
-    let whole = within + over + free + reserved;
+    let mut parts = vec![
+        ("requested", "requested", within),
+        ("over", "requested beyond Allocatable", over),
+        ("free", "free", share.free()),
+    ];
+    if share.held.is_empty() {
+        parts.push(("reserved", "held back", share.reserved()));
+    } else {
+        let held = share.held.iter();
+        parts.extend(held.map(|(purpose, amount)| (class(*purpose), purpose.words(), *amount)));
+    }
+    parts.retain(|(.., amount)| *amount > 0.0);
+    let whole: f64 = parts.iter().map(|(.., amount)| amount).sum();
     if whole <= 0.0 {
         return String::new();
     }
     let mut svg = format!(
         "<svg class=\"bar\" viewBox=\"0 0 100 10\" preserveAspectRatio=\"none\" role=\"img\" \
-         aria-label=\"{}: {} requested, {} free, {} held back of {}\">",
-        share.resource,
-        share.unit.show(share.requested),
-        share.unit.show(free),
-        share.unit.show(reserved),
-        share.unit.show(share.capacity),
+         aria-label=\"{}:",
+        share.resource
     );
+    // Writing to a String does not fail.
+    for (_, words, amount) in &parts {
+        let _ = write!(svg, " {} {words},", share.unit.show(*amount));
+    }
+    let _ = write!(svg, " of {}\">", share.unit.show(share.capacity));
     let mut x = 0.0;
-    for (class, amount) in [
-        ("requested", within),
-        ("over", over),
-        ("free", free),
-        ("reserved", reserved),
-    ] {
+    for (class, words, amount) in parts {
         let width = 100.0 * amount / whole;
-        if width > 0.0 {
-            // Writing to a String does not fail.
-            let _ = write!(
-                svg,
-                "<rect class=\"{class}\" x=\"{x:.2}\" width=\"{width:.2}\" height=\"10\"/>"
-            );
-        }
+        let _ = write!(
+            svg,
+            "<rect class=\"{class}\" x=\"{x:.2}\" width=\"{width:.2}\" height=\"10\">\
+             <title>{} {words}</title></rect>",
+            share.unit.show(amount),
+        );
         x += width;
     }
     svg.push_str("</svg>");
     svg
+}
+
+/// The class of a part that is held back.
+pub(super) fn class(purpose: Purpose) -> &'static str {
+    match purpose {
+        Purpose::Eviction => "eviction",
+        Purpose::System => "system",
+        Purpose::Kube => "kube",
+        Purpose::HugePages => "hugepages",
+    }
 }
 
 /// A square a node. Colour, sign and tooltip say the same.

@@ -6,7 +6,7 @@ mod drawing;
 use std::fmt;
 use std::io::{self, Write};
 
-use super::fleet::{Fleet, Row, State};
+use super::fleet::{Fleet, Purpose, Row, State};
 use super::{AuditReport, count, object, word};
 
 const STYLE: &str = include_str!("style.css");
@@ -104,12 +104,29 @@ fn findings(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
 fn nodes(fleet: &Fleet<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(
         out,
-        "<section>\n<h2>Nodes</h2>\n<p class=\"legend soft\">{}{}{}{}</p>",
+        "<section>\n<h2>Nodes</h2>\n<p class=\"legend soft\">{}{}{}",
         drawing::key("requested", "requested by pods"),
         drawing::key("over", "requested beyond Allocatable"),
         drawing::key("free", "free"),
-        drawing::key("reserved", "held back: Capacity − Allocatable"),
     )?;
+    let shares = || fleet.rows.iter().flat_map(|row| &row.shares);
+    for purpose in Purpose::ALL {
+        if shares().any(|share| share.held.iter().any(|(held, _)| *held == purpose)) {
+            write!(
+                out,
+                "{}",
+                drawing::key(drawing::class(purpose), purpose.words())
+            )?;
+        }
+    }
+    if shares().any(|share| share.held.is_empty() && share.reserved() > 0.0) {
+        write!(
+            out,
+            "{}",
+            drawing::key("reserved", "held back: Capacity − Allocatable")
+        )?;
+    }
+    writeln!(out, "</p>")?;
     let columns = [
         "Node",
         "State",
@@ -240,12 +257,20 @@ impl fmt::Display for Escaped<'_> {
 
 #[cfg(test)]
 mod tests {
+    use nodelife_core::allocatable::KubeletConfiguration;
     use nodelife_core::object::Node;
     use nodelife_core::snapshot::Snapshot;
     use nodelife_core::zone::{Settings, ZoneReport};
 
     use super::super::document::tests::report;
     use super::*;
+
+    fn page_of(snapshot: &Snapshot) -> String {
+        let zones = ZoneReport::of(&snapshot.nodes, &Settings::default(), snapshot.taken_at);
+        let mut out = Vec::new();
+        write(&report(), &Fleet::of(snapshot, zones), &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
 
     fn page() -> String {
         let mut node = Node::default();
@@ -259,10 +284,41 @@ mod tests {
             nodes: vec![node],
             ..Snapshot::default()
         };
-        let zones = ZoneReport::of(&snapshot.nodes, &Settings::default(), snapshot.taken_at);
-        let mut out = Vec::new();
-        write(&report(), &Fleet::of(&snapshot, zones), &mut out).unwrap();
-        String::from_utf8(out).unwrap()
+        page_of(&snapshot)
+    }
+
+    #[test]
+    fn a_bar_says_what_is_held_back_for_what_where_that_gives_what_the_node_publishes() {
+        let mut node: Node = serde_json::from_value(serde_json::json!({
+            "metadata": {"name": "a"},
+            "status": {
+                "capacity": {"cpu": "4", "memory": "8Gi"},
+                "allocatable": {"cpu": "3900m", "memory": "6Gi"},
+            },
+        }))
+        .unwrap();
+        let configuration = KubeletConfiguration::from_configz(serde_json::json!({
+            "kubeReserved": {"cpu": "100m", "memory": "1Gi"},
+            "systemReserved": {"memory": "512Mi"},
+            "evictionHard": {"memory.available": "512Mi"},
+        }));
+        let snapshot = |node: &Node| Snapshot {
+            nodes: vec![node.clone()],
+            kubelet_configs: [("a".into(), configuration.as_ref().unwrap().clone())].into(),
+            ..Snapshot::default()
+        };
+        let page = page_of(&snapshot(&node));
+        let label = "memory: 6.0Gi free, 0.5Gi eviction threshold, 0.5Gi system reserved, \
+                     1.0Gi kube reserved, of 8.0Gi";
+        assert!(page.contains(label), "{page}");
+        assert!(!page.contains("class=\"reserved\""), "{page}");
+        // Something else is held back besides: the parts would be a lie.
+        node.status
+            .allocatable
+            .insert("memory".into(), "5Gi".into());
+        let page = page_of(&snapshot(&node));
+        let label = "memory: 5.0Gi free, 3.0Gi held back, of 8.0Gi";
+        assert!(page.contains(label), "{page}");
     }
 
     #[test]
