@@ -8,7 +8,9 @@
 //! the machine does meets all of them. Ratios are what counts; `docs/benchmarks.md` says how
 //! to read them.
 
+mod contest;
 mod floor;
+mod link;
 mod meter;
 
 use std::ffi::OsString;
@@ -18,9 +20,26 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Parser;
-use meter::{Cost, measure};
+use contest::{Contestant, Verdict, compete};
+use link::Link;
+use meter::measure;
 use nodelife_tests::filler::{Fill, fill};
 use nodelife_tests::{ControlPlane, Identity, program};
+
+/// How much longer than the bare download a live audit may take.
+const OVER_FLOOR: f64 = 1.2;
+
+/// MiB that a live audit of so many pods may take at its peak.
+const MEMORY: [(usize, f64); 3] = [(30_000, 100.0), (75_000, 180.0), (150_000, 250.0)];
+
+/// How much leaner than a peer a live audit has to be.
+const LEANER: f64 = 10.0;
+
+/// Seconds of CPU time that an audit from a file of so many pods may take.
+const FROM_FILE: (usize, f64) = (150_000, 3.0);
+
+/// Bytes a second of the slow link.
+const SLOW_LINK: u32 = 10_000_000;
 
 /// What an audit costs beside a bare download of the same lists, and beside its peers.
 #[derive(Parser)]
@@ -50,6 +69,9 @@ struct Arguments {
     /// Keep this snapshot file, to look into where the time goes
     #[arg(long, value_name = "FILE")]
     keep_snapshot: Option<PathBuf>,
+    /// Also over a link of 10 MB/s, compressed and not
+    #[arg(long)]
+    slow_link: bool,
     /// Only fill the server, say where it is, and wait for the end of stdin
     #[arg(long)]
     serve: bool,
@@ -95,11 +117,16 @@ fn run(arguments: &Arguments) -> Result<()> {
         Some(path) => path.clone(),
         None => program::nodelife()?,
     };
-    live(arguments, &nodelife, &kubeconfig)?;
+    let mut verdict = Verdict::default();
+    live(arguments, &nodelife, &kubeconfig, &mut verdict)?;
     if arguments.snapshot || arguments.keep_snapshot.is_some() {
-        snapshot(arguments, &nodelife, &plane, &kubeconfig)?;
+        snapshot(arguments, &nodelife, &plane, &kubeconfig, &mut verdict)?;
     }
-    say(&busy())
+    if arguments.slow_link {
+        slow_link(arguments, &runtime, &nodelife, &plane, &mut verdict)?;
+    }
+    say(&busy())?;
+    verdict.end()
 }
 
 async fn filled(arguments: &Arguments) -> Result<(ControlPlane, PathBuf)> {
@@ -124,85 +151,68 @@ async fn filled(arguments: &Arguments) -> Result<(ControlPlane, PathBuf)> {
     Ok((plane, kubeconfig))
 }
 
-/// One that takes part.
-struct Contestant<'a> {
-    name: String,
-    program: PathBuf,
-    arguments: &'a [&'a str],
-    kubeconfig: Option<&'a Path>,
-    /// 3 is an audit with findings.
-    accepted: &'a [i32],
-    costs: Vec<Cost>,
-}
-
-impl<'a> Contestant<'a> {
-    fn floor(name: &str, kubeconfig: &'a Path) -> Result<Self> {
-        Ok(Self {
-            program: std::env::current_exe()?,
-            arguments: &["--floor"],
-            accepted: &[0],
-            ..Self::audit(name, Path::new(""), kubeconfig)
-        })
-    }
-
-    fn audit(name: &str, nodelife: &Path, kubeconfig: &'a Path) -> Self {
-        Self {
-            name: name.to_owned(),
-            program: nodelife.to_owned(),
-            arguments: &["audit", "-o", "json"],
-            kubeconfig: Some(kubeconfig),
-            accepted: &[0, 3],
-            costs: Vec::new(),
-        }
-    }
-
-    fn wall(&self) -> f64 {
-        median(self.costs.iter().map(|cost| cost.wall.as_secs_f64()))
-    }
-
-    fn cpu(&self) -> f64 {
-        median(self.costs.iter().map(|cost| cost.cpu.as_secs_f64()))
-    }
-
-    /// The most of all runs, in MiB.
-    fn peak(&self) -> f64 {
-        #[expect(clippy::cast_precision_loss, reason = "far below 2^52 bytes")]
-        let mib = |cost: &Cost| cost.peak as f64 / f64::from(1 << 20);
-        self.costs.iter().map(mib).fold(0.0, f64::max)
-    }
-}
-
-fn live(arguments: &Arguments, nodelife: &Path, kubeconfig: &Path) -> Result<()> {
+/// The audit beside the bare download of the same lists and beside its peers.
+fn live(
+    arguments: &Arguments,
+    nodelife: &Path,
+    kubeconfig: &Path,
+    verdict: &mut Verdict,
+) -> Result<()> {
     let mut contestants = vec![
-        Contestant::floor("bare download", kubeconfig)?,
+        Contestant::floor(kubeconfig)?,
         Contestant::audit("nodelife audit", nodelife, kubeconfig),
     ];
     let peers = [
-        ("kube-capacity", &arguments.kube_capacity, "--kube-capacity"),
+        (
+            "kube-capacity",
+            &arguments.kube_capacity,
+            "--kube-capacity",
+            5.0,
+        ),
         (
             "kubectl-view-allocations",
             &arguments.view_allocations,
             "--view-allocations",
+            3.5,
         ),
     ];
-    for (name, program, flag) in peers {
+    for (name, program, flag, _) in peers {
         match program {
             None => say(&format!("{name} is not here: give {flag} PROGRAM"))?,
-            Some(program) => contestants.push(Contestant {
-                arguments: &[],
-                accepted: &[0],
-                ..Contestant::audit(name, program, kubeconfig)
-            }),
+            Some(program) => contestants.push(Contestant::peer(name, program, kubeconfig)),
         }
     }
-    compete(arguments, &mut contestants, "live")
+    compete(&mut contestants, "live", arguments.repeats)?;
+    let [floor, audit, peers_run @ ..] = contestants.as_slice() else {
+        return Ok(());
+    };
+    verdict.at_most(
+        "wall time beside the bare download",
+        audit.wall() / floor.wall(),
+        OVER_FLOOR,
+    )?;
+    let limit = MEMORY.iter().find(|(pods, _)| arguments.pods <= *pods);
+    if let Some((_, limit)) = limit {
+        verdict.at_most("peak of a live audit in MiB", audit.peak(), *limit)?;
+    }
+    for peer in peers_run {
+        let faster = peers.iter().find(|(name, ..)| *name == peer.name);
+        if let Some((name, .., faster)) = faster {
+            let (wall, peak) = (peer.wall() / audit.wall(), peer.peak() / audit.peak());
+            verdict.at_least(&format!("times faster than {name}"), wall, *faster)?;
+            verdict.at_least(&format!("times leaner than {name}"), peak, LEANER)?;
+        }
+    }
+    Ok(())
 }
 
+/// The audit from a file.
 fn snapshot(
     arguments: &Arguments,
     nodelife: &Path,
     plane: &ControlPlane,
     kubeconfig: &Path,
+    verdict: &mut Verdict,
 ) -> Result<()> {
     let path = match &arguments.keep_snapshot {
         Some(path) => path.clone(),
@@ -214,70 +224,52 @@ fn snapshot(
         "the snapshot has {} bytes",
         std::fs::metadata(&path)?.len()
     ))?;
-    let words = ["audit", "-o", "json", "-f", &file];
-    let mut contestants = [Contestant {
-        arguments: &words,
-        ..Contestant::audit("nodelife audit -f", nodelife, kubeconfig)
-    }];
-    compete(arguments, &mut contestants, "from a file")
-}
-
-/// Lets everybody take turns, and prints medians beside the first one's.
-fn compete(arguments: &Arguments, contestants: &mut [Contestant<'_>], title: &str) -> Result<()> {
-    for _ in 0..arguments.repeats {
-        for one in contestants.iter_mut() {
-            let cost = measure(&one.program, one.arguments, one.kubeconfig, one.accepted)?;
-            one.costs.push(cost);
-        }
-    }
-    say(&format!(
-        "\n{title}: {} nodes, {} pods, medians of {}, peak of all\n{:<28} {:>9} {:>9} {:>10} {:>7} {:>7} {:>7}",
-        arguments.nodes,
-        arguments.pods,
-        arguments.repeats,
-        "",
-        "wall s",
-        "CPU s",
-        "peak MiB",
-        "x wall",
-        "x CPU",
-        "x peak",
-    ))?;
-    let Some((first_wall, first_cpu, first_peak)) = contestants
-        .first()
-        .map(|one| (one.wall(), one.cpu(), one.peak()))
-    else {
-        return Ok(());
-    };
-    for one in contestants.iter() {
-        let (wall, cpu, peak) = (one.wall(), one.cpu(), one.peak());
-        say(&format!(
-            "{:<28} {wall:>9.2} {cpu:>9.2} {peak:>10.1} {:>7.2} {:>7.2} {:>7.2}",
-            one.name,
-            wall / first_wall,
-            cpu / first_cpu,
-            peak / first_peak,
-        ))?;
-    }
-    for one in contestants.iter() {
-        let walls = one
-            .costs
-            .iter()
-            .map(|cost| format!("{:.2}", cost.wall.as_secs_f64()));
-        say(&format!(
-            "  {}: {}",
-            one.name,
-            walls.collect::<Vec<_>>().join(" ")
-        ))?;
+    let mut contestants =
+        [Contestant::audit("nodelife audit -f", nodelife, kubeconfig).with(&["-f", &file])];
+    compete(&mut contestants, "from a file", arguments.repeats)?;
+    let [audit] = contestants;
+    if arguments.pods <= FROM_FILE.0 {
+        verdict.at_most("CPU of an audit from a file in s", audit.cpu(), FROM_FILE.1)?;
     }
     Ok(())
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    values.get(middle).copied().unwrap_or(f64::NAN)
+/// The audit over a slow link, compressed and not.
+fn slow_link(
+    arguments: &Arguments,
+    runtime: &tokio::runtime::Runtime,
+    nodelife: &Path,
+    plane: &ControlPlane,
+    verdict: &mut Verdict,
+) -> Result<()> {
+    let url = plane.url();
+    let server = url.trim_start_matches("https://").to_owned();
+    let link = runtime.block_on(Link::start(server, SLOW_LINK))?;
+    let kubeconfig = plane.folder().join("slow-link.kubeconfig");
+    let text = link.kubeconfig(&plane.kubeconfig(&Identity::Admin)?, &url)?;
+    std::fs::write(&kubeconfig, text)?;
+    let mut contestants = [
+        Contestant::audit("not compressed", nodelife, &kubeconfig).with(&["--disable-compression"]),
+        Contestant::audit("gzip", nodelife, &kubeconfig),
+    ];
+    // Once each, to say what goes over the line.
+    for one in &mut contestants {
+        one.run()?;
+        let carried = runtime.block_on(link.carried());
+        say(&format!("{}: {carried} bytes over the link", one.name))?;
+        one.costs.clear();
+    }
+    compete(
+        &mut contestants,
+        "over a link of 10 MB/s",
+        arguments.repeats,
+    )?;
+    let [plain, gzip] = contestants;
+    verdict.at_most(
+        "wall time with gzip beside without, over a slow link",
+        gzip.wall() / plain.wall(),
+        1.0,
+    )
 }
 
 /// How busy the machine is with other things: a median says little on a busy one.
