@@ -16,6 +16,8 @@
 //! - `filter`: a case of `admission` with `matchConditions` → [`FilterAnswer`]
 //! - `budget`: [`BudgetCase`] → [`BudgetAnswer`]
 //! - `prometheus`: `{"text"}` → [`PrometheusAnswer`]
+//! - `sarif`: `{"text"}` → [`SarifAnswer`]
+//! - `junit`: `{"text"}` → [`JunitAnswer`]
 //! - `response`: `{"uid", "mutating", "review", "object"}` → [`ResponseAnswer`]
 
 use std::collections::BTreeMap;
@@ -311,6 +313,38 @@ pub struct PrometheusAnswer {
     /// How many series a metric has.
     #[serde(deserialize_with = "nullable")]
     pub series: BTreeMap<String, usize>,
+}
+
+/// What the official schema of SARIF 2.1.0 says of a log.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+pub struct SarifAnswer {
+    /// Why it is none; empty when it is.
+    pub error: String,
+    /// The log as it was read: a field that the standard does not have is gone.
+    pub understood: Value,
+}
+
+/// What a reader of JUnit reports makes of one.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct JunitAnswer {
+    /// Why it can't be read; empty when it can.
+    pub error: String,
+    /// The results by the name of their suite.
+    #[serde(deserialize_with = "nullable")]
+    pub suites: BTreeMap<String, JunitSuite>,
+}
+
+/// The results of a suite, counted by the reader.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct JunitSuite {
+    /// Cases without a word against them.
+    pub passed: usize,
+    /// Cases that were not run.
+    pub skipped: usize,
+    /// Cases with a failure.
+    pub failed: usize,
+    /// Class and name of those that failed.
+    pub failing: Vec<String>,
 }
 
 /// How the API server takes a webhook's answer.

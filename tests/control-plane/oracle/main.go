@@ -21,6 +21,8 @@ var kinds = map[string]func([]byte) (any, error){
 	"eviction":    evict,
 	"zone":        zone,
 	"prometheus":  prometheus,
+	"sarif":       readSarif,
+	"junit":       readJunit,
 	"response":    response,
 	"filter":      filter,
 	"budget":      budget,

@@ -11,6 +11,7 @@
 #![allow(clippy::print_stdout)]
 
 mod audit;
+mod audit_faults;
 mod certs;
 mod cluster;
 mod control_plane;

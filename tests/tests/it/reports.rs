@@ -1,11 +1,12 @@
 //! Reports, read by those whom they are for.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
 
-use nodelife_tests::oracle::{self, PrometheusAnswer};
+use nodelife_tests::oracle::{self, JunitAnswer, PrometheusAnswer, SarifAnswer};
 use nodelife_tests::{kubectl, program};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::process::Command;
 
 /// What a page is watched with: which errors it makes, what its policy blocks, what it asks for.
@@ -37,6 +38,74 @@ async fn prometheus_reads_the_metrics_and_finds_nothing_to_say() {
         assert_eq!(series["nodelife_audit_nodes"], 1);
         let findings = series.get("nodelife_audit_findings").copied();
         assert_eq!(findings.unwrap_or_default() > 0, example == "faulty");
+    }
+}
+
+#[tokio::test]
+async fn the_official_schema_takes_the_log_of_code_scanning() {
+    for example in ["faulty", "healthy"] {
+        let text = audit(example, "sarif").await;
+        let answers: Vec<SarifAnswer> = oracle::ask("sarif", &[json!({"text": text})]).unwrap();
+        assert_eq!(answers[0].error, "");
+        let log: Value = serde_json::from_str(&text).unwrap();
+        let mut lost = Vec::new();
+        missing(&log, &answers[0].understood, "log", &mut lost);
+        assert_eq!(lost, Vec::<String>::new(), "not in the standard");
+        let results = log["runs"][0]["results"].as_array().unwrap();
+        assert_eq!(results.is_empty(), example == "healthy");
+    }
+    // The judge can say no.
+    let wrong = json!({"version": "2.1.0", "runs": [{"results": [{"level": "catastrophe"}]}]});
+    let answers: Vec<SarifAnswer> =
+        oracle::ask("sarif", &[json!({"text": wrong.to_string()})]).unwrap();
+    assert_ne!(answers[0].error, "");
+}
+
+/// What is in `sent` and not, or not the same, in `understood`.
+fn missing(sent: &Value, understood: &Value, at: &str, lost: &mut Vec<String>) {
+    match (sent, understood) {
+        (Value::Object(sent), Value::Object(understood)) => {
+            for (name, value) in sent {
+                let other = understood.get(name).unwrap_or(&Value::Null);
+                missing(value, other, &format!("{at}.{name}"), lost);
+            }
+        }
+        (Value::Array(sent), Value::Array(understood)) if sent.len() == understood.len() => {
+            for (index, (value, other)) in sent.iter().zip(understood).enumerate() {
+                missing(value, other, &format!("{at}[{index}]"), lost);
+            }
+        }
+        // A reader may leave out a list that is empty.
+        (Value::Array(sent), Value::Null) if sent.is_empty() => {}
+        _ if sent == understood => {}
+        _ => lost.push(format!("{at}: {sent} became {understood}")),
+    }
+}
+
+#[tokio::test]
+async fn a_ci_system_counts_the_cases_as_the_audit_does() {
+    for example in ["faulty", "healthy"] {
+        let document: Value = serde_json::from_str(&audit(example, "json").await).unwrap();
+        let texts = [json!({"text": audit(example, "junit").await})];
+        let answers: Vec<JunitAnswer> = oracle::ask("junit", &texts).unwrap();
+        assert_eq!(answers[0].error, "");
+        let suites = &answers[0].suites;
+        let cases: usize = suites
+            .values()
+            .map(|suite| suite.passed + suite.skipped + suite.failed)
+            .sum();
+        let findings = document["findings"].as_array().unwrap();
+        let skipped = document["skipped"].as_array().unwrap();
+        let rules: BTreeSet<&str> = nodelife_core::rule::catalogue()
+            .map(|rule| rule.id)
+            .filter(|id| !findings.iter().any(|finding| finding["rule"] == *id))
+            .collect();
+        // A case for each finding, and one for each rule that found nothing or was not checked.
+        assert_eq!(cases, findings.len() + rules.len());
+        let unchecked: usize = suites.values().map(|suite| suite.skipped).sum();
+        assert_eq!(unchecked, skipped.len());
+        // `--fail-on never`: no finding is a failure.
+        assert!(suites.values().all(|suite| suite.failing.is_empty()));
     }
 }
 

@@ -1,0 +1,277 @@
+//! `kubectl nodelife audit` where something goes wrong in the middle: what it says is the same
+//! as without the fault, or it says what is not in it.
+
+use std::time::{Duration, Instant};
+
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
+use http::Method;
+use nodelife_tests::filler::{Fill, fill};
+use nodelife_tests::kubectl::{self, Kubectl, Output};
+use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
+use nodelife_tests::{ControlPlane, Identity, PATIENCE, Part, program, wait_until};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+/// Pods for three pages.
+const PODS: usize = 1200;
+const NODES: usize = 20;
+
+/// The findings of an audit that ended as audits with findings end.
+fn findings(output: &Output) -> Value {
+    assert!(
+        matches!(output.status, Some(0 | 3)),
+        "{:?}: {}",
+        output.status,
+        output.stderr
+    );
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    report["findings"].clone()
+}
+
+#[tokio::test]
+async fn a_list_that_breaks_in_the_middle_changes_no_finding() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let size = Fill {
+        nodes: NODES,
+        pods: PODS,
+    };
+    fill(&plane, size).await.unwrap();
+    let proxy = Proxy::start(&plane, &Identity::Admin).unwrap();
+    let kubectl = Kubectl::with_kubeconfig(proxy.kubeconfig_file().unwrap(), proxy.folder());
+    let kubectl = kubectl.unwrap();
+    // A rule about every pod: one that is not here would be missed.
+    let words = [
+        "nodelife",
+        "audit",
+        "-o",
+        "json",
+        "--skip-rule",
+        "HB,CRT,OPS,AUT,ZON",
+    ];
+    let audit = async || kubectl.run(words).await.unwrap();
+    let whole = findings(&audit().await);
+
+    let admin = Kubectl::new(&plane, &Identity::Admin).unwrap();
+    let first = admin
+        .run(["get", "--raw", "/api/v1/pods?limit=500"])
+        .await
+        .unwrap();
+    let first: Value = serde_json::from_str(&first.success().unwrap()).unwrap();
+    let last = &first["items"][499]["metadata"];
+    let expired = || expired(&last["namespace"], &last["name"]);
+
+    // A page is gone: the list starts over, and nobody has to know.
+    proxy.fault(
+        FaultRule::new(expired())
+            .path("/pods")
+            .query("continue=")
+            .times(1),
+    );
+    let once = audit().await;
+    assert_eq!(findings(&once), whole);
+    assert!(!once.stderr.contains("the list of pods"), "{}", once.stderr);
+    assert_eq!(proxy.struck(), 1);
+
+    // It is gone again: the list goes on at a later version, and says so.
+    proxy.fault(
+        FaultRule::new(expired())
+            .path("/pods")
+            .query("continue=")
+            .times(2),
+    );
+    let twice = audit().await;
+    assert_eq!(findings(&twice), whole);
+    assert!(
+        twice.stderr.contains("the list of pods took longer"),
+        "the list is of two versions, and nobody says so: {}",
+        twice.stderr
+    );
+    assert_eq!(proxy.struck(), 3);
+
+    restart(&plane, &proxy, &kubectl, &words, &whole).await;
+}
+
+/// What an API server answers when a list takes longer than it keeps versions. The token says:
+/// go on behind this pod at any version (k8s.io/apiserver v0.36.3, `pkg/storage/continue.go`).
+fn expired(namespace: &Value, name: &Value) -> Fault {
+    let behind = format!(
+        "{}/{}\0",
+        namespace.as_str().unwrap(),
+        name.as_str().unwrap()
+    );
+    let token = json!({"v": "meta.k8s.io/v1", "rv": -1, "start": behind}).to_string();
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Expired",
+        "message": "The provided continue parameter is too old", "code": 410,
+        "metadata": {"continue": BASE64_URL_SAFE_NO_PAD.encode(token)},
+    });
+    Fault::Answer {
+        status: 410,
+        headers: Vec::new(),
+        body: status.to_string(),
+    }
+}
+
+/// The API server is killed while a page of pods is on its way, and comes back.
+async fn restart(
+    plane: &ControlPlane,
+    proxy: &Proxy,
+    kubectl: &Kubectl,
+    words: &[&str],
+    whole: &Value,
+) {
+    let listed = || proxy.count(&Method::GET, "/api/v1/pods");
+    let before = listed();
+    // Slow enough that the page is still on its way when the server dies.
+    proxy.fault(
+        FaultRule::new(Fault::Throttle(1_000_000))
+            .path("/api/v1/pods")
+            .times(1),
+    );
+    let begun = Instant::now();
+    let audit = kubectl::run(kubectl.command(words), "");
+    let restart = async {
+        wait_until("a page of pods is asked for", PATIENCE, async || {
+            Ok((listed() > before).then_some(()))
+        })
+        .await
+        .unwrap();
+        plane.kill(Part::ApiServer).await.unwrap();
+        plane.start(Part::ApiServer).await.unwrap();
+        begun.elapsed()
+    };
+    let (output, back) = tokio::join!(audit, restart);
+    let output = output.unwrap();
+    // A page is read again for 30 s, with pauses of up to 5 s.
+    if output.status == Some(1) && back > Duration::from_secs(15) {
+        println!("not judged: on this machine the API server was back only after {back:?}");
+        return;
+    }
+    assert_eq!(findings(&output), *whole);
+}
+
+#[tokio::test]
+async fn lists_that_are_forbidden_are_named_and_the_rest_is_checked() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let size = Fill { nodes: 2, pods: 20 };
+    fill(&plane, size).await.unwrap();
+    let admin = Kubectl::new(&plane, &Identity::Admin).unwrap();
+    let role = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "sees-nodes"},
+        "rules": [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}],
+    });
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "sees-nodes"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "sees-nodes"},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "anna"}],
+    });
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [role, binding]});
+    admin.apply(&list.to_string()).await.unwrap();
+    let anna = Identity::User {
+        name: "anna".to_owned(),
+        groups: Vec::new(),
+    };
+    let anna = Kubectl::new(&plane, &anna).unwrap();
+    let audit = async || anna.run(["nodelife", "audit", "-o", "json"]).await.unwrap();
+    // The authorizer sees a new binding a moment later.
+    let output = wait_until("anna may list nodes", PATIENCE, async || {
+        let output = audit().await;
+        anyhow::ensure!(matches!(output.status, Some(0 | 3)), "{}", output.stderr);
+        Ok(Some(output))
+    })
+    .await
+    .unwrap();
+    let report: Value = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(report["summary"]["nodes"], 2);
+    assert!(
+        report["summary"]["checked"].as_u64().unwrap() > 10,
+        "{report:#}"
+    );
+    for (right, everywhere) in [
+        ("leases.coordination.k8s.io", "--namespace kube-node-lease"),
+        ("pods", "--all-namespaces"),
+        ("poddisruptionbudgets.policy", "--all-namespaces"),
+        ("csinodes.storage.k8s.io", "--all-namespaces"),
+    ] {
+        let named = format!("not allowed to list {right}");
+        let check = format!("kubectl auth can-i list {right}");
+        assert!(output.stderr.contains(&named), "{named}: {}", output.stderr);
+        assert!(
+            output.stderr.contains(&check),
+            "{check} {everywhere}: {}",
+            output.stderr
+        );
+        // A rule that is not checked says the same to programs.
+        let skipped = report["skipped"].as_array().unwrap();
+        assert!(
+            skipped
+                .iter()
+                .any(|one| one["reason"].as_str().unwrap().contains(&named)),
+            "{named}"
+        );
+    }
+}
+
+/// What no validation lets through, and what may be in the store all the same.
+#[tokio::test]
+async fn nodes_with_absurd_values_are_reported_in_every_format() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let node = |name: &str, status: Value| {
+        let node = json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": name, "uid": format!("uid-{name}"), "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "status": status,
+        });
+        (
+            format!("/registry/minions/{name}"),
+            node.to_string().into_bytes(),
+        )
+    };
+    let negative = json!({
+        "capacity": {"cpu": "-4", "memory": "-1Gi", "pods": "-1", "hugepages-2Mi": "-1Gi"},
+        "allocatable": {"cpu": "-8", "memory": "1Gi", "pods": "-110"},
+    });
+    let huge = json!({
+        "capacity": {"cpu": "1e30", "memory": "1e30", "pods": "9e18"},
+        "allocatable": {"cpu": "1e30", "memory": "9223372036854775807", "pods": "1e30"},
+        "conditions": [{"type": "Ready", "status": "Perhaps", "lastHeartbeatTime": "9999-12-31T23:59:59Z"}],
+    });
+    let entries = vec![
+        node("negative", negative),
+        node("huge", huge),
+        node("silent", Value::Null),
+    ];
+    plane.etcd().await.unwrap().put(entries).await.unwrap();
+    let kubeconfig = plane.kubeconfig_file(&Identity::Admin).unwrap();
+    for format in [
+        "table",
+        "wide",
+        "json",
+        "yaml",
+        "csv",
+        "markdown",
+        "html",
+        "junit",
+        "sarif",
+        "prometheus",
+    ] {
+        let mut command = Command::new(program::nodelife().unwrap());
+        command
+            .env("KUBECONFIG", &kubeconfig)
+            .args(["audit", "-o", format]);
+        let output = kubectl::run(command, "").await.unwrap();
+        assert_eq!(output.status, Some(3), "{format}: {}", output.stderr);
+        assert!(!output.stderr.contains("panicked"), "{}", output.stderr);
+        if format == "json" {
+            let report: Value = serde_json::from_str(&output.stdout).unwrap();
+            assert_eq!(report["summary"]["nodes"], 3);
+            for name in ["negative", "huge", "silent"] {
+                let findings = report["findings"].as_array().unwrap();
+                let about = |one: &Value| one["subject"]["name"] == name;
+                assert!(findings.iter().any(about), "nothing about {name}");
+            }
+        }
+    }
+}
