@@ -4,9 +4,9 @@ use std::fs;
 use std::process::Command;
 
 use nodelife_core::admission::{Policies, configurations};
-use nodelife_tests::installation::manifests;
+use nodelife_tests::installation::{WEBHOOK, manifests};
 use nodelife_tests::program::GoProgram;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{folders, render};
 
@@ -103,6 +103,27 @@ fn the_webhooks_are_those_that_the_policies_call_for() {
                 written, made,
                 "{folder}: compare with `nodelife-webhook export`"
             );
+        }
+    }
+}
+
+/// A generated `ConfigMap` of the same name once took the roles' resourceNames with it, and `certs`
+/// could not write the caBundle.
+#[test]
+fn every_overlay_gives_certs_the_configurations_by_name() {
+    for folder in folders() {
+        let text = render(&folder);
+        let documents = text
+            .split("\n---\n")
+            .map(|one| -> Value { serde_saphyr::from_str(one).unwrap() });
+        let rules: Vec<Value> = documents
+            .filter(|one| one["kind"] == "ClusterRole")
+            .flat_map(|one| one["rules"].as_array().unwrap().clone())
+            .filter(|rule| rule["apiGroups"] == json!(["admissionregistration.k8s.io"]))
+            .collect();
+        // The overlays without certs have no such rule.
+        for rule in rules {
+            assert_eq!(rule["resourceNames"], json!([WEBHOOK]), "{folder}");
         }
     }
 }
