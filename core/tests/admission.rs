@@ -35,15 +35,53 @@ fn review(resource: &str, operation: &str, fields: Value) -> Value {
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request})
 }
 
-/// The answer to `review`, with lookups answered by `known`.
+/// The review as the API server writes it: names first, then the objects.
+fn as_sent(review: &Value) -> Vec<u8> {
+    let request = review["request"].as_object().unwrap();
+    let last = ["object", "oldObject", "dryRun", "options"];
+    let first = [
+        "uid",
+        "resource",
+        "subResource",
+        "name",
+        "namespace",
+        "operation",
+        "userInfo",
+    ];
+    let fields: Vec<String> = first
+        .iter()
+        .chain(&last)
+        .filter_map(|key| Some(format!("{key:?}: {}", request.get(*key)?)))
+        .collect();
+    assert_eq!(fields.len(), request.len());
+    format!(
+        r#"{{"kind":{},"apiVersion":{},"request":{{{}}}}}"#,
+        review["kind"],
+        review["apiVersion"],
+        fields.join(" ,")
+    )
+    .into_bytes()
+}
+
+/// The answer to `review`, with lookups answered by `known`: the same whether it is read as far
+/// as needed or to its end.
 fn answer_with(review: &Value, known: &Known) -> Value {
     let bytes = serde_json::to_vec(review).unwrap();
-    let parsed = Review::parse(&bytes).unwrap();
+    let sent = as_sent(review);
+    let whole = answer_to(&Review::parse(&bytes).unwrap(), review, known);
+    for bytes in [&bytes, &sent] {
+        let begun = answer_to(&Review::begin(bytes).unwrap(), review, known);
+        assert_eq!(whole, begun);
+    }
+    whole
+}
+
+fn answer_to(parsed: &Review<'_>, review: &Value, known: &Known) -> Value {
     let policies = Policies::default();
     match decide(&parsed.request, &policies, Phase::Mutating, known) {
         Outcome::Decided(decision) => {
             let mut body = Vec::new();
-            write_answer(&parsed, &decision, &mut body);
+            write_answer(parsed, &decision, &mut body);
             let answer: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(answer["response"]["uid"], review["request"]["uid"]);
             answer["response"].clone()
@@ -527,4 +565,81 @@ mod tolerations {
             }
         }
     }
+}
+
+/// Behind the names there may be anything, as long as no rule asks for it.
+#[test]
+fn what_names_decide_is_decided_without_a_look_at_the_objects() {
+    let by = |user: &str, operation: &str| {
+        let object = json!({"spec": {"nodeName": "n1"}});
+        let review = review(
+            "pods",
+            operation,
+            json!({
+            "object": object, "oldObject": object,
+            "userInfo": {"username": user, "groups": ["system:nodes"]}}),
+        );
+        let mut bytes = as_sent(&review);
+        // It breaks off inside the object.
+        bytes.truncate(
+            bytes
+                .windows(10)
+                .position(|ten| ten == br#""nodeName""#)
+                .unwrap(),
+        );
+        assert!(Review::parse(&bytes).is_err());
+        let review = Review::begin(&bytes).unwrap();
+        match decide(
+            &review.request,
+            &Policies::default(),
+            Phase::Validating,
+            &Known::new(),
+        ) {
+            Outcome::Decided(decision) => decision.verdict,
+            Outcome::Needs(lookup) => panic!("{lookup:?}"),
+        }
+    };
+    assert_eq!(by("somebody", "CREATE"), Verdict::Allow);
+    let refused = |verdict: Verdict| match verdict {
+        Verdict::Deny(denial) => (denial.reason.code(), denial.sentence),
+        other => panic!("{other:?}"),
+    };
+    let (code, sentence) = refused(by(NODE, "UPDATE"));
+    assert!(
+        code == 403 && sentence.starts_with("unexpected operation"),
+        "{sentence}"
+    );
+    // What needs the object, and cannot have it, is refused.
+    for operation in ["CREATE", "DELETE"] {
+        let (code, sentence) = refused(by(NODE, operation));
+        assert!(
+            code == 400 && sentence.starts_with("failed to read"),
+            "{sentence}"
+        );
+    }
+}
+
+/// A name behind the object counts as much as one before it.
+#[test]
+fn a_review_in_another_order_is_read_whole() {
+    let head =
+        r#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u""#;
+    let resource = r#""resource":{"group":"","version":"v1","resource":"nodes"}"#;
+    let user = r#""operation":"UPDATE","userInfo":{"username":"system:node:n1","groups":["system:nodes"]}"#;
+    let object = r#""object":{},"oldObject":{}"#;
+    for rest in [
+        [resource, r#""name":"n2""#, user, object],
+        [resource, user, r#""name":"n2""#, object],
+        [resource, user, object, r#""name":"n2""#],
+        [object, user, r#""name":"n2""#, resource],
+    ] {
+        let bytes = format!("{head},{}}}}}", rest.join(","));
+        let review = Review::begin(bytes.as_bytes()).unwrap();
+        assert_eq!(
+            review.request.name(),
+            if rest[3].contains("n2") { "" } else { "n2" }
+        );
+    }
+    let twice = format!("{head},{resource},{user},\"name\":\"n1\",{object},\"name\":\"n2\"}}}}");
+    assert!(Review::parse(twice.as_bytes()).is_err());
 }

@@ -11,6 +11,7 @@
 
 mod agent;
 mod answer;
+mod head;
 mod json;
 mod lookup;
 mod node_restriction;

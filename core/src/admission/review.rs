@@ -1,8 +1,11 @@
 //! `AdmissionReview` as it comes in, borrowed from its bytes.
 
+use std::sync::OnceLock;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::head::Head;
 use super::json::{Text, or_default};
 use super::verdict::{Denial, Rule};
 
@@ -148,6 +151,26 @@ pub struct Request<'a> {
     namespace: Text<'a>,
     operation: Operation,
     user: User<'a>,
+    rest: Rest<'a>,
+}
+
+/// What stands behind the names in a review.
+#[derive(Debug)]
+enum Rest<'a> {
+    /// All of it was read.
+    Read(Objects<'a>),
+    /// Nothing of it was read yet; most verdicts need little of it, or nothing.
+    Ahead {
+        whole: &'a [u8],
+        /// From the object's first byte on.
+        object: &'a [u8],
+        read: OnceLock<Result<Objects<'a>, String>>,
+    },
+}
+
+/// The objects of a review, as they stand there.
+#[derive(Clone, Copy, Debug, Default)]
+struct Objects<'a> {
     object: Option<&'a RawValue>,
     old_object: Option<&'a RawValue>,
     dry_run: bool,
@@ -190,36 +213,102 @@ struct Wire<'a> {
     dry_run: Option<bool>,
 }
 
+/// What a request says before its objects.
+#[derive(Debug, Default)]
+pub(super) struct Names<'a> {
+    pub(super) uid: Option<&'a RawValue>,
+    pub(super) resource: Resource<'a>,
+    pub(super) sub_resource: Text<'a>,
+    pub(super) name: Text<'a>,
+    pub(super) namespace: Text<'a>,
+    pub(super) operation: Text<'a>,
+    pub(super) user_info: User<'a>,
+}
+
+impl<'a> Wire<'a> {
+    fn split(self) -> (Names<'a>, Objects<'a>) {
+        let objects = Objects {
+            object: self.object,
+            old_object: self.old_object,
+            dry_run: self.dry_run.unwrap_or(false),
+        };
+        let names = Names {
+            uid: self.uid,
+            resource: self.resource,
+            sub_resource: self.sub_resource,
+            name: self.name,
+            namespace: self.namespace,
+            operation: self.operation,
+            user_info: self.user_info,
+        };
+        (names, objects)
+    }
+}
+
+/// The request of a review, read to its end.
+fn read_whole(bytes: &[u8]) -> Result<Wire<'_>, ReviewError> {
+    let envelope: Envelope<'_> = serde_json::from_slice(bytes)?;
+    if !is_review(&envelope.api_version, &envelope.kind) {
+        return Err(ReviewError::Version {
+            version: envelope.api_version.to_string(),
+            kind: envelope.kind.to_string(),
+        });
+    }
+    envelope.request.ok_or(ReviewError::NoRequest)
+}
+
+/// Whether a document is what the webhook is called with.
+pub(super) fn is_review(api_version: &str, kind: &str) -> bool {
+    api_version == "admission.k8s.io/v1" && kind == "AdmissionReview"
+}
+
 impl<'a> Review<'a> {
-    /// Reads a review; the result borrows from `bytes`.
+    /// Reads a review as far as the verdict may need it, and the rest when it does; the result
+    /// borrows from `bytes`.
+    ///
+    /// The API server writes the names before the objects (k8s.io/api/admission/v1
+    /// `AdmissionRequest`, v0.36.3). A document in that order is read up to the object, so what
+    /// is wrong behind it is found only by a rule that asks for it; any other document is read
+    /// whole.
+    pub fn begin(bytes: &'a [u8]) -> Result<Self, ReviewError> {
+        let Some(head) = Head::read(bytes) else {
+            return Self::parse(bytes);
+        };
+        let Some(object) = bytes.get(head.object..) else {
+            return Self::parse(bytes);
+        };
+        let rest = Rest::Ahead {
+            whole: bytes,
+            object,
+            read: OnceLock::new(),
+        };
+        Self::of(head.names, rest)
+    }
+
+    /// Reads a review to its end; the result borrows from `bytes`.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ReviewError> {
-        let envelope: Envelope<'a> = serde_json::from_slice(bytes)?;
-        if &*envelope.api_version != "admission.k8s.io/v1" || &*envelope.kind != "AdmissionReview" {
-            return Err(ReviewError::Version {
-                version: envelope.api_version.to_string(),
-                kind: envelope.kind.to_string(),
-            });
-        }
-        let wire = envelope.request.ok_or(ReviewError::NoRequest)?;
-        let uid = wire.uid.map_or("", RawValue::get);
+        let (names, objects) = read_whole(bytes)?.split();
+        Self::of(names, Rest::Read(objects))
+    }
+
+    fn of(names: Names<'a>, rest: Rest<'a>) -> Result<Self, ReviewError> {
+        let uid = names.uid.map_or("", RawValue::get);
         // Two bytes are the quotes.
         if !uid.starts_with('"') || !(3..=LONGEST_UID + 2).contains(&uid.len()) {
             return Err(ReviewError::Uid);
         }
-        let operation = Operation::parse(&wire.operation)
-            .ok_or_else(|| ReviewError::Operation(wire.operation.to_string()))?;
+        let operation = Operation::parse(&names.operation)
+            .ok_or_else(|| ReviewError::Operation(names.operation.to_string()))?;
         Ok(Self {
             uid,
             request: Request {
-                resource: wire.resource,
-                subresource: wire.sub_resource,
-                name: wire.name,
-                namespace: wire.namespace,
+                resource: names.resource,
+                subresource: names.sub_resource,
+                name: names.name,
+                namespace: names.namespace,
                 operation,
-                user: wire.user_info,
-                object: wire.object,
-                old_object: wire.old_object,
-                dry_run: wire.dry_run.unwrap_or(false),
+                user: names.user_info,
+                rest,
             },
         })
     }
@@ -263,34 +352,61 @@ impl<'a> Request<'a> {
 
     /// Whether nothing is to be stored.
     pub fn dry_run(&self) -> bool {
-        self.dry_run
+        self.objects().is_ok_and(|objects| objects.dry_run)
     }
 
     /// Whether there is an object.
     pub(super) fn has_object(&self) -> bool {
-        self.object.is_some()
+        self.object_bytes().is_some()
     }
 
     /// The parts of the object that `T` names.
     pub(super) fn object<T: Deserialize<'a>>(&self, rule: Rule) -> Result<T, Denial> {
-        part(self.object, "object", rule)
+        part(self.object_bytes(), "object", rule)
     }
 
     /// The parts of the object before the change that `T` names.
     pub(super) fn old_object<T: Deserialize<'a>>(&self, rule: Rule) -> Result<T, Denial> {
-        part(self.old_object, "oldObject", rule)
+        let objects = self.objects().map_err(|error| {
+            Denial::unreadable(rule, format!("failed to read the AdmissionReview: {error}"))
+        })?;
+        let old = objects.old_object.map(|raw| raw.get().as_bytes());
+        part(old, "oldObject", rule)
+    }
+
+    /// The object from its first byte on, and maybe more than it.
+    fn object_bytes(&self) -> Option<&'a [u8]> {
+        match &self.rest {
+            Rest::Read(objects) => objects.object.map(|raw| raw.get().as_bytes()),
+            Rest::Ahead { object, .. } => (!object.starts_with(b"null")).then_some(object),
+        }
+    }
+
+    /// All objects, for which the whole of the review has to be read.
+    fn objects(&self) -> Result<Objects<'a>, &str> {
+        match &self.rest {
+            Rest::Read(objects) => Ok(*objects),
+            Rest::Ahead { whole, read, .. } => {
+                let read = read.get_or_init(|| match read_whole(whole) {
+                    Ok(wire) => Ok(wire.split().1),
+                    Err(error) => Err(error.to_string()),
+                });
+                read.as_ref().copied().map_err(String::as_str)
+            }
+        }
     }
 }
 
 /// Reads the parts of one object; what cannot be read is refused, never waved through.
 fn part<'a, T: Deserialize<'a>>(
-    raw: Option<&'a RawValue>,
+    bytes: Option<&'a [u8]>,
     field: &'static str,
     rule: Rule,
 ) -> Result<T, Denial> {
     // What Go prints for an object that is not there: `unexpected type %T`.
-    let raw = raw.ok_or_else(|| Denial::forbidden(rule, "unexpected type <nil>".to_owned()))?;
-    serde_json::from_str(raw.get()).map_err(|error| {
+    let bytes = bytes.ok_or_else(|| Denial::forbidden(rule, "unexpected type <nil>".to_owned()))?;
+    // The object ends where its JSON does; what follows it belongs to the review.
+    T::deserialize(&mut serde_json::Deserializer::from_slice(bytes)).map_err(|error| {
         Denial::unreadable(rule, format!("failed to read request.{field}: {error}"))
     })
 }

@@ -153,7 +153,7 @@ async fn review(state: &State, request: Request<Body>, phase: Phase) -> Result<B
         ));
     };
     let bytes = read_body(body, timeout.min(BODY)).await?;
-    let review = Review::parse(&bytes).map_err(|error| {
+    let review = Review::begin(&bytes).map_err(|error| {
         Refusal::new(
             StatusCode::BAD_REQUEST,
             Rejected::BadReview,

@@ -20,8 +20,8 @@ pub(super) enum Said {
 }
 
 pub(super) fn ask(case: &Value) -> Said {
-    let bytes = serde_json::to_vec(&review(case)).unwrap();
-    let review = Review::parse(&bytes).unwrap();
+    let bytes = sent(case);
+    let review = Review::begin(&bytes).unwrap();
     let policies = policies(case);
     let decision = decide_with(&review.request, &policies, Phase::Mutating, |lookup| {
         look_up(case, lookup)
@@ -36,7 +36,7 @@ pub(super) fn ask(case: &Value) -> Said {
     }
 }
 
-pub(super) fn review(case: &Value) -> Value {
+fn review(case: &Value) -> Value {
     let field = |name: &str| case.get(name).cloned().unwrap_or(Value::Null);
     json!({
         "apiVersion": "admission.k8s.io/v1",
@@ -53,6 +53,28 @@ pub(super) fn review(case: &Value) -> Value {
             "oldObject": field("oldObject"),
         },
     })
+}
+
+/// The review of a case in the order in which the API server writes it: names first.
+pub(super) fn sent(case: &Value) -> Vec<u8> {
+    let review = review(case);
+    let fields = [
+        "uid",
+        "resource",
+        "subResource",
+        "name",
+        "namespace",
+        "operation",
+        "userInfo",
+        "object",
+        "oldObject",
+    ];
+    let fields = fields.map(|key| format!("{key:?}:{}", review["request"][key]));
+    format!(
+        r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{{}}}}}"#,
+        fields.join(",")
+    )
+    .into_bytes()
 }
 
 /// One plugin at a time, with its gates.

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 
 use super::cases::{SigningRequests, case};
 use super::dice::Dice;
-use super::engine::{look_up, review};
+use super::engine::{look_up, sent};
 
 const CASES: usize = 5_000;
 
 /// A question to the oracle, and whether the engine let the request pass.
 fn question(case: &Value, policies: &Policies, phase: Phase) -> (Value, bool) {
-    let bytes = serde_json::to_vec(&review(case)).unwrap();
-    let review = Review::parse(&bytes).unwrap();
+    let bytes = sent(case);
+    let review = Review::begin(&bytes).unwrap();
     let decision = decide_with(&review.request, policies, phase, |lookup| {
         look_up(case, lookup)
     });
