@@ -29,7 +29,7 @@ pub use answer::write_answer;
 pub use lookup::{AUDIENCE_VERB, Access, Answer, Known, Lookup, PodFacts, VolumeFacts};
 pub use policy::{
     InTree, Mode, NodeRestriction, Policies, RuleName, TokenAudiences, TolerationPolicy,
-    Tolerations,
+    Tolerations, Version,
 };
 pub use recorded::{Recorded, RecordedError};
 pub use registration::{Condition, Webhook, configurations};

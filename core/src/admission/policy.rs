@@ -32,7 +32,7 @@ impl Policies {
 }
 
 /// What a refusal leads to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
     /// The request is refused.
@@ -62,7 +62,8 @@ impl Mode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct NodeRestriction {
-    /// The mode of every rule that `modes` does not name.
+    /// The mode of every in-tree rule that `modes` does not name. The stricter ones are off
+    /// unless they are named.
     pub mode: Mode,
     /// Modes by rule ([`Rule::as_str`]).
     pub modes: BTreeMap<RuleName, Mode>,
@@ -71,14 +72,72 @@ pub struct NodeRestriction {
     /// The API server's feature gate `ServiceAccountNodeAudienceRestriction` is on, as by
     /// default since 1.33.
     pub token_audiences: TokenAudiences,
+    /// The version of Kubernetes whose plugin is mirrored, where that made a difference.
+    pub version: Version,
+    /// Label keys that mirror pods may bear, by prefix, where the rule `mirrorPodLabels` is on.
+    pub mirror_pod_labels: Vec<String>,
+}
+
+/// A minor version of Kubernetes, `1.30` to `1.37`.
+///
+/// Checks that closed a hole (owners of a node since 1.31.12, 1.32.8 and 1.33.4, claims of a
+/// mirror pod since 1.32.6 and 1.33.2) are made whatever the version is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Version(u8);
+
+impl Version {
+    const OLDEST: u8 = 30;
+    const NEWEST: u8 = 37;
+
+    /// The common name in a kubelet's certificate request is checked since 1.31 (gate
+    /// `AllowInsecureKubeletCertificateSigningRequests`, off by default).
+    pub(super) fn checks_signing_requests(self) -> bool {
+        self.0 >= 31
+    }
+
+    /// The audience of a kubelet's token request is checked since 1.33 (gate
+    /// `ServiceAccountNodeAudienceRestriction`, on by default).
+    pub(super) fn restricts_audiences(self) -> bool {
+        self.0 >= 33
+    }
+}
+
+impl Default for Version {
+    /// What the engine is held against.
+    fn default() -> Self {
+        Self(36)
+    }
+}
+
+impl From<Version> for String {
+    fn from(version: Version) -> Self {
+        format!("1.{}", version.0)
+    }
+}
+
+impl TryFrom<String> for Version {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let minor = text.strip_prefix("1.").and_then(|minor| minor.parse().ok());
+        minor
+            .filter(|minor| (Self::OLDEST..=Self::NEWEST).contains(minor))
+            .map(Self)
+            .ok_or_else(|| {
+                let (oldest, newest) = (Self::OLDEST, Self::NEWEST);
+                format!("expected a version from \"1.{oldest}\" to \"1.{newest}\", got {text:?}")
+            })
+    }
 }
 
 /// Whether and where the audience of a kubelet's `TokenRequest` is checked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct TokenAudiences {
-    /// Checked at all.
-    pub restrict: bool,
+    /// Checked at all; without a word, by the version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restrict: Option<bool>,
     /// The API server's `--api-audiences`. A request without audiences bears exactly these
     /// in the validating phase (pkg/registry/core/serviceaccount/storage/token.go puts them
     /// there before validating admission), so without them that phase cannot judge the
@@ -86,20 +145,26 @@ pub struct TokenAudiences {
     pub api_audiences: Vec<String>,
 }
 
-impl Default for TokenAudiences {
-    fn default() -> Self {
-        Self {
-            restrict: true,
-            api_audiences: Vec::new(),
-        }
-    }
-}
-
 impl NodeRestriction {
     /// The mode that `rule` is in.
     pub fn mode(&self, rule: Rule) -> Mode {
         let named = self.modes.iter().find(|(name, _)| name.0 == rule);
-        named.map_or(self.mode, |(_, mode)| *mode)
+        named.map_or_else(|| self.unnamed(rule), |(_, mode)| *mode)
+    }
+
+    /// The mode of a rule that `modes` does not name.
+    fn unnamed(&self, rule: Rule) -> Mode {
+        let is_there = match rule {
+            Rule::SigningRequests => self.version.checks_signing_requests(),
+            rule => !rule.is_stricter(),
+        };
+        if is_there { self.mode } else { Mode::Off }
+    }
+
+    /// Whether the audience of a token request is checked.
+    pub(super) fn restricts_audiences(&self) -> bool {
+        let named = self.token_audiences.restrict;
+        named.unwrap_or_else(|| self.version.restricts_audiences())
     }
 }
 
@@ -108,7 +173,7 @@ impl NodeRestriction {
 pub struct RuleName(pub Rule);
 
 impl RuleName {
-    const ALL: [Rule; 12] = [
+    const ALL: [Rule; 17] = [
         Rule::Identity,
         Rule::Nodes,
         Rule::Pods,
@@ -121,6 +186,11 @@ impl RuleName {
         Rule::CsiNodes,
         Rule::ResourceSlices,
         Rule::SigningRequests,
+        Rule::PodStatusMetadata,
+        Rule::MirrorPodLabels,
+        Rule::SelfUncordon,
+        Rule::RegistrationOwners,
+        Rule::Events,
     ];
 }
 

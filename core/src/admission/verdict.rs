@@ -32,6 +32,17 @@ pub enum Rule {
     ResourceSlices,
     /// certificatesigningrequests.
     SigningRequests,
+    /// Annotations and finalizers that go through pods/status. This one and the next four are
+    /// stricter than the in-tree plugin.
+    PodStatusMetadata,
+    /// Labels of mirror pods.
+    MirrorPodLabels,
+    /// A node that takes its own cordon away.
+    SelfUncordon,
+    /// A node that registers with owners.
+    RegistrationOwners,
+    /// Events of another host.
+    Events,
     /// Agents held to their own node.
     Agents,
     /// Default tolerations.
@@ -39,6 +50,19 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// Whether it refuses what the in-tree plugin lets pass. Such a rule is off unless the
+    /// policy names its mode.
+    pub fn is_stricter(self) -> bool {
+        matches!(
+            self,
+            Self::PodStatusMetadata
+                | Self::MirrorPodLabels
+                | Self::SelfUncordon
+                | Self::RegistrationOwners
+                | Self::Events
+        )
+    }
+
     /// The name in configuration, metrics and audit annotations.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,6 +78,11 @@ impl Rule {
             Self::CsiNodes => "csiNodes",
             Self::ResourceSlices => "resourceSlices",
             Self::SigningRequests => "signingRequests",
+            Self::PodStatusMetadata => "podStatusMetadata",
+            Self::MirrorPodLabels => "mirrorPodLabels",
+            Self::SelfUncordon => "selfUncordon",
+            Self::RegistrationOwners => "registrationOwners",
+            Self::Events => "events",
             Self::Agents => "agents",
             Self::Tolerations => "tolerations",
         }

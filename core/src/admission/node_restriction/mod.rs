@@ -11,6 +11,7 @@ mod pod;
 mod pod_certificate;
 mod reference;
 mod signing_request;
+mod stricter;
 mod token;
 
 use super::lookup::{Answer, Known, Lookup};
@@ -58,25 +59,28 @@ pub(super) fn check(
         phase,
         known,
     };
-    let Some(rule) = rule_of(request) else {
-        return Ok(());
-    };
-    if policy.mode(rule) == Mode::Off {
-        return Ok(());
+    if let Some(rule) = rule_of(request).filter(|rule| policy.mode(*rule) != Mode::Off) {
+        check_rule(&asked, rule)?;
     }
+    Ok(stricter::check(&asked)?)
+}
+
+/// The in-tree check of `rule`.
+fn check_rule(asked: &Asked<'_, '_>, rule: Rule) -> Result<(), Stop> {
     match rule {
-        Rule::Nodes => Ok(node::check(&asked)?),
-        Rule::Pods => pod::check(&asked),
-        Rule::PodStatus => Ok(pod::check_status(&asked)?),
-        Rule::Evictions => pod::check_eviction(&asked),
-        Rule::Claims => Ok(claim::check(&asked)?),
-        Rule::Tokens => token::check(&asked),
-        Rule::PodCertificates => pod_certificate::check(&asked),
-        Rule::Leases => Ok(object::check_lease(&asked)?),
-        Rule::CsiNodes => Ok(object::check_csi_node(&asked)?),
-        Rule::ResourceSlices => Ok(object::check_resource_slice(&asked)?),
-        Rule::SigningRequests => Ok(signing_request::check(&asked)?),
-        Rule::Identity | Rule::Agents | Rule::Tolerations => Ok(()),
+        Rule::Nodes => Ok(node::check(asked)?),
+        Rule::Pods => pod::check(asked),
+        Rule::PodStatus => Ok(pod::check_status(asked)?),
+        Rule::Evictions => pod::check_eviction(asked),
+        Rule::Claims => Ok(claim::check(asked)?),
+        Rule::Tokens => token::check(asked),
+        Rule::PodCertificates => pod_certificate::check(asked),
+        Rule::Leases => Ok(object::check_lease(asked)?),
+        Rule::CsiNodes => Ok(object::check_csi_node(asked)?),
+        Rule::ResourceSlices => Ok(object::check_resource_slice(asked)?),
+        Rule::SigningRequests => Ok(signing_request::check(asked)?),
+        // The others are no resource's: `rule_of` gives none of them.
+        _ => Ok(()),
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn check(asked: &Asked<'_, '_>) -> Result<(), Stop> {
             "node requested token bound to a pod scheduled on a different node".to_owned(),
         );
     }
-    if !asked.policy.token_audiences.restrict {
+    if !asked.policy.restricts_audiences() {
         return Ok(());
     }
     let Some(audiences) = raw_audiences(asked, &token.spec.audiences) else {

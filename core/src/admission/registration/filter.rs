@@ -8,8 +8,9 @@ use super::super::agent::{self, Agent};
 use super::super::node_restriction::label::{KUBELETS, RESERVED, WELL_KNOWN};
 use super::super::node_restriction::object::NODE_LEASES;
 use super::super::node_restriction::{GROUP, USER_PREFIX};
-use super::super::policy::Policies;
+use super::super::policy::{Mode, Policies};
 use super::super::tolerations::{NOT_READY, UNREACHABLE};
+use super::super::verdict::Rule;
 
 /// One entry of `matchConditions`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,14 +35,19 @@ pub(super) fn is_node() -> Condition {
 }
 
 /// The conditions of NodeRestriction, in the order of their cost.
-pub(super) fn node_restriction(_policies: &Policies) -> Vec<Condition> {
-    vec![
+pub(super) fn node_restriction(policies: &Policies) -> Vec<Condition> {
+    let on = |rule| policies.mode(rule) != Mode::Off;
+    let mut conditions = vec![
         is_node(),
-        quiet_node_update(),
-        clean_registration(),
-        quiet_pod_status(),
+        quiet_node_update(on(Rule::SelfUncordon)),
+        clean_registration(on(Rule::RegistrationOwners)),
+        quiet_pod_status(on(Rule::PodStatusMetadata)),
         own_lease(),
-    ]
+    ];
+    if on(Rule::Events) {
+        conditions.push(own_event());
+    }
+    conditions
 }
 
 /// A condition that is false where all of `parts` hold.
@@ -79,7 +85,7 @@ fn unchanged(path: &str) -> String {
 }
 
 /// A node's report on itself that leaves labels, owners, taints and configSource alone.
-fn quiet_node_update() -> Condition {
+fn quiet_node_update(uncordon: bool) -> Condition {
     let mut parts = vec![
         asks("", "nodes/*", "UPDATE"),
         NAMED.to_owned(),
@@ -92,12 +98,15 @@ fn quiet_node_update() -> Condition {
         "spec.configSource",
     ];
     parts.extend(compared.map(unchanged));
+    if uncordon {
+        parts.push(unchanged("spec.unschedulable"));
+    }
     unless("not-a-quiet-node-update", &parts)
 }
 
 /// A node that registers itself with labels that kubelets may set. Otherwise a cold cluster
 /// could not get the nodes that the webhook is to run on.
-fn clean_registration() -> Condition {
+fn clean_registration(owners: bool) -> Condition {
     let below = |names: &[&str]| {
         let escaped: Vec<String> = names.iter().map(|name| name.replace('.', "[.]")).collect();
         format!("key.matches('^([^/]*[.])?({})/')", escaped.join("|"))
@@ -109,20 +118,21 @@ fn clean_registration() -> Condition {
         below(&KUBELETS),
         well_known.join(", ")
     );
-    unless(
-        "not-a-clean-registration",
-        &[
-            asks("", "nodes", "CREATE"),
-            NAMED.to_owned(),
-            is_own("request.name"),
-            "!object.?spec.?configSource.hasValue()".to_owned(),
-            labels,
-        ],
-    )
+    let mut parts = vec![
+        asks("", "nodes", "CREATE"),
+        NAMED.to_owned(),
+        is_own("request.name"),
+        "!object.?spec.?configSource.hasValue()".to_owned(),
+        labels,
+    ];
+    if owners {
+        parts.push("object.?metadata.?ownerReferences.orValue([]).size() == 0".to_owned());
+    }
+    unless("not-a-clean-registration", &parts)
 }
 
 /// A kubelet's report on a pod of its own that leaves labels and claims alone.
-fn quiet_pod_status() -> Condition {
+fn quiet_pod_status(metadata: bool) -> Condition {
     let node = "oldObject.?spec.?nodeName.orValue('')";
     let mut parts = vec![
         asks("", "pods/status", "UPDATE"),
@@ -135,7 +145,27 @@ fn quiet_pod_status() -> Condition {
         "status.extendedResourceClaimStatus",
     ];
     parts.extend(compared.map(unchanged));
+    if metadata {
+        parts.extend(["metadata.annotations", "metadata.finalizers"].map(unchanged));
+    }
     unless("not-a-quiet-pod-status", &parts)
+}
+
+/// An event of the node's own, as nearly all are.
+fn own_event() -> Condition {
+    let host = |field: &str| {
+        let host = format!("object.?{field}.?host.orValue('')");
+        format!("({host} == '' || {})", is_own(&host))
+    };
+    unless(
+        "not-its-own-event",
+        &[
+            "request.resource.resource == 'events'".to_owned(),
+            "request.operation in ['CREATE', 'UPDATE']".to_owned(),
+            host("source"),
+            host("deprecatedSource"),
+        ],
+    )
 }
 
 /// A node's first heartbeat. The later ones are updates, which are not registered for. The

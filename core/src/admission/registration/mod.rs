@@ -187,7 +187,14 @@ fn rule(
 /// node's own: a filter lets those through.
 fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
     let on = |rules: &[Rule]| rules.iter().any(|rule| policies.mode(*rule) != Mode::Off);
-    let pods = on(&[Rule::Pods, Rule::PodStatus, Rule::Evictions]);
+    let nodes = on(&[Rule::Nodes, Rule::SelfUncordon, Rule::RegistrationOwners]);
+    let pods = on(&[
+        Rule::Pods,
+        Rule::PodStatus,
+        Rule::Evictions,
+        Rule::PodStatusMetadata,
+        Rule::MirrorPodLabels,
+    ]);
     let mut namespaced: Vec<&str> = Vec::new();
     if pods {
         namespaced.extend(["pods", "pods/*"]);
@@ -196,7 +203,7 @@ fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
         namespaced.extend(["persistentvolumeclaims", "persistentvolumeclaims/*"]);
     }
     let all = [
-        (on(&[Rule::Nodes])).then(|| rule("", &["v1"], &["nodes", "nodes/*"], &WRITES, "Cluster")),
+        nodes.then(|| rule("", &["v1"], &["nodes", "nodes/*"], &WRITES, "Cluster")),
         (!namespaced.is_empty()).then(|| rule("", &["v1"], &namespaced, &WRITES, "Namespaced")),
         on(&[Rule::Leases]).then(|| {
             let create = &["CREATE"];
@@ -238,6 +245,20 @@ fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
                 versions,
                 resources,
                 &WRITES,
+                "Namespaced",
+            )
+        }),
+        on(&[Rule::Events]).then(|| {
+            let operations = &["CREATE", "UPDATE"];
+            rule("", &["v1"], &["events"], operations, "Namespaced")
+        }),
+        on(&[Rule::Events]).then(|| {
+            let operations = &["CREATE", "UPDATE"];
+            rule(
+                "events.k8s.io",
+                &["v1"],
+                &["events"],
+                operations,
                 "Namespaced",
             )
         }),

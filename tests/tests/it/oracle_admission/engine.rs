@@ -91,8 +91,7 @@ fn policies(case: &Value) -> Policies {
     let gate = |name: &str| case["features"][name].as_bool();
     let restriction = &mut policies.node_restriction;
     restriction.pod_certificate_requests = gate("PodCertificateRequest").unwrap_or(false);
-    restriction.token_audiences.restrict =
-        gate("ServiceAccountNodeAudienceRestriction").unwrap_or(true);
+    restriction.token_audiences.restrict = gate("ServiceAccountNodeAudienceRestriction");
     if gate("AllowInsecureKubeletCertificateSigningRequests") == Some(true) {
         let rule = RuleName(Rule::SigningRequests);
         restriction.modes.insert(rule, Mode::Off);

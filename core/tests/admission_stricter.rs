@@ -1,0 +1,198 @@
+//! Rules that the in-tree plugin does not have, and the versions that it changed in.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::needless_pass_by_value
+)]
+
+use nodelife_core::admission::{Decision, Mode, Phase, Policies, Review, Verdict, decide_with};
+use serde_json::{Value, json};
+
+fn policies(restriction: Value) -> Policies {
+    serde_json::from_value(json!({"nodeRestriction": restriction})).unwrap()
+}
+
+/// A request of the node n1.
+fn request(resource: &str, operation: &str, new: Value, old: Value) -> Value {
+    let (path, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+    let (plain, group) = path.split_once('.').unwrap_or((path, ""));
+    json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+        "uid": "u", "name": "n1", "namespace": "d", "operation": operation,
+        "resource": {"group": group, "version": "v1", "resource": plain},
+        "subResource": subresource, "object": new, "oldObject": old,
+        "userInfo": {"username": "system:node:n1", "groups": ["system:nodes"]}}})
+}
+
+fn decided(review: &Value, policies: &Policies) -> Decision {
+    let bytes = serde_json::to_vec(review).unwrap();
+    let review = Review::parse(&bytes).unwrap();
+    decide_with(&review.request, policies, Phase::Validating, |lookup| {
+        nodelife_core::admission::Answer::read(lookup, br#"{"metadata": {"uid": "u1"}}"#)
+    })
+}
+
+/// For each rule: what it refuses, what it lets pass, and a piece of its sentence.
+fn cases() -> Vec<(&'static str, Vec<Value>, Vec<Value>, &'static str)> {
+    let pod = |meta: Value| {
+        let mut meta = meta;
+        meta["name"] = json!("p");
+        json!({"metadata": meta, "spec": {"nodeName": "n1"}})
+    };
+    let status = |new: Value, old: Value| request("pods/status", "UPDATE", pod(new), pod(old));
+    let mirror = |labels: Value| {
+        let mut pod = pod(json!({"labels": labels,
+            "annotations": {"kubernetes.io/config.mirror": "x"},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u1",
+                "controller": true}]}));
+        pod["spec"]["containers"] = json!([{"name": "c"}]);
+        request("pods", "CREATE", pod, Value::Null)
+    };
+    let node = |resource: &str, new: Value, old: Value| {
+        let node = |spec: Value| json!({"metadata": {"name": "n1"}, "spec": spec});
+        request(resource, "UPDATE", node(new), node(old))
+    };
+    let cordoned = json!({"unschedulable": true});
+    let register = |meta: Value| {
+        let mut meta = meta;
+        meta["name"] = json!("n1");
+        request("nodes", "CREATE", json!({"metadata": meta}), Value::Null)
+    };
+    let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "x"}]);
+    let event = |event: Value| request("events", "CREATE", event, Value::Null);
+    let new_event = |event: Value| request("events.events.k8s.io", "UPDATE", event, Value::Null);
+    vec![
+        (
+            "podStatusMetadata",
+            vec![
+                status(json!({"annotations": {"a": "b"}}), json!({})),
+                status(json!({}), json!({"annotations": {"a": "b"}})),
+                status(json!({"finalizers": ["x/y"]}), json!({})),
+            ],
+            vec![status(
+                json!({"annotations": {}, "finalizers": null}),
+                json!({}),
+            )],
+            "through pod status",
+        ),
+        (
+            "mirrorPodLabels",
+            vec![
+                mirror(json!({"app": "web"})),
+                mirror(json!({"static/a": "", "b": ""})),
+            ],
+            vec![mirror(json!({"static/a": ""})), mirror(Value::Null)],
+            "cannot create a mirror pod with the label",
+        ),
+        (
+            "selfUncordon",
+            vec![
+                node("nodes", json!({}), cordoned.clone()),
+                node("nodes", json!({"unschedulable": false}), cordoned.clone()),
+            ],
+            vec![
+                node("nodes", cordoned.clone(), json!({})),
+                node("nodes/status", cordoned.clone(), cordoned),
+            ],
+            "cannot make itself schedulable again",
+        ),
+        (
+            "registrationOwners",
+            vec![register(json!({"ownerReferences": owner}))],
+            vec![
+                register(json!({"ownerReferences": []})),
+                register(json!({})),
+            ],
+            "cannot register with ownerReferences",
+        ),
+        (
+            "events",
+            vec![
+                event(json!({"source": {"host": "n2"}})),
+                new_event(json!({"deprecatedSource": {"host": "n2"}})),
+            ],
+            vec![
+                event(json!({"source": {"host": "n1"}})),
+                event(json!({"source": null})),
+                new_event(json!({"deprecatedSource": {"host": "n1"}})),
+            ],
+            "cannot write events of the host",
+        ),
+    ]
+}
+
+#[test]
+fn each_is_off_until_it_is_named() {
+    for (rule, refused, allowed, sentence) in cases() {
+        let labels = json!(["static/"]);
+        let named =
+            |mode: &str| policies(json!({"modes": {rule: mode}, "mirrorPodLabels": labels}));
+        for review in &refused {
+            assert_eq!(
+                decided(review, &Policies::default()).verdict,
+                Verdict::Allow,
+                "{review}"
+            );
+            match decided(review, &named("enforce")).verdict {
+                Verdict::Deny(denial) => {
+                    assert_eq!((denial.rule.as_str(), denial.reason.code()), (rule, 403));
+                    assert!(denial.sentence.contains(sentence), "{denial}");
+                }
+                other => panic!("{rule}: {other:?} {review}"),
+            }
+            let warned = decided(review, &named("warn"));
+            assert_eq!((warned.verdict, warned.warnings.len()), (Verdict::Allow, 1));
+            let audited = decided(review, &named("audit"));
+            assert_eq!(
+                (audited.verdict, audited.warnings.len()),
+                (Verdict::Allow, 0)
+            );
+            assert_eq!(audited.refusal.unwrap().mode, Mode::Audit);
+        }
+        for review in &allowed {
+            assert_eq!(
+                decided(review, &named("enforce")).verdict,
+                Verdict::Allow,
+                "{review}"
+            );
+        }
+    }
+}
+
+/// A rule that only warns does not stand before one that refuses.
+#[test]
+fn the_strictest_mode_counts() {
+    let new = json!({"metadata": {"name": "n1", "ownerReferences": [{"name": "x"}]}});
+    let review = request("nodes", "CREATE", new, Value::Null);
+    let both = policies(json!({"modes": {"registrationOwners": "enforce", "events": "warn"}}));
+    assert!(matches!(decided(&review, &both).verdict, Verdict::Deny(_)));
+}
+
+#[test]
+fn versions_have_the_checks_that_they_had() {
+    let csr = json!({"spec": {"signerName": "kubernetes.io/kubelet-serving", "request": "eA=="}});
+    let csr = request(
+        "certificatesigningrequests.certificates.k8s.io",
+        "CREATE",
+        csr,
+        Value::Null,
+    );
+    let denied = |version: &str, review: &Value| {
+        let policies = policies(json!({"version": version}));
+        matches!(decided(review, &policies).verdict, Verdict::Deny(_))
+    };
+    assert!(!denied("1.30", &csr));
+    for version in ["1.31", "1.36", "1.37"] {
+        assert!(denied(version, &csr), "{version}");
+    }
+    // What closed a hole is checked for all of them.
+    let node = |meta: Value| json!({"metadata": meta});
+    let owner = json!({"name": "n1", "ownerReferences": [{"name": "x", "uid": "x"}]});
+    let update = request("nodes", "UPDATE", node(owner), node(json!({"name": "n1"})));
+    assert!(denied("1.30", &update));
+    for wrong in ["1.29", "1.38", "2.31", "1.3x", ""] {
+        let read: Result<Policies, _> =
+            serde_json::from_value(json!({"nodeRestriction": {"version": wrong}}));
+        assert!(read.is_err(), "{wrong}");
+    }
+}
