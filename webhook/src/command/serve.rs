@@ -16,7 +16,8 @@ use tokio_util::task::TaskTracker;
 use super::process::{Ends, bind, start_logging};
 use crate::config;
 use crate::server::{
-    Acceptor, Certificates, Drain, Lookups, Metrics, State, health_router, router, server_config,
+    Acceptor, Certificates, Drain, Lookups, Metrics, State, health_router, raise_file_limit,
+    router, server_config,
 };
 
 #[derive(Debug, Args)]
@@ -54,6 +55,7 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     start_logging();
+    raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -10,6 +10,7 @@ use http::header::CONNECTION;
 use http::{HeaderValue, Request};
 use hyper::body::Incoming;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -29,6 +30,8 @@ const HEAD: Duration = Duration::from_secs(10);
 const IDLE: Duration = Duration::from_mins(2);
 /// Connections at one time: an API server keeps 25, the rest is room for slow strangers.
 const CONNECTIONS: usize = 2048;
+/// File descriptors for all else: lookups, logs, the health port.
+const OTHER_FILES: u64 = 256;
 /// Largest head of a request; the API server sends some hundred bytes.
 const LARGEST_HEAD: usize = 16 << 10;
 /// How long to wait when the kernel has no file descriptor left.
@@ -42,6 +45,23 @@ pub(crate) struct Acceptor {
     pub(crate) metrics: Arc<Metrics>,
     /// The owner of the connections.
     pub(crate) connections: TaskTracker,
+}
+
+/// Makes room for so many connections, as far as the hard limit goes. Containers begin with a
+/// soft limit of 1024 files under containerd 2, and a listener without one left to accept with
+/// keeps the API server waiting.
+pub(crate) fn raise_file_limit() {
+    let wanted = CONNECTIONS as u64 + OTHER_FILES;
+    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
+        let limit = wanted.min(hard);
+        if soft >= limit {
+            return Ok(());
+        }
+        setrlimit(Resource::RLIMIT_NOFILE, limit, hard)
+    });
+    if let Err(error) = raised {
+        tracing::warn!(%error, wanted, "failed to raise the limit of open files");
+    }
 }
 
 impl Acceptor {

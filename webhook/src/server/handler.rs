@@ -110,11 +110,18 @@ impl Refusal {
     }
 }
 
-/// Answers one call. A defect in it ends this call alone: 500 without `Retry-After`, since
-/// the same review would meet the same defect.
+/// Answers one call.
 async fn answer(state: Arc<State>, request: Request<Body>, phase: Phase) -> Response {
-    let work = AssertUnwindSafe(review(&state, request, phase));
-    match work.catch_unwind().await {
+    isolated(&state.metrics, review(&state, request, phase)).await
+}
+
+/// Makes a response of what `work` comes to. A defect in it ends this call alone: 500 without
+/// `Retry-After`, since the same review would meet the same defect.
+async fn isolated(
+    metrics: &Metrics,
+    work: impl Future<Output = Result<Bytes, Refusal>>,
+) -> Response {
+    match AssertUnwindSafe(work).catch_unwind().await {
         Ok(Ok(body)) => {
             let json = HeaderValue::from_static("application/json");
             let mut response = Response::new(Body::from(body));
@@ -122,7 +129,7 @@ async fn answer(state: Arc<State>, request: Request<Body>, phase: Phase) -> Resp
             response
         }
         Ok(Err(refusal)) => {
-            state.metrics.rejected(refusal.reason);
+            metrics.rejected(refusal.reason);
             tracing::warn!(
                 status = refusal.status.as_u16(),
                 error = refusal.text,
@@ -131,7 +138,7 @@ async fn answer(state: Arc<State>, request: Request<Body>, phase: Phase) -> Resp
             refusal.into_response()
         }
         Err(_) => {
-            state.metrics.panicked();
+            metrics.panicked();
             tracing::error!("a defect ended a review without a verdict");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
@@ -306,7 +313,59 @@ fn report(
 
 #[cfg(test)]
 mod tests {
+    use futures::future::join_all;
+    use serde_json::json;
+    use tower::ServiceExt as _;
+
     use super::*;
+
+    /// Every tenth review meets a defect in the middle of its work, after it took its share.
+    #[tokio::test]
+    async fn a_defect_in_one_review_is_a_500_and_leaves_the_others_alone() {
+        const CALLS: usize = 90;
+        let metrics = Arc::new(Metrics::new());
+        let state = Arc::new(State::new(
+            Policies::default(),
+            Lookups::connect(None).await.unwrap(),
+            Arc::clone(&metrics),
+            Arc::new(Drain::default()),
+            Arc::new(Certificates::default()),
+        ));
+        let broken = |Shared(state): Shared<Arc<State>>, request: Request<Body>| async move {
+            isolated(&state.metrics, async {
+                let _share = state.limit.take(1000);
+                let _body = read_body(request.into_body(), BODY).await?;
+                panic!("a defect")
+            })
+            .await
+        };
+        let router = router(Arc::clone(&state))
+            .route("/broken", post(broken).with_state(Arc::clone(&state)));
+        let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
+            "request": {"uid": "u", "operation": "CREATE", "name": "n",
+                "resource": {"group": "", "version": "v1", "resource": "pods"},
+                "object": {"spec": {}}}})
+        .to_string();
+        let calls = (0..CALLS).map(|index| {
+            let is_broken = index % 10 == 0;
+            let path = if is_broken { "/broken" } else { "/mutate" };
+            let request = Request::post(path)
+                .header(CONTENT_TYPE, "application/json")
+                .body(Body::from(review.clone()))
+                .unwrap();
+            let answer = router.clone().oneshot(request);
+            async move { (is_broken, answer.await.unwrap()) }
+        });
+        for (is_broken, answer) in join_all(calls).await {
+            let wanted = if is_broken { 500 } else { 200 };
+            assert_eq!(answer.status(), wanted);
+            assert!(!answer.headers().contains_key(RETRY_AFTER));
+        }
+        // What the broken ones had taken was given back.
+        assert_eq!(state.limit.in_flight(), 0);
+        let text = state.metrics().unwrap();
+        assert!(text.contains("\nnodelife_panics_total 9\n"), "{text}");
+    }
 
     #[test]
     fn the_timeout_comes_from_the_query() {

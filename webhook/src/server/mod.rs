@@ -14,7 +14,7 @@ mod metrics;
 mod slow;
 mod tls;
 
-pub(crate) use accept::Acceptor;
+pub(crate) use accept::{Acceptor, raise_file_limit};
 pub(crate) use drain::Drain;
 pub(crate) use handler::{State, router};
 pub(crate) use health::router as health_router;
