@@ -1,10 +1,12 @@
 //! Watches that survive what networks and API servers do.
 //!
-//! A watch lists first, then follows the changes from that version on. A stream
-//! that ends or breaks goes on from the last version seen; one whose version is no
-//! longer kept (410) lists again. Whoever consumes it sees the trouble, and decides
+//! A watch has what there is sent first, then follows the changes, in one request where the
+//! server can (`sendInitialEvents`), else by a list and a request that goes on from its version.
+//! A stream that ends or breaks goes on from the last version seen; one whose version is no
+//! longer kept (410) begins anew. Whoever consumes it sees the trouble, and decides
 //! for how long to put up with it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -34,6 +36,10 @@ const LONGEST_STREAM: Duration = Duration::from_mins(10);
 /// A connection that is silent for longer is dead: the server sends a bookmark about
 /// every minute (k8s.io/apiserver v0.36.3, `pkg/storage/cacher/cacher.go`).
 const SILENCE: Duration = Duration::from_secs(150);
+
+/// Stands on the bookmark that ends what there was (k8s.io/apimachinery v0.36.3,
+/// `pkg/apis/meta/v1/types.go`, `InitialEventsAnnotationKey`).
+const ALL_SENT: &str = "k8s.io/initial-events-end";
 
 /// The longest event that we are ready to hold, in bytes.
 const LONGEST_EVENT: usize = 16 << 20;
@@ -87,6 +93,7 @@ impl Cluster {
             selection,
             sender,
             backoff: Backoff::for_watches(),
+            in_one: true,
         };
         let mut task = JoinSet::new();
         task.spawn(follower.run());
@@ -106,17 +113,24 @@ struct Follower<T: 'static> {
     selection: Selection,
     sender: mpsc::Sender<Update<T>>,
     backoff: Backoff,
+    /// Whether the server is asked for what there is and for the changes in one request.
+    in_one: bool,
 }
 
 impl<T: Object> Follower<T> {
     async fn run(mut self) {
         loop {
-            let version = match self.relist().await {
-                Ok(Some(version)) => version,
-                Ok(None) => continue,
-                Err(Dropped) => return,
+            let begun = if self.in_one {
+                Ok(Some(Str::default()))
+            } else {
+                self.relist().await
             };
-            if let Err(Dropped) = self.follow(version).await {
+            let ended = match begun {
+                Ok(Some(version)) => self.follow(version).await,
+                Ok(None) => continue,
+                Err(dropped) => Err(dropped),
+            };
+            if let Err(Dropped) = ended {
                 return;
             }
         }
@@ -140,13 +154,18 @@ impl<T: Object> Follower<T> {
         }
     }
 
-    /// Follows stream after stream until the version is no longer kept.
+    /// Follows stream after stream until the version is no longer kept. Without a version it
+    /// begins with what there is.
     async fn follow(&mut self, mut version: Str) -> Result<(), Dropped> {
         loop {
             match self.stream(&mut version).await {
                 Ok(()) => {}
                 Err(End::Dropped) => return Err(Dropped),
                 Err(End::Failed(ApiError::Expired(_))) => return Ok(()),
+                Err(End::Failed(error)) if version.is_empty() && cannot(&error) => {
+                    self.in_one = false;
+                    return Ok(());
+                }
                 Err(End::Failed(error)) => self.trouble(error).await?,
             }
         }
@@ -162,6 +181,7 @@ impl<T: Object> Follower<T> {
             return Ok(());
         }
         let mut lines = Lines::new(response.into_body());
+        let mut first = version.is_empty().then(BTreeMap::new);
         loop {
             let line = tokio::time::timeout(SILENCE, lines.next(&self.cluster, &call))
                 .await
@@ -172,8 +192,31 @@ impl<T: Object> Follower<T> {
             let Some(line) = line else {
                 return Ok(());
             };
-            if let Some(update) = self.read(&call, &line, version)? {
+            let seen = self.read(&call, &line)?;
+            let update = match (seen.update, &mut first) {
+                // Changes may come before all was sent.
+                (Some(Update::Applied(object)), Some(first)) => {
+                    first.insert(object.metadata().uid.clone(), object);
+                    None
+                }
+                (Some(Update::Deleted(object)), Some(first)) => {
+                    first.remove(&object.metadata().uid);
+                    None
+                }
+                (update, _) => update,
+            };
+            let update = if seen.all_sent {
+                let all = first.take();
+                all.map(|all| Update::Listed(all.into_values().collect()))
+            } else {
+                update
+            };
+            if let Some(update) = update {
                 self.send(update).await?;
+            }
+            // What was cut off before all was sent begins anew.
+            if first.is_none() {
+                *version = seen.version;
             }
             self.backoff.reset();
         }
@@ -183,21 +226,23 @@ impl<T: Object> Follower<T> {
         let target = list_target(self.listing, &self.selection);
         let seconds = spread(LONGEST_STREAM).as_secs();
         let call = Call::on(http::Method::GET, "watch", target);
-        self.selection
+        let call = self
+            .selection
             .narrow(call)
             .with_query("watch", "true")
             .with_query("allowWatchBookmarks", "true")
-            .with_query("resourceVersion", version)
             .with_query("timeoutSeconds", seconds.to_string())
-            .uncompressed()
+            .uncompressed();
+        if version.is_empty() {
+            // Without a version it is a consistent read.
+            call.with_query("sendInitialEvents", "true")
+                .with_query("resourceVersionMatch", "NotOlderThan")
+        } else {
+            call.with_query("resourceVersion", version)
+        }
     }
 
-    fn read(
-        &self,
-        call: &Call,
-        line: &[u8],
-        version: &mut Str,
-    ) -> Result<Option<Update<T>>, ApiError> {
+    fn read(&self, call: &Call, line: &[u8]) -> Result<Seen<T>, ApiError> {
         let event: Event<'_> = parse(call, line)?;
         if event.kind == "ERROR" {
             let status: Status = parse(call, event.object.get().as_bytes())?;
@@ -214,18 +259,24 @@ impl<T: Object> Follower<T> {
         }
         if event.kind == "BOOKMARK" {
             let bookmark: Bookmark = parse(call, event.object.get().as_bytes())?;
-            *version = bookmark.metadata.resource_version;
-            return Ok(None);
+            return Ok(Seen {
+                all_sent: bookmark.metadata.annotations.contains_key(ALL_SENT),
+                version: bookmark.metadata.resource_version,
+                update: None,
+            });
         }
         let item: T::Item = parse(call, event.object.get().as_bytes())?;
         let mut object = T::from_item(item, self.listing.kind);
         object.share(&mut Sharing::default());
-        *version = object.metadata().resource_version.clone();
-        Ok(match event.kind {
-            "ADDED" | "MODIFIED" => Some(Update::Applied(object)),
-            "DELETED" => Some(Update::Deleted(object)),
-            // A kind of event that a later version invents.
-            _ => None,
+        Ok(Seen {
+            version: object.metadata().resource_version.clone(),
+            update: match event.kind {
+                "ADDED" | "MODIFIED" => Some(Update::Applied(object)),
+                "DELETED" => Some(Update::Deleted(object)),
+                // A kind of event that a later version invents.
+                _ => None,
+            },
+            all_sent: false,
         })
     }
 
@@ -240,6 +291,24 @@ impl<T: Object> Follower<T> {
         self.send(Update::Trouble { error, wait }).await?;
         tokio::time::sleep(wait).await;
         Ok(())
+    }
+}
+
+/// What one line of a stream says.
+struct Seen<T> {
+    update: Option<Update<T>>,
+    version: Str,
+    /// All that there was has been sent.
+    all_sent: bool,
+}
+
+/// Whether a list may do where this request did not: a server without `WatchList` (off by
+/// default in some versions) answers 422, and one may be allowed to list alone.
+fn cannot(error: &ApiError) -> bool {
+    match error {
+        ApiError::Forbidden(_) => true,
+        ApiError::Refused(answer) => matches!(answer.code, 400 | 422),
+        _ => false,
     }
 }
 

@@ -12,11 +12,17 @@ use serde_json::Value;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEvent {
+    /// The same in all events of one request.
+    #[serde(rename = "auditID", default)]
+    pub audit_id: String,
     /// get, list, watch, create, update, patch, delete, deletecollection.
     pub verb: String,
     /// The path and the query.
     #[serde(rename = "requestURI")]
     pub request_uri: String,
+    /// When the request came in.
+    #[serde(rename = "requestReceivedTimestamp")]
+    pub received: Option<jiff::Timestamp>,
     /// Who asked.
     pub user: AuditUser,
     /// As whom, when the request impersonates.

@@ -69,6 +69,11 @@ pub enum Event {
         /// Whether it is there.
         presence: Presence,
     },
+    /// An [`Effect::Cordon`] was carried out.
+    Cordoned {
+        /// The node.
+        node: Str,
+    },
     /// An [`Effect::Confirm`] failed.
     ConfirmFailed {
         /// The node.
@@ -141,6 +146,11 @@ pub enum Effect {
         namespace: Str,
         /// The controller.
         owner: OwnerReference,
+    },
+    /// Cordon a node: its turn has come.
+    Cordon {
+        /// The node.
+        node: Str,
     },
     /// List the pods of a node consistently.
     Confirm {

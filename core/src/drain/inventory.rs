@@ -7,12 +7,10 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::budget::{BudgetKey, Budgets};
 use super::owner::{Owners, Presence};
+use super::rule::{self, Origin, PodRule, Treatment};
 use super::ruling::{BudgetRefusal, Ruling, ruling};
 use crate::object::{LabelSelector, Pod};
 use crate::text::Str;
-
-/// What Cluster API's drain reads on a pod (`cluster.x-k8s.io/drain`).
-const DRAIN_LABEL: &str = "cluster.x-k8s.io/drain";
 
 /// Annotations by which people ask to be left alone, with the value that says so.
 const PROTECTIONS: [(&str, &str); 2] = [
@@ -36,6 +34,8 @@ pub struct Permissions {
     pub bypass: BTreeSet<BudgetKey>,
     /// `--pod-selector`: other pods are left alone.
     pub pod_selector: Option<LabelSelector>,
+    /// `--pod-rule`
+    pub rules: Vec<PodRule>,
     /// `--skip-wait-for-delete-timeout`: pods whose deletion is due for longer are
     /// not waited for.
     pub skip_overdue: Option<SignedDuration>,
@@ -82,18 +82,18 @@ pub enum Skip {
     Overdue,
     /// `--pod-selector` does not select it.
     NotSelected,
-    /// Its label `cluster.x-k8s.io/drain: skip`.
-    Label,
+    /// A label, an annotation or a flag asks for it.
+    Asked(Origin),
 }
 
 impl fmt::Display for Skip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Asked(origin) => return write!(f, "{origin}=skip"),
             Self::Mirror => "a static pod of the kubelet",
             Self::DaemonSet => "managed by a DaemonSet",
             Self::Overdue => "its deletion is overdue (--skip-wait-for-delete-timeout)",
             Self::NotSelected => "not selected by --pod-selector",
-            Self::Label => "its label cluster.x-k8s.io/drain=skip",
         })
     }
 }
@@ -103,16 +103,16 @@ impl fmt::Display for Skip {
 pub enum Await {
     /// Somebody deleted it before.
     Terminating,
-    /// Its label `cluster.x-k8s.io/drain: wait-completed`.
-    Completion,
+    /// A label, an annotation or a flag asks to let it finish.
+    Completion(Origin),
 }
 
 impl fmt::Display for Await {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Terminating => "terminating already",
-            Self::Completion => "its label cluster.x-k8s.io/drain=wait-completed",
-        })
+        match self {
+            Self::Terminating => f.write_str("terminating already"),
+            Self::Completion(origin) => write!(f, "{origin}=wait-completed"),
+        }
     }
 }
 
@@ -310,10 +310,13 @@ fn verdict(
     if controller.is_some_and(|c| c.kind == "DaemonSet") && presence != Some(Presence::Absent) {
         return Verdict::Skip(Skip::DaemonSet);
     }
-    match pod.metadata.labels.get(DRAIN_LABEL).map(Str::as_str) {
-        Some("skip") => return Verdict::Skip(Skip::Label),
-        Some("wait-completed") => return Verdict::Await(Await::Completion),
-        _ => {}
+    warnings.extend(rule::objection(pod));
+    match rule::treatment(pod, &permissions.rules) {
+        Some((Treatment::Skip, origin)) => return Verdict::Skip(Skip::Asked(origin)),
+        Some((Treatment::WaitCompleted, origin)) => {
+            return Verdict::Await(Await::Completion(origin));
+        }
+        Some((Treatment::Order(_), _)) | None => {}
     }
     let needs = needs(pod, permissions, around.owners, warnings);
     if !needs.is_empty() {

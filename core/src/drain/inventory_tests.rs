@@ -156,11 +156,16 @@ fn mirror_pods_stay_and_terminating_ones_are_waited_for() {
 #[test]
 fn the_label_of_cluster_api_is_kept() {
     for (value, verdict) in [
-        ("skip", Verdict::Skip(Skip::Label)),
-        ("wait-completed", Verdict::Await(Await::Completion)),
+        ("skip", Verdict::Skip(Skip::Asked(Origin::Label))),
+        (
+            "wait-completed",
+            Verdict::Await(Await::Completion(Origin::Label)),
+        ),
     ] {
         let mut pod = pod("a", "n");
-        pod.metadata.labels.insert(DRAIN_LABEL.into(), value.into());
+        pod.metadata
+            .labels
+            .insert("cluster.x-k8s.io/drain".into(), value.into());
         assert_eq!(plain(&pod), verdict);
     }
 }

@@ -25,7 +25,7 @@ use super::order::Order;
 use super::owner::Owners;
 use super::purse::Purses;
 use super::settling::Settling;
-use super::state::{Hold, State, Tracked};
+use super::state::{Block, Hold, State, Tracked};
 use crate::text::Str;
 
 /// How many evictions may be on their way at once, over all budgets. Enough to fill
@@ -58,6 +58,8 @@ pub struct Settings {
     pub once: bool,
     /// How many nodes of one zone are emptied at once.
     pub max_per_zone: Option<usize>,
+    /// Whether a node is cordoned when its turn comes, not before.
+    pub cordon_each: bool,
     /// The zones of the nodes; those without are one zone together.
     pub zones: BTreeMap<Str, Str>,
     /// Whether a node is done only when the replacements of its pods are Ready.
@@ -93,6 +95,7 @@ impl Default for Settings {
             wait_for_impossible: false,
             once: false,
             max_per_zone: None,
+            cordon_each: false,
             zones: BTreeMap::new(),
             wait_ready: false,
             wait_volumes: false,
@@ -107,6 +110,8 @@ impl Default for Settings {
 pub enum Phase {
     /// Others are emptied first.
     Waiting,
+    /// Its turn has come, and its cordon is on its way.
+    Cordoning,
     /// Its pods are being evicted.
     Draining,
     /// Nothing is left, as far as the watch shows; a list is on its way.
@@ -141,6 +146,8 @@ pub struct Machine {
     pub(super) owners: Owners,
     pub(super) listed: BTreeSet<Str>,
     pub(super) settling: Settling,
+    /// Whether some pods have to go before others although `--order` does not say so.
+    pub(super) ordered: bool,
     stop: Option<Stop>,
 }
 
@@ -161,6 +168,7 @@ impl Machine {
             owners,
             listed: BTreeSet::new(),
             settling: Settling::default(),
+            ordered: false,
             stop: None,
         }
     }
@@ -181,6 +189,18 @@ impl Machine {
             .iter()
             .filter_map(|node| self.nodes.get_key_value(node.as_str()))
             .map(|(node, phase)| (node, *phase))
+    }
+
+    /// Since when the budget that blocks this pod has let nothing go.
+    pub fn stalled_since(&self, tracked: &Tracked) -> Option<Timestamp> {
+        let State::Blocked(blocked) = &tracked.state else {
+            return None;
+        };
+        let Block::Budget { budget, .. } = &blocked.block else {
+            return None;
+        };
+        let last = self.purses.last(budget);
+        Some(last.map_or(blocked.first, |last| last.max(blocked.first)))
     }
 
     /// Why it ended early, if it did.
@@ -277,6 +297,7 @@ impl Machine {
             Event::Looked { uid, found } => self.looked(&uid, found, now, effects),
             Event::LookFailed { uid, message } => self.look_failed(&uid, message, now, effects),
             Event::Owner { uid, presence } => self.owner_known(&uid, presence, now, effects),
+            Event::Cordoned { node } => self.cordoned(&node),
             Event::ConfirmFailed { node } => {
                 // A pod that came meanwhile has opened the node again.
                 if let Some(phase) = self.nodes.get_mut(node.as_str())
@@ -359,80 +380,6 @@ impl Machine {
 
     pub(super) fn has_room(&self) -> bool {
         self.in_flight() < MAX_IN_FLIGHT
-    }
-
-    /// Begins nodes as long as there is room, and confirms those that look empty.
-    fn settle_nodes(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let open: BTreeSet<&Str> = self
-            .pods
-            .values()
-            .filter(|tracked| !tracked.state.is_settled())
-            .map(|tracked| &tracked.pod.spec.node_name)
-            .collect();
-        for node in &self.order {
-            let Some(phase) = self.nodes.get_mut(node.as_str()) else {
-                continue;
-            };
-            let due = match phase {
-                Phase::Draining => self.listed.contains(node.as_str()),
-                Phase::Unconfirmed(at) => now >= *at,
-                Phase::Waiting | Phase::Confirming | Phase::Settling | Phase::Done => false,
-            };
-            if due && !open.contains(node) {
-                *phase = Phase::Confirming;
-                effects.push(Effect::Confirm { node: node.clone() });
-            }
-        }
-        self.finish_nodes(effects);
-        let next = self.next_nodes();
-        if next.is_empty() {
-            return;
-        }
-        for node in next {
-            self.nodes.insert(node, Phase::Draining);
-        }
-        self.send(now, effects);
-        self.settle_nodes(now, effects);
-    }
-
-    /// Nodes that wait for nothing more are listed once more: pods may have come meanwhile.
-    fn finish_nodes(&mut self, effects: &mut Vec<Effect>) {
-        let settled: Vec<Str> = self
-            .nodes()
-            .filter(|(node, phase)| *phase == Phase::Settling && self.awaited(node).is_empty())
-            .map(|(node, _)| node.clone())
-            .collect();
-        for node in settled {
-            self.nodes.insert(node.clone(), Phase::Confirming);
-            effects.push(Effect::Confirm { node });
-        }
-    }
-
-    /// The nodes whose turn it is now.
-    fn next_nodes(&self) -> Vec<Str> {
-        let zone = |node: &Str| self.settings.zones.get(node.as_str());
-        let mut busy = 0;
-        let mut busy_in: BTreeMap<Option<&Str>, usize> = BTreeMap::new();
-        for (node, phase) in self.nodes() {
-            if !matches!(phase, Phase::Waiting | Phase::Done) {
-                busy += 1;
-                *busy_in.entry(zone(node)).or_default() += 1;
-            }
-        }
-        let most = self.settings.max_per_zone.unwrap_or(usize::MAX).max(1);
-        let mut next = Vec::new();
-        for (node, phase) in self.nodes() {
-            if phase != Phase::Waiting || busy >= self.settings.concurrency.max(1) {
-                continue;
-            }
-            let beside = busy_in.entry(zone(node)).or_default();
-            if *beside < most {
-                *beside += 1;
-                busy += 1;
-                next.push(node.clone());
-            }
-        }
-        next
     }
 }
 

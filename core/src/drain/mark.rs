@@ -4,7 +4,7 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::object::Node;
+use crate::object::{Node, Taint};
 use crate::text::Str;
 
 /// The annotation of a node that a drain cordoned: when, and on whose machine account.
@@ -12,6 +12,32 @@ pub const CORDONED_BY: &str = "nodelife.dev/cordoned-by";
 
 /// Under which name our writes stand in `metadata.managedFields`.
 pub const FIELD_MANAGER: &str = "nodelife";
+
+/// The taint of a node whose turn in a drain is still to come: pods that go elsewhere should
+/// rather not go there, but may where nothing else has room.
+const WAITING: (&str, &str) = ("nodelife.dev/drain-waiting", "PreferNoSchedule");
+
+/// The taints of a node with that of one that waits; none if it bears it already, or is cordoned.
+pub fn with_waiting(node: &Node) -> Option<Vec<Taint>> {
+    let waits = node.spec.taints.iter().any(|taint| taint.key == WAITING.0);
+    if waits || node.spec.unschedulable {
+        return None;
+    }
+    let mut taints = node.spec.taints.clone();
+    taints.push(Taint {
+        key: WAITING.0.into(),
+        effect: WAITING.1.into(),
+        ..Taint::default()
+    });
+    Some(taints)
+}
+
+/// The taints of a node without that of one that waits; none if it does not bear it.
+pub fn without_waiting(node: &Node) -> Option<Vec<Taint>> {
+    let mut taints = node.spec.taints.clone();
+    taints.retain(|taint| taint.key != WAITING.0);
+    (taints.len() < node.spec.taints.len()).then_some(taints)
+}
 
 /// Who cordoned a node, and when: what the annotation says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +107,16 @@ mod tests {
             node.metadata.annotations.insert(CORDONED_BY.into(), text);
         }
         node
+    }
+
+    #[test]
+    fn the_taint_of_a_node_that_waits_comes_and_goes() {
+        let mut node = node("n");
+        assert_eq!(without_waiting(&node), None);
+        node.spec.taints = with_waiting(&node).unwrap();
+        assert_eq!(node.spec.taints.len(), 1);
+        assert_eq!(with_waiting(&node), None);
+        assert_eq!(without_waiting(&node), Some(Vec::new()));
     }
 
     #[test]

@@ -24,6 +24,7 @@ mod plan;
 mod purse;
 mod reply;
 mod report;
+mod rule;
 mod ruling;
 mod seen;
 mod send;
@@ -31,6 +32,7 @@ mod settling;
 mod state;
 #[cfg(test)]
 mod testing;
+mod turns;
 mod waves;
 
 pub use budget::{BudgetKey, Budgets, CountError, Counts, DELETION_TIMEOUT};
@@ -43,12 +45,13 @@ pub use inventory::{
 };
 pub use lock::{LOCK_ANNOTATION, LOCK_LEASE, LOCK_RENEWAL, Lock};
 pub use machine::{Force, Machine, Phase, Settings, Stop};
-pub use mark::{CORDONED_BY, FIELD_MANAGER, Mark, Undo, undo};
+pub use mark::{CORDONED_BY, FIELD_MANAGER, Mark, Undo, undo, with_waiting, without_waiting};
 pub use order::Order;
 pub use owner::{Owners, Presence};
 pub use plan::{Action, DrainPlan, Outlook, PlannedPod};
 pub use reply::{Reply, Throttle};
 pub use report::{DrainReport, NodeReport, Outcome, PodReport};
+pub use rule::{Origin, PodRule, Treatment};
 pub use ruling::{BudgetRefusal, Freedom, Ruling, ruling};
 pub use settling::{Awaited, Recount, claims};
 pub use state::{Block, Blocked, Reason, State, Tracked};

@@ -18,18 +18,27 @@ pub enum Order {
 }
 
 impl Machine {
-    /// Whether no pod of a lower priority has to be gone first.
+    /// Whether no pod has to be gone first: one of a lower order, or of the same order and a lower
+    /// priority.
     pub(super) fn is_in_turn(&self, tracked: &Tracked) -> bool {
-        if self.settings.order == Order::None {
+        if self.settings.order == Order::None && !self.ordered {
             return true;
         }
-        let priority = tracked.pod.spec.priority.unwrap_or(0);
+        let tier = self.tier(tracked);
         !self.pods.values().any(|other| {
-            other.pod.spec.priority.unwrap_or(0) < priority
+            self.tier(other) < tier
                 && self.nodes.get(other.pod.spec.node_name.as_str()) == Some(&Phase::Draining)
                 && !other.state.is_settled()
                 && !self.lets_pass(&other.state)
         })
+    }
+
+    fn tier(&self, tracked: &Tracked) -> (i32, i32) {
+        let priority = match self.settings.order {
+            Order::None => 0,
+            Order::Priority | Order::Strict => tracked.pod.spec.priority.unwrap_or(0),
+        };
+        (tracked.order, priority)
     }
 
     fn lets_pass(&self, state: &State) -> bool {

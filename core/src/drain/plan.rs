@@ -202,6 +202,18 @@ impl DrainPlan {
         }
     }
 
+    /// Lets a pod go after all that cannot be evicted as things are, since the drain will change
+    /// them: `how` says what it does.
+    pub fn relieve(&mut self, uid: &str, how: &str) {
+        if self.impossible.remove(uid).is_none() {
+            return;
+        }
+        for pod in self.pods.iter_mut().filter(|pod| pod.uid == uid) {
+            pod.action = Action::Evict;
+            how.clone_into(&mut pod.reason);
+        }
+    }
+
     /// The pods with this action.
     pub fn with(&self, action: Action) -> impl Iterator<Item = &PlannedPod> {
         self.pods.iter().filter(move |pod| pod.action == action)

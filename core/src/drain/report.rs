@@ -147,7 +147,8 @@ impl Tracked {
         }
     }
 
-    fn budget(&self) -> Option<String> {
+    /// The budget that is in the way, as namespace/name.
+    pub fn budget(&self) -> Option<String> {
         match &self.state {
             State::Blocked(Blocked {
                 block: Block::Budget { budget, .. },

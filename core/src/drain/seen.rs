@@ -8,6 +8,7 @@ use super::event::Effect;
 use super::inventory::{Await, Need, Surroundings, Verdict, inspect};
 use super::machine::{Machine, Phase};
 use super::owner::Presence;
+use super::rule;
 use super::state::{Reason, State, Tracked, View};
 use crate::object::Pod;
 use crate::text::Str;
@@ -81,6 +82,7 @@ impl Machine {
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             let node = pod.spec.node_name.clone();
             let tracked = self.judge(pod, now, effects);
+            self.ordered |= tracked.order != 0;
             self.pods.insert(uid.clone(), tracked);
             effects.push(Effect::Changed { uid });
             self.reopen(&node);
@@ -155,7 +157,7 @@ impl Machine {
         let state = match item.verdict {
             Verdict::Skip(skip) => State::Skipped(skip),
             Verdict::Await(Await::Terminating) => State::Terminating { since: now },
-            Verdict::Await(Await::Completion) => State::Completing,
+            Verdict::Await(Await::Completion(_)) => State::Completing,
             Verdict::Refuse(needs) => self.refused(&pod, needs, effects),
             Verdict::Impossible(_) | Verdict::Evict(_) => State::Waiting,
         };
@@ -165,6 +167,7 @@ impl Machine {
             _ => state,
         };
         Tracked {
+            order: rule::order(&pod, &self.settings.permissions.rules),
             pod,
             state,
             attempts: 0,

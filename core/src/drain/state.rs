@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 
 use super::budget::BudgetKey;
-use super::inventory::{Await, Impossible, Need, Skip};
+use super::inventory::{Impossible, Need, Skip};
 use super::reply::Throttle;
 use super::ruling::BudgetRefusal;
 use crate::object::Pod;
@@ -18,6 +18,8 @@ pub struct Tracked {
     pub pod: Pod,
     /// Where it stands.
     pub state: State,
+    /// It goes when the pods of a lower order are gone.
+    pub(super) order: i32,
     /// Evictions and deletions that were sent.
     pub attempts: u32,
     /// Answers in a row that settled nothing; they make the waits longer.
@@ -191,7 +193,7 @@ impl fmt::Display for State {
             Self::Looking => f.write_str("being looked up"),
             Self::Blocked(blocked) => blocked.block.fmt(f),
             Self::Terminating { .. } => f.write_str("terminating"),
-            Self::Completing => write!(f, "waited for: {}", Await::Completion),
+            Self::Completing => f.write_str("waited for until it completes"),
             Self::Gone => f.write_str("gone"),
             Self::Refused(needs) => {
                 f.write_str("came during the drain and stays: ")?;

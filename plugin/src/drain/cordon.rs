@@ -1,67 +1,77 @@
-//! The cordon: nothing is evicted before it stands.
+//! The cordon: nothing is evicted from a node before it stands.
 
 use anyhow::{Context as _, bail};
 use nodelife_cluster::node::NodePatch;
-use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::drain::{CORDONED_BY, Mark};
+use nodelife_cluster::{ApiError, Cluster, resource};
+use nodelife_core::drain::{CORDONED_BY, Mark, without_waiting};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
-use crate::exit::ExitStatus;
-use crate::output::Printer;
+/// How often a node is read again that changed under the patch.
+const TRIES: usize = 5;
 
-/// Cordons the nodes that are not; the status to end with if one of them cannot be.
-///
-/// `kubectl drain` v1.36 goes on without (`RunCordonOrUncordon` prints the error), and
-/// evicts pods that the scheduler may put back. Each node that is to be cordoned is added to
-/// `cordoned` first, and bears `mark` with its cordon.
-pub(crate) async fn cordon(
-    cluster: &Cluster,
-    nodes: &[Node],
-    mark: &Mark,
-    cordoned: &mut Vec<Str>,
-    printer: &mut Printer,
-) -> anyhow::Result<Option<ExitStatus>> {
-    for node in nodes {
-        let name = &node.metadata.name;
-        if node.spec.unschedulable {
-            printer.note(format_args!("node/{name}: already cordoned"));
-            continue;
-        }
-        cordoned.push(name.clone());
-        let patch = NodePatch {
-            annotations: vec![(CORDONED_BY.to_owned(), Some(mark.to_string()))],
-            ..NodePatch::cordon(true)
-        };
-        match cluster.patch_node(name, &patch, false).await {
-            Ok(patched) if patched.spec.unschedulable => {
-                printer.note(format_args!("node/{name}: cordoned"));
-            }
-            Ok(_) => bail!("failed to cordon node {name}: the API server left it schedulable"),
-            Err(error) => return failed(name, error, printer),
-        }
+/// The label of a node whose pods cannot all be evicted, and that was cordoned and left alone.
+const QUARANTINE: (&str, &str) = ("nodelife.dev/drain", "quarantined");
+
+/// The patch that cordons this node, and takes off it that it waits; empty where there is
+/// nothing to do.
+pub(super) fn patch_of(node: &Node, mark: &Mark) -> NodePatch {
+    let taints = without_waiting(node);
+    let mut patch = NodePatch {
+        // A list is replaced as a whole.
+        resource_version: taints
+            .as_ref()
+            .map(|_| node.metadata.resource_version.to_string()),
+        taints,
+        ..NodePatch::default()
+    };
+    if !node.spec.unschedulable {
+        patch.unschedulable = Some(true);
+        patch.annotations = vec![(CORDONED_BY.to_owned(), Some(mark.to_string()))];
     }
-    Ok(None)
+    patch
 }
 
-fn failed(
-    node: &str,
-    error: ApiError,
-    printer: &mut Printer,
-) -> anyhow::Result<Option<ExitStatus>> {
-    let refused = match &error {
-        ApiError::Forbidden(_) => true,
-        // A webhook may deny with a status of its own.
-        ApiError::Refused(answer) => (400..500).contains(&answer.code) && answer.code != 429,
-        _ => false,
-    };
-    let error = Err(error)
-        .with_context(|| format!("failed to cordon node {node}, so that nothing was evicted"));
-    match error {
-        Err(error) if refused => {
-            printer.error(&error);
-            Ok(Some(ExitStatus::Impossible))
+/// Cordons a node, and says whether it had to be. With `label` it is marked as one that is left
+/// alone.
+///
+/// `kubectl drain` v1.36 goes on without (`RunCordonOrUncordon` prints the error), and
+/// evicts pods that the scheduler may put back.
+pub(super) async fn cordon(
+    cluster: &Cluster,
+    name: &Str,
+    mark: &Mark,
+    quarantine: bool,
+) -> anyhow::Result<bool> {
+    let said = || format!("failed to cordon node {name}, so that nothing was evicted from it");
+    let mut tries = 1;
+    loop {
+        let found = cluster.get(resource::NODES.all().named(name)).await;
+        let found: Option<Node> = found.with_context(said)?;
+        let node = found.with_context(|| format!("nodes \"{name}\" not found"))?;
+        let mut patch = patch_of(&node, mark);
+        if quarantine {
+            let (label, value) = QUARANTINE;
+            patch.labels = vec![(label.to_owned(), Some(value.to_owned()))];
         }
-        other => other,
+        if patch == NodePatch::default() {
+            return Ok(false);
+        }
+        match cluster.patch_node(name, &patch, false).await {
+            Ok(patched) if patched.spec.unschedulable => return Ok(!node.spec.unschedulable),
+            Ok(_) => bail!("failed to cordon node {name}: the API server left it schedulable"),
+            Err(ApiError::Conflict(_)) if tries < TRIES => tries += 1,
+            Err(error) => return Err(error).with_context(said),
+        }
+    }
+}
+
+/// Whether the API server said that it will not have the cordon, and would not later.
+pub(super) fn is_refused(error: &anyhow::Error) -> bool {
+    match error.downcast_ref::<ApiError>() {
+        Some(ApiError::Forbidden(_)) => true,
+        // A webhook may deny with a status of its own.
+        Some(ApiError::Refused(answer)) => (400..500).contains(&answer.code) && answer.code != 429,
+        _ => false,
     }
 }

@@ -26,9 +26,6 @@ const LONGEST_NOTE: usize = 1024;
 /// No drain writes more: a thousand blocked pods are no reason for a thousand events.
 const MOST: usize = 100;
 
-/// How long the last events may take on their way when the drain is over.
-const LAST: Duration = Duration::from_secs(2);
-
 /// Writes events, one request each, and lets none of them hold up the drain.
 pub(crate) struct Events {
     cluster: Cluster,
@@ -45,7 +42,7 @@ pub(crate) struct Events {
 pub(crate) enum Happening {
     /// Cordoned; evictions begin.
     Started,
-    /// A pod waits for its budget or another obstacle.
+    /// A budget has let nothing go for a while.
     Blocked,
     /// Nothing is left that had to go.
     Drained,
@@ -148,8 +145,9 @@ impl Events {
         &self.instance
     }
 
-    /// Waits a little for those that are on their way, and says if they were not allowed.
-    pub(crate) async fn finish(&mut self, printer: &mut Printer) {
+    /// Waits for those that are on their way, no longer than `patience`, and says if they were
+    /// not allowed.
+    pub(crate) async fn finish(&mut self, patience: Duration, printer: &mut Printer) {
         let mut refused = None;
         let all = async {
             while let Some(ended) = self.sent.join_next().await {
@@ -160,7 +158,7 @@ impl Events {
                 }
             }
         };
-        if tokio::time::timeout(LAST, all).await.is_err() {
+        if tokio::time::timeout(patience, all).await.is_err() {
             tracing::debug!("events were still on their way");
         }
         if let Some(why) = refused {

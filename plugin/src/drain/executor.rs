@@ -1,38 +1,64 @@
 //! Carries out what the machine decides.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
+use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::drain::{
-    Awaited, Block, Blocked, Effect, Event, Machine, Mark, Outcome, Phase, Settings, State, Stop,
-};
+use nodelife_core::drain::{Effect, Event, Machine, Mark, Settings, with_waiting};
+use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
-use super::cordon::cordon;
-use super::events::{Events, Happening};
+use super::cordon;
+use super::events::Events;
 use super::interrupt::Interrupts;
-use super::locks::Locks;
+use super::locks::{Locks, PARTING};
 use super::narrator::Narrator;
+use super::surge::Surges;
 use super::undo::undo;
 use super::watches::{Sight, Watches};
 use super::{Manner, Scene, Telling, holder, interrupt, requests};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
+/// How long the last events, and giving the locks back, may take each after `--timeout`.
+const OVERTIME: Duration = Duration::from_millis(400);
+
 /// A drain under way.
 pub(crate) struct Executor<'a> {
-    cluster: Cluster,
-    machine: Machine,
-    manner: Manner,
-    scene: Scene,
-    narrator: Narrator<'a>,
-    started_at: Timestamp,
+    pub(super) cluster: Cluster,
+    pub(super) machine: Machine,
+    pub(super) manner: Manner,
+    pub(super) scene: Scene,
+    pub(super) narrator: Narrator<'a>,
+    pub(super) started_at: Timestamp,
     /// What the nodes bear that this run cordons.
-    mark: Mark,
-    cordoned: Vec<Str>,
-    events: Events,
+    pub(super) mark: Mark,
+    pub(super) cordoned: Vec<Str>,
+    pub(super) events: Events,
     /// The requests that are on their way; dropped, and so cancelled, with the drain.
-    requests: JoinSet<Event>,
+    pub(super) requests: JoinSet<Event>,
+    /// The cordons that are on their way, and whether they changed something.
+    pub(super) cordons: JoinSet<(Str, anyhow::Result<bool>)>,
+    /// Whether each node is cordoned when its turn comes.
+    pub(super) cordon_each: bool,
+    /// When `--timeout` is over.
+    pub(super) end: Option<Instant>,
+    pub(super) surges: Surges,
+    /// Nodes that are cordoned and left alone.
+    pub(super) quarantine: Vec<Str>,
+}
+
+/// What a drain does beside evicting.
+pub(crate) struct Beside {
+    /// When `--timeout` is over.
+    pub(crate) end: Option<Instant>,
+    /// Deployments that get another pod.
+    pub(crate) surges: Surges,
+    /// Nodes that are cordoned and left alone.
+    pub(crate) quarantine: Vec<Str>,
 }
 
 impl<'a> Executor<'a> {
@@ -42,6 +68,7 @@ impl<'a> Executor<'a> {
         settings: Settings,
         manner: Manner,
         mut scene: Scene,
+        beside: Beside,
         telling: Telling,
         printer: &'a mut Printer,
     ) -> Self {
@@ -53,12 +80,17 @@ impl<'a> Executor<'a> {
             started_at,
             mark: Mark::new(&who, started_at),
             cordoned: Vec::new(),
+            cordon_each: settings.cordon_each,
             machine: Machine::new(settings, nodes.collect(), owners),
             manner,
             narrator: Narrator::new(printer, telling, &scene.nodes),
             events: Events::new(&cluster, &scene.nodes, &holder::name()),
             scene,
             requests: JoinSet::new(),
+            cordons: JoinSet::new(),
+            end: beside.end,
+            surges: beside.surges,
+            quarantine: beside.quarantine,
             cluster,
         }
     }
@@ -72,23 +104,72 @@ impl<'a> Executor<'a> {
     ) -> anyhow::Result<ExitStatus> {
         let mut interrupts = interrupt::listen()?;
         let mut locks = Locks::new(&self.cluster);
+        let alone = self.scene.nodes.len() == 1;
+        if let [only] = self.scene.nodes.as_slice()
+            && !only.spec.unschedulable
+        {
+            self.cordoned.push(only.metadata.name.clone());
+        }
+        let (mark, each) = (self.mark.clone(), self.cordon_each);
+        let beside = |node: &Node| {
+            if alone {
+                // One write for both.
+                cordon::patch_of(node, &mark)
+            } else {
+                NodePatch {
+                    taints: with_waiting(node).filter(|_| each),
+                    ..NodePatch::default()
+                }
+            }
+        };
         let taken = tokio::select! {
-            taken = locks.take(&self.scene.nodes, self.narrator.printer()) => taken,
+            taken = locks.take(&self.scene.nodes, beside, self.narrator.printer()) => taken,
             () = interrupts.next() => Ok(Some(ExitStatus::Interrupted)),
+            () = over(self.end) => Ok(Some(self.too_late())),
         };
         let ended = match taken {
             Ok(None) => self.drive(watches, &mut interrupts, &mut locks).await,
-            Ok(Some(status)) => Ok(status),
+            Ok(Some(status)) => {
+                if status == ExitStatus::Refused {
+                    self.cordoned.clear();
+                }
+                Ok(status)
+            }
             Err(error) => Err(error),
         };
+        let patience = self.patience();
+        let restore = self.surges.restore(&self.cluster, self.narrator.printer());
+        if tokio::time::timeout(patience * 5, restore).await.is_err() {
+            self.surges.say_left(self.narrator.printer());
+        }
         if undo_on_failure && !matches!(ended, Ok(ExitStatus::Done)) {
             tokio::select! {
                 () = self.undo() => {}
                 () = interrupts.next() => {}
             }
         }
-        locks.release().await;
+        locks.release(patience).await;
         ended
+    }
+
+    /// How long each of the last requests may take.
+    pub(super) fn patience(&self) -> Duration {
+        match self.end {
+            Some(end) if end <= Instant::now() => OVERTIME,
+            _ => PARTING,
+        }
+    }
+
+    pub(super) fn too_late(&mut self) -> ExitStatus {
+        let nodes: Vec<&str> = self.cordoned.iter().map(Str::as_str).collect();
+        let cordoned = if nodes.is_empty() {
+            "nothing was changed".to_owned()
+        } else {
+            format!("nothing was evicted; perhaps cordoned: {}", nodes.join(" "))
+        };
+        let text = format!("the time of --timeout is over before the drain began: {cordoned}");
+        self.narrator.printer().note(text);
+        ExitStatus::Failed
     }
 
     async fn undo(&mut self) {
@@ -106,31 +187,30 @@ impl<'a> Executor<'a> {
         interrupts: &mut Interrupts,
         locks: &mut Locks,
     ) -> anyhow::Result<ExitStatus> {
+        let locked = match self.scene.nodes.as_slice() {
+            [only] => locks.locked(&only.metadata.name).cloned(),
+            _ => None,
+        };
         let lost = locks.keep();
         tokio::pin!(lost);
-        let cordon = cordon(
-            &self.cluster,
-            &self.scene.nodes,
-            &self.mark,
-            &mut self.cordoned,
-            self.narrator.printer(),
-        );
+        let end = self.end;
         let cordoned = tokio::select! {
-            cordoned = cordon => cordoned?,
+            cordoned = self.cordon_first(locked) => cordoned,
             () = interrupts.next() => return Ok(ExitStatus::Interrupted),
+            () = over(end) => return Ok(self.too_late()),
         };
-        if let Some(status) = cordoned {
+        if let Some(status) = cordoned? {
             return Ok(status);
-        }
-        for node in &self.scene.nodes {
-            let text = format!("{} empties the node", self.events.instance());
-            self.events
-                .record(&node.metadata.name, Happening::Started, "", &text);
         }
         self.begin()?;
         while !self.machine.is_finished() {
             let now = self.now();
-            let wake = self.narrator.wake_at(self.machine.wake_at(now), now);
+            let wake = self
+                .machine
+                .wake_at(now)
+                .into_iter()
+                .chain(self.stalls_at(now));
+            let wake = self.narrator.wake_at(wake.min(), now);
             let event = tokio::select! {
                 biased;
                 () = interrupts.next() => {
@@ -141,6 +221,14 @@ impl<'a> Executor<'a> {
                     Event::Interrupted
                 }
                 Some(answer) = self.requests.join_next() => answer?,
+                Some(done) = self.cordons.join_next() => {
+                    let (node, done) = done?;
+                    match done {
+                        Ok(changed) => self.begun(&node, changed),
+                        Err(error) => return self.give_up(error).await,
+                    }
+                    Event::Cordoned { node }
+                }
                 sight = watches.next() => match sight {
                     Some(Sight::Event(event)) => event,
                     Some(Sight::Trouble { what, essential, error }) => {
@@ -176,6 +264,7 @@ impl<'a> Executor<'a> {
         for effect in self.machine.step(event, now) {
             self.carry_out(effect, now)?;
         }
+        self.tell_stalls(now);
         self.narrator.paint(&self.machine, now);
         Ok(())
     }
@@ -240,18 +329,18 @@ impl<'a> Executor<'a> {
             Effect::Changed { uid } => {
                 if let Some(tracked) = self.machine.pod(&uid) {
                     self.narrator.pod(tracked, now)?;
-                    if let State::Blocked(Blocked {
-                        block: Block::Budget { budget, .. },
-                        ..
-                    }) = &tracked.state
-                    {
-                        let meta = &tracked.pod.metadata;
-                        let text = format!("{}/{}: {}", meta.namespace, meta.name, tracked.state);
-                        let node = &tracked.pod.spec.node_name;
-                        let about = budget.to_string();
-                        self.events.record(node, Happening::Blocked, &about, &text);
-                    }
                 }
+            }
+            Effect::Cordon { node } => {
+                let before = |known: &Node| known.metadata.name == node && known.spec.unschedulable;
+                if !self.scene.nodes.iter().any(before) {
+                    self.cordoned.push(node.clone());
+                }
+                let mark = self.mark.clone();
+                self.cordons.spawn(async move {
+                    let done = cordon::cordon(&cluster, &node, &mark, false).await;
+                    (node, done)
+                });
             }
             Effect::Awaits { node } => self.say_awaited(&node),
             Effect::Done { node } => {
@@ -278,84 +367,16 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    async fn end(&mut self) -> anyhow::Result<ExitStatus> {
-        let now = self.now();
-        let status = self.status();
-        for node in self.settling() {
-            self.say_awaited(&node);
-        }
-        for (node, _) in self.machine.nodes() {
-            if !self.machine.is_drained(node) {
-                self.events
-                    .record(node, Happening::Stopped, "", "not drained");
-            }
-        }
-        let report = self.machine.report(self.started_at, now);
-        self.narrator.end(&self.machine, &report, status, now)?;
-        self.events.finish(self.narrator.printer()).await;
-        Ok(status)
-    }
-
-    /// The nodes that are empty and wait for something.
-    fn settling(&self) -> Vec<Str> {
-        let nodes = self.machine.nodes();
-        nodes
-            .filter(|(_, phase)| *phase == Phase::Settling)
-            .map(|(node, _)| node.clone())
-            .collect()
-    }
-
-    fn say_awaited(&mut self, node: &str) {
-        for awaited in self.machine.awaited(node) {
-            let text = format_args!("node/{node}: empty, and waits: {awaited}");
-            self.narrator.printer().note(text);
-        }
-    }
-
-    fn status(&self) -> ExitStatus {
-        if self.machine.stopped() == Some(Stop::Interrupted) {
-            return ExitStatus::Interrupted;
-        }
-        self.machine
-            .pods()
-            .map(|tracked| match tracked.outcome() {
-                _ if tracked.is_unclear() => ExitStatus::Failed,
-                Outcome::Evicted | Outcome::Skipped => ExitStatus::Done,
-                Outcome::Pending | Outcome::Blocked => ExitStatus::Blocked,
-                Outcome::Stuck => ExitStatus::Stuck,
-                Outcome::Impossible => ExitStatus::Impossible,
-            })
-            .fold(self.unfinished(), ExitStatus::and)
-    }
-
-    /// Time ran out before a node was seen to be empty.
-    fn unfinished(&self) -> ExitStatus {
-        let awaited = self
-            .settling()
-            .iter()
-            .flat_map(|node| self.machine.awaited(node))
-            .map(|awaited| match awaited {
-                Awaited::Replacements { .. } => ExitStatus::Blocked,
-                Awaited::Volume(_) => ExitStatus::Stuck,
-            })
-            .fold(ExitStatus::Done, ExitStatus::and);
-        let settled = self
-            .machine
-            .pods()
-            .all(|tracked| tracked.state.is_settled());
-        let unseen = self
-            .machine
-            .nodes()
-            .any(|(_, phase)| !matches!(phase, Phase::Settling | Phase::Done));
-        if settled && unseen && self.machine.stopped().is_some() {
-            ExitStatus::Failed
-        } else {
-            awaited
-        }
-    }
-
-    fn now(&self) -> Timestamp {
+    pub(super) fn now(&self) -> Timestamp {
         self.cluster.clock().now()
+    }
+}
+
+/// Waits until the time is over; for ever where there is no end.
+async fn over(end: Option<Instant>) {
+    match end {
+        Some(end) => tokio::time::sleep_until(end).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster, resource};
-use nodelife_core::drain::{LOCK_ANNOTATION, LOCK_RENEWAL, Lock};
+use nodelife_core::drain::{LOCK_ANNOTATION, LOCK_RENEWAL, Lock, without_waiting};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
@@ -17,7 +17,7 @@ use crate::output::Printer;
 const ATTEMPTS: usize = 5;
 
 /// How long giving the locks back may take: they pass on by themselves as well.
-const RELEASE: Duration = Duration::from_secs(2);
+pub(super) const PARTING: Duration = Duration::from_secs(2);
 
 /// The nodes that this drain has to itself.
 pub(crate) struct Locks {
@@ -30,11 +30,13 @@ struct Held {
     node: Str,
     /// The annotation as it was last written.
     text: String,
+    /// The node as the lock left it.
+    locked: Node,
 }
 
 /// What became of an attempt to take a lock.
 enum Taken {
-    Ours(String),
+    Ours(String, Box<Node>),
     Theirs(Lock),
     /// The right to patch nodes is missing; only a node that is cordoned can be drained then.
     NotAllowed(ApiError),
@@ -51,9 +53,11 @@ impl Locks {
     }
 
     /// Locks the nodes, all or none; the status to end with if one is held by another drain.
+    /// `beside`: what else is written on a node with its lock.
     pub(crate) async fn take(
         &mut self,
         nodes: &[Node],
+        beside: impl Fn(&Node) -> NodePatch,
         printer: &mut Printer,
     ) -> anyhow::Result<Option<ExitStatus>> {
         // As they were read a moment ago: what is held is then said without a write.
@@ -64,13 +68,14 @@ impl Locks {
         for node in nodes {
             let name = &node.metadata.name;
             let taken = self
-                .take_one(node.clone())
+                .take_one(node.clone(), &beside)
                 .await
                 .with_context(|| format!("failed to lock node {name}"))?;
             match taken {
-                Taken::Ours(text) => self.held.push(Held {
+                Taken::Ours(text, locked) => self.held.push(Held {
                     node: name.clone(),
                     text,
+                    locked: *locked,
                 }),
                 Taken::Theirs(lock) => theirs.push((name.clone(), lock)),
                 Taken::NotAllowed(why) => printer.warn(format_args!(
@@ -80,7 +85,7 @@ impl Locks {
         }
         let refused = self.refuse(&theirs, printer);
         if refused.is_some() {
-            self.release().await;
+            self.release(PARTING).await;
         }
         Ok(refused)
     }
@@ -116,7 +121,18 @@ impl Locks {
             .filter(|lock| !holder::is_dead(lock))
     }
 
-    async fn take_one(&self, mut node: Node) -> anyhow::Result<Taken> {
+    /// A node as its lock left it; none where it is not locked.
+    pub(crate) fn locked(&self, node: &str) -> Option<&Node> {
+        let held = self.held.iter().find(|held| held.node == node)?;
+        Some(&held.locked)
+    }
+
+    async fn take_one(
+        &self,
+        mut node: Node,
+        beside: impl Fn(&Node) -> NodePatch,
+    ) -> anyhow::Result<Taken> {
+        let mut alone = false;
         let text = self.text()?;
         let name = node.metadata.name.clone();
         for _ in 0..ATTEMPTS {
@@ -127,16 +143,22 @@ impl Locks {
                 && Lock::on(&node).is_some_and(|lock| lock.is_of(&self.own))
             {
                 // The answer to the attempt before was lost, not the attempt.
-                return Ok(Taken::Ours(there.to_owned()));
+                return Ok(Taken::Ours(there.to_owned(), Box::new(node)));
             }
-            let patch = NodePatch {
-                annotations: vec![(LOCK_ANNOTATION.to_owned(), Some(text.clone()))],
-                resource_version: Some(node.metadata.resource_version.to_string()),
-                ..NodePatch::default()
+            let mut patch = if alone {
+                NodePatch::default()
+            } else {
+                beside(&node)
             };
+            let more = patch != NodePatch::default();
+            let lock = (LOCK_ANNOTATION.to_owned(), Some(text.clone()));
+            patch.annotations.push(lock);
+            patch.resource_version = Some(node.metadata.resource_version.to_string());
             match self.cluster.patch_node(&name, &patch, false).await {
-                Ok(_) => return Ok(Taken::Ours(text)),
+                Ok(patched) => return Ok(Taken::Ours(text, Box::new(patched))),
                 Err(ApiError::Conflict(_)) => {}
+                // It may be the rest that is not wanted: who asks for that alone is told so.
+                Err(ApiError::Refused(_)) if more => alone = true,
                 Err(why @ ApiError::Forbidden(_)) => return Ok(Taken::NotAllowed(why)),
                 Err(error) if error.is_transient() => {}
                 Err(error) => return Err(error.into()),
@@ -173,11 +195,15 @@ impl Locks {
         }
     }
 
-    /// Gives them back. What cannot be given back passes on by itself.
-    pub(crate) async fn release(&mut self) {
+    /// Gives them back, within `patience`. What cannot be given back passes on by itself.
+    pub(crate) async fn release(&mut self, patience: Duration) {
         let all = async {
             for held in &mut self.held {
                 let cluster = &self.cluster;
+                // Its turn may not have come.
+                if without_waiting(&held.locked).is_some() {
+                    forget_waiting(cluster, &held.node).await;
+                }
                 if let Ok(false) = swap(cluster, held, None).await
                     && let Ok(Some(text)) = still_ours(cluster, &self.own, &held.node).await
                 {
@@ -187,10 +213,31 @@ impl Locks {
                 }
             }
         };
-        if tokio::time::timeout(RELEASE, all).await.is_err() {
+        if tokio::time::timeout(patience, all).await.is_err() {
             tracing::debug!("the locks pass on by themselves");
         }
         self.held.clear();
+    }
+}
+
+/// Takes off a node that it waits for its turn, where it does.
+async fn forget_waiting(cluster: &Cluster, name: &Str) {
+    for _ in 0..ATTEMPTS {
+        let Ok(Some(node)) = cluster.get::<Node>(resource::NODES.all().named(name)).await else {
+            return;
+        };
+        let Some(taints) = without_waiting(&node) else {
+            return;
+        };
+        let patch = NodePatch {
+            taints: Some(taints),
+            resource_version: Some(node.metadata.resource_version.to_string()),
+            ..NodePatch::default()
+        };
+        let patched = cluster.patch_node(name, &patch, false).await;
+        if !matches!(patched, Err(ApiError::Conflict(_))) {
+            return;
+        }
     }
 }
 

@@ -2,8 +2,10 @@
 //! decides.
 
 mod ask;
+mod beginning;
 mod choice;
 mod cordon;
+mod ending;
 mod events;
 mod executor;
 mod holder;
@@ -14,13 +16,15 @@ mod narrator;
 mod requests;
 mod rest;
 mod scene;
+mod surge;
 mod undo;
 mod watches;
 
 pub(crate) use ask::ask;
 pub(crate) use choice::{choose, pick};
-pub(crate) use executor::Executor;
+pub(crate) use executor::{Beside, Executor};
 pub(crate) use scene::{Pace, Scene};
+pub(crate) use surge::{How, Surges};
 pub(crate) use undo::take_back;
 pub(crate) use watches::Watches;
 

@@ -4,7 +4,9 @@ use std::io::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;
-use nodelife_core::drain::{DrainReport, Machine, Outcome, Skip, State, Stop, Tracked, diagnosis};
+use nodelife_core::drain::{
+    DrainReport, Machine, Outcome, Phase, Skip, State, Stop, Tracked, diagnosis,
+};
 use nodelife_core::object::Node;
 use serde::Serialize;
 
@@ -220,7 +222,9 @@ impl<'a> Narrator<'a> {
         }
         let open: Vec<&str> = machine
             .nodes()
-            .filter(|(node, _)| !machine.is_drained(node))
+            .filter(|(node, phase)| {
+                !matches!(phase, Phase::Waiting | Phase::Cordoning) && !machine.is_drained(node)
+            })
             .map(|(node, _)| node.as_str())
             .collect();
         if !open.is_empty() {

@@ -194,6 +194,23 @@ impl Scene {
         false
     }
 
+    /// Leaves out the nodes with pods that cannot be evicted as things are, and names them.
+    pub(crate) fn leave_out(&mut self, plan: &DrainPlan) -> Vec<Str> {
+        let stuck = |node: &Node| {
+            let mut pods = plan
+                .pods
+                .iter()
+                .filter(|pod| pod.node == node.metadata.name);
+            pods.any(|pod| plan.impossible.contains_key(&pod.uid))
+        };
+        let (out, kept) = std::mem::take(&mut self.nodes).into_iter().partition(stuck);
+        self.nodes = kept;
+        let out: Vec<Node> = out;
+        let names: Vec<Str> = out.into_iter().map(|node| node.metadata.name).collect();
+        self.pods.retain(|node, _| !names.contains(node));
+        names
+    }
+
     fn all_pods(&self) -> impl Iterator<Item = &Pod> {
         self.pods.values().flatten()
     }

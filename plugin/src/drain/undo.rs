@@ -2,11 +2,11 @@
 
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::drain::{CORDONED_BY, Mark, Undo};
+use nodelife_core::drain::{CORDONED_BY, Mark, Undo, without_waiting};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
-use super::locks::Locks;
+use super::locks::{Locks, PARTING};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
@@ -25,14 +25,14 @@ pub(crate) async fn take_back(
     let refused = if dry {
         locks.look(nodes, printer)
     } else {
-        locks.take(nodes, printer).await?
+        locks.take(nodes, |_| NodePatch::default(), printer).await?
     };
     if let Some(status) = refused {
         return Ok(status);
     }
     let names: Vec<_> = nodes.iter().map(|n| n.metadata.name.clone()).collect();
     let done = undo(cluster, &names, None, dry, printer).await;
-    locks.release().await;
+    locks.release(PARTING).await;
     done?;
     Ok(ExitStatus::Done)
 }
@@ -82,13 +82,20 @@ async fn one(
 ) -> Result<Undo, ApiError> {
     let (node, writer) = cluster.node_and_cordoner(name).await?;
     let undo = nodelife_core::drain::undo(&node, writer.as_deref(), run);
+    let ours = matches!(undo, Undo::Uncordon | Undo::Forget);
+    let taints = without_waiting(&node);
+    let tainted = taints.is_some();
     let patch = NodePatch {
         unschedulable: (undo == Undo::Uncordon).then_some(false),
-        annotations: vec![(CORDONED_BY.to_owned(), None)],
+        annotations: ours
+            .then(|| (CORDONED_BY.to_owned(), None))
+            .into_iter()
+            .collect(),
+        taints,
         resource_version: Some(node.metadata.resource_version.to_string()),
         ..NodePatch::default()
     };
-    if matches!(undo, Undo::Uncordon | Undo::Forget) && !dry {
+    if (ours || tainted) && !dry {
         cluster.patch_node(name, &patch, false).await?;
     }
     Ok(undo)

@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use nodelife_core::drain::{BudgetKey, ImplicitBudget, Order};
+use nodelife_core::drain::{BudgetKey, ImplicitBudget, Order, PodRule};
 use nodelife_core::object::{IntOrString, LabelSelector};
 
 use crate::cli::InputArgs;
 use crate::cli::duration::go_duration;
 use crate::cli::selector::label_selector;
+use crate::drain::How;
 
 /// Empties a node safely: every refusal is said before anything is changed, no budget is
 /// broken, and "drained" means that the API server shows nothing left.
@@ -93,6 +94,14 @@ pub(crate) struct DrainArgs {
     /// Which pods go first: of the lowest priority, `strict`ly or past those that a budget blocks
     #[arg(long, value_enum, default_value = "none", value_name = "ORDER")]
     pub(crate) order: OrderArg,
+    /// What to do with the pods of some labels: skip, wait-completed, or order=N (lower ones go
+    /// first, others have 0); may be given several times, the first that fits counts
+    #[arg(long, value_parser = pod_rule, value_name = "SELECTOR:WHAT")]
+    pub(crate) pod_rule: Vec<PodRule>,
+    /// Give a Deployment another pod whose budget can never allow an eviction: by a rollout, or
+    /// by one more replica until the end
+    #[arg(long, value_enum, value_name = "HOW")]
+    pub(crate) surge: Option<SurgeArg>,
     /// What to do about pods that can never be evicted as things are
     #[arg(long, value_enum, default_value = "refuse", value_name = "WHAT")]
     pub(crate) on_impossible: OnImpossible,
@@ -178,6 +187,16 @@ fn implicit_budget(text: &str) -> Result<Spared, String> {
         .map_err(|_| format!("'{text}' is neither a number of pods, nor a percentage, nor none"))
 }
 
+fn pod_rule(text: &str) -> Result<PodRule, String> {
+    let (selector, treatment) = text
+        .rsplit_once(':')
+        .ok_or("a rule is written as SELECTOR:WHAT, for example app=db:order=10")?;
+    Ok(PodRule {
+        selector: label_selector(selector)?,
+        treatment: treatment.parse()?,
+    })
+}
+
 fn budget_key(text: &str) -> Result<BudgetKey, String> {
     match text.split_once('/') {
         Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => Ok(BudgetKey {
@@ -208,6 +227,17 @@ pub(crate) enum OnImpossible {
     Partial,
     /// Evict the others, and wait until somebody makes it possible
     Wait,
+    /// Cordon and label the nodes of such pods, evict nothing there, and empty the other nodes
+    Quarantine,
+}
+
+/// `--surge`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum SurgeArg {
+    /// Restart its rollout, which starts a new pod before it stops the old one
+    Restart,
+    /// Add a replica, and take it away again at the end
+    Scale,
 }
 
 /// `--events`
@@ -222,6 +252,15 @@ pub(crate) enum EventFormat {
 pub(crate) enum DrainFormat {
     /// `DrainPlan` or `DrainReport` of nodelife.dev/v1alpha1
     Json,
+}
+
+impl From<SurgeArg> for How {
+    fn from(surge: SurgeArg) -> Self {
+        match surge {
+            SurgeArg::Restart => Self::Restart,
+            SurgeArg::Scale => Self::Scale,
+        }
+    }
 }
 
 impl From<OrderArg> for Order {

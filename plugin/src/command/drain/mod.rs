@@ -9,14 +9,16 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use nodelife_cluster::Cluster;
-use nodelife_core::drain::{Action, Force, Permissions, Settings};
+use nodelife_core::drain::{Action, DrainPlan, Force, Permissions, Settings};
+use nodelife_core::text::Str;
+use tokio::time::Instant;
 
 pub(crate) use args::DrainArgs;
 use args::{DryRun, OnImpossible};
 
 use crate::cli::ClusterArgs;
 use crate::command::connect::connect;
-use crate::drain::{Executor, Manner, Pace, Scene, Telling, Watches};
+use crate::drain::{Beside, Executor, Manner, Pace, Scene, Surges, Telling, Watches};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 
@@ -30,12 +32,68 @@ pub(crate) async fn run(
     if !args.input.files.is_empty() {
         return offline::plan(&args, printer);
     }
+    let end = (!args.timeout.is_zero()).then(|| Instant::now() + args.timeout);
+    let begin = prepare(&args, cluster, end, printer);
+    let prepared = match end {
+        Some(end) => tokio::time::timeout_at(end, begin)
+            .await
+            .map_err(|_elapsed| anyhow::anyhow!(TOO_LATE))?,
+        None => begin.await,
+    };
+    match prepared? {
+        Prepared::Ended(status) => Ok(status),
+        Prepared::Drain(drain) => {
+            let Drain {
+                cluster,
+                settings,
+                scene,
+                watches,
+                beside,
+            } = *drain;
+            let telling = Telling {
+                report: args.output.is_some(),
+                events: args.events.is_some(),
+            };
+            let manner = manner(&args);
+            let executor =
+                Executor::new(cluster, settings, manner, scene, beside, telling, printer);
+            executor.run(watches, args.undo_on_failure).await
+        }
+    }
+}
+
+const TOO_LATE: &str = "the time of --timeout is over: the cluster was not read in that time, \
+     and nothing was evicted";
+
+/// What a drain begins with.
+struct Drain {
+    cluster: Cluster,
+    settings: Settings,
+    scene: Scene,
+    watches: Watches,
+    beside: Beside,
+}
+
+/// What comes before anything is changed.
+enum Prepared {
+    /// A plan, a refusal, or `--undo`.
+    Ended(ExitStatus),
+    Drain(Box<Drain>),
+}
+
+async fn prepare(
+    args: &DrainArgs,
+    cluster: &ClusterArgs,
+    end: Option<Instant>,
+    printer: &mut Printer,
+) -> anyhow::Result<Prepared> {
     let cluster = connect(cluster, printer).await?;
-    let permissions = permissions(&args);
+    let permissions = permissions(args);
     let choice = crate::drain::choose(&cluster, &args.nodes, args.selector.as_ref()).await?;
     if args.undo {
         let dry = args.dry_run != DryRun::None;
-        return crate::drain::take_back(&cluster, &choice.nodes, dry, printer).await;
+        let status = crate::drain::take_back(&cluster, &choice.nodes, dry, printer).await?;
+        return Ok(Prepared::Ended(status));
     }
     let nodes = choice.nodes.iter();
     let names: Vec<_> = nodes.map(|n| n.metadata.name.clone()).collect();
@@ -43,78 +101,112 @@ pub(crate) async fn run(
         DryRun::None => Some(Watches::open(&cluster, &names)),
         DryRun::Client | DryRun::Server => None,
     };
-    let scene = Scene::load(&cluster, choice, watches.as_mut(), printer).await?;
-    let plan = scene.plan(
+    let mut scene = Scene::load(&cluster, choice, watches.as_mut(), printer).await?;
+    let mut plan = scene.plan(
         &permissions,
         args.implicit_budget.0.as_ref(),
-        pace(&args),
+        pace(args),
         cluster.clock().now(),
     );
+    let surges = match args.surge {
+        Some(how) => Surges::choose(&cluster, &scene, &mut plan, how.into(), printer).await?,
+        None => Surges::default(),
+    };
     if let Some(status) = plan::refusal(&plan, args.on_impossible, printer) {
         if args.dry_run != DryRun::None {
             plan::print(&plan, args.output, printer)?;
         }
-        return Ok(status);
+        return Ok(Prepared::Ended(status));
     }
-    let manner = Manner {
-        delete: args.consents.disable_eviction,
-        grace_period_seconds: pace(&args).grace_period_seconds,
-    };
-    let Some(watches) = watches else {
+    let Some(mut watches) = watches else {
         if args.dry_run == DryRun::Server {
-            crate::drain::ask(&cluster, &plan, manner, printer).await;
+            crate::drain::ask(&cluster, &plan, manner(args), printer).await;
         }
         plan::print(&plan, args.output, printer)?;
-        return Ok(ExitStatus::Done);
+        return Ok(Prepared::Ended(ExitStatus::Done));
     };
-    for pod in plan.with(Action::Evict).chain(plan.with(Action::Delete)) {
+    let quarantine = if args.on_impossible == OnImpossible::Quarantine {
+        scene.leave_out(&plan)
+    } else {
+        Vec::new()
+    };
+    let leaving = plan.with(Action::Evict).chain(plan.with(Action::Delete));
+    for pod in leaving.filter(|pod| !quarantine.contains(&pod.node)) {
         plan::warn(pod, printer);
     }
-    let mut watches = watches;
     if args.wait_volumes {
         watches.follow_attachments(&cluster);
     }
+    let claims = if args.wait_volumes {
+        scene.claims(&cluster).await?
+    } else {
+        BTreeMap::new()
+    };
+    Ok(Prepared::Drain(Box::new(Drain {
+        settings: settings(args, permissions, &plan, &scene, claims, (&cluster, end)),
+        scene,
+        watches,
+        beside: Beside {
+            end,
+            surges,
+            quarantine,
+        },
+        cluster,
+    })))
+}
+
+fn settings(
+    args: &DrainArgs,
+    permissions: Permissions,
+    plan: &DrainPlan,
+    scene: &Scene,
+    claims: BTreeMap<Str, (Str, Str)>,
+    (cluster, end): (&Cluster, Option<Instant>),
+) -> Settings {
     let signed = |limit: Option<Duration>| limit.and_then(|l| SignedDuration::try_from(l).ok());
-    let settings = Settings {
+    let after = |wait: Duration| {
+        let now = cluster.clock().now();
+        now.saturating_add(SignedDuration::try_from(wait).ok()?)
+            .ok()
+    };
+    let concurrency = usize::from(args.concurrency);
+    Settings {
         given_up: match args.on_impossible {
-            OnImpossible::Refuse | OnImpossible::Partial => plan.impossible.clone(),
             OnImpossible::Wait => BTreeMap::new(),
+            _ => plan.impossible.clone(),
         },
         permissions,
-        deadline: deadline(args.timeout, &cluster),
-        concurrency: usize::from(args.concurrency),
+        deadline: end.and_then(|end| after(end.saturating_duration_since(Instant::now()))),
+        concurrency,
         order: args.order.into(),
-        implicit: args.implicit_budget.0,
+        implicit: args.implicit_budget.0.clone(),
         pod_timeout: signed(args.pod_timeout),
         blocked_timeout: signed(args.blocked_timeout),
         wait_for_impossible: args.on_impossible == OnImpossible::Wait,
         once: args.once,
         max_per_zone: args.max_per_zone.map(usize::from),
+        // Where none waits for its turn they are all cordoned first: what leaves one would
+        // only go to the next.
+        cordon_each: scene.nodes.len() > concurrency
+            || scene.nodes.len() > 1 && args.max_per_zone.is_some(),
         zones: scene.zones(),
         wait_ready: args.wait_ready,
-        claims: if args.wait_volumes {
-            scene.claims(&cluster).await?
-        } else {
-            BTreeMap::new()
-        },
+        claims,
         wait_volumes: args.wait_volumes,
-        force: args.force_after.and_then(|after| {
+        force: args.force_after.and_then(|wait| {
             Some(Force {
-                at: cluster
-                    .clock()
-                    .now()
-                    .saturating_add(SignedDuration::try_from(after).ok()?)
-                    .ok()?,
+                at: after(wait)?,
                 budgets: args.bypass_pdb.iter().cloned().collect(),
             })
         }),
-    };
-    let telling = Telling {
-        report: args.output.is_some(),
-        events: args.events.is_some(),
-    };
-    let executor = Executor::new(cluster, settings, manner, scene, telling, printer);
-    executor.run(watches, args.undo_on_failure).await
+    }
+}
+
+fn manner(args: &DrainArgs) -> Manner {
+    Manner {
+        delete: args.consents.disable_eviction,
+        grace_period_seconds: pace(args).grace_period_seconds,
+    }
 }
 
 /// Combinations that clap cannot know to be wrong.
@@ -156,13 +248,7 @@ fn permissions(args: &DrainArgs) -> Permissions {
         respect_annotations: args.consents.respect_annotations,
         bypass: args.bypass_pdb.iter().cloned().collect(),
         pod_selector: args.pod_selector.clone(),
+        rules: args.pod_rule.clone(),
         skip_overdue: (overdue > 0).then(|| SignedDuration::from_secs(overdue)),
     }
-}
-
-fn deadline(timeout: Duration, cluster: &Cluster) -> Option<jiff::Timestamp> {
-    let timeout = SignedDuration::try_from(timeout).ok()?;
-    (!timeout.is_zero())
-        .then(|| cluster.clock().now().saturating_add(timeout).ok())
-        .flatten()
 }

@@ -29,11 +29,16 @@ pub(super) const EVICT: Right = ("evict", "create", "pods/eviction");
 /// The cordon, and the lock.
 pub(super) const CORDON: Right = ("cordon", "patch", "nodes");
 
+/// Its events.
+pub(super) const TELL: Right = ("tell", "create", "events.events.k8s.io");
+
 /// One test's part of a shared control plane.
 pub(super) struct Bench {
     pub(super) plane: &'static ControlPlane,
     pub(super) namespace: TestNamespace,
     kubeconfig: PathBuf,
+    /// Whom the drains act as, where that is somebody of this test alone.
+    user: Option<String>,
     /// Requests that were there before.
     before: usize,
 }
@@ -44,6 +49,7 @@ impl Bench {
         Self {
             plane,
             kubeconfig: plane.kubeconfig_file(&Identity::Admin).unwrap(),
+            user: None,
             before: plane.audit_events().unwrap().len(),
             namespace,
         }
@@ -80,6 +86,7 @@ impl Bench {
             let bound = kubectl.run(["create", "clusterrolebinding", &role, &of, &to]);
             bound.await.unwrap().success().unwrap();
         }
+        self.user = Some(user.clone());
         let user = Identity::User {
             name: user,
             groups: Vec::new(),
@@ -128,6 +135,7 @@ impl Bench {
             .filter(|event| event.user_agent.starts_with("nodelife/"))
             .filter(|event| {
                 event.namespace() == self.namespace.name
+                    || self.user.as_deref() == Some(event.username())
                     || event.name().starts_with(&own)
                     || event.request_uri.contains(&own)
             })
@@ -153,7 +161,7 @@ impl Bench {
                 !event.is("delete", "pods") && !event.is("deletecollection", "pods"),
                 "a pod was deleted: {event:?}"
             );
-            if !event.is("create", "pods/eviction") {
+            if !event.is("create", "pods/eviction") || event.request_uri.contains("dryRun=") {
                 continue;
             }
             let uid = uid_of(&event);

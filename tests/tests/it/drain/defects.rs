@@ -75,6 +75,16 @@ pub(super) async fn end(child: Child) -> (Option<i32>, String) {
     )
 }
 
+/// Ctrl-C.
+pub(super) fn interrupt(drain: &Child) {
+    let pid = i32::try_from(drain.id().unwrap()).unwrap();
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(pid),
+        nix::sys::signal::Signal::SIGINT,
+    )
+    .unwrap();
+}
+
 pub(super) async fn wait_for_cordon(bench: &Bench, node: &str) {
     wait_until("the cordon", PATIENCE, async || {
         Ok(bench.is_cordoned(node).await.then_some(()))
@@ -270,12 +280,7 @@ async fn ctrl_c_stops_evicting_and_a_second_run_goes_on() {
     let pod = blocked_pod(&bench, &node).await;
     let drain = start(&bench, &[&node, "--force"]);
     wait_for_cordon(&bench, &node).await;
-    let pid = i32::try_from(drain.id().unwrap()).unwrap();
-    nix::sys::signal::kill(
-        nix::unistd::Pid::from_raw(pid),
-        nix::sys::signal::Signal::SIGINT,
-    )
-    .unwrap();
+    interrupt(&drain);
     let (status, stderr) = end(drain).await;
     assert_eq!(status, Some(130), "{stderr}");
     assert!(
@@ -285,5 +290,28 @@ async fn ctrl_c_stops_evicting_and_a_second_run_goes_on() {
     write_status(&bench.namespace, "web", open()).await.unwrap();
     let output = bench.drain(&[&node, "--force"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
+    bench.check(&[pod]).await;
+}
+
+/// Defect k: of several warnings kubectl keeps the last.
+#[tokio::test]
+async fn every_warning_of_a_pod_is_told() {
+    let (bench, node) = bench_with_node("warnings").await;
+    let pod = PodFixture::new("scratch")
+        .running_on(&node)
+        .spec(json!({"volumes": [{"name": "tmp", "emptyDir": {}}]}))
+        .create(&bench.namespace)
+        .await
+        .unwrap();
+    let output = bench
+        .drain(&[&node, "--force", "--delete-emptydir-data"])
+        .await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    for warning in [
+        "the data of its emptyDir volume would be lost",
+        "no controller would bring it back",
+    ] {
+        assert!(output.stderr.contains(warning), "{}", output.stderr);
+    }
     bench.check(&[pod]).await;
 }

@@ -152,3 +152,26 @@ async fn the_time_of_the_command_holds_when_the_api_server_falls_silent() {
     assert!(stderr.contains("the time of --timeout is over"), "{stderr}");
     bench.check(&[pod]).await;
 }
+
+/// The same before anything is known, and before anything is changed.
+#[tokio::test]
+async fn the_time_of_the_command_holds_from_its_first_request_on() {
+    let (mut bench, node) = bench_with_node("black-hole").await;
+    let proxy = Proxy::start(bench.plane, &Identity::Admin).unwrap();
+    bench.go_through(&proxy);
+    let never = || Fault::Delay(Duration::from_hours(1));
+    // Its lock is the first that it writes.
+    proxy.fault(FaultRule::new(never()).method(http::Method::PATCH));
+    let (status, stderr) = end(start(&bench, &[&node, "--timeout=5s"])).await;
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(
+        stderr.contains("the time of --timeout is over before the drain began"),
+        "{stderr}"
+    );
+    proxy.fault(FaultRule::new(never()));
+    let (status, stderr) = end(start(&bench, &[&node, "--timeout=2s"])).await;
+    assert_eq!(status, Some(1), "{stderr}");
+    assert!(stderr.contains("the time of --timeout is over"), "{stderr}");
+    assert!(!bench.is_cordoned(&node).await);
+    bench.check(&[]).await;
+}

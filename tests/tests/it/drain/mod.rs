@@ -3,41 +3,58 @@
 //!
 //! What `kubectl drain` v1.36 gets wrong, and the test that we do not:
 //!
-//! | kubectl | here |
-//! |---|---|
-//! | goes on when the cordon failed | `choices::nothing_is_evicted_when_the_cordon_is_not_allowed` |
-//! | never lists again: pods bound late stay | `defects::a_pod_that_is_bound_late_goes_too` |
-//! | evicts the replacement on another node | `defects::a_replacement_on_another_node_is_never_evicted` |
-//! | hangs in `--dry-run=server`, also with `--disable-eviction`, and plans too well | `refused::a_dry_run_ends_at_once_with_a_truthful_plan_and_writes_nothing` |
-//! | ends its wait at the first 5xx | `faults::nothing_is_evicted_twice_though_three_of_ten_answers_are_faults` |
-//! | evicts orphans without `--force` | `defects::an_orphan_of_a_controller_that_is_gone_needs_force` |
-//! | evicts DaemonSet pods of other API groups | `defects::daemon_sets_of_other_api_groups_are_left_alone` |
-//! | names no namespaces, in no order | `refused::every_refusal_is_told_at_once_and_nothing_is_written` |
-//! | counts `--timeout` for each node | `defects::the_time_of_the_command_holds_and_a_blocked_drain_ends_with_5` |
-//! | ends at Ctrl-C without a word | `defects::ctrl_c_stops_evicting_and_a_second_run_goes_on` |
-//! | tries again in lockstep, every 5 s | `budgeted::a_node_is_emptied_and_its_budget_never_falls_below_what_it_needs` |
-//! | ends with 1 whatever went wrong | the statuses 4, 5, 6, 7 and 130 in `refused`, `defects`, `choices` |
-//! | repeats its line and leaves the budget out | `defects::a_block_is_explained_once_and_ends_as_soon_as_the_budget_allows` |
-//! | never ends in a terminating namespace | `defects::a_pod_that_vanishes_in_a_terminating_namespace_is_gone` |
+//! | | kubectl | here |
+//! |---|---|---|
+//! | a | goes on when the cordon failed | `choices::nothing_is_evicted_when_the_cordon_is_not_allowed` |
+//! | b | never lists again: pods bound late stay | `defects::a_pod_that_is_bound_late_goes_too` |
+//! | c | evicts the replacement on another node | `defects::a_replacement_on_another_node_is_never_evicted` |
+//! | d, e, f | hangs in `--dry-run=server`, also with `--disable-eviction`, and plans too well | `refused::a_dry_run_ends_at_once_with_a_truthful_plan_and_writes_nothing` |
+//! | g | ends its wait at the first 5xx | `faults::nothing_is_evicted_twice_though_three_of_ten_answers_are_faults` |
+//! | i | evicts orphans without `--force` | `defects::an_orphan_of_a_controller_that_is_gone_needs_force` |
+//! | j | evicts DaemonSet pods of other API groups | `defects::daemon_sets_of_other_api_groups_are_left_alone` |
+//! | k | keeps one warning of several | `defects::every_warning_of_a_pod_is_told` |
+//! | l | names no namespaces, in no order | `refused::every_refusal_is_told_at_once_and_nothing_is_written` |
+//! | m | counts `--timeout` for each node | `defects::the_time_of_the_command_holds_and_a_blocked_drain_ends_with_5` |
+//! | n | empties one node after the other, and cordons all of them first | `chosen::a_node_that_is_stuck_holds_up_no_other_with_concurrency`, `rounds::a_node_is_cordoned_when_its_turn_comes` |
+//! | o | ends at Ctrl-C without a word | `defects::ctrl_c_stops_evicting_and_a_second_run_goes_on` |
+//! | p | tries again in lockstep, every 5 s | `budgeted::a_node_is_emptied_and_its_budget_never_falls_below_what_it_needs` |
+//! | q | ends with 1 whatever went wrong | `refused::every_refusal_is_told_at_once_and_nothing_is_written`, `choices::a_partial_drain_leaves_what_is_impossible_and_ends_with_7`, `defects::a_pod_that_is_evicted_and_does_not_go_ends_with_6` |
+//! | r | repeats its line and leaves the budget out | `defects::a_block_is_explained_once_and_ends_as_soon_as_the_budget_allows` |
+//! | s | never ends in a terminating namespace | `defects::a_pod_that_vanishes_in_a_terminating_namespace_is_gone` |
 //!
-//! What a drain promises beyond that:
+//! What a drain promises, and the test of each promise:
 //!
-//! | promise | test |
-//! |---|---|
-//! | a block is explained, once | `defects::a_block_is_explained_once_and_ends_as_soon_as_the_budget_allows` |
-//! | all refusals at once, before the cordon | `refused::every_refusal_is_told_at_once_and_nothing_is_written` |
-//! | the UID in each eviction, one accepted for a pod at most | [`bench::Bench::check`], in every test |
-//! | no more evictions than a budget allows, hardly any refused | `budgeted::a_node_is_emptied_and_its_budget_never_falls_below_what_it_needs` |
-//! | a workload without a budget keeps most of its pods | `budgeted::a_deployment_without_a_budget_keeps_three_quarters` |
-//! | the status tells what went wrong, documents tell all | `choices`, `defects` |
-//! | `--timeout` holds when nobody answers | `faults::the_time_of_the_command_holds_when_the_api_server_falls_silent` |
-//! | Ctrl-C, kill -9 and a second run | `defects::ctrl_c_stops_evicting_and_a_second_run_goes_on`, `lock::a_second_run_goes_on_where_a_killed_one_was` |
-//! | order by priority | `choices::the_higher_priority_goes_when_the_lower_is_gone` |
-//! | two drains of one node do not fight | `lock` |
-//! | events, and a screen on a terminal alone | `seen` |
-//! | the API server may fail and restart | `faults` |
+//! | | promise | test |
+//! |---|---|---|
+//! | 1 | a block is explained, once | `defects::a_block_is_explained_once_and_ends_as_soon_as_the_budget_allows`, `budgeted::a_budget_that_is_lifted_lets_the_pod_go_at_once` |
+//! | 2 | the plan is truthful and writes nothing | `refused::a_dry_run_ends_at_once_with_a_truthful_plan_and_writes_nothing` |
+//! | 3 | all refusals at once, before the cordon | `refused::every_refusal_is_told_at_once_and_nothing_is_written` |
+//! | 4 | a replacement is never evicted; the UID in each eviction | `defects::a_replacement_on_another_node_is_never_evicted`, and [`bench::Bench::check`] in every test |
+//! | 5 | what is bound late goes too | `defects::a_pod_that_is_bound_late_goes_too` |
+//! | 6 | one eviction a pod, few other requests, and none late | `rounds::a_hundred_pods_take_a_hundred_evictions_and_twenty_other_requests` |
+//! | 7 | no more evictions than a budget allows, hardly any refused | `budgeted::a_node_is_emptied_and_its_budget_never_falls_below_what_it_needs` |
+//! | | a workload without a budget keeps most of its pods | `budgeted::a_deployment_without_a_budget_keeps_three_quarters` |
+//! | 9 | the status tells what went wrong, documents tell all | `choices::a_partial_drain_leaves_what_is_impossible_and_ends_with_7`, `choices::a_pod_that_stays_blocked_holds_up_nobody_else` |
+//! | 10 | `--timeout` holds when nobody answers | `faults::the_time_of_the_command_holds_when_the_api_server_falls_silent`, `faults::the_time_of_the_command_holds_from_its_first_request_on` |
+//! | 11 | Ctrl-C, a second run, and the way back | `defects::ctrl_c_stops_evicting_and_a_second_run_goes_on`, `lock::a_second_run_goes_on_where_a_killed_one_was`, `undone::undo_uncordons_what_a_drain_cordoned_and_nothing_else` |
+//! | 12 | another pod for a single one | `surged::a_rollout_moves_a_single_replica_that_is_never_missing`, `surged::a_replica_more_lets_a_single_one_go_and_is_taken_back` |
+//! | 13 | order by priority, annotations and rules | `choices::the_higher_priority_goes_when_the_lower_is_gone`, `rounds::pods_go_stay_and_finish_as_annotations_and_rules_say` |
+//! | 14 | several nodes and zones | `rounds::no_pod_moves_twice_and_no_zone_loses_two_nodes_at_once`, `waited::two_nodes_of_one_zone_are_never_drained_at_once` |
+//! | 15 | replacements that are Pending, with the scheduler's words | `waited::a_replacement_that_is_pending_is_told_of_with_the_schedulers_words` |
+//! | 16 | what fits nowhere else is told before | `foreseen::a_pod_that_fits_nowhere_else_is_told_of_before_it_goes` |
+//! | 17 | who holds a pod that does not go | `chosen::a_node_that_is_stuck_holds_up_no_other_with_concurrency` |
+//! | 18 | budgets that are named are passed by, in their time | `waited::only_a_named_budget_is_passed_by_and_only_after_its_time` |
+//! | 19 | volumes are waited for | `waited::a_drain_that_waits_for_volumes_ends_when_they_are_detached`, `waited::a_volume_that_stays_attached_is_named_at_the_end` |
+//! | 20 | no eviction without a cordon | `choices::nothing_is_evicted_when_the_cordon_is_not_allowed` |
+//! | 21 | one try each, or some pods alone | `waited::once_gives_each_pod_one_try_and_waits_for_no_budget`, `chosen::a_pod_selector_leaves_the_others_and_counts_them` |
+//! | 22 | two drains of one node do not fight | `lock::a_second_drain_names_the_first_and_changes_nothing` |
+//! | 23 | events, and a screen on a terminal alone | `seen::the_node_bears_events_of_its_drain`, `rounds::a_drain_that_ends_early_leaves_an_event`, `seen::a_terminal_shows_the_pod_that_waits_and_its_budget` |
+//! | | nodes that cannot be emptied are left alone | `rounds::a_node_that_cannot_be_emptied_is_put_into_quarantine` |
+//! | | the API server may fail and restart | `faults::a_budget_is_kept_though_three_of_ten_answers_are_faults`, `faults::a_drain_goes_on_after_a_restart_of_the_api_server` |
 //!
-//! The arithmetic of budgets is held against the disruption controller's in `oracle_budget`.
+//! The arithmetic of budgets is held against the disruption controller's in `oracle_budget`, the
+//! machine against random schedules in `nodelife_core::drain::model`, and the time
+//! that a drain takes against others in `benches/drain`.
 
 mod bench;
 mod budgeted;
@@ -49,6 +66,8 @@ mod flags;
 mod foreseen;
 mod lock;
 mod refused;
+mod rounds;
 mod seen;
+mod surged;
 mod undone;
 mod waited;

@@ -14,7 +14,7 @@ use super::bench::{Bench, CORDON, EVICT, READ, bench_with_node};
 use super::defects::{blocked_pod, end, open, start, wait_for_cordon};
 
 /// The events of the drains of a node: type, reason and note.
-async fn events_on(bench: &Bench, node: &str) -> Vec<(String, String, String)> {
+pub(super) async fn events_on(bench: &Bench, node: &str) -> Vec<(String, String, String)> {
     let events: Api<Event> = Api::namespaced(bench.namespace.client().clone(), "default");
     let about = ListParams::default().fields(&format!("regarding.name={node}"));
     let mut events = events.list(&about).await.unwrap().items;

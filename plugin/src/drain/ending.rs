@@ -1,0 +1,93 @@
+//! How a drain ended.
+
+use nodelife_core::drain::{Awaited, Outcome, Phase, Stop};
+use nodelife_core::text::Str;
+
+use super::events::Happening;
+use super::executor::Executor;
+use crate::exit::ExitStatus;
+
+impl Executor<'_> {
+    pub(super) async fn end(&mut self) -> anyhow::Result<ExitStatus> {
+        let now = self.now();
+        let status = self.status();
+        for node in self.settling() {
+            self.say_awaited(&node);
+        }
+        for (node, _) in self.machine.nodes() {
+            if !self.machine.is_drained(node) {
+                self.events
+                    .record(node, Happening::Stopped, "", "not drained");
+            }
+        }
+        let report = self.machine.report(self.started_at, now);
+        self.narrator.end(&self.machine, &report, status, now)?;
+        let patience = self.patience();
+        let printer = self.narrator.printer();
+        self.events.finish(patience, printer).await;
+        Ok(status)
+    }
+
+    /// The nodes that are empty and wait for something.
+    fn settling(&self) -> Vec<Str> {
+        let nodes = self.machine.nodes();
+        nodes
+            .filter(|(_, phase)| *phase == Phase::Settling)
+            .map(|(node, _)| node.clone())
+            .collect()
+    }
+
+    pub(super) fn say_awaited(&mut self, node: &str) {
+        for awaited in self.machine.awaited(node) {
+            let text = format_args!("node/{node}: empty, and waits: {awaited}");
+            self.narrator.printer().note(text);
+        }
+    }
+
+    pub(super) fn status(&self) -> ExitStatus {
+        if self.machine.stopped() == Some(Stop::Interrupted) {
+            return ExitStatus::Interrupted;
+        }
+        self.machine
+            .pods()
+            .map(|tracked| match tracked.outcome() {
+                _ if tracked.is_unclear() => ExitStatus::Failed,
+                Outcome::Evicted | Outcome::Skipped => ExitStatus::Done,
+                Outcome::Pending | Outcome::Blocked => ExitStatus::Blocked,
+                Outcome::Stuck => ExitStatus::Stuck,
+                Outcome::Impossible => ExitStatus::Impossible,
+            })
+            .fold(self.unfinished(), ExitStatus::and)
+            .and(if self.quarantine.is_empty() {
+                ExitStatus::Done
+            } else {
+                ExitStatus::Impossible
+            })
+    }
+
+    /// Time ran out before a node was seen to be empty.
+    fn unfinished(&self) -> ExitStatus {
+        let awaited = self
+            .settling()
+            .iter()
+            .flat_map(|node| self.machine.awaited(node))
+            .map(|awaited| match awaited {
+                Awaited::Replacements { .. } => ExitStatus::Blocked,
+                Awaited::Volume(_) => ExitStatus::Stuck,
+            })
+            .fold(ExitStatus::Done, ExitStatus::and);
+        let settled = self
+            .machine
+            .pods()
+            .all(|tracked| tracked.state.is_settled());
+        let unseen = self
+            .machine
+            .nodes()
+            .any(|(_, phase)| !matches!(phase, Phase::Settling | Phase::Done));
+        if settled && unseen && self.machine.stopped().is_some() {
+            ExitStatus::Failed
+        } else {
+            awaited
+        }
+    }
+}

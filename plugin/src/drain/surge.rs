@@ -1,0 +1,275 @@
+//! `--surge`: another pod for Deployments whose budget can never allow an eviction.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use http::Method;
+use nodelife_cluster::request::Call;
+use nodelife_cluster::resource::Resource;
+use nodelife_cluster::{ApiError, Cluster};
+use nodelife_core::drain::{DrainPlan, FIELD_MANAGER, Impossible};
+use nodelife_core::object::{IntOrString, WorkloadKind};
+use nodelife_core::text::Str;
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use super::Scene;
+use crate::output::Printer;
+
+const DEPLOYMENTS: Resource = Resource::grouped("apps", "v1", "deployments");
+
+/// What a Deployment bears that was scaled up: how many replicas it had.
+const SURGED_FROM: &str = "nodelife.dev/surged-from";
+
+/// What makes a Deployment start a new pod (`kubectl rollout restart` writes the same).
+const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
+
+/// How often a Deployment is read again that changed under a patch.
+const TRIES: usize = 5;
+
+/// How a Deployment gets another pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// By a rollout, which starts the new pod before it stops the old one.
+    Restart,
+    /// By one more replica, until the drain ends.
+    Scale,
+}
+
+/// A Deployment: namespace and name.
+type Key = (Str, Str);
+
+/// The Deployments that get another pod.
+#[derive(Default)]
+pub(crate) struct Surges {
+    how: Option<How>,
+    /// By the node whose pods wait for it.
+    wanted: BTreeMap<Str, BTreeSet<Key>>,
+    begun: BTreeSet<Key>,
+    /// Requests on their way.
+    sent: JoinSet<(Key, anyhow::Result<()>)>,
+}
+
+impl Surges {
+    /// Chooses the Deployments whose pods the plan calls impossible to evict and that another
+    /// pod would help, and has the plan wait for them.
+    pub(crate) async fn choose(
+        cluster: &Cluster,
+        scene: &Scene,
+        plan: &mut DrainPlan,
+        how: How,
+        printer: &mut Printer,
+    ) -> Result<Self, ApiError> {
+        let mut surges = Self {
+            how: Some(how),
+            ..Self::default()
+        };
+        let mut judged: BTreeMap<Key, Option<&'static str>> = BTreeMap::new();
+        for (uid, why) in plan.impossible.clone() {
+            let Impossible::NeverAllows { budget, .. } = &why else {
+                continue;
+            };
+            let pod = scene
+                .pods
+                .values()
+                .flatten()
+                .find(|pod| pod.metadata.uid == uid);
+            let Some((pod, scaler)) = pod.and_then(|pod| Some((pod, scene.owners.scaler(pod)?)))
+            else {
+                continue;
+            };
+            if scaler.kind != WorkloadKind::Deployment {
+                continue;
+            }
+            let meta = &scaler.metadata;
+            let key = (meta.namespace.clone(), meta.name.clone());
+            let against = if let Some(against) = judged.get(&key) {
+                *against
+            } else {
+                let deployment = read(cluster, &key).await?;
+                let spec = scene.budgets.iter().find(|known| known.key() == *budget);
+                let fixed = spec.is_some_and(|budget| {
+                    matches!(budget.spec.min_available, Some(IntOrString::Int(_)))
+                });
+                let against = objection(how, &deployment, fixed);
+                judged.insert(key.clone(), against);
+                against
+            };
+            if let Some(against) = against {
+                let (namespace, name) = (&key.0, &key.1);
+                printer.warn(format_args!(
+                    "--surge does not help Deployment {namespace}/{name}: {against}"
+                ));
+                continue;
+            }
+            plan.relieve(&uid, how.what());
+            let node = pod.spec.node_name.clone();
+            surges.wanted.entry(node).or_default().insert(key);
+        }
+        Ok(surges)
+    }
+
+    /// Gives the Deployments of the pods on this node another pod, each once.
+    pub(crate) fn begin(&mut self, cluster: &Cluster, node: &str) {
+        let (Some(how), Some(wanted)) = (self.how, self.wanted.remove(node)) else {
+            return;
+        };
+        for key in wanted {
+            if !self.begun.insert(key.clone()) {
+                continue;
+            }
+            let cluster = cluster.clone();
+            self.sent.spawn(async move {
+                let done = surge(&cluster, &key, how).await;
+                (key, done)
+            });
+        }
+    }
+
+    /// Takes the replicas away again that were added, and tells what failed.
+    pub(crate) async fn restore(&mut self, cluster: &Cluster, printer: &mut Printer) {
+        while let Some(sent) = self.sent.join_next().await {
+            if let Ok(((namespace, name), Err(error))) = sent {
+                printer.warn(format_args!(
+                    "Deployment {namespace}/{name} did not get another pod: {error:#}"
+                ));
+            }
+        }
+        if self.how != Some(How::Scale) {
+            self.begun.clear();
+        }
+        while let Some(key) = self.begun.first().cloned() {
+            if let Err(error) = restore(cluster, &key).await {
+                let (namespace, name) = &key;
+                printer.warn(format_args!(
+                    "Deployment {namespace}/{name} may still have a replica too many: {error:#}"
+                ));
+            }
+            self.begun.remove(&key);
+        }
+    }
+
+    /// Tells what was not taken back in time.
+    pub(crate) fn say_left(&self, printer: &mut Printer) {
+        for (namespace, name) in &self.begun {
+            printer.warn(format_args!(
+                "Deployment {namespace}/{name} may still have a replica too many: its annotation \
+                 {SURGED_FROM} says how many it had"
+            ));
+        }
+    }
+}
+
+impl How {
+    fn what(self) -> &'static str {
+        match self {
+            Self::Restart => "goes when a rollout of its Deployment replaces it (--surge=restart)",
+            Self::Scale => "goes when its Deployment has one more replica (--surge=scale)",
+        }
+    }
+}
+
+/// Why another pod would not help, or would not come. `fixed`: the budget asks for a number of
+/// pods, not for a share of them.
+fn objection(how: How, deployment: &Value, fixed: bool) -> Option<&'static str> {
+    let at = |path: &str| deployment.pointer(path);
+    match how {
+        How::Scale if fixed => None,
+        How::Scale => Some("its budget asks for a share of the pods, however many there are"),
+        How::Restart if at("/spec/strategy/type").is_some_and(|kind| kind == "Recreate") => {
+            Some("its strategy is Recreate, which stops the old pod first")
+        }
+        How::Restart => {
+            let surge = at("/spec/strategy/rollingUpdate/maxSurge");
+            let none = surge.is_some_and(|surge| *surge == 0 || *surge == "0%");
+            none.then_some("its maxSurge is 0, so that a rollout stops the old pod first")
+        }
+    }
+}
+
+async fn read(cluster: &Cluster, (namespace, name): &Key) -> Result<Value, ApiError> {
+    let target = DEPLOYMENTS.all().in_namespace(namespace).named(name);
+    let found: Option<Value> = cluster.get(target).await?;
+    Ok(found.unwrap_or_default())
+}
+
+async fn patch(cluster: &Cluster, (namespace, name): &Key, body: &Value) -> Result<(), ApiError> {
+    let target = DEPLOYMENTS.all().in_namespace(namespace).named(name);
+    let call = Call::on(Method::PATCH, "patch", target)
+        .with_query("fieldManager", FIELD_MANAGER)
+        .with_json("application/merge-patch+json", body)?;
+    cluster.call(&call).await.map(drop)
+}
+
+async fn surge(cluster: &Cluster, key: &Key, how: How) -> anyhow::Result<()> {
+    if how == How::Restart {
+        let now = cluster.clock().now().to_string();
+        let annotations = json!({"annotations": {RESTARTED_AT: now}});
+        let body = json!({"spec": {"template": {"metadata": annotations}}});
+        return Ok(patch(cluster, key, &body).await?);
+    }
+    change(cluster, key, |replicas, surged_from| {
+        // A run that was killed may have left it so.
+        let replicas = surged_from.is_none().then_some(replicas)?;
+        Some((replicas.saturating_add(1), Some(replicas.to_string())))
+    })
+    .await
+}
+
+async fn restore(cluster: &Cluster, key: &Key) -> anyhow::Result<()> {
+    change(cluster, key, |replicas, surged_from| {
+        let before = surged_from?;
+        // Somebody may have scaled it meanwhile.
+        let is_ours = replicas == before.saturating_add(1);
+        Some((if is_ours { before } else { replicas }, None))
+    })
+    .await
+}
+
+/// Changes the replicas of a Deployment, and what it bears of the number that it had.
+async fn change(
+    cluster: &Cluster,
+    key: &Key,
+    next: impl Fn(i64, Option<i64>) -> Option<(i64, Option<String>)>,
+) -> anyhow::Result<()> {
+    let mut tries = 1;
+    loop {
+        let found = read(cluster, key).await?;
+        let replicas = found.pointer("/spec/replicas").and_then(Value::as_i64);
+        let annotations = found.pointer("/metadata/annotations");
+        let surged_from = annotations.and_then(|all| all.get(SURGED_FROM)?.as_str()?.parse().ok());
+        let Some((replicas, note)) = replicas.and_then(|now| next(now, surged_from)) else {
+            return Ok(());
+        };
+        let body = json!({
+            "metadata": {
+                "resourceVersion": found.pointer("/metadata/resourceVersion"),
+                "annotations": {SURGED_FROM: note},
+            },
+            "spec": {"replicas": replicas},
+        });
+        match patch(cluster, key, &body).await {
+            Err(ApiError::Conflict(_)) if tries < TRIES => tries += 1,
+            done => return Ok(done?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rollout_that_stops_the_old_pod_first_is_no_help() {
+        let with = |strategy: Value| json!({"spec": {"strategy": strategy}});
+        let rolling = with(json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}));
+        assert_eq!(objection(How::Restart, &rolling, true), None);
+        for strategy in [
+            json!({"type": "Recreate"}),
+            json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}}),
+        ] {
+            assert!(objection(How::Restart, &with(strategy), true).is_some());
+        }
+        assert_eq!(objection(How::Scale, &rolling, true), None);
+        assert!(objection(How::Scale, &rolling, false).is_some());
+    }
+}

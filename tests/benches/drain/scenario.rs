@@ -1,0 +1,233 @@
+//! What is drained: the pods on the nodes, their budgets, and how fast the nodes are.
+
+use anyhow::Result;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use nodelife_tests::fixture::workload::wait_ready;
+use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
+use nodelife_tests::{PATIENCE, TestNamespace, wait_until};
+use serde_json::json;
+
+/// How fast kwok's pods are.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Pace {
+    pub(crate) ready_ms: u32,
+    pub(crate) gone_ms: u32,
+}
+
+const SLOW: Pace = Pace {
+    ready_ms: 1500,
+    gone_ms: 500,
+};
+const FAST: Pace = Pace {
+    ready_ms: 300,
+    gone_ms: 500,
+};
+const LONG: Pace = Pace {
+    ready_ms: 1500,
+    gone_ms: 5000,
+};
+
+/// One of them.
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) what: &'static str,
+    pub(crate) pace: Pace,
+    /// `maxUnavailable` of each Deployment.
+    pub(crate) budget: Option<&'static str>,
+    deployments: usize,
+    /// Of each Deployment.
+    replicas: usize,
+    /// Of each Deployment on each node that is drained.
+    here: usize,
+    /// How many nodes are drained.
+    pub(crate) nodes: usize,
+}
+
+/// The scenarios.
+pub(crate) const SCENARIOS: [Scenario; 7] = [
+    Scenario {
+        name: "one-by-one",
+        what: "5 of 30 replicas, maxUnavailable 1",
+        pace: SLOW,
+        budget: Some("1"),
+        deployments: 1,
+        replicas: 30,
+        here: 5,
+        nodes: 1,
+    },
+    Scenario {
+        name: "one-by-one-fast",
+        what: "5 of 30 replicas, maxUnavailable 1",
+        pace: FAST,
+        budget: Some("1"),
+        deployments: 1,
+        replicas: 30,
+        here: 5,
+        nodes: 1,
+    },
+    Scenario {
+        name: "quarter",
+        what: "15 of 30 replicas, maxUnavailable 25 %",
+        pace: SLOW,
+        budget: Some("25%"),
+        deployments: 1,
+        replicas: 30,
+        here: 15,
+        nodes: 1,
+    },
+    Scenario {
+        name: "many-budgets",
+        what: "3 of 6 replicas of each of 10 Deployments, maxUnavailable 1",
+        pace: SLOW,
+        budget: Some("1"),
+        deployments: 10,
+        replicas: 6,
+        here: 3,
+        nodes: 1,
+    },
+    Scenario {
+        name: "many-budgets-fast",
+        what: "3 of 6 replicas of each of 10 Deployments, maxUnavailable 1",
+        pace: FAST,
+        budget: Some("1"),
+        deployments: 10,
+        replicas: 6,
+        here: 3,
+        nodes: 1,
+    },
+    Scenario {
+        name: "two-nodes",
+        what: "5 of 30 replicas on each of two nodes, maxUnavailable 1",
+        pace: SLOW,
+        budget: Some("1"),
+        deployments: 1,
+        replicas: 30,
+        here: 5,
+        nodes: 2,
+    },
+    Scenario {
+        name: "no-budget",
+        what: "all of 60 replicas on the node",
+        pace: LONG,
+        budget: None,
+        deployments: 1,
+        replicas: 60,
+        here: 60,
+        nodes: 1,
+    },
+];
+
+/// In how many batches the pods of the other nodes come.
+const BATCHES: usize = 4;
+
+/// How many other nodes there are.
+const OTHERS: usize = 5;
+
+impl Scenario {
+    /// All pods.
+    pub(crate) fn pods(&self) -> usize {
+        self.deployments * self.replicas
+    }
+
+    /// The pods that have to go.
+    pub(crate) fn leaving(&self) -> usize {
+        self.deployments * self.here * self.nodes
+    }
+
+    /// Makes nodes and pods; the names of the nodes to drain.
+    pub(crate) async fn set_up(&self, namespace: &TestNamespace) -> Result<Vec<String>> {
+        let client = namespace.client();
+        let pool = &namespace.name;
+        let node = |name: &str| NodeFixture::kwok(name).label("pool", pool);
+        let app = |i: usize| format!("web-{i}");
+        let nodes: Api<Node> = Api::all(client.clone());
+        let mut drained = Vec::new();
+        for i in 0..self.nodes {
+            let name = format!("{pool}-drained-{i}");
+            // No room for more than what is to be here, as long as the pods are set up.
+            let room = json!({"pods": (self.deployments * self.here).to_string()});
+            let narrow = node(&name).capacity(room.clone()).allocatable(room);
+            narrow.create(client).await?;
+            drained.push(name);
+            for d in 0..self.deployments {
+                self.scale(namespace, &app(d), self.here * (i + 1)).await?;
+            }
+            for d in 0..self.deployments {
+                wait_ready(namespace, &app(d), self.here * (i + 1)).await?;
+            }
+        }
+        for i in 0..OTHERS {
+            node(&format!("{pool}-other-{i}")).create(client).await?;
+        }
+        // They come in batches, as in a rollout: times in the API are whole seconds, and those
+        // of pods that all began at one moment are all wrong by the same part of one.
+        let here = self.here * self.nodes;
+        for batch in 1..=BATCHES {
+            let replicas = here + (self.replicas - here) * batch / BATCHES;
+            for d in 0..self.deployments {
+                self.scale(namespace, &app(d), replicas).await?;
+            }
+            for d in 0..self.deployments {
+                wait_ready(namespace, &app(d), replicas).await?;
+            }
+        }
+        for d in 0..self.deployments {
+            if let Some(most) = self.budget {
+                let most = most
+                    .parse::<i32>()
+                    .map_or_else(|_| json!(most), |n| json!(n));
+                let healthy = i32::try_from(self.replicas)?;
+                BudgetFixture::max_unavailable(&app(d), &app(d), most)
+                    .create_counted(namespace, healthy)
+                    .await?;
+            }
+        }
+        let wide = Patch::Merge(json!({"status": {
+            "capacity": {"pods": "110"}, "allocatable": {"pods": "110"},
+        }}));
+        for name in &drained {
+            let params = PatchParams::default();
+            nodes.patch_status(name, &params, &wide).await?;
+        }
+        Ok(drained)
+    }
+
+    async fn scale(&self, namespace: &TestNamespace, app: &str, replicas: usize) -> Result<()> {
+        let deployments: Api<Deployment> = namespace.api();
+        if deployments.get_opt(app).await?.is_some() {
+            let scale = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+            let params = PatchParams::default();
+            deployments.patch(app, &params, &scale).await?;
+            return Ok(());
+        }
+        // Pods take all of their grace: what takes less is not known before.
+        let grace = self.pace.gone_ms.div_ceil(1000);
+        WorkloadFixture::deployment(app, u32::try_from(replicas)?)
+            .pod_spec(json!({
+                "nodeSelector": {"pool": namespace.name},
+                "terminationGracePeriodSeconds": grace,
+            }))
+            .create(namespace)
+            .await
+    }
+
+    /// Takes all of it away again: what is left would cost the next run time.
+    pub(crate) async fn clear(&self, namespace: TestNamespace) -> Result<()> {
+        let all = (DeleteParams::background(), ListParams::default());
+        let deployments: Api<Deployment> = namespace.api();
+        deployments.delete_collection(&all.0, &all.1).await?;
+        let pods: Api<k8s_openapi::api::core::v1::Pod> = namespace.api();
+        wait_until("the pods gone", PATIENCE, async || {
+            let left = pods.list(&all.1).await?.items;
+            Ok(left.is_empty().then_some(()))
+        })
+        .await?;
+        let nodes: Api<Node> = Api::all(namespace.client().clone());
+        let own = ListParams::default().labels(&format!("pool={}", namespace.name));
+        nodes.delete_collection(&all.0, &own).await?;
+        namespace.delete().await
+    }
+}

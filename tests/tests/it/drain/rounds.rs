@@ -1,0 +1,287 @@
+//! Several nodes: whose turn it is, and where the replacements go meanwhile.
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{ListParams, Patch, PatchParams};
+use nodelife_tests::fixture::budget::write_status;
+use nodelife_tests::fixture::workload::wait_ready;
+use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
+use nodelife_tests::{AuditEvent, ControlPlane, PATIENCE, wait_until};
+use serde_json::json;
+
+use super::bench::{Bench, CORDON, EVICT, READ, TELL, bench_with_node};
+use super::defects::{blocked_pod, end, interrupt, open, start, wait_for_cordon};
+
+/// Whether the node bears the soft taint of one that waits for its turn.
+async fn waits(bench: &Bench, node: &str) -> bool {
+    let nodes: Api<Node> = Api::all(bench.namespace.client().clone());
+    let node = nodes.get(node).await.unwrap();
+    let taints = node.spec.and_then(|spec| spec.taints).unwrap_or_default();
+    let ours = |taint: &k8s_openapi::api::core::v1::Taint| {
+        taint.key == "nodelife.dev/drain-waiting" && taint.effect == "PreferNoSchedule"
+    };
+    taints.iter().any(ours)
+}
+
+/// Defect n: kubectl cordons all nodes at once, so that all their room is gone at once.
+#[tokio::test]
+async fn a_node_is_cordoned_when_its_turn_comes() {
+    let (bench, first) = bench_with_node("turns").await;
+    let second = bench.node("b");
+    NodeFixture::new(&second)
+        .create(bench.namespace.client())
+        .await
+        .unwrap();
+    let held = blocked_pod(&bench, &first).await;
+    let drain = start(&bench, &[&first, &second, "--force"]);
+    wait_for_cordon(&bench, &first).await;
+    assert!(!bench.is_cordoned(&second).await);
+    assert!(waits(&bench, &second).await);
+    interrupt(&drain);
+    let (status, stderr) = end(drain).await;
+    assert_eq!(status, Some(130), "{stderr}");
+    // What was not begun is as it was, and there is nothing to take back.
+    assert!(!bench.is_cordoned(&second).await);
+    assert!(!waits(&bench, &second).await);
+    assert!(
+        stderr.contains(&format!("kubectl uncordon {first}\n")),
+        "{stderr}"
+    );
+
+    write_status(&bench.namespace, "web", open()).await.unwrap();
+    let output = bench.drain(&[&first, &second, "--force"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert!(bench.is_cordoned(&second).await);
+    assert!(!waits(&bench, &second).await);
+    bench.check(&[held]).await;
+}
+
+/// Number 14: two nodes at a time and one of each zone, and nothing that moved has to move again
+/// as long as there is room elsewhere.
+#[tokio::test]
+async fn no_pod_moves_twice_and_no_zone_loses_two_nodes_at_once() {
+    let bench = Bench::new(ControlPlane::shared().await, "four").await;
+    let client = bench.namespace.client();
+    let pool = &bench.namespace.name;
+    let node = |name: &str, zone: &str| NodeFixture::kwok(name).label("pool", pool).zone(zone);
+    let victims: Vec<(String, &str)> = [("a", "one"), ("b", "one"), ("c", "two"), ("d", "two")]
+        .map(|(name, zone)| (bench.node(name), zone))
+        .into();
+    for (name, zone) in &victims {
+        node(name, zone).create(client).await.unwrap();
+    }
+    let web =
+        WorkloadFixture::deployment("web", 8).pod_spec(json!({"nodeSelector": {"pool": pool}}));
+    web.create_ready(&bench.namespace, 8).await.unwrap();
+    for (name, zone) in [("spare-1", "one"), ("spare-2", "two")] {
+        node(&bench.node(name), zone).create(client).await.unwrap();
+    }
+    let before = bench
+        .pods()
+        .list(&ListParams::default())
+        .await
+        .unwrap()
+        .items;
+    let mut arguments: Vec<&str> = victims.iter().map(|(name, _)| name.as_str()).collect();
+    arguments.extend(["--concurrency=2", "--max-per-zone=1"]);
+    let output = bench.drain(&arguments).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    wait_ready(&bench.namespace, "web", 8).await.unwrap();
+    // A pod that moved twice would be one that was on no node before.
+    bench.check(&before).await;
+
+    let requests = bench.requests().await;
+    let begun = |node: &str| {
+        let is_it = |event: &AuditEvent| {
+            let body = event.request_object.as_ref();
+            let cordon = body.and_then(|body| body.pointer("/spec/unschedulable"));
+            event.is("patch", "nodes") && event.name() == node && cordon == Some(&json!(true))
+        };
+        requests.iter().position(is_it).unwrap()
+    };
+    let done = |node: &str| {
+        let is_it =
+            |event: &AuditEvent| event.is("list", "pods") && event.request_uri.contains(node);
+        requests.iter().rposition(is_it).unwrap()
+    };
+    for pair in [&victims[..2], &victims[2..]] {
+        let (first, second) = (&pair[0].0, &pair[1].0);
+        assert!(
+            done(first) < begun(second) || done(second) < begun(first),
+            "{first} and {second} were drained at once: {requests:#?}"
+        );
+    }
+}
+
+/// `--on-impossible=quarantine`: the node is cordoned and marked, and the others are emptied.
+#[tokio::test]
+async fn a_node_that_cannot_be_emptied_is_put_into_quarantine() {
+    let (bench, stuck) = bench_with_node("quarantine").await;
+    let other = bench.node("b");
+    let ns = &bench.namespace;
+    NodeFixture::new(&other).create(ns.client()).await.unwrap();
+    let both = PodFixture::new("both").running_on(&stuck);
+    let both = both.create(ns).await.unwrap();
+    let beside = PodFixture::new("beside").running_on(&stuck);
+    let beside = beside.create(ns).await.unwrap();
+    let free = PodFixture::new("free").running_on(&other);
+    let free = free.create(ns).await.unwrap();
+    for name in ["one", "two"] {
+        let budget = nodelife_tests::fixture::BudgetFixture::min_available(name, "both", json!(0));
+        budget.create_with_status(ns, open()).await.unwrap();
+    }
+    let output = bench
+        .drain(&[&stuck, &other, "--force", "--on-impossible=quarantine"])
+        .await;
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    assert!(bench.is_cordoned(&stuck).await);
+    assert_eq!(bench.pods_on(&stuck).await.len(), 2);
+    assert!(bench.pods_on(&other).await.is_empty());
+    let nodes: Api<Node> = Api::all(ns.client().clone());
+    let labels = nodes.get(&stuck).await.unwrap().metadata.labels.unwrap();
+    assert_eq!(labels["nodelife.dev/drain"], "quarantined");
+    let line = format!("node/{stuck}: quarantined");
+    assert!(output.stderr.contains(&line), "{}", output.stderr);
+    // Nothing of the first was evicted.
+    bench.check(&[free]).await;
+    drop((both, beside));
+}
+
+/// Number 13: order, skip and wait-completed, by an annotation and by a flag.
+#[tokio::test]
+async fn pods_go_stay_and_finish_as_annotations_and_rules_say() {
+    let (bench, node) = bench_with_node("rules").await;
+    let ns = &bench.namespace;
+    let annotated = |name: &str, text: &str| {
+        let annotations = json!({"metadata": {"annotations": {"nodelife.dev/drain": text}}});
+        PodFixture::new(name).running_on(&node).patch(annotations)
+    };
+    let labelled = |name: &str, text: &str| {
+        let labels = json!({"metadata": {"labels": {"cluster.x-k8s.io/drain": text}}});
+        PodFixture::new(name).running_on(&node).patch(labels)
+    };
+    let mut pods = Vec::new();
+    for fixture in [
+        annotated("a-last", "order=2"),
+        annotated("b-first", "order=-1"),
+        PodFixture::new("c-middle").running_on(&node),
+        PodFixture::new("d-late").running_on(&node),
+        annotated("e-stays", "skip"),
+        labelled("f-stays", "skip"),
+        PodFixture::new("g-stays").running_on(&node),
+        labelled("h-ends", "wait-completed"),
+        PodFixture::new("i-ends").running_on(&node),
+    ] {
+        pods.push(fixture.create(ns).await.unwrap());
+    }
+    let rules = [
+        "--pod-rule=app in (d-late):order=1",
+        "--pod-rule=app=g-stays:skip",
+        "--pod-rule=app=i-ends:wait-completed",
+    ];
+    let arguments = [&[node.as_str(), "--force"], &rules[..]].concat();
+    let drain = start(&bench, &arguments);
+    // Those that are waited for are waited for from the beginning, whatever goes before.
+    wait_for_cordon(&bench, &node).await;
+    for name in ["h-ends", "i-ends"] {
+        let ended = Patch::Merge(json!({"status": {"phase": "Succeeded"}}));
+        let params = PatchParams::default();
+        bench
+            .pods()
+            .patch_status(name, &params, &ended)
+            .await
+            .unwrap();
+    }
+    let (status, stderr) = end(drain).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    let evictions = bench.evictions().await;
+    let at = |name: &str| evictions.iter().position(|event| event.name() == name);
+    let order = ["b-first", "c-middle", "d-late", "a-last"].map(|name| at(name).unwrap());
+    assert!(order.is_sorted(), "{evictions:#?}");
+    let left: Vec<_> = bench.pods_on(&node).await;
+    assert_eq!(left.len(), 3, "{stderr}");
+    assert!(
+        ["e-stays", "f-stays", "g-stays"]
+            .iter()
+            .all(|name| at(name).is_none())
+    );
+    bench.check(&pods).await;
+}
+
+/// Number 6: as few requests as pods, and a budget that opens is used at once.
+#[tokio::test]
+async fn a_hundred_pods_take_a_hundred_evictions_and_twenty_other_requests() {
+    let (mut bench, node) = bench_with_node("hundred").await;
+    // So that all requests can be told from those of other tests.
+    bench.act_with(&[READ, EVICT, CORDON, TELL]).await;
+    let ns = &bench.namespace;
+    let pods = futures::future::try_join_all((0..100).map(|i| {
+        let pod = PodFixture::new(&format!("web-{i}"))
+            .app("web")
+            .running_on(&node);
+        pod.create(ns)
+    }));
+    let pods = pods.await.unwrap();
+    let status = |allowed| nodelife_tests::fixture::BudgetStatus {
+        expected: 200,
+        healthy: 100 + allowed,
+        desired: 100,
+        allowed,
+    };
+    nodelife_tests::fixture::BudgetFixture::min_available("web", "web", json!(100))
+        .create_with_status(ns, status(0))
+        .await
+        .unwrap();
+    // The budget counts more pods than there are: by those alone it could never allow.
+    let drain = start(&bench, &[&node, "--force", "--on-impossible=wait"]);
+    wait_for_cordon(&bench, &node).await;
+    write_status(ns, "web", status(100)).await.unwrap();
+    let (code, stderr) = end(drain).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    let requests = bench.requests().await;
+    let evictions: Vec<&AuditEvent> = requests
+        .iter()
+        .filter(|event| event.is("create", "pods/eviction"))
+        .collect();
+    assert_eq!(evictions.len(), 100);
+    let others = requests.len() - evictions.len();
+    assert!(others <= 20, "{others} others: {requests:#?}");
+    bench.check(&pods).await;
+
+    let events = bench.plane.audit_events().unwrap();
+    let patched = events.iter().rfind(|event| {
+        event.is("patch", "poddisruptionbudgets/status") && event.namespace() == ns.name
+    });
+    let opened = patched.unwrap().received.unwrap();
+    let first = evictions
+        .iter()
+        .filter_map(|event| event.received)
+        .min()
+        .unwrap();
+    // Within a second, on a machine that has nothing else to do; without the watch it would be
+    // half a minute.
+    let waited = first.duration_since(opened).as_secs();
+    assert!(waited < 20, "{waited} s after the budget was patched");
+}
+
+/// The node's events say that it ended before it was empty.
+#[tokio::test]
+async fn a_drain_that_ends_early_leaves_an_event() {
+    let (bench, node) = bench_with_node("ended").await;
+    let pod = blocked_pod(&bench, &node).await;
+    let output = bench
+        .drain(&[&node, "--force", "--blocked-timeout=1s"])
+        .await;
+    assert_eq!(output.status, Some(5), "{}", output.stderr);
+    let events = wait_until("the event", PATIENCE, async || {
+        let events = super::seen::events_on(&bench, &node).await;
+        let reasons: Vec<String> = events.into_iter().map(|(_, reason, _)| reason).collect();
+        Ok(reasons
+            .contains(&"DrainStopped".to_owned())
+            .then_some(reasons))
+    })
+    .await
+    .unwrap();
+    assert!(!events.contains(&"Drained".to_owned()), "{events:?}");
+    bench.check(&[pod]).await;
+}

@@ -1,0 +1,83 @@
+//! `--surge`: another pod where a budget can never let the only one go.
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
+use kube::api::{WatchEvent, WatchParams};
+use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
+use nodelife_tests::{ControlPlane, PATIENCE, wait_until};
+use serde_json::json;
+
+use super::bench::Bench;
+
+/// Number 12: a single replica moves, and at every moment one is Ready.
+async fn surge(how: &str) {
+    let bench = Bench::new(ControlPlane::shared().await, "surge").await;
+    let (node, other) = (bench.node("a"), bench.node("b"));
+    let pool = bench.namespace.name.clone();
+    let client = bench.namespace.client();
+    let fixture = |name: &str| NodeFixture::kwok(name).label("pool", &pool);
+    fixture(&node).create(client).await.unwrap();
+    WorkloadFixture::deployment("web", 1)
+        .pod_spec(json!({"nodeSelector": {"pool": pool}}))
+        .create_ready(&bench.namespace, 1)
+        .await
+        .unwrap();
+    BudgetFixture::min_available("web", "web", json!(1))
+        .create_counted(&bench.namespace, 1)
+        .await
+        .unwrap();
+    fixture(&other).create(client).await.unwrap();
+    let before = bench.pods_on(&node).await;
+
+    let refused = bench.drain(&[&node]).await;
+    assert_eq!(refused.status, Some(7), "{}", refused.stderr);
+    bench.check_nothing_written().await;
+
+    let deployments: Api<Deployment> = bench.namespace.api();
+    let mut watch = deployments
+        .watch(&WatchParams::default(), "0")
+        .await
+        .unwrap()
+        .boxed();
+    let surge = format!("--surge={how}");
+    let arguments = [node.as_str(), &surge, "--timeout=100s"];
+    let drain = bench.drain(&arguments);
+    tokio::pin!(drain);
+    let output = loop {
+        tokio::select! {
+            output = &mut drain => break output,
+            event = watch.try_next() => {
+                let event = event.unwrap();
+                let Some(WatchEvent::Added(web) | WatchEvent::Modified(web)) = event else {
+                    continue;
+                };
+                let ready = web.status.unwrap().ready_replicas.unwrap_or(0);
+                assert!(ready >= 1, "no replica was Ready");
+            }
+        }
+    };
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert!(bench.pods_on(&node).await.is_empty());
+    let web = deployments.get("web").await.unwrap();
+    assert_eq!(web.spec.unwrap().replicas, Some(1));
+    let annotations = web.metadata.annotations.unwrap_or_default();
+    assert!(!annotations.contains_key("nodelife.dev/surged-from"));
+    wait_until("one pod", PATIENCE, async || {
+        let there = bench.pods_on(&other).await;
+        Ok((there.len() == 1).then_some(()))
+    })
+    .await
+    .unwrap();
+    bench.check(&before).await;
+}
+
+#[tokio::test]
+async fn a_rollout_moves_a_single_replica_that_is_never_missing() {
+    surge("restart").await;
+}
+
+#[tokio::test]
+async fn a_replica_more_lets_a_single_one_go_and_is_taken_back() {
+    surge("scale").await;
+}
