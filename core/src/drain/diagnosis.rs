@@ -33,6 +33,18 @@ pub fn diagnosis(pod: &Pod, node: Option<&Node>, now: Timestamp) -> Vec<String> 
             ),
             _ => "its kubelet has not reported the end: look at the pod's events".to_owned(),
         });
+        let volumes = pod.spec.volumes.iter();
+        let claims: Vec<&str> = volumes
+            .filter_map(|volume| volume.persistent_volume_claim.as_ref())
+            .map(|claim| claim.claim_name.as_str())
+            .collect();
+        if !claims.is_empty() {
+            reasons.push(format!(
+                "it holds the volumes of the claims {}: a volume that cannot be unmounted keeps \
+                 its pod",
+                claims.join(", ")
+            ));
+        }
     }
     reasons
 }
@@ -43,6 +55,7 @@ mod tests {
 
     use super::*;
     use crate::drain::testing::pod;
+    use crate::object::{ClaimSource, Volume};
 
     #[test]
     fn finalizers_are_named_and_grace_is_counted() {
@@ -72,7 +85,14 @@ mod tests {
         lost.metadata.deletion_timestamp = Some(now);
         let mut node = Node::default();
         node.metadata.name = "n".into();
+        lost.spec.volumes.push(Volume {
+            persistent_volume_claim: Some(ClaimSource {
+                claim_name: "data".into(),
+            }),
+            ..Volume::default()
+        });
         let reasons = diagnosis(&lost, Some(&node), now);
         assert!(reasons[1].contains("out-of-service"), "{reasons:?}");
+        assert!(reasons[2].contains("claims data"), "{reasons:?}");
     }
 }

@@ -16,11 +16,11 @@ impl Drain {
             machine: Machine::new(settings, vec![NODE.into()], Owners::default()),
             now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
         };
-        drain.step(Event::Budgets(budgets));
-        let effects = drain.step(Event::Listed {
+        let mut effects = drain.step(Event::Budgets(budgets));
+        effects.extend(drain.step(Event::Listed {
             node: NODE.into(),
             pods,
-        });
+        }));
         (drain, effects)
     }
 
@@ -315,4 +315,46 @@ fn a_list_that_holds_a_pod_again_before_the_answer_asks_for_a_look() {
     };
     drain.step(listed);
     assert_eq!(*drain.state("a"), State::Looking);
+}
+
+#[test]
+fn a_node_is_cordoned_when_its_turn_comes_and_nothing_is_sent_before() {
+    let settings = Settings {
+        cordon_each: true,
+        ..Settings::default()
+    };
+    let (mut drain, effects) = Drain::new(settings, vec![pod("a", NODE)], Vec::new());
+    let node: Str = NODE.into();
+    assert!(effects.contains(&Effect::Cordon { node: node.clone() }));
+    assert!(evicted(&effects).is_empty());
+    assert!(evicted(&drain.after(100)).is_empty());
+    assert_eq!(evicted(&drain.step(Event::Cordoned { node })), ["a"]);
+}
+
+#[test]
+fn a_lower_order_goes_first_and_holds_up_the_others_though_it_is_blocked() {
+    let ordered = |name: &str, order: &str| {
+        let mut pod = pod(name, NODE);
+        let annotations = &mut pod.metadata.annotations;
+        annotations.insert("nodelife.dev/drain".into(), order.into());
+        pod
+    };
+    let mut held = ordered("b", "order=-1");
+    held.metadata.labels.clear();
+    held.metadata.labels.insert("app".into(), "held".into());
+    let mut closed = budget("held", 0, 1, 1);
+    closed.spec.selector = Some(crate::object::LabelSelector {
+        match_labels: [("app".into(), "held".into())].into_iter().collect(),
+        ..crate::object::LabelSelector::default()
+    });
+    let pods = vec![ordered("a", "order=1"), held, pod("c", NODE)];
+    let (mut drain, effects) = Drain::new(Settings::default(), pods, vec![closed.clone()]);
+    assert!(evicted(&effects).is_empty());
+    closed.status.disruptions_allowed = 1;
+    closed.metadata.resource_version = "2".into();
+    assert_eq!(evicted(&drain.step(Event::Budget(Box::new(closed)))), ["b"]);
+    drain.answer("b", Reply::Accepted);
+    assert_eq!(evicted(&drain.gone("b")), ["c"]);
+    drain.answer("c", Reply::Accepted);
+    assert_eq!(evicted(&drain.gone("c")), ["a"]);
 }

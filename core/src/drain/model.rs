@@ -147,6 +147,7 @@ fn machine(world: &World, features: u64, now: Timestamp) -> Machine {
         wait_ready: features.is_multiple_of(2),
         wait_volumes: features.is_multiple_of(3),
         claims: world.claims(),
+        cordon_each: features.is_multiple_of(5),
         force: (features % 11 == 5).then(|| Force {
             at: now + SignedDuration::from_secs(100),
             budgets: [world.budget.key()].into(),

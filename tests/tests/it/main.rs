@@ -20,6 +20,7 @@ mod failure;
 mod fixture;
 mod kubeconfig;
 mod leftover;
+mod live_budget;
 mod manifests;
 mod monitoring;
 mod node_access;

@@ -337,6 +337,13 @@ impl World {
             }
             _ => {}
         }
+        if let Effect::Evict { uid, .. } | Effect::Force { uid, .. } = &effect {
+            let on_its_way = |sent: &Effect| matches!(sent, Effect::Cordon { .. });
+            assert!(
+                !self.requests.iter().any(on_its_way),
+                "seed {seed}: {uid} before the cordon"
+            );
+        }
         if let Effect::Evict { uid, .. } = &effect {
             let tracked = machine.pod(uid).unwrap();
             assert_eq!(tracked.state, State::Evicting, "seed {seed}");
@@ -458,6 +465,7 @@ impl World {
             },
             Effect::Confirm { node } if fault => Event::ConfirmFailed { node },
             Effect::Confirm { .. } => self.list(),
+            Effect::Cordon { node } => Event::Cordoned { node },
             other => panic!("seed {}: {other:?}", self.seed),
         })
     }

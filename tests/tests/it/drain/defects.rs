@@ -8,11 +8,13 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, NodeFixture, PodFixture};
-use nodelife_tests::{PATIENCE, wait_until};
+use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::{Identity, PATIENCE, wait_until};
 use serde_json::json;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
 
-use super::bench::{Bench, bench_with_node, report};
+use super::bench::{Bench, CORDON, READ, bench_with_node, report};
 
 pub(super) fn blocked() -> BudgetStatus {
     BudgetStatus {
@@ -291,6 +293,52 @@ async fn ctrl_c_stops_evicting_and_a_second_run_goes_on() {
     let output = bench.drain(&[&node, "--force"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     bench.check(&[pod]).await;
+}
+
+/// Defect h: kubectl hides the fatal error of one pod until all others have ended.
+#[tokio::test]
+async fn what_is_fatal_for_one_pod_is_told_while_others_wait() {
+    let (mut bench, node) = bench_with_node("fatal").await;
+    let held = blocked_pod(&bench, &node).await;
+    let other = PodFixture::new("other").running_on(&node);
+    let other = other.create(&bench.namespace).await.unwrap();
+    bench.act_with(&[READ, CORDON]).await;
+    // May evict the one and not the other.
+    let kubectl = Kubectl::new(bench.plane, &Identity::Admin).unwrap();
+    let ns = bench.namespace.name.clone();
+    let (space, user) = (format!("--namespace={ns}"), format!("--user={ns}-user"));
+    let words = [
+        "create",
+        "role",
+        "one",
+        "--verb=create",
+        "--resource=pods/eviction",
+    ];
+    let made = kubectl.run(words.into_iter().chain(["--resource-name=web", &space]));
+    made.await.unwrap().success().unwrap();
+    let bound = kubectl.run(["create", "rolebinding", "one", "--role=one", &user, &space]);
+    bound.await.unwrap().success().unwrap();
+
+    let mut drain = start(&bench, &[&node, "--force"]);
+    let mut lines = BufReader::new(drain.stderr.take().unwrap()).lines();
+    let mut said = String::new();
+    let told = format!("{ns}/other: ");
+    tokio::time::timeout(PATIENCE, async {
+        while !(said.contains(&told) && said.contains("cannot create resource \"pods/eviction\"")) {
+            said.push_str(&lines.next_line().await.unwrap().expect("it ended"));
+            said.push('\n');
+        }
+    })
+    .await
+    .expect("the error was not told");
+    // The other still waits.
+    assert!(drain.try_wait().unwrap().is_none(), "{said}");
+    assert_eq!(bench.pods_on(&node).await.len(), 2);
+    write_status(&bench.namespace, "web", open()).await.unwrap();
+    let read = async { while lines.next_line().await.unwrap().is_some() {} };
+    let (status, ()) = tokio::join!(drain.wait(), read);
+    assert_eq!(status.unwrap().code(), Some(7), "{said}");
+    bench.check(&[held, other]).await;
 }
 
 /// Defect k: of several warnings kubectl keeps the last.

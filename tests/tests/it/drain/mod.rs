@@ -10,6 +10,7 @@
 //! | c | evicts the replacement on another node | `defects::a_replacement_on_another_node_is_never_evicted` |
 //! | d, e, f | hangs in `--dry-run=server`, also with `--disable-eviction`, and plans too well | `refused::a_dry_run_ends_at_once_with_a_truthful_plan_and_writes_nothing` |
 //! | g | ends its wait at the first 5xx | `faults::nothing_is_evicted_twice_though_three_of_ten_answers_are_faults` |
+//! | h | hides what is fatal for one pod until all have ended | `defects::what_is_fatal_for_one_pod_is_told_while_others_wait` |
 //! | i | evicts orphans without `--force` | `defects::an_orphan_of_a_controller_that_is_gone_needs_force` |
 //! | j | evicts DaemonSet pods of other API groups | `defects::daemon_sets_of_other_api_groups_are_left_alone` |
 //! | k | keeps one warning of several | `defects::every_warning_of_a_pod_is_told` |
@@ -34,6 +35,7 @@
 //! | 6 | one eviction a pod, few other requests, and none late | `rounds::a_hundred_pods_take_a_hundred_evictions_and_twenty_other_requests` |
 //! | 7 | no more evictions than a budget allows, hardly any refused | `budgeted::a_node_is_emptied_and_its_budget_never_falls_below_what_it_needs` |
 //! | | a workload without a budget keeps most of its pods | `budgeted::a_deployment_without_a_budget_keeps_three_quarters` |
+//! | 8 | priority and fairness is no budget | `throttled::a_throttled_eviction_is_no_blocked_one_and_goes_when_it_may` |
 //! | 9 | the status tells what went wrong, documents tell all | `choices::a_partial_drain_leaves_what_is_impossible_and_ends_with_7`, `choices::a_pod_that_stays_blocked_holds_up_nobody_else` |
 //! | 10 | `--timeout` holds when nobody answers | `faults::the_time_of_the_command_holds_when_the_api_server_falls_silent`, `faults::the_time_of_the_command_holds_from_its_first_request_on` |
 //! | 11 | Ctrl-C, a second run, and the way back | `defects::ctrl_c_stops_evicting_and_a_second_run_goes_on`, `lock::a_second_run_goes_on_where_a_killed_one_was`, `undone::undo_uncordons_what_a_drain_cordoned_and_nothing_else` |
@@ -52,8 +54,8 @@
 //! | | nodes that cannot be emptied are left alone | `rounds::a_node_that_cannot_be_emptied_is_put_into_quarantine` |
 //! | | the API server may fail and restart | `faults::a_budget_is_kept_though_three_of_ten_answers_are_faults`, `faults::a_drain_goes_on_after_a_restart_of_the_api_server` |
 //!
-//! The arithmetic of budgets is held against the disruption controller's in `oracle_budget`, the
-//! machine against random schedules in `nodelife_core::drain::model`, and the time
+//! The arithmetic of budgets is held against the disruption controller's in `oracle_budget` and
+//! `live_budget`, the machine against random schedules in `nodelife_core::drain::model`, and the time
 //! that a drain takes against others in `benches/drain`.
 
 mod bench;
@@ -69,5 +71,24 @@ mod refused;
 mod rounds;
 mod seen;
 mod surged;
+mod throttled;
 mod undone;
 mod waited;
+
+/// The tables above name tests that exist.
+#[test]
+fn every_test_that_is_named_here_exists() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/drain");
+    let named: Vec<&str> = include_str!("mod.rs")
+        .lines()
+        .filter(|line| line.starts_with("//! |"))
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .filter(|name| name.contains("::") && !name.contains("bench::"))
+        .collect();
+    assert!(named.len() > 40, "{named:?}");
+    for name in named {
+        let (module, test) = name.split_once("::").unwrap();
+        let file = std::fs::read_to_string(format!("{folder}/{module}.rs")).unwrap();
+        assert!(file.contains(&format!("async fn {test}()")), "{name}");
+    }
+}
