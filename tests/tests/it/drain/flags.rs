@@ -1,8 +1,16 @@
 //! kubectl's flags, out of kubectl's own help.
 
-use nodelife_tests::kubectl::run;
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use nodelife_tests::Identity;
+use nodelife_tests::fixture::{NodeFixture, PodFixture};
+use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::program::{self, GoProgram};
+use serde_json::json;
 use tokio::process::Command;
+
+use super::bench::bench_with_node;
 
 /// A flag as kubectl's help shows it.
 #[derive(Debug)]
@@ -165,4 +173,71 @@ async fn every_global_flag_of_kubectl_is_taken_or_known_to_mean_nothing() {
         WITHOUT_MEANING.len(),
         "{without_meaning:?}"
     );
+}
+
+/// What kubectl's own drain does to one node, ours does to its twin.
+#[tokio::test]
+async fn flags_do_what_they_do_in_kubectl() {
+    let (bench, theirs) = bench_with_node("twins").await;
+    let ours = bench.node("b");
+    let client = bench.namespace.client();
+    NodeFixture::new(&ours).create(client).await.unwrap();
+    let nodes: Api<Node> = Api::all(client.clone());
+    for node in [&theirs, &ours] {
+        let label = Patch::Merge(json!({"metadata": {"labels": {"twin": node}}}));
+        let how = PatchParams::default();
+        nodes.patch(node, &how, &label).await.unwrap();
+    }
+    let kubectl = Kubectl::new(bench.plane, &Identity::Admin).unwrap();
+    let drain = async |flags: &[&str]| {
+        for node in [&theirs, &ours] {
+            PodFixture::new(&format!("on-{node}"))
+                .running_on(node)
+                .spec(json!({"volumes": [{"name": "work", "emptyDir": {}}]}))
+                .create(&bench.namespace)
+                .await
+                .unwrap();
+        }
+        let common = ["--force", "--delete-emptydir-data", "--ignore-daemonsets"];
+        let flags = [&common[..], flags].concat();
+        let selector = format!("--selector=twin={theirs}");
+        let words = ["drain", &selector].into_iter().chain(flags.clone());
+        let first = kubectl.run(words).await.unwrap();
+        let selector = format!("--selector=twin={ours}");
+        let second = bench
+            .drain(&[&[selector.as_str()], &flags[..]].concat())
+            .await;
+        for node in [&theirs, &ours] {
+            assert!(
+                bench.is_cordoned(node).await,
+                "{node}: {first:?} {second:?}"
+            );
+        }
+        (first, second)
+    };
+
+    // Nobody plays the kubelet here: a pod with a grace period stays, and shows which.
+    let (first, second) = drain(&["--grace-period=7", "--timeout=2s"]).await;
+    assert_ne!((first.status, second.status), (Some(0), Some(0)));
+    for node in [&theirs, &ours] {
+        let pod = bench.pods().get(&format!("on-{node}")).await.unwrap();
+        let grace = pod.metadata.deletion_grace_period_seconds;
+        assert_eq!(grace, Some(7), "{node}: {first:?} {second:?}");
+        let now = DeleteParams::default().grace_period(0);
+        let name = pod.metadata.name.unwrap();
+        bench.pods().delete(&name, &now).await.unwrap();
+    }
+
+    let (first, second) = drain(&["--disable-eviction"]).await;
+    assert_eq!(
+        (first.status, second.status),
+        (Some(0), Some(0)),
+        "{first:?} {second:?}"
+    );
+    for node in [&theirs, &ours] {
+        assert!(bench.pods_on(node).await.is_empty(), "{node}");
+    }
+    let requests = bench.requests().await;
+    let deleted = requests.iter().filter(|event| event.is("delete", "pods"));
+    assert_eq!(deleted.count(), 1);
 }
