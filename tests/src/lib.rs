@@ -28,6 +28,7 @@ pub mod control_plane;
 pub mod definition;
 pub mod filler;
 pub mod fixture;
+pub mod https;
 pub mod installation;
 pub mod kubectl;
 pub mod namespace;

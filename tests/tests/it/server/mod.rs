@@ -1,25 +1,24 @@
-//! `nodelife-webhook serve` against clients that are no API server: too large, without a
-//! certificate, or there when it ends.
+//! `nodelife-webhook serve` against clients that are no API server: too large, too slow, too
+//! many, without a certificate, or there when it ends.
+
+mod flood;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
-use std::sync::Arc;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
+use nodelife_tests::https::{Connection, NAME, Trust, head};
 use nodelife_tests::pki::{Authority, KeyAndCertificate};
 use nodelife_tests::supervise::{Spec, Supervised};
 use nodelife_tests::{PATIENCE, port, program, wait_until};
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
-use tokio_rustls::client::TlsStream;
 
-const NAME: &str = "nodelife-webhook.nodelife-system.svc";
+/// Two seconds, as the manifests give it.
+const PATH: &str = "/validate?timeout=2s";
 
 struct Server {
     program: Supervised,
@@ -36,8 +35,24 @@ impl Server {
         server
     }
 
+    /// With a soft limit of file descriptors such as a container may begin with.
+    async fn start_with_few_files(flags: &[&str]) -> Self {
+        let server = Self::launch(Authority::new().unwrap(), flags, Some(256), |_| ());
+        server.ready().await;
+        server
+    }
+
     /// Starts it with a certificate of `authority`, after `change` had its way with the folder.
     fn prepare(authority: Authority, flags: &[&str], change: impl FnOnce(&Path)) -> Self {
+        Self::launch(authority, flags, None, change)
+    }
+
+    fn launch(
+        authority: Authority,
+        flags: &[&str],
+        files: Option<u32>,
+        change: impl FnOnce(&Path),
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let leaf = authority.server(&[NAME], &[]).unwrap();
         mount(folder.path(), &authority, &leaf);
@@ -45,7 +60,14 @@ impl Server {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port::free().unwrap()));
         let health = SocketAddr::from((Ipv4Addr::LOCALHOST, port::free().unwrap()));
         let log = folder.path().join("webhook.log");
-        let program = Spec::new(program::webhook().unwrap(), log)
+        let program = program::webhook().unwrap();
+        let spec = match files {
+            None => Spec::new(program, log),
+            Some(files) => Spec::new("/bin/sh", log)
+                .args(["-c", &format!("ulimit -Sn {files} && exec \"$0\" \"$@\"")])
+                .args([program.display().to_string()]),
+        };
+        let program = spec
             .args(["serve", "--reload-interval", "1", "--tls-dir"])
             .args([folder.path().display().to_string()])
             .args(["--listen".to_owned(), address.to_string()])
@@ -89,29 +111,8 @@ impl Server {
 
     /// A connection, with a certificate of one's own where one is given.
     async fn connect(&self, own: Option<&KeyAndCertificate>) -> Result<Connection> {
-        let mut roots = rustls::RootCertStore::empty();
-        let ca = self.authority.certificate();
-        roots.add(CertificateDer::from_pem_slice(ca.as_bytes())?)?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let config = rustls::ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots);
-        let config = match own {
-            None => config.with_no_client_auth(),
-            Some(own) => config.with_client_auth_cert(
-                vec![CertificateDer::from_pem_slice(own.certificate.as_bytes())?],
-                PrivateKeyDer::from_pem_slice(own.key.as_bytes())?,
-            )?,
-        };
-        let stream = TcpStream::connect(self.address).await?;
-        let name = ServerName::try_from(NAME)?;
-        let stream = TlsConnector::from(Arc::new(config))
-            .connect(name, stream)
-            .await?;
-        Ok(Connection {
-            stream,
-            rest: Vec::new(),
-        })
+        let trust = Trust::new(&self.authority.certificate(), own)?;
+        trust.connect(self.address).await
     }
 }
 
@@ -138,67 +139,6 @@ fn mount(folder: &Path, authority: &Authority, leaf: &KeyAndCertificate) {
     fs::rename(next, folder.join("..data")).unwrap();
 }
 
-struct Connection {
-    stream: TlsStream<TcpStream>,
-    /// Read, and not used yet.
-    rest: Vec<u8>,
-}
-
-/// Status, head and body of an answer.
-#[derive(Debug)]
-struct Answer {
-    status: u16,
-    head: String,
-    body: String,
-}
-
-impl Connection {
-    async fn send(&mut self, head: &str, body: &[u8]) -> Result<Answer> {
-        self.stream.write_all(head.as_bytes()).await?;
-        self.stream.write_all(body).await?;
-        self.stream.flush().await?;
-        self.answer().await
-    }
-
-    async fn post(&mut self, body: &[u8]) -> Result<Answer> {
-        self.send(&head("application/json", body.len()), body).await
-    }
-
-    async fn answer(&mut self) -> Result<Answer> {
-        let end = loop {
-            if let Some(at) = self.rest.windows(4).position(|four| four == b"\r\n\r\n") {
-                break at + 4;
-            }
-            self.more().await?;
-        };
-        let head = String::from_utf8_lossy(&self.rest[..end]).to_lowercase();
-        self.rest.drain(..end);
-        let status = head.split(' ').nth(1).context("a status")?.parse()?;
-        let length = head
-            .lines()
-            .find_map(|line| line.strip_prefix("content-length: "))
-            .map_or(Ok(0), str::parse::<usize>)?;
-        while self.rest.len() < length {
-            self.more().await?;
-        }
-        let body = String::from_utf8_lossy(&self.rest[..length]).into_owned();
-        self.rest.drain(..length);
-        Ok(Answer { status, head, body })
-    }
-
-    async fn more(&mut self) -> Result<()> {
-        let read = self.stream.read_buf(&mut self.rest).await?;
-        anyhow::ensure!(read > 0, "the connection ended");
-        Ok(())
-    }
-}
-
-fn head(kind: &str, length: usize) -> String {
-    format!(
-        "POST /validate?timeout=2s HTTP/1.1\r\nhost: {NAME}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n"
-    )
-}
-
 fn review() -> Vec<u8> {
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "u", "operation": "UPDATE", "name": "n2",
@@ -218,18 +158,22 @@ async fn what_is_no_review_gets_its_status_and_harms_nobody() {
         "POST /validate HTTP/1.1\r\nhost: {NAME}\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
     );
     for (status, head, body) in [
-        (415, head("text/plain", whole.len()), &whole[..]),
-        (413, head("application/json", too_large), b"{"),
-        (400, head("application/json", 2), b"{}"),
-        (400, head("application/json", 1), b"["),
-        (400, head("application/json", 3), b"\xff\xfe\x00"),
+        (415, head(PATH, "text/plain", whole.len()), &whole[..]),
+        (413, head(PATH, "application/json", too_large), b"{"),
+        (400, head(PATH, "application/json", 2), b"{}"),
+        (400, head(PATH, "application/json", 1), b"["),
+        (400, head(PATH, "application/json", 3), b"\xff\xfe\x00"),
         (400, chunked.clone(), b"2\r\n{}\r\n0\r\n\r\n"),
         (
             404,
-            head("application/json", 2).replace("/validate", "/else"),
+            head(PATH, "application/json", 2).replace("/validate", "/else"),
             b"{}",
         ),
-        (405, head("application/json", 0).replace("POST", "GET"), b""),
+        (
+            405,
+            head(PATH, "application/json", 0).replace("POST", "GET"),
+            b"",
+        ),
     ] {
         let mut connection = server.connect(None).await.unwrap();
         let answer = connection.send(&head, body).await.unwrap();
@@ -237,7 +181,7 @@ async fn what_is_no_review_gets_its_status_and_harms_nobody() {
     }
     let mut connection = server.connect(None).await.unwrap();
     for _ in 0..2 {
-        let answer = connection.post(&whole).await.unwrap();
+        let answer = connection.post(PATH, &whole).await.unwrap();
         assert_eq!(answer.status, 200);
         assert!(
             answer.body.contains("is not allowed to modify node"),
@@ -263,11 +207,11 @@ async fn with_a_client_ca_only_who_bears_its_certificate_is_heard() {
     server.ready().await;
     for other in [None, Some(&stranger)] {
         // In TLS 1.3 the refusal comes with the first answer.
-        let asked = async { server.connect(other).await?.post(&review()).await };
+        let asked = async { server.connect(other).await?.post(PATH, &review()).await };
         assert!(asked.await.is_err());
     }
     let mut connection = server.connect(Some(&own)).await.unwrap();
-    assert_eq!(connection.post(&review()).await.unwrap().status, 200);
+    assert_eq!(connection.post(PATH, &review()).await.unwrap().status, 200);
 }
 
 #[tokio::test]
@@ -303,21 +247,21 @@ async fn a_mismatched_pair_is_never_served() {
     .unwrap();
     server.ready().await;
     let mut connection = server.connect(None).await.unwrap();
-    assert_eq!(connection.post(&review()).await.unwrap().status, 200);
+    assert_eq!(connection.post(PATH, &review()).await.unwrap().status, 200);
 }
 
 #[tokio::test]
 async fn a_replica_that_ends_answers_on_and_a_second_signal_ends_it_at_once() {
     let mut server = Server::start(&["--lame-duck", "600", "--drain-timeout", "600"]).await;
     let mut before = server.connect(None).await.unwrap();
-    let answer = before.post(&review()).await.unwrap();
+    let answer = before.post(PATH, &review()).await.unwrap();
     assert!(!answer.head.contains("connection: close"), "{answer:?}");
     server.program.interrupt().unwrap();
     server.says("/readyz", "503").await;
     // The old connection, and a new one.
     let mut after = server.connect(None).await.unwrap();
     for connection in [&mut before, &mut after] {
-        let answer = connection.post(&review()).await.unwrap();
+        let answer = connection.post(PATH, &review()).await.unwrap();
         assert_eq!(answer.status, 200);
         assert!(answer.head.contains("connection: close"), "{answer:?}");
     }

@@ -1,0 +1,151 @@
+//! The plainest client of a webhook: one TLS connection, HTTP/1.1 written by hand, so that a
+//! test may send what no client would and a bench pays for nothing else.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::pki::KeyAndCertificate;
+
+/// The name in the webhook's certificate: its Service's.
+pub const NAME: &str = "nodelife-webhook.nodelife-system.svc";
+
+/// What a client trusts and who it is.
+#[derive(Clone)]
+pub struct Trust {
+    connector: TlsConnector,
+}
+
+impl Trust {
+    /// Trusts the PEM certificate `ca`, and bears `own` where that is given.
+    ///
+    /// # Errors
+    /// When one of them is no certificate.
+    pub fn new(ca: &str, own: Option<&KeyAndCertificate>) -> Result<Self> {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(ca.as_bytes())?)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots);
+        let config = match own {
+            None => config.with_no_client_auth(),
+            Some(own) => config.with_client_auth_cert(
+                vec![CertificateDer::from_pem_slice(own.certificate.as_bytes())?],
+                PrivateKeyDer::from_pem_slice(own.key.as_bytes())?,
+            )?,
+        };
+        Ok(Self {
+            connector: TlsConnector::from(Arc::new(config)),
+        })
+    }
+
+    /// Opens a connection to the webhook at `address`.
+    ///
+    /// # Errors
+    /// When nobody listens, or the handshake fails.
+    pub async fn connect(&self, address: SocketAddr) -> Result<Connection> {
+        let stream = TcpStream::connect(address).await?;
+        stream.set_nodelay(true)?;
+        let name = ServerName::try_from(NAME)?;
+        let stream = self.connector.connect(name, stream).await?;
+        Ok(Connection {
+            stream,
+            rest: Vec::new(),
+        })
+    }
+}
+
+/// A kept-alive connection.
+pub struct Connection {
+    stream: TlsStream<TcpStream>,
+    /// Read, and not used yet.
+    rest: Vec<u8>,
+}
+
+/// Status, head (in lower case) and body of an answer.
+#[derive(Debug)]
+pub struct Answer {
+    /// 200 and so on.
+    pub status: u16,
+    /// The head in lower case, status line included.
+    pub head: String,
+    /// The body.
+    pub body: String,
+}
+
+impl Connection {
+    /// Writes head and body and reads the answer.
+    ///
+    /// # Errors
+    /// When the connection ends before the answer does.
+    pub async fn send(&mut self, head: &str, body: &[u8]) -> Result<Answer> {
+        self.write(head.as_bytes()).await?;
+        self.write(body).await?;
+        self.answer().await
+    }
+
+    /// Posts a JSON document to `path`.
+    ///
+    /// # Errors
+    /// As [`Connection::send`].
+    pub async fn post(&mut self, path: &str, body: &[u8]) -> Result<Answer> {
+        self.send(&head(path, "application/json", body.len()), body)
+            .await
+    }
+
+    /// Writes bytes, whatever they are.
+    ///
+    /// # Errors
+    /// When the other side has closed the connection.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.stream.write_all(bytes).await?;
+        Ok(self.stream.flush().await?)
+    }
+
+    /// The next answer.
+    ///
+    /// # Errors
+    /// When the connection ends before the answer does.
+    pub async fn answer(&mut self) -> Result<Answer> {
+        let end = loop {
+            if let Some(at) = self.rest.windows(4).position(|four| four == b"\r\n\r\n") {
+                break at + 4;
+            }
+            self.more().await?;
+        };
+        let head = String::from_utf8_lossy(self.rest.get(..end).unwrap_or_default()).to_lowercase();
+        self.rest.drain(..end);
+        let status = head.split(' ').nth(1).context("a status")?.parse()?;
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: "))
+            .map_or(Ok(0), str::parse::<usize>)?;
+        while self.rest.len() < length {
+            self.more().await?;
+        }
+        let body: Vec<u8> = self.rest.drain(..length).collect();
+        let body = String::from_utf8_lossy(&body).into_owned();
+        Ok(Answer { status, head, body })
+    }
+
+    async fn more(&mut self) -> Result<()> {
+        let read = self.stream.read_buf(&mut self.rest).await?;
+        anyhow::ensure!(read > 0, "the connection ended");
+        Ok(())
+    }
+}
+
+/// The head of a POST of `length` bytes, with the time that the API server gives.
+pub fn head(path: &str, kind: &str, length: usize) -> String {
+    format!(
+        "POST {path} HTTP/1.1\r\nhost: {NAME}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n"
+    )
+}
