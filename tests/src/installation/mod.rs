@@ -115,13 +115,20 @@ impl<'a> Installation<'a> {
             "patch": patch.to_string(),
         })];
         if let Some(seconds) = self.timeout {
-            let patch = serde_json::json!([{
-                "op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": seconds,
-            }]);
-            patches.push(serde_json::json!({
-                "target": {"kind": "ValidatingWebhookConfiguration", "name": WEBHOOK},
-                "patch": patch.to_string(),
-            }));
+            // The overlay for agents has a validating webhook more.
+            let validating = 1 + usize::from(self.base.ends_with("/agents"));
+            for (kind, webhooks) in [("Mutating", 2), ("Validating", validating)] {
+                let patch: Vec<serde_json::Value> = (0..webhooks)
+                    .map(|index| {
+                        let path = format!("/webhooks/{index}/timeoutSeconds");
+                        serde_json::json!({"op": "replace", "path": path, "value": seconds})
+                    })
+                    .collect();
+                patches.push(serde_json::json!({
+                    "target": {"kind": format!("{kind}WebhookConfiguration"), "name": WEBHOOK},
+                    "patch": serde_json::Value::Array(patch).to_string(),
+                }));
+            }
         }
         let kustomization = serde_json::json!({
             "apiVersion": "kustomize.config.k8s.io/v1beta1",

@@ -1,5 +1,6 @@
 //! What the installed webhook lets through, refuses and is never asked.
 
+mod agents;
 mod filters;
 mod parity;
 mod requests;
@@ -14,7 +15,12 @@ use nodelife_tests::installation::Replica;
 use nodelife_tests::{ControlPlane, Installation, PATIENCE, supervise, wait_until};
 use serde_json::{Value, json};
 
+/// Seconds for a call with lookups on a machine that has much else to do; verdicts are compared
+/// here, not times.
+const PATIENT: u8 = 30;
 const MERGE: &str = "application/merge-patch+json";
+const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
 
 /// A request to the API server, and as whom.
 #[derive(Clone, Debug)]
@@ -63,6 +69,13 @@ impl Call {
             &format!("system:node:{node}"),
             &["system:nodes", "system:authenticated"],
         )
+    }
+
+    fn with_extra(mut self, key: &str, value: &str) -> Self {
+        let key = key.replace('/', "%2f");
+        self.headers
+            .push((format!("Impersonate-Extra-{key}"), value.to_owned()));
+        self
     }
 
     /// Code and message of the answer.

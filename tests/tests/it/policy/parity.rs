@@ -6,7 +6,7 @@ use nodelife_tests::{ControlPlane, Installation};
 use serde_json::{Value, json};
 
 use super::requests::{NODES, all, world};
-use super::{Call, Said, make, pod, start};
+use super::{Call, PATIENT, Said, make, pod, start};
 
 /// What follows these differs by design: a diff and the words of Go's ASN.1 reader.
 const OPEN_ENDED: [&str; 2] = [
@@ -92,6 +92,8 @@ async fn the_installed_webhook_gives_the_in_tree_verdicts_and_locks_nobody_out()
     }
     let installation = Installation::prepare(&ours, "overlays/fail-closed")
         .await
+        .unwrap()
+        .timeout(PATIENT)
         .unwrap();
     let probe = Call::patch(
         "/api/v1/nodes/other",
