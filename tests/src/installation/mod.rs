@@ -120,8 +120,8 @@ impl<'a> Installation<'a> {
             for (kind, webhooks) in [("Mutating", 2), ("Validating", validating)] {
                 let patch: Vec<serde_json::Value> = (0..webhooks)
                     .map(|index| {
-                        let path = format!("/webhooks/{index}/timeoutSeconds");
-                        serde_json::json!({"op": "replace", "path": path, "value": seconds})
+                        let field = format!("/webhooks/{index}/timeoutSeconds");
+                        serde_json::json!({"op": "replace", "path": field, "value": seconds})
                     })
                     .collect();
                 patches.push(serde_json::json!({

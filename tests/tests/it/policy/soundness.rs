@@ -207,11 +207,57 @@ fn pods_and_leases() -> Vec<(bool, Value)> {
     ]
 }
 
+/// What the stricter rules ask about, once they are on.
+fn stricter() -> Vec<(bool, Value)> {
+    let nothing = Value::Null;
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "d"},
+        "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}});
+    let annotated = with(&pod, "/metadata/annotations", json!({"a": "b"}));
+    let kept = with(&pod, "/metadata/finalizers", json!(["x/y"]));
+    let cordoned = with(&node(), "/spec", json!({"unschedulable": true}));
+    let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "x"}]);
+    let held = with(&node(), "/metadata/ownerReferences", owner);
+    let event = |host: &str| {
+        json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "d"},
+            "involvedObject": {}, "source": {"host": host}})
+    };
+    let mut policies = Policies::default();
+    let modes = json!({"podStatusMetadata": "enforce", "mirrorPodLabels": "warn",
+        "selfUncordon": "audit", "registrationOwners": "enforce", "events": "enforce"});
+    policies.node_restriction.modes = serde_json::from_value(modes).unwrap();
+    let conditions = &configurations(&policies)[1]["webhooks"][0]["matchConditions"];
+    [
+        (true, ask("pods/status", "UPDATE", &annotated, &pod)),
+        (true, ask("pods/status", "UPDATE", &pod, &annotated)),
+        (true, ask("pods/status", "UPDATE", &kept, &pod)),
+        (false, ask("pods/status", "UPDATE", &annotated, &annotated)),
+        (true, ask("nodes", "UPDATE", &node(), &cordoned)),
+        (false, ask("nodes/status", "UPDATE", &cordoned, &cordoned)),
+        (true, ask("nodes", "CREATE", &held, &nothing)),
+        (false, ask("nodes", "CREATE", &node(), &nothing)),
+        (true, ask("events", "CREATE", &event("n2"), &nothing)),
+        (true, ask("events", "UPDATE", &event("n2"), &event("n1"))),
+        (false, ask("events", "CREATE", &event("n1"), &nothing)),
+        (false, ask("events", "CREATE", &event(""), &nothing)),
+    ]
+    .map(|(sent, mut case)| {
+        case["matchConditions"] = conditions.clone();
+        (sent, case)
+    })
+    .into()
+}
+
 /// A heartbeat, a status that says nothing new, a clean registration and a first lease are
 /// not sent; the same with one field more is.
 #[test]
 fn what_is_quiet_is_not_sent() {
-    let cases = [node_updates(), registrations(), pods_and_leases()].concat();
+    let cases = [
+        node_updates(),
+        registrations(),
+        pods_and_leases(),
+        stricter(),
+    ]
+    .concat();
     let questions: Vec<&Value> = cases.iter().map(|(_, case)| case).collect();
     let answers: Vec<FilterAnswer> = oracle::ask("filter", &questions).unwrap();
     for ((sent, case), answer) in cases.iter().zip(answers) {
