@@ -4,6 +4,7 @@ use std::fs;
 
 use serde_json::{Value, json};
 
+use crate::schema::conforms;
 use crate::{run, stdout};
 
 fn review(name: &str, subresource: &str, user: &str) -> Value {
@@ -35,7 +36,7 @@ fn reviews_are_answered_with_rule_and_remedy() {
     let words = ["webhook", "test", "-f", &reviews, "--objects", &objects];
     let report = stdout(&[&words[..], &["-o", "json"]].concat(), 3);
     let report: Value = serde_json::from_str(&report).unwrap();
-    assert_eq!(report["kind"], "WebhookTest");
+    conforms(&report, "WebhookTest");
     let said: Vec<[&str; 2]> = report["verdicts"]
         .as_array()
         .unwrap()
@@ -84,6 +85,7 @@ fn a_log_says_who_would_have_been_stopped() {
     fs::write(&path, text.join("\n") + "\n").unwrap();
     let report = stdout(&["webhook", "replay", &path, "-o", "json"], 3);
     let report: Value = serde_json::from_str(&report).unwrap();
+    conforms(&report, "WebhookReplay");
     let numbers = ["requests", "refused", "allowed", "unknown"].map(|field| report[field].as_u64());
     assert_eq!(numbers, [4, 2, 1, 1].map(Some));
     let objection = &report["objections"][0];
