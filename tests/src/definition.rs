@@ -4,7 +4,6 @@
 //! a checksum that are written down here. So the API server holds our manifests against the real
 //! schemas, and no copy of them has to be kept up to date in this repository.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -41,25 +40,6 @@ const OPERATORS: [Operator; 2] = [
         ],
     },
 ];
-
-/// All `CustomResourceDefinition`s of cert-manager, as its own controllers need them.
-///
-/// # Errors
-/// As [`operators`].
-pub fn cert_manager() -> Result<Vec<PathBuf>> {
-    let [operator, _] = &OPERATORS;
-    let folder = download(operator)?.join("deploy/crds");
-    let mut files = Vec::new();
-    for entry in
-        fs::read_dir(&folder).with_context(|| format!("failed to read {}", folder.display()))?
-    {
-        let file = entry?.path();
-        if file.extension().is_some_and(|end| end == "yaml") {
-            files.push(file);
-        }
-    }
-    Ok(files)
-}
 
 /// The files with the `CustomResourceDefinition`s of cert-manager's and the Prometheus operator's
 /// kinds that `manifests/` uses. Go keeps the modules in its cache.

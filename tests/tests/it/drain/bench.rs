@@ -4,9 +4,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
-use kube::api::ListParams;
+use kube::api::{ListParams, WatchEvent, WatchParams};
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl::{self, Kubectl, Output};
 use nodelife_tests::proxy::Proxy;
@@ -71,6 +73,31 @@ impl Bench {
     /// Runs it to its end.
     pub(super) async fn drain(&self, arguments: &[&str]) -> Output {
         kubectl::run(self.command(arguments), "").await.unwrap()
+    }
+
+    /// Drains, and watches that the Deployment `web` never has fewer Ready replicas than `least`.
+    pub(super) async fn drain_keeping(&self, arguments: &[&str], least: i32) -> Output {
+        let deployments: Api<Deployment> = self.namespace.api();
+        let mut watch = deployments
+            .watch(&WatchParams::default(), "0")
+            .await
+            .unwrap()
+            .boxed();
+        let drain = self.drain(arguments);
+        tokio::pin!(drain);
+        loop {
+            tokio::select! {
+                output = &mut drain => return output,
+                event = watch.try_next() => {
+                    let event = event.unwrap();
+                    let Some(WatchEvent::Added(web) | WatchEvent::Modified(web)) = event else {
+                        continue;
+                    };
+                    let ready = web.status.unwrap().ready_replicas.unwrap_or(0);
+                    assert!(ready >= least, "{ready} replicas were Ready, and not {least}");
+                }
+            }
+        }
     }
 
     /// Drains as a user with these rights alone: a word for each, its verbs and its resources.

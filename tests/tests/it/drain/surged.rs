@@ -1,9 +1,7 @@
 //! `--surge`: another pod where a budget can never let the only one go.
 
-use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
-use kube::api::{WatchEvent, WatchParams};
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
 use nodelife_tests::{ControlPlane, PATIENCE, wait_until};
 use serde_json::json;
@@ -34,31 +32,13 @@ async fn surge(how: &str) {
     assert_eq!(refused.status, Some(7), "{}", refused.stderr);
     bench.check_nothing_written().await;
 
-    let deployments: Api<Deployment> = bench.namespace.api();
-    let mut watch = deployments
-        .watch(&WatchParams::default(), "0")
-        .await
-        .unwrap()
-        .boxed();
     let surge = format!("--surge={how}");
-    let arguments = [node.as_str(), &surge, "--timeout=100s"];
-    let drain = bench.drain(&arguments);
-    tokio::pin!(drain);
-    let output = loop {
-        tokio::select! {
-            output = &mut drain => break output,
-            event = watch.try_next() => {
-                let event = event.unwrap();
-                let Some(WatchEvent::Added(web) | WatchEvent::Modified(web)) = event else {
-                    continue;
-                };
-                let ready = web.status.unwrap().ready_replicas.unwrap_or(0);
-                assert!(ready >= 1, "no replica was Ready");
-            }
-        }
-    };
+    let output = bench
+        .drain_keeping(&[node.as_str(), &surge, "--timeout=100s"], 1)
+        .await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     assert!(bench.pods_on(&node).await.is_empty());
+    let deployments: Api<Deployment> = bench.namespace.api();
     let web = deployments.get("web").await.unwrap();
     assert_eq!(web.spec.unwrap().replicas, Some(1));
     let annotations = web.metadata.annotations.unwrap_or_default();

@@ -5,13 +5,9 @@ mod rendered;
 use std::fs;
 use std::process::Command;
 
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
-};
 use k8s_openapi::api::core::v1::{Namespace, Pod};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::Api;
-use kube::api::{ListParams, PostParams};
+use kube::api::PostParams;
 use nodelife_tests::definition;
 use nodelife_tests::installation::{NAMESPACE, WEBHOOK, manifests};
 use nodelife_tests::kubectl::{Kubectl, run};
@@ -267,38 +263,18 @@ async fn remove(plane: &ControlPlane, installation: &Installation<'_>, words: &[
     })
     .await
     .unwrap();
-    let client = || installation.admin.clone();
-    assert!(
-        Api::<MutatingWebhookConfiguration>::all(client())
-            .get_opt(WEBHOOK)
-            .await
-            .unwrap()
-            .is_none()
-    );
-    assert!(
-        Api::<ValidatingWebhookConfiguration>::all(client())
-            .get_opt(WEBHOOK)
-            .await
-            .unwrap()
-            .is_none()
-    );
-    let ours = ListParams::default().labels("app.kubernetes.io/name=nodelife");
-    assert!(
-        Api::<ClusterRole>::all(client())
-            .list(&ours)
-            .await
-            .unwrap()
-            .items
-            .is_empty()
-    );
-    assert!(
-        Api::<ClusterRoleBinding>::all(client())
-            .list(&ours)
-            .await
-            .unwrap()
-            .items
-            .is_empty()
-    );
+    let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles,\
+        clusterrolebindings";
+    let ours = [
+        "get",
+        kinds,
+        "-l",
+        "app.kubernetes.io/name=nodelife",
+        "-o",
+        "name",
+    ];
+    let left = installation.kubectl.run(ours).await.unwrap();
+    assert_eq!(left.success().unwrap(), "");
     // The cluster is usable.
     TestNamespace::create(plane, "after").await.unwrap();
 }

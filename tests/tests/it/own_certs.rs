@@ -1,13 +1,12 @@
 //! Certificates that `certs` does not make: kept offline, and cert-manager's.
 
-mod cert_manager;
-
 use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use kube::Client;
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::{NAMESPACE, TLS_SECRET, WEBHOOK};
@@ -28,12 +27,7 @@ async fn static_certificates_are_made_offline_and_replaced_without_a_refused_cal
 
     let old = installation.static_certs("certs-1", &[]).await.unwrap();
     let _replica = installation.replica(None, &[]).await.unwrap();
-    NodeFixture::new("caller")
-        .create(&installation.admin)
-        .await
-        .unwrap();
-    let caller = plane.node("caller").await.unwrap();
-    accepted(&caller, "caller").await;
+    let caller = caller(&plane, &installation).await;
     let first = secrets.get(TLS_SECRET).await.unwrap();
     quiet(&installation).await;
 
@@ -43,20 +37,36 @@ async fn static_certificates_are_made_offline_and_replaced_without_a_refused_cal
     let new = installation.static_certs("certs-2", &flags).await.unwrap();
     let second = secrets.get(TLS_SECRET).await.unwrap();
     assert_ne!(first.data, second.data);
-    wait_until("calls over the new leaf", PATIENCE, async || {
-        // An API server that knows the old bundle alone would refuse the new leaf, and one
-        // that knows the new CA alone the old leaf.
-        relabel(&caller, "caller", 1).await.unwrap();
-        let log = std::fs::read_to_string(plane.folder().join("webhook.log"))?;
-        Ok((log.matches("certificate loaded").count() >= 2).then_some(()))
-    })
-    .await
-    .unwrap();
+    // An API server that knows the old bundle alone would refuse the new leaf, and one that
+    // knows the new CA alone the old leaf.
+    followed(&plane, &caller).await;
     quiet(&installation).await;
     // And then the old CA can go.
     let ca = std::fs::read(new.join("ca.crt")).unwrap();
     inject(&installation, &ca).await;
     accepted(&caller, "caller").await;
+}
+
+/// A node whose write the webhook has accepted.
+async fn caller(plane: &ControlPlane, installation: &Installation<'_>) -> Client {
+    NodeFixture::new("caller")
+        .create(&installation.admin)
+        .await
+        .unwrap();
+    let caller = plane.node("caller").await.unwrap();
+    accepted(&caller, "caller").await;
+    caller
+}
+
+/// Waits for the replica's second certificate; no call is refused meanwhile.
+async fn followed(plane: &ControlPlane, caller: &Client) {
+    wait_until("calls over the next leaf", PATIENCE, async || {
+        relabel(caller, "caller", 1).await.unwrap();
+        let log = std::fs::read_to_string(plane.folder().join("webhook.log"))?;
+        Ok((log.matches("certificate loaded").count() >= 2).then_some(()))
+    })
+    .await
+    .unwrap();
 }
 
 /// Applies the overlay; a request that the webhook does not answer is refused then.
@@ -85,8 +95,8 @@ async fn quiet(installation: &Installation<'_>) {
     );
 }
 
-/// What cert-manager's controllers write, by hand, since they take minutes to build (where they
-/// are, [`cert_manager`] runs them). The forms are theirs (cert-manager v1.18, `pkg/util/pki/generate.go` `EncodePrivateKey`: SEC 1
+/// cert-manager itself does not run here: this is what its controllers write, in the forms
+/// that it writes (cert-manager v1.18, `pkg/util/pki/generate.go` `EncodePrivateKey`: SEC 1
 /// for ECDSA keys where a Certificate does not say otherwise, as ours does not).
 #[tokio::test]
 async fn what_cert_manager_writes_is_served_and_followed() {
@@ -101,22 +111,11 @@ async fn what_cert_manager_writes_is_served_and_followed() {
     issue(&installation, &first, &authority).await;
     inject(&installation, authority.certificate().as_bytes()).await;
     let _replica = installation.replica(None, &[]).await.unwrap();
-    NodeFixture::new("caller")
-        .create(&installation.admin)
-        .await
-        .unwrap();
-    let caller = plane.node("caller").await.unwrap();
-    accepted(&caller, "caller").await;
+    let caller = caller(&plane, &installation).await;
 
     // A renewal with a new key (rotationPolicy: Always), under the same CA.
     issue(&installation, &leaf(), &authority).await;
-    wait_until("the renewed leaf", PATIENCE, async || {
-        relabel(&caller, "caller", 1).await.unwrap();
-        let log = std::fs::read_to_string(plane.folder().join("webhook.log"))?;
-        Ok((log.matches("certificate loaded").count() >= 2).then_some(()))
-    })
-    .await
-    .unwrap();
+    followed(&plane, &caller).await;
 }
 
 /// The Secret of a Certificate.
