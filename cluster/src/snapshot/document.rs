@@ -45,11 +45,11 @@ impl Gathered {
     pub(super) fn absorb(&mut self, other: Self) {
         let from = other.snapshot;
         let to = &mut self.snapshot;
-        to.nodes.extend(from.nodes);
-        to.leases.extend(from.leases);
-        to.pods.extend(from.pods);
-        to.budgets.extend(from.budgets);
-        to.workloads.extend(from.workloads);
+        append(&mut to.nodes, from.nodes);
+        append(&mut to.leases, from.leases);
+        append(&mut to.pods, from.pods);
+        append(&mut to.budgets, from.budgets);
+        append(&mut to.workloads, from.workloads);
         to.kubelet_configs.extend(from.kubelet_configs);
         join(&mut to.volumes, from.volumes);
         join(&mut to.volume_attachments, from.volume_attachments);
@@ -114,9 +114,18 @@ impl Gathered {
     }
 }
 
+/// Without a second copy of a list that is the first.
+fn append<T>(list: &mut Vec<T>, more: Vec<T>) {
+    if list.is_empty() {
+        *list = more;
+    } else {
+        list.extend(more);
+    }
+}
+
 fn join<T>(list: &mut Option<Vec<T>>, more: Option<Vec<T>>) {
     if let Some(more) = more {
-        some(list).extend(more);
+        append(some(list), more);
     }
 }
 

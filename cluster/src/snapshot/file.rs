@@ -15,6 +15,7 @@ use thiserror::Error;
 
 use super::document::Gathered;
 use super::kind::source_of;
+use super::stream::{Stream, StreamError};
 
 /// Bytes read at once.
 const BUFFER: usize = 128 << 10;
@@ -208,8 +209,12 @@ fn read_documents(
     let is_json = start.trim_ascii_start().first() == Some(&b'{');
     let mut all = Gathered::default();
     if is_json {
-        for document in serde_json::Deserializer::from_reader(input).into_iter() {
-            all.absorb(document.map_err(|error| json_error(path, error, packed))?);
+        let mut stream = Stream::new(input);
+        while let Some(document) = stream
+            .document()
+            .map_err(|error| json_error(path, error, packed))?
+        {
+            all.absorb(document);
         }
     } else {
         for document in yaml_documents(&mut input) {
@@ -239,22 +244,19 @@ fn yaml_documents<'a, T: DeserializeOwned + 'a>(
     serde_saphyr::read_with_options(input, options)
 }
 
-fn json_error(path: &Path, error: serde_json::Error, packed: bool) -> FileError {
+fn json_error(path: &Path, error: StreamError, packed: bool) -> FileError {
     let path = path.to_owned();
-    match error.classify() {
-        serde_json::error::Category::Io if packed => gzip_error(&path, &error.into()),
-        serde_json::error::Category::Io => FileError::Unreadable {
+    match error {
+        StreamError::Io(source) if packed => gzip_error(&path, &source),
+        StreamError::Io(source) => FileError::Unreadable { path, source },
+        StreamError::Cut(place) => FileError::Truncated {
             path,
-            source: error.into(),
+            line: place.line,
+            column: place.column,
         },
-        serde_json::error::Category::Eof => FileError::Truncated {
+        wrong @ StreamError::Wrong { .. } => FileError::Malformed {
             path,
-            line: error.line(),
-            column: error.column(),
-        },
-        _ => FileError::Malformed {
-            path,
-            reason: error.to_string(),
+            reason: wrong.to_string(),
         },
     }
 }

@@ -6,6 +6,8 @@ mod document;
 mod file;
 mod kind;
 mod redact;
+mod stream;
+mod transient;
 mod write;
 
 pub use collect::{Note, collect};
