@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use nodelife_core::object::{
-    Affinity, Container, Labels, Meta, Node, OwnerReference, Pod, PodCondition, Pool, Toleration,
-    Volume,
+    Affinity, Container, Labels, Meta, Node, OwnerReference, Pod, PodCondition, Pool,
+    SpreadConstraint, Toleration, Volume,
 };
 use nodelife_core::text::{Interner, Str};
 
@@ -22,6 +22,7 @@ pub struct Sharing {
     volumes: Pool<Vec<Volume>>,
     tolerations: Pool<Vec<Toleration>>,
     affinities: Pool<Affinity>,
+    spreads: Pool<Vec<SpreadConstraint>>,
 }
 
 impl Sharing {
@@ -51,6 +52,9 @@ impl Sharing {
         self.tolerations.share(&mut pod.spec.tolerations);
         if let Some(affinity) = &mut pod.spec.affinity {
             self.affinities.share(affinity);
+        }
+        if let Some(spread) = &mut pod.spec.topology_spread_constraints {
+            self.spreads.share(spread);
         }
         self.containers.share(&mut pod.spec.containers);
         self.containers.share(&mut pod.spec.init_containers);

@@ -1,4 +1,4 @@
-//! Whether the pods of a drain fit on other nodes.
+//! Whether the pods of a drain fit on other nodes, and why a pod waits for one.
 //!
 //! Mirrors the filters of the scheduler of Kubernetes v1.36.3 as far as nodes, pods and volumes
 //! show what they go by: `NodeUnschedulable`, `TaintToleration`, `NodeAffinity`,
@@ -12,7 +12,7 @@ use std::fmt;
 
 use crate::object::{Node, PersistentVolume, Pod, PodAffinityTerm};
 use crate::quantity::Quantity;
-use crate::request;
+use crate::request::{self, ByContainers};
 use crate::taint::{self, NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE};
 use crate::text::Str;
 
@@ -21,7 +21,7 @@ type Room = BTreeMap<Str, i128>;
 
 /// The nodes that stay, and what they have left.
 #[derive(Clone, Debug)]
-pub(super) struct Elsewhere<'a> {
+pub(crate) struct Elsewhere<'a> {
     hosts: Vec<Host<'a>>,
     /// By namespace and name of their claim.
     volumes: BTreeMap<(&'a str, &'a str), &'a PersistentVolume>,
@@ -42,10 +42,14 @@ struct Host<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Nowhere {
     others: usize,
-    obstacles: BTreeMap<Obstacle, usize>,
+    obstacles: Refusal,
     /// Whether one would, had the pods before it not moved there.
     crowded: bool,
 }
+
+/// What keeps nodes from taking a pod, and how many each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal(BTreeMap<Obstacle, usize>);
 
 /// Why a node does not take a pod, in the order in which the scheduler looks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,8 +77,17 @@ impl fmt::Display for Nowhere {
         if self.crowded {
             f.write_str(" once those of the pods before it are there")?;
         }
-        for (i, (obstacle, count)) in self.obstacles.iter().enumerate() {
-            let separator = if i == 0 { ": " } else { ", " };
+        if !self.obstacles.0.is_empty() {
+            write!(f, ": {}", self.obstacles)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (obstacle, count)) in self.0.iter().enumerate() {
+            let separator = if i == 0 { "" } else { ", " };
             write!(f, "{separator}{count} {obstacle}")?;
         }
         Ok(())
@@ -98,7 +111,7 @@ impl fmt::Display for Obstacle {
 
 impl<'a> Elsewhere<'a> {
     /// All nodes but those that are drained.
-    pub(super) fn new(
+    pub(crate) fn new(
         nodes: &'a [Node],
         pods: &'a [Pod],
         volumes: &'a [PersistentVolume],
@@ -109,12 +122,13 @@ impl<'a> Elsewhere<'a> {
             let node = pod.spec.node_name.as_str();
             on_node.entry(node).or_default().push(pod);
         }
+        let mut requests = ByContainers::new(request::requests);
         let hosts = nodes
             .iter()
             .filter(|node| !drained.contains(&node.metadata.name))
             .map(|node| {
                 let pods = on_node.remove(node.metadata.name.as_str());
-                Host::new(node, pods.unwrap_or_default())
+                Host::new(node, pods.unwrap_or_default(), &mut requests)
             })
             .collect();
         let volumes = volumes
@@ -129,10 +143,7 @@ impl<'a> Elsewhere<'a> {
 
     /// Finds a place for the replacement of `pod`, and holds it for what comes after.
     pub(super) fn place(&mut self, pod: &'a Pod) -> Result<(), Nowhere> {
-        let wanted: Room = request::requests(pod)
-            .into_iter()
-            .map(|(name, amount)| (name, amount.nano()))
-            .collect();
+        let wanted = wanted(pod);
         let mut obstacles: BTreeMap<Obstacle, usize> = BTreeMap::new();
         let mut best: Option<(usize, i128)> = None;
         for (i, host) in self.hosts.iter().enumerate() {
@@ -157,8 +168,22 @@ impl<'a> Elsewhere<'a> {
         Err(Nowhere {
             others: self.hosts.len(),
             crowded: self.hosts.iter().any(takes),
-            obstacles,
+            obstacles: Refusal(obstacles),
         })
+    }
+
+    /// How many nodes do not take the pod and why, as far as they are the reason themselves;
+    /// none where one takes it, or where the pod selects no node at all.
+    pub(crate) fn refusal(&self, pod: &Pod) -> Option<Refusal> {
+        let wanted = wanted(pod);
+        let mut obstacles = BTreeMap::new();
+        for host in &self.hosts {
+            let obstacle = host.closed_to(pod);
+            let obstacle = obstacle.or_else(|| host.too_full_for(&wanted, false))?;
+            *obstacles.entry(obstacle).or_default() += 1;
+        }
+        let own = obstacles.keys().any(|one| *one != Obstacle::Affinity);
+        own.then_some(Refusal(obstacles))
     }
 
     /// Why `host` does not take the pod; `moved`: the pods that were put there count.
@@ -207,6 +232,13 @@ impl<'a> Elsewhere<'a> {
     }
 }
 
+fn wanted(pod: &Pod) -> Room {
+    let requests = request::requests(pod).into_iter();
+    requests
+        .map(|(name, amount)| (name, amount.nano()))
+        .collect()
+}
+
 fn terms(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
     let affinity = pod.spec.affinity.iter();
     affinity
@@ -231,14 +263,14 @@ fn selects(term: &PodAffinityTerm, owner: &Pod, other: &Pod) -> bool {
 }
 
 impl<'a> Host<'a> {
-    fn new(node: &'a Node, pods: Vec<&'a Pod>) -> Self {
+    fn new(node: &'a Node, pods: Vec<&'a Pod>, requests: &mut ByContainers<'a>) -> Self {
         let amounts = node.status.allocatable.iter();
         let mut free: Room = amounts
             .filter_map(|(name, text)| Some((name.clone(), Quantity::parse(text).ok()?.nano())))
             .collect();
         for pod in &pods {
-            for (name, amount) in request::requests(pod) {
-                *free.entry(name).or_default() -= amount.nano();
+            for (name, amount) in requests.of(pod) {
+                *free.entry(name.clone()).or_default() -= amount.nano();
             }
         }
         Self {

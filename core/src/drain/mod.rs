@@ -37,6 +37,7 @@ mod waves;
 
 pub use budget::{BudgetKey, Budgets, CountError, Counts, DELETION_TIMEOUT};
 pub use diagnosis::diagnosis;
+pub(crate) use elsewhere::Elsewhere;
 pub use estimate::Duration;
 pub use event::{Effect, Event};
 pub use implicit::{ImplicitBudget, keeps_replicas};

@@ -42,7 +42,7 @@ pub use node::{
 };
 pub use pod::{
     ClaimSource, Container, ContainerResources, EmptyDir, HostPath, Pod, PodCondition, PodSpec,
-    PodStatus, SYSTEM_CRITICAL, Toleration, Volume,
+    PodStatus, SYSTEM_CRITICAL, SpreadConstraint, Toleration, Volume,
 };
 pub use shared::{Pool, Shared};
 pub use status::{Status, StatusCause, StatusDetails, StatusMeta};

@@ -86,6 +86,9 @@ pub struct PodSpec {
     /// What the scheduler insists on besides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Shared<Affinity>>,
+    /// Over which domains its like are spread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topology_spread_constraints: Option<Shared<Vec<SpreadConstraint>>>,
     /// Tolerations, in the order that decides.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
@@ -116,6 +119,14 @@ pub struct PodSpec {
         deserialize_with = "null_is_default"
     )]
     pub volumes: Shared<Vec<Volume>>,
+}
+
+/// One spread constraint.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SpreadConstraint {
+    /// The label whose values are the domains.
+    pub topology_key: Str,
 }
 
 /// One toleration.

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use super::owner::by_owner;
 use super::{Context, Found, Group, Rule, Sink, say};
+use crate::drain::Elsewhere;
 use crate::finding::Severity;
+use crate::object::Pod;
 use crate::snapshot::Source;
 
 pub(super) const RULES: &[Rule] = &[
@@ -44,6 +47,20 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Look at kube-controller-manager.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#condition",
         check: ready_on_dead,
+    },
+    Rule {
+        id: "NL-POD-005",
+        group: Group::Pod,
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "pods wait, and the nodes are the reason",
+        why: "Each node is cordoned, not ready, tainted, full, or not one that the pod selects. \
+              Volumes, spread constraints and other pods are not looked at: they would only \
+              make it worse.",
+        fix: "Uncordon or repair the nodes that the message counts, add one that takes the pods, \
+              or change what they ask for.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/",
+        check: waiting,
     },
 ];
 
@@ -116,6 +133,41 @@ fn ready_on_dead(context: &Context<'_>, sink: &mut Sink<'_>) {
                 say::list(ready.iter().copied())
             );
             sink.push(Found::node(node, message).with("pods", ready.len()));
+        }
+    }
+}
+
+/// Whether the scheduler looked for a node and found none.
+fn is_unschedulable(pod: &Pod) -> bool {
+    !pod.is_terminating()
+        && pod
+            .condition("PodScheduled")
+            .is_some_and(|c| c.status == "False" && c.reason == "Unschedulable")
+}
+
+fn waiting(context: &Context<'_>, sink: &mut Sink<'_>) {
+    const SETTLED: i64 = 60;
+    let unplaced = context.pods_on("").iter().copied();
+    let pods: Vec<_> = unplaced
+        .filter(|pod| is_unschedulable(pod))
+        .filter(|pod| context.age(&pod.metadata).is_some_and(|age| age > SETTLED))
+        .collect();
+    if pods.is_empty() {
+        return;
+    }
+    let nodes = Elsewhere::new(&context.snapshot.nodes, &context.snapshot.pods, &[], &[]);
+    for (owner, pods) in by_owner(context, pods) {
+        // Replicas wait for the same reason.
+        let refusal = pods.first().and_then(|pod| nodes.refusal(pod));
+        let oldest = pods.iter().filter_map(|pod| context.age(&pod.metadata));
+        if let (Some(refusal), Some(age)) = (refusal, oldest.max()) {
+            let message = format!(
+                "{} without a node, for up to {}; of {} {refusal}",
+                say::count(pods.len(), "pod"),
+                say::duration(age),
+                say::count(context.snapshot.nodes.len(), "node")
+            );
+            sink.push(owner.found(&pods, message).inferred());
         }
     }
 }

@@ -55,7 +55,11 @@ impl Owner {
                 "example",
                 pods.first().map(|pod| pod.metadata.name.as_str()),
             )
-            .on_all(pods.iter().map(|pod| pod.spec.node_name.as_str()));
+            .on_all(
+                pods.iter()
+                    .map(|pod| pod.spec.node_name.as_str())
+                    .filter(|node| !node.is_empty()),
+            );
         found.skippable_by(annotations);
         found
     }

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use jiff::civil::{Date, date};
+use jiff::tz::TimeZone;
+
 use super::{Context, Found, Group, Rule, Sink, configured, pool, say};
 use crate::finding::Severity;
 use crate::object::Node;
@@ -32,6 +35,18 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Finish the upgrade of the pool.",
         link: "https://kubernetes.io/releases/version-skew-policy/",
         check: mixed,
+    },
+    Rule {
+        id: "NL-VER-003",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the kubelet's version gets no more fixes",
+        why: "Kubernetes mends a minor version for fourteen months. What is found later stays \
+              open there, unless a provider mends it on its own.",
+        fix: "Upgrade the node, after the control plane.",
+        link: "https://kubernetes.io/releases/patch-releases/",
+        check: unsupported,
     },
     Rule {
         id: "NL-VER-004",
@@ -164,6 +179,50 @@ fn skew(context: &Context<'_>, sink: &mut Sink<'_>) {
             continue;
         };
         sink.push(Found::node(node, message).with("kubelet", own.to_string()));
+    }
+}
+
+/// The last day on which minor versions of 1 were mended, from 1.20 on. Those up to 1.31 are
+/// from data/releases/eol.yaml of github.com/kubernetes/website (0637786), the later ones as
+/// they were planned when the version came out.
+const LAST_DAYS: [(u32, Date); 16] = [
+    (20, date(2022, 2, 28)),
+    (21, date(2022, 6, 28)),
+    (22, date(2022, 12, 8)),
+    (23, date(2023, 2, 28)),
+    (24, date(2023, 7, 28)),
+    (25, date(2023, 10, 28)),
+    (26, date(2024, 2, 28)),
+    (27, date(2024, 7, 16)),
+    (28, date(2024, 10, 22)),
+    (29, date(2025, 2, 28)),
+    (30, date(2025, 7, 15)),
+    (31, date(2025, 11, 11)),
+    (32, date(2026, 2, 28)),
+    (33, date(2026, 6, 28)),
+    (34, date(2026, 10, 27)),
+    (35, date(2027, 2, 28)),
+];
+
+/// When the version was mended for the last time, at the latest; none for one that is newer
+/// than the table.
+fn last_day(version: Version) -> Option<Date> {
+    let known = LAST_DAYS.iter().find(|(minor, _)| version.minor <= *minor);
+    known.filter(|_| version.major == 1).map(|(_, day)| *day)
+}
+
+fn unsupported(context: &Context<'_>, sink: &mut Sink<'_>) {
+    let today = context.now.to_zoned(TimeZone::UTC).date();
+    for node in context.nodes() {
+        let Some(own) = kubelet(node) else {
+            continue;
+        };
+        if let Some(day) = last_day(own).filter(|day| *day < today) {
+            let minor = format!("{}.{}", own.major, own.minor);
+            let message = format!("kubelet {own}; no fixes for {minor} since {day}");
+            let found = Found::node(node, message).with("kubelet", own.to_string());
+            sink.push(found.with("since", day.to_string()));
+        }
     }
 }
 

@@ -1,10 +1,15 @@
 //! ZON: sizes of zones, and what that means for evictions.
 
-use super::context::is_open;
+use std::collections::BTreeSet;
+
+use super::context::{is_control_plane, is_open};
+use super::owner::by_owner;
 use super::{Context, Found, Group, Rule, Sink, say};
 use crate::finding::Severity;
+use crate::object::Pod;
 use crate::snapshot::Source;
-use crate::zone::{Zone, ZoneKey, ZoneState, failures_to_partial};
+use crate::text::Str;
+use crate::zone::{ZONE_LABEL, Zone, ZoneKey, ZoneState, failures_to_partial};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -64,6 +69,19 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Add a node in that zone.",
         link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/#storage-access-for-zones",
         check: stranded,
+    },
+    Rule {
+        id: "NL-ZON-007",
+        group: Group::Zone,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "workloads are to be spread over zones, and there is one",
+        why: "In one zone the constraint always holds and spreads nothing. Whoever wrote it \
+              counts on replicas that outlive the loss of a zone.",
+        fix: "Add nodes in other zones, or spread by kubernetes.io/hostname where one zone is \
+              meant.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/",
+        check: nothing_to_spread_over,
     },
 ];
 
@@ -158,4 +176,41 @@ fn stranded(context: &Context<'_>, sink: &mut Sink<'_>) {
             sink.push(Found::object("PersistentVolume", &volume.metadata, message));
         }
     }
+}
+
+fn nothing_to_spread_over(context: &Context<'_>, sink: &mut Sink<'_>) {
+    let workers: Vec<_> = context
+        .nodes()
+        .filter(|node| !is_control_plane(node))
+        .collect();
+    let zones: BTreeSet<&str> = workers
+        .iter()
+        .filter_map(|node| node.metadata.labels.get(ZONE_LABEL))
+        .map(Str::as_str)
+        .collect();
+    // One node is one zone, and no news.
+    let (Some(zone), 1, 2..) = (zones.first(), zones.len(), workers.len()) else {
+        return;
+    };
+    let spread = |pod: &&Pod| {
+        let constraints = pod.spec.topology_spread_constraints.iter();
+        let mut keys = constraints.flat_map(|list| list.iter());
+        !pod.is_terminal() && keys.any(|one| one.topology_key == ZONE_LABEL)
+    };
+    let owners = by_owner(context, context.snapshot.pods.iter().filter(spread));
+    if owners.is_empty() {
+        return;
+    }
+    let names: Vec<_> = owners
+        .keys()
+        .map(|owner| format!("{} {}/{}", owner.kind, owner.namespace, owner.name))
+        .collect();
+    let message = format!(
+        "all of {} are in {zone}; {}: {}",
+        say::count(workers.len(), "node"),
+        say::count(owners.len(), "workload"),
+        say::list(names.iter().map(String::as_str))
+    );
+    let found = Found::named("Cluster", "cluster", message);
+    sink.push(found.with("zone", *zone).with("workloads", owners.len()));
 }

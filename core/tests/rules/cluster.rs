@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_core::allocatable::{KubeletConfiguration, ShutdownByPriority};
 use nodelife_core::object::{
-    ClusterRoleBinding, Event, Node, ObjectRef, Pod, RoleSubject, SigningRequest, Taint,
-    Toleration, VolumeAttachment, VolumeCount,
+    ClusterRoleBinding, Event, Node, ObjectRef, Pod, PodCondition, PodStatus, RoleSubject,
+    SigningRequest, SpreadConstraint, Taint, Toleration, VolumeAttachment, VolumeCount,
 };
 use nodelife_core::snapshot::Snapshot;
 
@@ -242,6 +242,40 @@ pub(crate) fn broken(snapshot: &mut Snapshot) {
 pub(crate) fn delete(snapshot: &mut Snapshot, app: &str, seconds: i64) {
     let end = ago(snapshot, seconds);
     first_pod(snapshot, app).metadata.deletion_timestamp = Some(end);
+}
+
+/// Adds a copy of the workload's pod that has waited for a node for so many seconds.
+pub(crate) fn unplaced<'a>(snapshot: &'a mut Snapshot, app: &str, seconds: i64) -> &'a mut Pod {
+    let since = Some(ago(snapshot, seconds));
+    let mut pod = first_pod(snapshot, app).clone();
+    pod.metadata.name = format!("{app}-unplaced").into();
+    pod.metadata.uid = "unplaced".into();
+    pod.metadata.creation_timestamp = since;
+    pod.spec.node_name = "".into();
+    pod.status = PodStatus {
+        phase: "Pending".into(),
+        conditions: vec![PodCondition {
+            kind: "PodScheduled".into(),
+            status: "False".into(),
+            reason: "Unschedulable".into(),
+            last_transition_time: since,
+        }],
+        ..PodStatus::default()
+    };
+    snapshot.pods.push(pod);
+    snapshot.pods.last_mut().unwrap()
+}
+
+/// Spreads the pods with this label `app` over the values of a label.
+pub(crate) fn spread(snapshot: &mut Snapshot, app: &str, key: &str) {
+    for pod in &mut snapshot.pods {
+        if pod.metadata.labels.get("app").is_some_and(|a| a == app) {
+            let constraint = SpreadConstraint {
+                topology_key: key.into(),
+            };
+            pod.spec.topology_spread_constraints = Some(vec![constraint].into());
+        }
+    }
 }
 
 /// A group of a shutdown.

@@ -1,5 +1,5 @@
 use crate::Fixture;
-use crate::cluster::{ago, condition, crowd, delete, failed, first_pod};
+use crate::cluster::{ago, condition, crowd, delete, failed, first_pod, request, unplaced};
 
 pub(crate) const FIXTURES: &[Fixture] = &[
     Fixture {
@@ -40,6 +40,16 @@ pub(crate) const FIXTURES: &[Fixture] = &[
         },
         silent: |s| {
             condition(s, 0, "Ready", "Unknown", 30);
+        },
+    },
+    Fixture {
+        rule: "NL-POD-005",
+        fires: |s| {
+            request(unplaced(s, "cart", 120), "memory", "1Ti");
+        },
+        // Something else keeps it: a volume, another pod, a gate.
+        silent: |s| {
+            unplaced(s, "cart", 120);
         },
     },
 ];

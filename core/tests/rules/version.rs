@@ -25,6 +25,16 @@ pub(crate) const FIXTURES: &[Fixture] = &[
         },
     },
     Fixture {
+        rule: "NL-VER-003",
+        fires: |s| {
+            s.nodes[0].status.node_info.kubelet_version = "v1.33.4".into();
+        },
+        // Until the end of October 2026.
+        silent: |s| {
+            s.nodes[0].status.node_info.kubelet_version = "v1.34.1".into();
+        },
+    },
+    Fixture {
         rule: "NL-VER-004",
         fires: |s| {
             s.nodes[0].status.node_info.container_runtime_version = "containerd://1.7.28".into();

@@ -1,5 +1,5 @@
 use crate::Fixture;
-use crate::cluster::{cordon, silence, widen};
+use crate::cluster::{cordon, silence, spread, widen};
 
 pub(crate) const FIXTURES: &[Fixture] = &[
     Fixture {
@@ -56,6 +56,17 @@ pub(crate) const FIXTURES: &[Fixture] = &[
             for index in 0..2 {
                 cordon(s, index, 60);
             }
+        },
+    },
+    Fixture {
+        rule: "NL-ZON-007",
+        fires: |s| {
+            spread(s, "cart", "topology.kubernetes.io/zone");
+            widen(s);
+        },
+        silent: |s| {
+            spread(s, "cart", "kubernetes.io/hostname");
+            widen(s);
         },
     },
 ];

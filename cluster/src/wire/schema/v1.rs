@@ -64,7 +64,7 @@ static ATTACHED_VOLUME: [Field; 2] = [field(1, "name", Text), field(2, "devicePa
 
 pub(crate) static POD: [Field; 3] = object(&POD_SPEC, &POD_STATUS);
 
-static POD_SPEC: [Field; 22] = [
+static POD_SPEC: [Field; 23] = [
     field(1, "volumes", Messages(&VOLUME)),
     field(20, "initContainers", Messages(&CONTAINER)),
     field(2, "containers", Messages(&CONTAINER)),
@@ -85,6 +85,11 @@ static POD_SPEC: [Field; 22] = [
     shown(29, "runtimeClassName", Text),
     shown(31, "preemptionPolicy", Text),
     field(32, "overhead", QUANTITIES),
+    field(
+        33,
+        "topologySpreadConstraints",
+        Messages(&SPREAD_CONSTRAINT),
+    ),
     shown(5, "activeDeadlineSeconds", Int),
     field(40, "resources", Kind::Message(&RESOURCES)),
 ];
@@ -107,6 +112,8 @@ static POD_AFFINITY_TERM: [Field; 4] = [
     field(3, "topologyKey", Text),
     field(4, "namespaceSelector", Kind::Message(&SELECTOR)),
 ];
+
+static SPREAD_CONSTRAINT: [Field; 1] = [field(2, "topologyKey", Text)];
 
 static TOLERATION: [Field; 5] = [
     field(1, "key", Text),

@@ -114,6 +114,8 @@ fn pod() -> Sample {
         "serviceAccountName": "default", "hostNetwork": true,
         "automountServiceAccountToken": false, "priorityClassName": "system-node-critical",
         "nodeSelector": {"a": "b"},
+        "topologySpreadConstraints": [{"topologyKey": "zone", "maxSkew": 1,
+                                       "whenUnsatisfiable": "DoNotSchedule"}],
         "tolerations": [{"key": "k", "operator": "Equal", "value": "v", "effect": "NoExecute",
                          "tolerationSeconds": 30}],
         "containers": [{"name": "c", "image": "i", "resources": {
@@ -133,6 +135,7 @@ fn pod() -> Sample {
     // The sample needs these, and core does not read them.
     let fields = read["spec"].as_object_mut().unwrap();
     fields.remove("automountServiceAccountToken");
+    fields["topologySpreadConstraints"] = json!([{"topologyKey": "zone"}]);
     for list in ["containers", "initContainers"] {
         let container = read["spec"][list][0].as_object_mut().unwrap();
         container.remove("image");
