@@ -56,7 +56,7 @@ pub async fn start(slow: Duration) -> Result<ControlPlane> {
 /// When one does not start; the webhook listens on port 443 of a loopback address, which not
 /// every user may.
 pub async fn install(plane: &ControlPlane) -> Result<Webhook<'_>> {
-    let installation = Installation::apply(plane).await?;
+    let installation = Installation::applied(plane).await?;
     let certs = installation.certs(&[]).await?;
     let replica = installation.replica(None, &[]).await?;
     installation.injected().await?;

@@ -1,14 +1,14 @@
 //! Where the programs come from that tests run: the parts of the control plane, out of Go
 //! modules or `KUBEBUILDER_ASSETS`, and nodelife's own, out of this workspace.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::env;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
@@ -38,6 +38,16 @@ pub enum GoProgram {
 }
 
 impl GoProgram {
+    /// What every control plane may need. The oracle is for few tests, and is built for them.
+    const CONTROL_PLANE: [Self; 6] = [
+        Self::Etcd,
+        Self::KubeApiserver,
+        Self::KubeControllerManager,
+        Self::KubeScheduler,
+        Self::Kubectl,
+        Self::Kwok,
+    ];
+
     /// The name of the executable, as envtest names it.
     pub fn name(self) -> &'static str {
         match self {
@@ -66,9 +76,25 @@ impl GoProgram {
     /// The executable: from `KUBEBUILDER_ASSETS` when it is there, else built once into the
     /// target folder, with a line on stderr, as that takes minutes with a cold Go cache.
     ///
+    /// The first call for a part of the control plane sees to all of them: a compiler that
+    /// starts when tests have begun makes them slow, and those that need its program stand
+    /// still in the middle.
+    ///
     /// # Errors
     /// When Go is missing or the build fails.
     pub fn path(self) -> Result<PathBuf> {
+        if self != Self::Oracle {
+            once("the control plane", || {
+                for program in Self::CONTROL_PLANE {
+                    program.find()?;
+                }
+                target_folder()
+            })?;
+        }
+        once(self.name(), || self.find())
+    }
+
+    fn find(self) -> Result<PathBuf> {
         // The oracle is ours and changes with the repository.
         if self != Self::Oracle
             && let Some(assets) = env::var_os("KUBEBUILDER_ASSETS")
@@ -78,7 +104,7 @@ impl GoProgram {
                 return Ok(path);
             }
         }
-        once(self.name(), || self.build())
+        self.build()
     }
 
     fn build(self) -> Result<PathBuf> {
@@ -230,14 +256,18 @@ fn profile_folder() -> Result<PathBuf> {
 }
 
 /// Does the work for `key` at the first call of this process; later calls get the same path.
+/// Nobody waits for the work of another key.
 fn once(key: &str, work: impl FnOnce() -> Result<PathBuf>) -> Result<PathBuf> {
-    static DONE: Mutex<Option<HashMap<String, PathBuf>>> = Mutex::new(None);
-    let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let done = done.get_or_insert_default();
-    if let Some(path) = done.get(key) {
+    static DONE: Mutex<BTreeMap<String, Arc<Mutex<Option<PathBuf>>>>> = Mutex::new(BTreeMap::new());
+    let of_key = {
+        let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(done.entry(key.to_owned()).or_default())
+    };
+    let mut path = of_key.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(path) = &*path {
         return Ok(path.clone());
     }
-    let path = work()?;
-    done.insert(key.to_owned(), path.clone());
-    Ok(path)
+    let found = work()?;
+    *path = Some(found.clone());
+    Ok(found)
 }

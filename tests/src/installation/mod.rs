@@ -8,6 +8,7 @@
 mod balancer;
 mod build;
 mod mount;
+mod rights;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -145,16 +146,18 @@ impl<'a> Installation<'a> {
     }
 
     /// Prepares the plain installation and applies it.
-    pub async fn apply(plane: &'a ControlPlane) -> Result<Self> {
+    pub async fn applied(plane: &'a ControlPlane) -> Result<Self> {
         let this = Self::prepare(plane, ".").await?;
-        this.kubectl.run(this.apply_command()).await?.success()?;
+        this.apply().await?;
         Ok(this)
     }
 
-    /// The words of `kubectl apply -k` for this installation.
-    pub fn apply_command(&self) -> [String; 3] {
+    /// `kubectl apply -k`; the accounts have their rights when this returns.
+    pub async fn apply(&self) -> Result<()> {
         let overlay = self.overlay().display().to_string();
-        ["apply".to_owned(), "-k".to_owned(), overlay]
+        let output = self.kubectl.run(["apply", "-k", &overlay]).await?;
+        output.success()?;
+        self.granted().await
     }
 
     /// The folder with the pinned overlay.

@@ -317,8 +317,13 @@ fn throttled(body: StreamBody<Chunks>, bytes_a_second: usize) -> StreamBody<Chun
         };
         stream::iter(pieces)
     });
-    let slow = pieces.then(|piece| async {
-        tokio::time::sleep(Duration::from_secs(1) / 10).await;
+    // A piece takes its share of a second, however small the chunks are that come.
+    let slow = pieces.then(move |piece| async move {
+        if let Ok(piece) = &piece {
+            #[expect(clippy::cast_precision_loss, reason = "far fewer bytes than 2⁵²")]
+            let share = piece.len() as f64 / bytes_a_second.max(1) as f64;
+            tokio::time::sleep(Duration::from_secs_f64(share)).await;
+        }
         piece.map(Frame::data)
     });
     StreamBody::new(Box::pin(slow))

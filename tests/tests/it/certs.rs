@@ -16,7 +16,7 @@ async fn the_installed_webhook_does_what_the_in_tree_plugins_do() {
         .start()
         .await
         .unwrap();
-    let installation = Installation::apply(&plane).await.unwrap();
+    let installation = Installation::applied(&plane).await.unwrap();
     let _certs = installation.certs(&[]).await.unwrap();
     let _replica = installation.replica(None, &[]).await.unwrap();
     installation.injected().await.unwrap();

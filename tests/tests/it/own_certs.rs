@@ -71,13 +71,7 @@ async fn followed(plane: &ControlPlane, caller: &Client) {
 
 /// Applies the overlay; a request that the webhook does not answer is refused then.
 async fn fail_closed(installation: &Installation<'_>) {
-    let kubectl = &installation.kubectl;
-    kubectl
-        .run(installation.apply_command())
-        .await
-        .unwrap()
-        .success()
-        .unwrap();
+    installation.apply().await.unwrap();
     let patch = json!([{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]);
     installation.patch_validating(&patch).await.unwrap();
 }

@@ -73,6 +73,7 @@ async fn apply_twice(installation: &Installation<'_>, what: &[&str], way: &[&str
     let words = |verb: &'static str| [&[verb][..], way, what].concat();
     kubectl(installation, &words("apply")).await;
     kubectl(installation, &words("apply")).await;
+    installation.granted().await.unwrap();
     let mut certs = installation.certs(&["--once"]).await.unwrap();
     assert_eq!(certs.wait(PATIENCE).await.unwrap(), 0);
     let bundles = installation.bundles().await.unwrap();

@@ -137,9 +137,7 @@ impl Here<'_> {
 
     /// Mends everything but the replica.
     async fn restore(&self) {
-        let apply = self.installation.apply_command();
-        let output = self.installation.kubectl.run(apply).await.unwrap();
-        output.success().unwrap();
+        self.installation.apply().await.unwrap();
         let mut certs = self.installation.certs(&["--once"]).await.unwrap();
         let ended = certs.wait(PATIENCE).await.unwrap();
         assert_eq!(ended, 0, "{}", tail(certs.log()));

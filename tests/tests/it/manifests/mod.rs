@@ -99,7 +99,7 @@ async fn an_installation_stays_quiet_and_leaves_nothing() {
         .start()
         .await
         .unwrap();
-    let installation = Installation::apply(&plane).await.unwrap();
+    let installation = Installation::applied(&plane).await.unwrap();
     may_do_exactly_what_is_documented(&plane, &installation).await;
     pods_are_admitted(&installation).await;
 
@@ -122,13 +122,7 @@ async fn an_installation_stays_quiet_and_leaves_nothing() {
         &["delete", "namespace", NAMESPACE][..],
         &["delete", "clusterrole,clusterrolebinding", "nodelife-certs"][..],
     ] {
-        installation
-            .kubectl
-            .run(installation.apply_command())
-            .await
-            .unwrap()
-            .success()
-            .unwrap();
+        installation.apply().await.unwrap();
         installation
             .kubectl
             .run(first)
@@ -238,14 +232,7 @@ async fn applying_again_changes_nothing(installation: &Installation<'_>) {
         assert!(words[0] != "diff" || said.is_empty(), "{words:?}: {said}");
     }
     // Back to the client's way: kubectl writes its annotation anew, and nothing else.
-    let apply = installation.apply_command();
-    installation
-        .kubectl
-        .run(apply)
-        .await
-        .unwrap()
-        .success()
-        .unwrap();
+    installation.apply().await.unwrap();
 }
 
 /// Removes the rest; every request is answered, and nothing is left.

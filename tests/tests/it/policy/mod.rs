@@ -130,19 +130,10 @@ async fn start(
     flags: &[&str],
     probe: &Call,
 ) -> Result<Replica> {
-    let apply = installation
-        .kubectl
-        .run(installation.apply_command())
-        .await?;
-    apply.success()?;
-    // The authorizer learns of the roles a moment after they are stored.
-    wait_until("the certificates", PATIENCE, async || {
-        let mut certs = installation.certs(&["--once"]).await?;
-        let status = certs.wait(PATIENCE).await?;
-        anyhow::ensure!(status == 0, "certs: {}", supervise::tail(certs.log()));
-        Ok(Some(()))
-    })
-    .await?;
+    installation.apply().await?;
+    let mut certs = installation.certs(&["--once"]).await?;
+    let status = certs.wait(PATIENCE).await?;
+    anyhow::ensure!(status == 0, "certs: {}", supervise::tail(certs.log()));
     let replica = installation.replica(None, flags).await?;
     let admin = plane.admin().await?;
     wait_until("the webhook to be called", PATIENCE, async || {

@@ -49,7 +49,7 @@ async fn nothing_fails_through_renewal_upgrade_restart_and_a_rotation_with_kills
         .unwrap()
         .timeout(PATIENT)
         .unwrap();
-    apply(&installation).await;
+    installation.apply().await.unwrap();
     let certs = installation.certs(&FAST).await.unwrap();
     let balancer = Balancer::listen(installation.address()).await.unwrap();
     let mut replicas = Vec::new();
@@ -73,7 +73,7 @@ async fn nothing_fails_through_renewal_upgrade_restart_and_a_rotation_with_kills
     // An upgrade as `kubectl apply -k` does it: the configurations at once, then one
     // replica after the other, then certs.
     installation.upgrade(Build::current().unwrap()).unwrap();
-    apply(&installation).await;
+    installation.apply().await.unwrap();
     let replicas = roll(&installation, &balancer, replicas).await;
     certs.terminate(PATIENCE).await.unwrap();
     calls.assert_none_failed("an upgrade");
@@ -108,7 +108,7 @@ async fn what_others_break_is_repaired_within_seconds() {
     let installation = Installation::prepare(&plane, "overlays/fail-closed")
         .await
         .unwrap();
-    apply(&installation).await;
+    installation.apply().await.unwrap();
     let _certs = installation.certs(&["--interval", "1"]).await.unwrap();
     let _replica = installation.replica(None, &[]).await.unwrap();
     installation.injected().await.unwrap();
@@ -188,12 +188,6 @@ async fn what_others_break_is_repaired_within_seconds() {
         "failed outside of every window: {outside:?}"
     );
     println!("{total} calls, {} failed", failures.len());
-}
-
-async fn apply(installation: &Installation<'_>) {
-    let apply = installation.apply_command();
-    let output = installation.kubectl.run(apply).await.unwrap();
-    output.success().unwrap();
 }
 
 async fn replica(installation: &Installation<'_>, balancer: &Balancer) -> Replica {
