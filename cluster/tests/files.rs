@@ -79,6 +79,26 @@ fn raw_lists_whose_items_do_not_say_their_kind_are_read_in_either_order() {
     }
 }
 
+/// `jq -S` sorts the keys of a snapshot, and of an object, too.
+#[test]
+fn a_kind_may_come_last() {
+    let node = r#"{"apiVersion":"v1","metadata":{"name":"n"},"status":{"capacity":{"cpu":4}},"kind":"Node"}"#;
+    let snapshot = read("node.json", node.as_bytes()).unwrap();
+    assert_eq!(snapshot.nodes[0].metadata.name, "n");
+    assert_eq!(snapshot.nodes[0].status.capacity["cpu"], "4");
+
+    let sorted = r#"{"apiVersion":"nodelife.dev/v1alpha1","counts":{"nodes":2},
+        "nodes":[{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}],
+        "kind":"Snapshot","workloads":[]}"#;
+    assert_eq!(read("s.json", sorted.as_bytes()).unwrap().nodes.len(), 2);
+    let cut = sorted.replace(r#",{"metadata":{"name":"b"}}"#, "");
+    let error = read("s.json", cut.as_bytes()).unwrap_err().to_string();
+    assert!(
+        error.contains("its head says 2 nodes, but there are 1"),
+        "{error}"
+    );
+}
+
 #[test]
 fn an_empty_list_is_an_answer() {
     let text = r#"{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}"#;
@@ -138,7 +158,7 @@ fn a_snapshot_comes_back_as_it_was_written() {
 fn broken_files_say_what_and_where() {
     let cut = &LIST[..LIST.len() / 2];
     let packed = gzip(LIST.as_bytes());
-    let cases: [(&str, &[u8], &str); 9] = [
+    let cases: [(&str, &[u8], &str); 11] = [
         (
             "cut.json",
             cut.as_bytes(),
@@ -168,7 +188,17 @@ fn broken_files_say_what_and_where() {
         (
             "number.json",
             b"7",
-            "expected mapping start at line 1, column 1",
+            "expected a snapshot, a list or an object of Kubernetes",
+        ),
+        (
+            "taints.json",
+            b"{\"kind\": \"Pod\", \"apiVersion\": \"v1\",\n \"metadata\": {\"name\": \"p\", \"namespace\": \"a\"},\n \"spec\": {\"tolerations\": 7}}",
+            "Pod a/p: invalid type: integer `7`",
+        ),
+        (
+            "taints.yaml",
+            b"apiVersion: v1\nkind: Node\nmetadata:\n  name: n1\nspec:\n  taints: 7\n",
+            "Node n1: invalid type: integer `7`",
         ),
         (
             "none.json",

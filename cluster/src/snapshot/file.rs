@@ -10,10 +10,11 @@ use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::object::Meta;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
-use serde::de::DeserializeOwned;
+use serde::de::{Deserialize, Deserializer, Error as _};
 use thiserror::Error;
 
-use super::document::Gathered;
+use super::document;
+use super::gathered::Gathered;
 use super::kind::source_of;
 use super::stream::{Stream, StreamError};
 
@@ -206,32 +207,44 @@ fn read_documents(
             }
         }
     })?;
-    let is_json = start.trim_ascii_start().first() == Some(&b'{');
+    if start.trim_ascii_start().first() == Some(&b'{') {
+        return document::read(&mut Stream::new(&mut input))
+            .map_err(|error| json_error(path, error, packed));
+    }
+    let malformed = |reason| FileError::Malformed {
+        path: path.to_owned(),
+        reason,
+    };
     let mut all = Gathered::default();
-    if is_json {
-        let mut stream = Stream::new(input);
-        while let Some(document) = stream
-            .document()
-            .map_err(|error| json_error(path, error, packed))?
-        {
-            all.absorb(document);
+    for document in yaml_documents(&mut input) {
+        let Json(text) =
+            document.map_err(|error| malformed(error.without_snippet().to_string()))?;
+        if text == b"null" {
+            continue;
         }
-    } else {
-        for document in yaml_documents(&mut input) {
-            all.absorb(document.map_err(|error| FileError::Malformed {
-                path: path.to_owned(),
-                reason: error.without_snippet().to_string(),
-            })?);
-        }
+        let read = document::read(&mut Stream::new(&mut &text[..]));
+        all.absorb(read.map_err(|error| malformed(error.reason()))?);
     }
     Ok(all)
 }
 
+/// A document of YAML as JSON, which is what Kubernetes makes of it, too.
+struct Json(Vec<u8>);
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(yaml: D) -> Result<Self, D::Error> {
+        let mut text = Vec::new();
+        let mut json = serde_json::Serializer::new(&mut text);
+        serde_transcode::transcode(yaml, &mut json).map_err(D::Error::custom)?;
+        Ok(Self(text))
+    }
+}
+
 /// The documents of a YAML stream. The limits of the parser are for configuration
 /// files; a list of a cluster may be far larger. Those against alias bombs stay.
-fn yaml_documents<'a, T: DeserializeOwned + 'a>(
-    input: &'a mut impl Read,
-) -> impl Iterator<Item = Result<T, serde_saphyr::Error>> + 'a {
+fn yaml_documents(
+    input: &mut impl Read,
+) -> impl Iterator<Item = Result<Json, serde_saphyr::Error>> {
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_reader_input_bytes: None,

@@ -42,6 +42,25 @@ impl Known {
             .map(|(_, kind)| Self(kind))
     }
 
+    /// The kind of the objects under this key of a snapshot; workloads are of several kinds.
+    pub(super) fn of_list(key: &str) -> Option<Self> {
+        let kind = match key {
+            "nodes" => "Node",
+            "pods" => "Pod",
+            "leases" => "Lease",
+            "budgets" => "PodDisruptionBudget",
+            "volumes" => "PersistentVolume",
+            "volumeAttachments" => "VolumeAttachment",
+            "csiNodes" => "CSINode",
+            "signingRequests" => "CertificateSigningRequest",
+            "clusterRoles" => "ClusterRole",
+            "clusterRoleBindings" => "ClusterRoleBinding",
+            "events" => "Event",
+            _ => return None,
+        };
+        Some(Self(kind))
+    }
+
     /// A list of this kind is there, empty or not: marks those that may be absent.
     pub(super) fn mark(self, snapshot: &mut Snapshot) {
         match self.0 {

@@ -4,10 +4,10 @@ mod access;
 mod collect;
 mod document;
 mod file;
+mod gathered;
 mod kind;
 mod redact;
 mod stream;
-mod transient;
 mod write;
 
 pub use collect::{Note, collect};

@@ -8,10 +8,9 @@ use std::fmt;
 use std::io::{self, BufRead};
 
 use memchr::memchr2;
-use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde::forward_to_deserialize_any;
-
-use super::transient::Transient;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::error::Category;
 
 /// Why a stream is no JSON document, and where.
 #[derive(Debug)]
@@ -38,7 +37,6 @@ impl fmt::Display for StreamError {
             Self::Cut(Place { line, column }) => {
                 write!(f, "it ends at line {line} column {column}")
             }
-            Self::Wrong { reason, place } if place.line == 0 => f.write_str(reason),
             Self::Wrong { reason, place } => {
                 write!(f, "{reason} at line {} column {}", place.line, place.column)
             }
@@ -48,26 +46,40 @@ impl fmt::Display for StreamError {
 
 impl std::error::Error for StreamError {}
 
-impl serde::de::Error for StreamError {
-    /// The place is put in by the one who knows it ([`Stream::located`]).
-    fn custom<T: fmt::Display>(reason: T) -> Self {
-        let place = Place { line: 0, column: 0 };
-        let reason = reason.to_string();
+impl StreamError {
+    /// What is wrong, without the place.
+    pub(super) fn reason(self) -> String {
+        match self {
+            Self::Wrong { reason, .. } => reason,
+            other => other.to_string(),
+        }
+    }
+
+    /// Names the object that is not what it has to be.
+    pub(super) fn about(self, kind: &str, object: Piece<'_>) -> Self {
+        let Self::Wrong { reason, place } = self else {
+            return self;
+        };
+        let value: Value = object.read().unwrap_or_default();
+        let part = |name: &str| value.pointer(name).and_then(Value::as_str);
+        let name = part("/metadata/name").unwrap_or("without a name");
+        let namespace = part("/metadata/namespace").map(|namespace| format!("{namespace}/"));
+        let reason = format!("{kind} {}{name}: {reason}", namespace.unwrap_or_default());
         Self::Wrong { reason, place }
     }
 }
 
 /// The documents of a stream.
-pub(super) struct Stream<R> {
-    input: R,
+pub(super) struct Stream<'a> {
+    input: &'a mut dyn BufRead,
     /// Of the byte that was read last.
     place: Place,
     /// The piece that is being read.
     piece: Vec<u8>,
 }
 
-impl<R: BufRead> Stream<R> {
-    pub(super) fn new(input: R) -> Self {
+impl<'a> Stream<'a> {
+    pub(super) fn new(input: &'a mut dyn BufRead) -> Self {
         Self {
             input,
             place: Place { line: 1, column: 0 },
@@ -75,30 +87,15 @@ impl<R: BufRead> Stream<R> {
         }
     }
 
-    /// The next document; none at the end of the stream.
-    ///
-    /// # Errors
-    ///
-    /// [`StreamError`]; nothing behind it can be read.
-    pub(super) fn document<T: DeserializeOwned>(&mut self) -> Result<Option<T>, StreamError> {
-        if self.peek()?.is_none() {
-            return Ok(None);
-        }
-        let read = T::deserialize(Document(self));
-        read.map(Some).map_err(|error| self.located(error))
-    }
-
-    /// Gives an error that has no place yet the present one.
-    fn located(&self, error: StreamError) -> StreamError {
-        match error {
-            StreamError::Wrong { reason, place } if place.line == 0 => StreamError::Wrong {
-                reason,
-                place: self.place,
-            },
-            other => other,
+    /// An error about what was read so far.
+    pub(super) fn over(&self, reason: &str) -> StreamError {
+        StreamError::Wrong {
+            reason: reason.to_owned(),
+            place: self.place,
         }
     }
 
+    /// An error about the next byte.
     fn wrong(&self, reason: &str) -> StreamError {
         StreamError::Wrong {
             reason: reason.to_owned(),
@@ -138,8 +135,8 @@ impl<R: BufRead> Stream<R> {
         self.place.column += 1;
     }
 
-    /// Reads the next value, whatever it is, as a slice.
-    fn value<'de, S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, StreamError> {
+    /// The next value, whatever it is, cut out.
+    pub(super) fn piece(&mut self) -> Result<Piece<'_>, StreamError> {
         self.expect()?;
         let start = self.place;
         self.piece.clear();
@@ -164,29 +161,113 @@ impl<R: BufRead> Stream<R> {
         if self.piece.is_empty() {
             return Err(self.wrong("expected value"));
         }
-        let mut reader = serde_json::Deserializer::from_slice(&self.piece);
-        seed.deserialize(Transient::new(&mut reader))
-            .and_then(|value| reader.end().map(|()| value))
-            .map_err(|error| match error.classify() {
-                // `tru`, and then nothing.
-                serde_json::error::Category::Eof => StreamError::Cut(self.place),
-                _ => inside(start, &error),
-            })
+        Ok(Piece {
+            text: &self.piece,
+            start,
+            end: self.place,
+        })
+    }
+
+    /// The next value.
+    pub(super) fn value<T: DeserializeOwned>(&mut self) -> Result<T, StreamError> {
+        self.piece()?.read()
     }
 }
 
-/// The error of a piece that begins behind `start`, with its place in the stream.
-fn inside(start: Place, error: &serde_json::Error) -> StreamError {
-    let text = error.to_string();
-    let suffix = format!(" at line {} column {}", error.line(), error.column());
-    let reason = text.strip_suffix(&suffix).unwrap_or(&text);
-    let before = if error.line() > 1 { 0 } else { start.column };
-    StreamError::Wrong {
-        reason: reason.to_owned(),
-        place: Place {
-            line: start.line + error.line().max(1) - 1,
-            column: before + error.column(),
-        },
+/// One value, cut out of a stream.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'a> {
+    /// Its JSON.
+    pub(super) text: &'a [u8],
+    /// Of the byte before it.
+    start: Place,
+    /// Of its last byte.
+    end: Place,
+}
+
+impl Piece<'_> {
+    /// What it says.
+    pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, StreamError> {
+        serde_json::from_slice(self.text).map_err(|error| self.inside(&error))
+    }
+
+    /// An error of its reader, with its place in the stream.
+    pub(super) fn inside(self, error: &serde_json::Error) -> StreamError {
+        if error.classify() == Category::Eof {
+            // `tru`, and then nothing.
+            return StreamError::Cut(self.end);
+        }
+        let text = error.to_string();
+        let suffix = format!(" at line {} column {}", error.line(), error.column());
+        let reason = text.strip_suffix(&suffix).unwrap_or(&text);
+        let before = if error.line() > 1 {
+            0
+        } else {
+            self.start.column
+        };
+        StreamError::Wrong {
+            reason: reason.to_owned(),
+            place: Place {
+                line: self.start.line + error.line().max(1) - 1,
+                column: before + error.column(),
+            },
+        }
+    }
+
+    /// A copy for later.
+    pub(super) fn keep(self) -> Kept {
+        Kept {
+            text: self.text.to_vec(),
+            start: self.start,
+            end: self.end,
+        }
+    }
+}
+
+/// A piece that outlives its stream's next step.
+pub(super) struct Kept {
+    text: Vec<u8>,
+    start: Place,
+    end: Place,
+}
+
+impl Kept {
+    /// An object of these members. Places in it are those of its first member, and behind.
+    pub(super) fn object(members: Vec<(String, Self)>) -> Self {
+        let nowhere = Place { line: 1, column: 0 };
+        let start = members.first().map_or(nowhere, |(_, first)| first.start);
+        let end = members.last().map_or(nowhere, |(_, last)| last.end);
+        let mut text = vec![b'{'];
+        for (index, (key, value)) in members.into_iter().enumerate() {
+            if index > 0 {
+                text.push(b',');
+            }
+            text.extend_from_slice(Value::String(key).to_string().as_bytes());
+            text.push(b':');
+            text.extend_from_slice(&value.text);
+        }
+        text.push(b'}');
+        Self { text, start, end }
+    }
+
+    pub(super) fn piece(&self) -> Piece<'_> {
+        Piece {
+            text: &self.text,
+            start: self.start,
+            end: self.end,
+        }
+    }
+
+    pub(super) fn text(&self) -> &[u8] {
+        &self.text
+    }
+
+    /// Its text again as a stream, with the places that it had.
+    pub(super) fn stream<'a>(&self, input: &'a mut dyn BufRead) -> Stream<'a> {
+        Stream {
+            place: self.start,
+            ..Stream::new(input)
+        }
     }
 }
 
@@ -260,154 +341,88 @@ impl Scan {
     }
 }
 
-/// A document: an object whose members are read one by one.
-struct Document<'a, R>(&'a mut Stream<R>);
-
-impl<'de, R: BufRead> Deserializer<'de> for Document<'_, R> {
-    type Error = StreamError;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StreamError> {
-        if self.0.expect()? != b'{' {
-            return Err(self.0.wrong("expected a document: an object in `{}`"));
-        }
-        self.0.step();
-        visitor.visit_map(Members {
-            stream: self.0,
-            is_first: true,
-            is_over: false,
-        })
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option
-        unit unit_struct newtype_struct seq tuple tuple_struct map struct enum identifier ignored_any
-    }
-}
-
-/// Goes to the next member or element; false at the end of the collection.
-fn advance<R: BufRead>(
-    stream: &mut Stream<R>,
-    is_first: &mut bool,
+/// Where a collection ends, and whether anything of it was passed already.
+pub(super) struct Inside {
     end: u8,
-    wanted: &str,
-) -> Result<bool, StreamError> {
-    let next = stream.expect()?;
-    if next == end {
-        stream.step();
-        return Ok(false);
-    }
-    if !std::mem::take(is_first) {
-        if next != b',' {
-            return Err(stream.wrong(wanted));
-        }
-        stream.step();
-        if stream.expect()? == end {
-            return Err(stream.wrong("trailing comma"));
-        }
-    }
-    Ok(true)
-}
-
-struct Members<'a, R> {
-    stream: &'a mut Stream<R>,
     is_first: bool,
-    is_over: bool,
 }
 
-impl<'de, R: BufRead> MapAccess<'de> for Members<'_, R> {
-    type Error = StreamError;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, StreamError> {
-        let wanted = "expected `,` or `}`";
-        if self.is_over || !advance(self.stream, &mut self.is_first, b'}', wanted)? {
-            self.is_over = true;
+impl Stream<'_> {
+    /// Goes into the next document; none at the end of the stream.
+    ///
+    /// # Errors
+    ///
+    /// [`StreamError`]; nothing behind it can be read.
+    pub(super) fn document(&mut self) -> Result<Option<Inside>, StreamError> {
+        if self.peek()?.is_none() {
             return Ok(None);
         }
-        if self.stream.expect()? != b'"' {
-            return Err(self.stream.wrong("key must be a string"));
+        if self.expect()? != b'{' {
+            return Err(self.wrong("expected a snapshot, a list or an object of Kubernetes"));
         }
-        let key = self.stream.value(seed)?;
-        if self.stream.expect()? != b':' {
-            return Err(self.stream.wrong("expected `:`"));
+        self.step();
+        Ok(Some(Inside {
+            end: b'}',
+            is_first: true,
+        }))
+    }
+
+    /// The key of the next member of an object, whose value is to be read then; none at the
+    /// end of the object.
+    pub(super) fn key(&mut self, inside: &mut Inside) -> Result<Option<String>, StreamError> {
+        if !self.advance(inside, "expected `,` or `}`")? {
+            return Ok(None);
         }
-        self.stream.step();
+        if self.expect()? != b'"' {
+            return Err(self.wrong("key must be a string"));
+        }
+        let key = self.value()?;
+        if self.expect()? != b':' {
+            return Err(self.wrong("expected `:`"));
+        }
+        self.step();
         Ok(Some(key))
     }
 
-    fn next_value_seed<S: DeserializeSeed<'de>>(
+    /// Hands over the elements of a list one by one; `null` is an empty list.
+    pub(super) fn list(
         &mut self,
-        seed: S,
-    ) -> Result<S::Value, StreamError> {
-        if self.stream.expect()? == b'[' {
-            let stream = &mut *self.stream;
-            return seed.deserialize(List { stream });
+        mut each: impl FnMut(Piece<'_>) -> Result<(), StreamError>,
+    ) -> Result<(), StreamError> {
+        if self.expect()? != b'[' {
+            return match self.value::<Value>()? {
+                Value::Null => Ok(()),
+                _ => Err(self.wrong("expected a list")),
+            };
         }
-        self.stream.value(seed)
-    }
-}
-
-/// A list whose elements are read one by one.
-struct List<'a, R> {
-    stream: &'a mut Stream<R>,
-}
-
-impl<'de, R: BufRead> Deserializer<'de> for List<'_, R> {
-    type Error = StreamError;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StreamError> {
-        self.stream.step();
-        let mut elements = Elements {
-            stream: self.stream,
+        self.step();
+        let mut inside = Inside {
+            end: b']',
             is_first: true,
-            is_over: false,
         };
-        let value = visitor.visit_seq(&mut elements)?;
-        if elements.is_over || elements.next_element::<serde::de::IgnoredAny>()?.is_none() {
-            return Ok(value);
+        while self.advance(&mut inside, "expected `,` or `]`")? {
+            each(self.piece()?)?;
         }
-        Err(elements.stream.wrong("the list is longer than expected"))
+        Ok(())
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, StreamError> {
-        visitor.visit_some(self)
-    }
-
-    fn deserialize_newtype_struct<V: Visitor<'de>>(
-        self,
-        _name: &'static str,
-        visitor: V,
-    ) -> Result<V::Value, StreamError> {
-        visitor.visit_newtype_struct(self)
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
-        unit unit_struct seq tuple tuple_struct map struct enum identifier ignored_any
-    }
-}
-
-struct Elements<'a, R> {
-    stream: &'a mut Stream<R>,
-    is_first: bool,
-    is_over: bool,
-}
-
-impl<'de, R: BufRead> SeqAccess<'de> for Elements<'_, R> {
-    type Error = StreamError;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, StreamError> {
-        let wanted = "expected `,` or `]`";
-        if self.is_over || !advance(self.stream, &mut self.is_first, b']', wanted)? {
-            self.is_over = true;
-            return Ok(None);
+    /// Goes to the next member or element; false behind the last.
+    fn advance(&mut self, inside: &mut Inside, wanted: &str) -> Result<bool, StreamError> {
+        let next = self.expect()?;
+        if next == inside.end {
+            self.step();
+            return Ok(false);
         }
-        self.stream.value(seed).map(Some)
+        if !std::mem::take(&mut inside.is_first) {
+            if next != b',' {
+                return Err(self.wrong(wanted));
+            }
+            self.step();
+            if self.expect()? == inside.end {
+                return Err(self.wrong("trailing comma"));
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -416,14 +431,29 @@ mod tests {
     use std::io::BufReader;
 
     use proptest::prelude::*;
-    use serde_json::{Map, Value, json};
+    use serde_json::{Map, json};
 
     use super::*;
 
     fn read(text: &str, buffer: usize) -> Result<Vec<Map<String, Value>>, StreamError> {
-        let mut stream = Stream::new(BufReader::with_capacity(buffer, text.as_bytes()));
+        let mut input = BufReader::with_capacity(buffer, text.as_bytes());
+        let mut stream = Stream::new(&mut input);
         let mut all = Vec::new();
-        while let Some(document) = stream.document()? {
+        while let Some(mut inside) = stream.document()? {
+            let mut document = Map::new();
+            while let Some(key) = stream.key(&mut inside)? {
+                let value = if stream.expect()? == b'[' {
+                    let mut list = Vec::new();
+                    stream.list(|piece| {
+                        list.push(piece.read()?);
+                        Ok(())
+                    })?;
+                    Value::Array(list)
+                } else {
+                    stream.value()?
+                };
+                document.insert(key, value);
+            }
             all.push(document);
         }
         Ok(all)

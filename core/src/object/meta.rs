@@ -1,11 +1,13 @@
 //! `metadata` of every object.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::Timestamp;
+use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
-use super::Shared;
+use super::{ResourceList, Shared};
 use crate::text::Str;
 
 /// Labels by key, shared by the replicas of a workload.
@@ -81,6 +83,72 @@ where
     T: Default + Deserialize<'de>,
 {
     Option::<T>::deserialize(deserializer).map(Option::unwrap_or_default)
+}
+
+/// Reads amounts, also those that stand there as numbers, as Kubernetes does
+/// (k8s.io/apimachinery v0.36.3, `pkg/api/resource/quantity.go`, `UnmarshalJSON`). The API
+/// server writes text; people who write YAML don't.
+pub(crate) fn quantities<'de, D: serde::Deserializer<'de>>(
+    deserializer: D,
+) -> Result<ResourceList, D::Error> {
+    deserializer.deserialize_any(Quantities)
+}
+
+struct Quantities;
+
+impl<'de> Visitor<'de> for Quantities {
+    type Value = ResourceList;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("amounts by resource name")
+    }
+
+    fn visit_unit<E>(self) -> Result<ResourceList, E> {
+        Ok(ResourceList::new())
+    }
+
+    fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<ResourceList, M::Error> {
+        let mut list = ResourceList::new();
+        while let Some((name, Written(amount))) = map.next_entry()? {
+            list.insert(name, amount);
+        }
+        Ok(list)
+    }
+}
+
+/// An amount as it is written.
+struct Written(Str);
+
+impl<'de> Deserialize<'de> for Written {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Amount;
+
+        impl Visitor<'_> for Amount {
+            type Value = Written;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an amount, as text or as a number")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Written, E> {
+                Ok(Written(Str::from(text)))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Written, E> {
+                Ok(Written(Str::from(number.to_string())))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Written, E> {
+                Ok(Written(Str::from(number.to_string())))
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<Written, E> {
+                Ok(Written(Str::from(number.to_string())))
+            }
+        }
+
+        deserializer.deserialize_any(Amount)
+    }
 }
 
 /// One owner of an object.

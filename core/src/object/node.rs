@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::meta::null_is_default;
+use super::meta::{null_is_default, quantities};
 use super::{Meta, ResourceList};
 use crate::text::Str;
 
@@ -69,10 +69,10 @@ pub struct Taint {
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeStatus {
     /// What the machine has.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "quantities")]
     pub capacity: ResourceList,
     /// What pods may use of it.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "quantities")]
     pub allocatable: ResourceList,
     /// Conditions.
     #[serde(deserialize_with = "null_is_default")]

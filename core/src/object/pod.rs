@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::meta::null_is_default;
+use super::meta::{null_is_default, quantities};
 use super::{Affinity, Labels, Meta, ResourceList, Shared};
 use crate::text::Str;
 
@@ -107,7 +107,7 @@ pub struct PodSpec {
     /// What the sandbox itself takes.
     #[serde(
         skip_serializing_if = "ResourceList::is_empty",
-        deserialize_with = "null_is_default"
+        deserialize_with = "quantities"
     )]
     pub overhead: ResourceList,
     /// Resources of the pod as a whole.
@@ -171,13 +171,13 @@ pub struct ContainerResources {
     /// What the scheduler counts.
     #[serde(
         skip_serializing_if = "ResourceList::is_empty",
-        deserialize_with = "null_is_default"
+        deserialize_with = "quantities"
     )]
     pub requests: ResourceList,
     /// What the kernel allows.
     #[serde(
         skip_serializing_if = "ResourceList::is_empty",
-        deserialize_with = "null_is_default"
+        deserialize_with = "quantities"
     )]
     pub limits: ResourceList,
 }
