@@ -1,32 +1,18 @@
 //! The truth, and what of it the machine gets to see.
 
+mod checks;
+mod random;
+mod server;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::drain::testing::{budget, pod};
-use crate::drain::{Budgets, Freedom};
-use crate::drain::{Effect, Event, Machine, Recount, Reply, Ruling, State, Throttle, ruling};
+use crate::drain::{Effect, Event};
 use crate::object::{Budget, ClaimSource, Pod, Volume, VolumeAttachment};
 use crate::text::Str;
-
-/// xorshift64*
-#[derive(Debug)]
-pub(super) struct Random(pub(super) u64);
-
-impl Random {
-    pub(super) fn below(&mut self, end: u32) -> u32 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        let high = self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        u32::try_from(high % u64::from(end)).unwrap()
-    }
-
-    fn chance(&mut self, percent: u32) -> bool {
-        self.below(100) < percent
-    }
-}
+pub(super) use random::Random;
 
 #[derive(Debug)]
 pub(super) struct World {
@@ -322,78 +308,6 @@ impl World {
         }
     }
 
-    /// Takes up what the machine wants done, and checks that it may want it.
-    pub(super) fn accept(&mut self, effect: Effect, machine: &Machine, now: Timestamp) {
-        let seed = self.seed;
-        match &effect {
-            Effect::Done { .. } => self.check_settled(machine),
-            Effect::Force { uid, budget, .. } => {
-                let force = machine.settings.force.as_ref().unwrap();
-                assert!(now >= force.at, "seed {seed}");
-                assert_eq!(*budget, self.budget.key(), "seed {seed}");
-                let tracked = machine.pod(uid).unwrap();
-                assert!(self.budget.selects(&tracked.pod), "seed {seed}");
-                assert!(!tracked.pod.is_terminating(), "seed {seed}");
-            }
-            _ => {}
-        }
-        if let Effect::Evict { uid, .. } | Effect::Force { uid, .. } = &effect {
-            let on_its_way = |sent: &Effect| matches!(sent, Effect::Cordon { .. });
-            assert!(
-                !self.requests.iter().any(on_its_way),
-                "seed {seed}: {uid} before the cordon"
-            );
-        }
-        if let Effect::Evict { uid, .. } = &effect {
-            let tracked = machine.pod(uid).unwrap();
-            assert_eq!(tracked.state, State::Evicting, "seed {seed}");
-            assert!(!tracked.pod.is_terminating(), "seed {seed}");
-            assert!(
-                !machine.settings.once || tracked.attempts == 1,
-                "seed {seed}"
-            );
-            assert_eq!(tracked.pod.spec.node_name, self.node, "seed {seed}");
-            let under_way = |request: &&Effect| match request {
-                Effect::Evict { uid: other, .. } => {
-                    other == uid
-                        || machine.pod(other).is_some_and(|other| {
-                            self.budget.selects(&other.pod) && self.budget.selects(&tracked.pod)
-                                // Pending pods and the like are sent beside it.
-                                && other.state == State::Evicting
-                        })
-                }
-                _ => false,
-            };
-            let other = self.requests.iter().find(under_way);
-            assert_eq!(other, None, "seed {seed}: two at a time");
-        }
-        let told = matches!(
-            effect,
-            Effect::Changed { .. } | Effect::Done { .. } | Effect::Awaits { .. }
-        );
-        if !told {
-            self.requests.push(effect);
-        }
-    }
-
-    /// A node is done: what it was to wait for is there.
-    fn check_settled(&self, machine: &Machine) {
-        let gone = |t: &&crate::drain::Tracked| t.state == State::Gone;
-        if machine.settings.wait_volumes {
-            for tracked in machine.pods().filter(gone) {
-                let uid = &tracked.pod.metadata.uid;
-                assert!(!self.attached.contains(uid), "seed {}: {uid}", self.seed);
-            }
-        }
-        if machine.settings.wait_ready && machine.pods().filter(gone).any(|t| t.accepted) {
-            let web = machine.owners.workload("u-web").unwrap();
-            let before = web.status.ready_replicas.unwrap();
-            // One that is here may have become unready since it was counted.
-            let here = int(self.pods.len());
-            assert!(self.ready() + here >= before, "seed {}", self.seed);
-        }
-    }
-
     pub(super) fn next_sight(&mut self, random: &mut Random) -> Option<Event> {
         if random.chance(50) {
             let first = self.pod_sights.pop_front();
@@ -402,138 +316,6 @@ impl World {
             let first = self.budget_sights.pop_front();
             first.or_else(|| self.pod_sights.pop_front())
         }
-    }
-
-    /// The process is gone: each request was carried out, or never will be.
-    pub(super) fn drop_requests(&mut self, random: &mut Random, now: Timestamp) {
-        for request in std::mem::take(&mut self.requests) {
-            match request {
-                Effect::Evict { uid, .. } if random.chance(50) => drop(self.evict(&uid, now)),
-                Effect::Force { uid, .. } if random.chance(50) => drop(self.delete(&uid, now)),
-                _ => {}
-            }
-        }
-    }
-
-    /// One of the requests is answered.
-    pub(super) fn next_answer(
-        &mut self,
-        random: &mut Random,
-        faults: bool,
-        now: Timestamp,
-    ) -> Option<Event> {
-        let count = u32::try_from(self.requests.len()).unwrap();
-        if count == 0 {
-            return None;
-        }
-        let request = self.requests.remove(random.below(count) as usize);
-        let fault = faults && random.chance(40);
-        Some(match request {
-            Effect::Evict { uid, .. } => {
-                let reply = if fault {
-                    self.fault(&uid, random, now)
-                } else {
-                    self.evict(&uid, now)
-                };
-                Event::Answered { uid, reply }
-            }
-            Effect::Force { uid, .. } => {
-                let reply = if fault {
-                    Reply::Uncertain {
-                        message: "cut".to_owned(),
-                        retry_after: None,
-                    }
-                } else {
-                    self.delete(&uid, now)
-                };
-                Event::Answered { uid, reply }
-            }
-            Effect::Count { workload, .. } => Event::Counted {
-                workload,
-                count: (!fault).then(|| Recount {
-                    ready: self.ready(),
-                    pending: Vec::new(),
-                }),
-            },
-            Effect::Look { uid, .. } if fault => Event::LookFailed {
-                uid,
-                message: "cut".to_owned(),
-            },
-            Effect::Look { uid, .. } => Event::Looked {
-                found: self.pods.get(&uid).cloned().map(Box::new),
-                uid,
-            },
-            Effect::Confirm { node } if fault => Event::ConfirmFailed { node },
-            Effect::Confirm { .. } => self.list(),
-            Effect::Cordon { node } => Event::Cordoned { node },
-            other => panic!("seed {}: {other:?}", self.seed),
-        })
-    }
-
-    fn fault(&mut self, uid: &Str, random: &mut Random, now: Timestamp) -> Reply {
-        let carried_out = random.chance(50);
-        match random.below(4) {
-            0 => Reply::Throttled {
-                by: Throttle::PriorityAndFairness,
-                retry_after: Some(random.below(5)),
-            },
-            1 => Reply::Denied {
-                message: "admission webhook \"x\" denied the request".to_owned(),
-                later: true,
-                retry_after: None,
-            },
-            _ => {
-                if carried_out {
-                    self.evict(uid, now);
-                }
-                Reply::Uncertain {
-                    message: "cut".to_owned(),
-                    retry_after: None,
-                }
-            }
-        }
-    }
-
-    /// What the API server does (pkg/registry/core/pod/storage/eviction.go, v1.36.3).
-    fn evict(&mut self, uid: &Str, now: Timestamp) -> Reply {
-        let Some(pod) = self.pods.get(uid).cloned() else {
-            return Reply::NotFound;
-        };
-        match ruling(&pod, &Budgets::of([self.budget.clone()])) {
-            Ruling::Free(Freedom::NoBudget | Freedom::Phase | Freedom::Unready(_)) => {}
-            Ruling::Counted { .. } => {
-                self.budget.status.disruptions_allowed -= 1;
-                let name = pod.metadata.name.clone();
-                self.budget.status.disrupted_pods.insert(name, now);
-                self.budget_changed();
-            }
-            Ruling::Refused { .. } => {
-                return Reply::BudgetExhausted {
-                    message: "no".to_owned(),
-                };
-            }
-            Ruling::Several(_) => return Reply::SeveralBudgets,
-        }
-        self.terminate(uid, now);
-        let accepted = self.accepted.entry(uid.clone()).or_default();
-        *accepted += 1;
-        assert_eq!(*accepted, 1, "seed {}: {uid} was evicted twice", self.seed);
-        Reply::Accepted
-    }
-
-    fn delete(&mut self, uid: &Str, now: Timestamp) -> Reply {
-        if !self.pods.contains_key(uid) {
-            return Reply::NotFound;
-        }
-        self.terminate(uid, now);
-        let accepted = self.accepted.entry(uid.clone()).or_default();
-        *accepted += 1;
-        assert_eq!(*accepted, 1, "seed {}: {uid} went twice", self.seed);
-        Reply::Accepted
-    }
-
-    pub(super) fn check_drained(&self) {
-        assert!(self.pods.is_empty(), "seed {}: {:?}", self.seed, self.pods);
     }
 }
 
