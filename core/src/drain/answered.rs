@@ -205,13 +205,11 @@ impl Machine {
         let [budget] = matching.as_slice() else {
             return Block::Denied(message);
         };
-        let status = &budget.status;
         let refusal = known
             .or_else(|| budget.refusal())
-            .unwrap_or(BudgetRefusal::Exhausted {
-                needs: status.desired_healthy,
-                has: status.current_healthy,
-                expected: status.expected_pods,
+            .unwrap_or(BudgetRefusal::Outdated {
+                allowed: budget.status.disruptions_allowed,
+                message,
             });
         Block::Budget {
             budget: budget.key(),

@@ -400,7 +400,9 @@ fn impossible(pod: &Pod, ruling: &Ruling, around: Surroundings<'_>) -> Option<Im
                 message: message.clone(),
             }),
             BudgetRefusal::Exhausted { .. } => never(pod, budget, around),
-            BudgetRefusal::NotObserved | BudgetRefusal::Broken(_) => None,
+            BudgetRefusal::NotObserved
+            | BudgetRefusal::Broken(_)
+            | BudgetRefusal::Outdated { .. } => None,
         },
         Ruling::Free(_) | Ruling::Counted { .. } => None,
     }

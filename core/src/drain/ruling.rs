@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::budget::{BudgetKey, Budgets};
-use crate::object::{Budget, Pod, UnhealthyPodEvictionPolicy};
+use crate::object::{Budget, BudgetStatus, Pod, UnhealthyPodEvictionPolicy};
 
 /// The most unconfirmed evictions that a budget may hold: `MaxDisruptedPodSize`
 /// in eviction.go.
@@ -63,6 +63,16 @@ pub enum BudgetRefusal {
         has: i32,
         /// How many are counted in all.
         expected: i32,
+        /// How many evictions were allowed that the numbers before do not show yet: the API
+        /// server takes them off `disruptionsAllowed` alone, and the controller counts later.
+        uncounted: i32,
+    },
+    /// The server refused although the status that is known here allows some: it has a newer one.
+    Outdated {
+        /// How many the known status allows.
+        allowed: i32,
+        /// The server's words.
+        message: String,
     },
 }
 
@@ -72,11 +82,27 @@ impl fmt::Display for BudgetRefusal {
             Self::NotObserved => f.write_str("its spec has not been counted by the server yet"),
             Self::Broken(what) => f.write_str(what),
             Self::SyncFailed(message) => write!(f, "it failed to sync: {message}"),
+            Self::Exhausted { expected: 0, .. } => {
+                f.write_str("no controller wants any of its pods, and then it allows nothing")
+            }
             Self::Exhausted {
                 needs,
                 has,
                 expected,
-            } => write!(f, "needs {needs} healthy pods and has {has} of {expected}"),
+                uncounted,
+            } => {
+                write!(f, "needs {needs} healthy pods and has {has} of {expected}")?;
+                match uncounted {
+                    _ if has <= needs => Ok(()),
+                    0 => f.write_str(", but its status allows nothing yet"),
+                    1 => f.write_str(", 1 of them just evicted"),
+                    more => write!(f, ", {more} of them just evicted"),
+                }
+            }
+            Self::Outdated { allowed, message } => write!(
+                f,
+                "the status that is known here allows {allowed}, but the server refused: {message}"
+            ),
         }
     }
 }
@@ -121,6 +147,18 @@ fn under(pod: &Pod, budget: &Budget) -> Ruling {
     }
 }
 
+impl BudgetStatus {
+    /// How many evictions the API server has allowed since the controller counted last: each
+    /// lowers `disruptionsAllowed` and notes the pod, and leaves the other numbers as they were.
+    fn uncounted(&self) -> i32 {
+        if self.disrupted_pods.is_empty() {
+            return 0;
+        }
+        let spare = self.current_healthy.saturating_sub(self.desired_healthy);
+        spare.saturating_sub(self.disruptions_allowed).max(0)
+    }
+}
+
 impl Budget {
     /// Why the budget allows nothing now: `checkAndDecrement` of eviction.go.
     pub fn refusal(&self) -> Option<BudgetRefusal> {
@@ -139,14 +177,15 @@ impl Budget {
         if status.disruptions_allowed > 0 {
             return None;
         }
-        Some(self.sync_failure().map_or(
-            BudgetRefusal::Exhausted {
+        Some(match self.sync_failure() {
+            Some(message) => BudgetRefusal::SyncFailed(message.to_owned()),
+            None => BudgetRefusal::Exhausted {
                 needs: status.desired_healthy,
                 has: status.current_healthy,
                 expected: status.expected_pods,
+                uncounted: status.uncounted(),
             },
-            |message| BudgetRefusal::SyncFailed(message.to_owned()),
-        ))
+        })
     }
 
     /// The controller's words when it cannot count this budget.
@@ -233,5 +272,25 @@ mod tests {
     fn a_refusal_names_its_numbers() {
         let refusal = budget("x", 0, 3, 3).refusal().unwrap();
         assert_eq!(refusal.to_string(), "needs 3 healthy pods and has 3 of 3");
+    }
+
+    #[test]
+    fn a_refusal_with_healthy_pods_to_spare_says_why() {
+        let said = |budget: &Budget| budget.refusal().unwrap().to_string();
+        // As the API server leaves it when it has allowed an eviction.
+        let mut taken = budget("x", 0, 12, 11);
+        let evicted = [("a".into(), jiff::Timestamp::UNIX_EPOCH)];
+        taken.status.disrupted_pods = evicted.into();
+        assert_eq!(
+            said(&taken),
+            "needs 11 healthy pods and has 12 of 12, 1 of them just evicted"
+        );
+        taken.status.disrupted_pods.clear();
+        assert_eq!(
+            said(&taken),
+            "needs 11 healthy pods and has 12 of 12, but its status allows nothing yet"
+        );
+        taken.status.expected_pods = 0;
+        assert!(said(&taken).starts_with("no controller wants any"));
     }
 }

@@ -76,7 +76,8 @@ fn row(tracked: &Tracked, nodes: &[Node], now: Timestamp) -> Row {
     }
 }
 
-/// The budget first, which is in the pod's namespace: on a narrow terminal the end is cut off.
+/// The numbers first: on a narrow terminal the end is cut off, and a budget is often named as
+/// its pods are. It is in their namespace.
 fn numbers(block: &Block) -> String {
     match block {
         Block::Budget {
@@ -86,11 +87,16 @@ fn numbers(block: &Block) -> String {
                     needs,
                     has,
                     expected,
+                    uncounted,
                 },
-        } => format!(
-            "budget {}: {has} of {expected} healthy, needs {needs}",
-            budget.name
-        ),
+        } => {
+            let evicted = match uncounted {
+                0 => String::new(),
+                more => format!(", {more} just evicted"),
+            };
+            let budget = &budget.name;
+            format!("has {has} of {expected}, needs {needs}{evicted}: budget {budget}")
+        }
         Block::Implicit {
             workload,
             needs,
@@ -201,7 +207,7 @@ mod tests {
                 "shop/checkout-7d9c5b6f4-x2x9p",
                 "blocked",
                 Some(75),
-                "budget checkout: 2 of 3 healthy, needs 2",
+                "has 2 of 3, needs 2: budget checkout",
             ),
             row(
                 1,
