@@ -202,7 +202,12 @@ impl<'a> Narrator<'a> {
         if status == ExitStatus::Done {
             return;
         }
-        for tracked in machine.pods().filter(|t| !is_well(t)) {
+        let mut left: Vec<&Tracked> = machine.pods().filter(|t| !is_well(t)).collect();
+        left.sort_by(|a, b| {
+            let (a, b) = (&a.pod.metadata, &b.pod.metadata);
+            (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid))
+        });
+        for tracked in left {
             let meta = &tracked.pod.metadata;
             self.printer.note(format_args!(
                 "{}/{} on {}: {} ({})",

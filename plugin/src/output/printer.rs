@@ -163,11 +163,32 @@ impl Printer {
     /// Replaces the lines that stand below all others; none removes them. They have to fit the
     /// [`Printer::canvas`].
     pub(crate) fn live(&mut self, lines: Vec<String>) {
-        if self.animated {
-            self.clear_progress();
-            self.live = lines;
-            self.draw_live();
+        if !self.animated {
+            return;
         }
+        if self.drawn > 0 && !lines.is_empty() {
+            self.draw_over(&lines);
+            self.live = lines;
+            return;
+        }
+        self.clear_progress();
+        self.live = lines;
+        self.draw_live();
+    }
+
+    /// Draws lines over those that stand there, in one write: what is erased first flickers.
+    fn draw_over(&mut self, lines: &[String]) {
+        let mut frame = format!("\r\x1b[{}A", self.drawn);
+        for line in lines {
+            frame.push_str(line);
+            frame.push_str("\x1b[K\n");
+        }
+        frame.push_str("\x1b[0J");
+        // As in `clear_progress`.
+        let mut raw = io::stderr().lock();
+        let _ = raw.write_all(frame.as_bytes());
+        let _ = raw.flush();
+        self.drawn = lines.len();
     }
 
     /// Writes what is still in the buffer, so that lines appear as they happen.
