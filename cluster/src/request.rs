@@ -4,7 +4,6 @@
 //! decode; here a body is bounded, held once and never logged. The headers stay:
 //! `Retry-After`, `Warning` and `Date` matter to a drain and to an audit.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -214,11 +213,6 @@ impl Answer {
         self.headers.get(name)?.to_str().ok()
     }
 
-    /// The server's time when it answered.
-    pub fn clock(&self) -> ServerClock {
-        ServerClock::from_date(self.header("date"))
-    }
-
     /// The body as a document.
     ///
     /// # Errors
@@ -295,7 +289,9 @@ impl Cluster {
             self.server
         );
         let response = sent.map_err(|error| retry::transport_error(&self.server, &error))?;
-        self.reached.store(true, Ordering::Relaxed);
+        let date = response.headers().get(http::header::DATE);
+        self.reached
+            .get_or_init(|| ServerClock::from_date(date.and_then(|date| date.to_str().ok())));
         self.warnings.hear(response.headers());
         Ok(response)
     }
@@ -338,7 +334,7 @@ impl Cluster {
         Err(match (code, &call.target) {
             (401, _) => ApiError::Unauthorized {
                 server: self.server.to_string(),
-                advice: self.credentials.advice(self.clock.now()),
+                advice: self.credentials.advice(self.clock().now()),
             },
             (403, Some(target)) => ApiError::Forbidden(Box::new(Forbidden {
                 verb: call.verb,
@@ -381,7 +377,7 @@ impl Cluster {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let first_contact = error.answer().is_none() && !self.reached.load(Ordering::Relaxed);
+            let first_contact = error.answer().is_none() && self.reached.get().is_none();
             let wait = backoff.next(error.answer().and_then(|answer| answer.retry_after));
             if !error.is_transient() || first_contact || Instant::now() + wait > end {
                 return Err(error);

@@ -4,8 +4,7 @@ mod clock;
 pub(crate) mod credentials;
 mod options;
 
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
@@ -40,16 +39,17 @@ pub struct Cluster {
     pub(crate) client: Client,
     pub(crate) server: Arc<str>,
     pub(crate) timeout: Option<Duration>,
-    /// Whether this server has answered before: then a refused connection is a
+    /// The server's clock by its first answer. Once it has answered, a refused connection is a
     /// restart worth waiting for, and not a wrong address.
-    pub(crate) reached: Arc<AtomicBool>,
+    pub(crate) reached: Arc<OnceLock<ServerClock>>,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) warnings: ServerWarnings,
     /// Whether every request is sent as somebody else already.
     pub(crate) impersonates: bool,
     namespace: Arc<str>,
     version: Option<Arc<ServerVersion>>,
-    pub(crate) clock: ServerClock,
+    /// The proxy on the way, without its user and password.
+    proxy: Option<Arc<str>>,
 }
 
 /// `GET /version`.
@@ -78,6 +78,17 @@ impl Cluster {
         Self::with_config(config, options.request_timeout).await
     }
 
+    /// Connects without asking for the version: the first request shows whether the server is
+    /// there, and [`Cluster::unmet`] says what it means if not.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] says what is missing or wrong on this side.
+    pub async fn unannounced(options: &ClientOptions) -> Result<Self, ConnectError> {
+        let config = options.config().await?;
+        Self::set_up(config, options.request_timeout)
+    }
+
     /// Connects by a ready configuration: what tests and the webhook have at hand.
     ///
     /// `request_timeout` is `None` for the default, zero for no limit at all.
@@ -86,6 +97,17 @@ impl Cluster {
     ///
     /// As [`Cluster::connect`].
     pub async fn with_config(
+        config: kube::Config,
+        request_timeout: Option<Duration>,
+    ) -> Result<Self, ConnectError> {
+        let mut cluster = Self::set_up(config, request_timeout)?;
+        match cluster.greet().await {
+            Ok(()) => Ok(cluster),
+            Err(error) => Err(cluster.unmet(error)),
+        }
+    }
+
+    fn set_up(
         mut config: kube::Config,
         request_timeout: Option<Duration>,
     ) -> Result<Self, ConnectError> {
@@ -100,7 +122,11 @@ impl Cluster {
         ));
         let credentials = Arc::new(Credentials::of(&config.auth_info));
         let exec = config.auth_info.exec.clone();
-        let proxy = config.proxy_url.clone();
+        let proxy = config.proxy_url.as_ref().map(|proxy| {
+            let port = proxy.port().map(|port| format!(":{port}"));
+            let host = proxy.host().unwrap_or_default();
+            format!("{host}{}", port.unwrap_or_default()).into()
+        });
         // Runs the credential plugin, if there is one.
         let client = Client::try_from(config).map_err(|error| match error {
             kube::Error::Auth(error) => ConnectError::Api(ApiError::Credentials {
@@ -112,7 +138,7 @@ impl Cluster {
                 reason: options::innermost(&error),
             },
         })?;
-        let mut cluster = Self {
+        Ok(Self {
             client,
             server,
             timeout: match request_timeout {
@@ -120,35 +146,33 @@ impl Cluster {
                 Some(Duration::ZERO) => None,
                 Some(limit) => Some(limit),
             },
-            reached: Arc::new(AtomicBool::new(false)),
+            reached: Arc::default(),
             credentials,
             warnings: ServerWarnings::default(),
             impersonates,
             namespace,
             version: None,
-            clock: ServerClock::default(),
-        };
-        match (cluster.greet().await, proxy) {
-            (Err(ApiError::Unreachable { server, reason }), Some(proxy)) => {
-                // Without its user and password.
-                let host = proxy.host().unwrap_or_default();
-                let port = proxy.port().map(|port| format!(":{port}"));
-                Err(ConnectError::Proxy {
-                    server,
-                    proxy: format!("{host}{}", port.unwrap_or_default()),
-                    reason,
-                })
-            }
-            (greeted, _) => Ok(greeted.map(|()| cluster)?),
+            proxy,
+        })
+    }
+
+    /// What the failure of a first request means.
+    pub fn unmet(&self, error: ApiError) -> ConnectError {
+        match (error, &self.proxy) {
+            (ApiError::Unreachable { server, reason }, Some(proxy)) => ConnectError::Proxy {
+                server,
+                proxy: proxy.to_string(),
+                reason,
+            },
+            (error, _) => error.into(),
         }
     }
 
-    /// Asks for the version and the time. An authorizer may hide the version; a
-    /// failure of any other kind means that nothing else would work either.
+    /// Asks for the version. An authorizer may hide it; a failure of any other kind means
+    /// that nothing else would work either.
     async fn greet(&mut self) -> Result<(), ApiError> {
         let call = Call::path("/version");
         let answer = self.exchange(&call).await?;
-        self.clock = answer.clock();
         if answer.code() == 403 {
             return Ok(());
         }
@@ -172,9 +196,9 @@ impl Cluster {
         self.version.as_deref()
     }
 
-    /// The server's time.
-    pub fn clock(&self) -> &ServerClock {
-        &self.clock
+    /// The server's time; ours before its first answer.
+    pub fn clock(&self) -> ServerClock {
+        self.reached.get().copied().unwrap_or_default()
     }
 
     /// What the server warns of, from the first request on.

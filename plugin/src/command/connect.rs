@@ -18,3 +18,17 @@ pub(crate) async fn connect(
     printer.listen(cluster.warnings());
     Ok(cluster)
 }
+
+/// As [`connect`], without a request.
+///
+/// # Errors
+///
+/// A sentence that says what is missing or wrong.
+pub(crate) async fn prepare(
+    cluster: &ClusterArgs,
+    printer: &mut Printer,
+) -> Result<Cluster, ConnectError> {
+    let cluster = Cluster::unannounced(&cluster.options()).await?;
+    printer.listen(cluster.warnings());
+    Ok(cluster)
+}

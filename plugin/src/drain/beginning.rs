@@ -63,7 +63,7 @@ impl Executor<'_> {
     }
 
     /// The cordon of a later node failed: no node is begun any more.
-    pub(super) async fn give_up(&mut self, error: anyhow::Error) -> anyhow::Result<ExitStatus> {
+    pub(super) fn give_up(&mut self, error: anyhow::Error) -> anyhow::Result<ExitStatus> {
         let status = match self.no_cordon(error) {
             Ok(status) => status.unwrap_or(ExitStatus::Failed),
             Err(error) => {
@@ -71,7 +71,7 @@ impl Executor<'_> {
                 ExitStatus::Failed
             }
         };
-        Ok(self.end().await?.and(status))
+        Ok(self.end()?.and(status))
     }
 
     /// A node is cordoned: its pods are evicted from now on.

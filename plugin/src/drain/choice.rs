@@ -80,7 +80,7 @@ async fn get(cluster: &Cluster, names: &[String]) -> anyhow::Result<Vec<Node>> {
 }
 
 /// Each name once, in the order in which it was given first.
-fn distinct(words: &[String]) -> Vec<Str> {
+pub(crate) fn distinct(words: &[String]) -> Vec<Str> {
     let mut names: Vec<Str> = Vec::with_capacity(words.len());
     for name in node_names(words) {
         if !names.contains(&name) {

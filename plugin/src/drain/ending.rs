@@ -8,7 +8,7 @@ use super::executor::Executor;
 use crate::exit::ExitStatus;
 
 impl Executor<'_> {
-    pub(super) async fn end(&mut self) -> anyhow::Result<ExitStatus> {
+    pub(super) fn end(&mut self) -> anyhow::Result<ExitStatus> {
         let now = self.now();
         let status = self.status();
         for node in self.settling() {
@@ -22,9 +22,6 @@ impl Executor<'_> {
         }
         let report = self.machine.report(self.started_at, now);
         self.narrator.end(&self.machine, &report, status, now)?;
-        let patience = self.patience();
-        let printer = self.narrator.printer();
-        self.events.finish(patience, printer).await;
         Ok(status)
     }
 

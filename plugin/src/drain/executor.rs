@@ -148,7 +148,10 @@ impl<'a> Executor<'a> {
                 () = interrupts.next() => {}
             }
         }
-        locks.release(patience).await;
+        tokio::join!(
+            self.events.finish(patience, self.narrator.printer()),
+            locks.release(patience),
+        );
         ended
     }
 
@@ -225,7 +228,7 @@ impl<'a> Executor<'a> {
                     let (node, done) = done?;
                     match done {
                         Ok(changed) => self.begun(&node, changed),
-                        Err(error) => return self.give_up(error).await,
+                        Err(error) => return self.give_up(error),
                     }
                     Event::Cordoned { node }
                 }
@@ -246,7 +249,7 @@ impl<'a> Executor<'a> {
             };
             self.step(event)?;
         }
-        self.end().await
+        self.end()
     }
 
     /// What was read before the cordon is where the machine starts.

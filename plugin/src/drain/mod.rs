@@ -21,8 +21,9 @@ mod undo;
 mod watches;
 
 pub(crate) use ask::ask;
-pub(crate) use choice::{choose, pick};
+pub(crate) use choice::{choose, distinct, pick};
 pub(crate) use executor::{Beside, Executor};
+pub(crate) use rest::everywhere;
 pub(crate) use scene::{Pace, Scene};
 pub(crate) use surge::{How, Surges};
 pub(crate) use undo::take_back;

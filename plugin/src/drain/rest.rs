@@ -21,19 +21,23 @@ pub(crate) struct Rest {
     pub(crate) volumes: Vec<PersistentVolume>,
 }
 
-/// Reads it; `volumes`: whether those matter to a pod of the drain. What cannot be read is a
-/// sentence for the user.
+/// All pods of the cluster, or a sentence for the user that says why they are not read.
+pub(crate) async fn everywhere(cluster: &Cluster) -> Result<Result<Vec<Pod>, String>, ApiError> {
+    match pods(cluster).await {
+        Ok(Ok(pods)) => Ok(Ok(pods)),
+        Ok(Err(count)) => Ok(Err(format!("the cluster has {count} pods"))),
+        Err(error @ ApiError::Forbidden(_)) => Ok(Err(error.to_string())),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads the rest; `volumes`: whether those matter to a pod of the drain. What cannot be read is
+/// a sentence for the user.
 pub(crate) async fn read(
     cluster: &Cluster,
-    nodes: Vec<Node>,
+    (nodes, pods): (Vec<Node>, Vec<Pod>),
     volumes: bool,
 ) -> Result<Result<Rest, String>, ApiError> {
-    let pods = match pods(cluster).await {
-        Ok(Ok(pods)) => pods,
-        Ok(Err(count)) => return Ok(Err(format!("the cluster has {count} pods"))),
-        Err(error @ ApiError::Forbidden(_)) => return Ok(Err(error.to_string())),
-        Err(error) => return Err(error),
-    };
     let volumes = if volumes {
         match cluster
             .list(&listing::VOLUMES, &Selection::default(), |_| {})

@@ -48,10 +48,11 @@ pub(crate) struct Scene {
 
 impl Scene {
     /// Reads it all, through the watches where there are some: what they list first is
-    /// then read once.
+    /// then read once. `everywhere`: all pods, or why those were not read.
     pub(crate) async fn load(
         cluster: &Cluster,
         choice: Choice,
+        everywhere: Result<Vec<Pod>, String>,
         mut watches: Option<&mut Watches>,
         printer: &mut Printer,
     ) -> anyhow::Result<Self> {
@@ -67,7 +68,13 @@ impl Scene {
             Some(watches) => scene.see(watches).await?,
             None => scene.list(cluster).await?,
         }
-        scene.look_around(cluster, choice.all, printer).await?;
+        let nodes = choice.all.ok_or("the right to list nodes is missing");
+        let around = match (nodes, everywhere) {
+            (Ok(nodes), Ok(pods)) => Ok((nodes, pods)),
+            (Err(why), _) => Err(why.to_owned()),
+            (_, Err(why)) => Err(why),
+        };
+        scene.look_around(cluster, around, printer).await?;
         let needy = scene.needy_namespaces();
         for namespace in &needy {
             let pods = if let Some(rest) = &scene.rest {
@@ -112,16 +119,16 @@ impl Scene {
     async fn look_around(
         &mut self,
         cluster: &Cluster,
-        nodes: Option<Vec<Node>>,
+        around: Result<(Vec<Node>, Vec<Pod>), String>,
         printer: &mut Printer,
     ) -> Result<(), ApiError> {
-        let read = match nodes {
-            Some(nodes) => {
+        let read = match around {
+            Ok(around) => {
                 let mut volumes = self.all_pods().flat_map(|pod| &pod.spec.volumes);
                 let volumes = volumes.any(|volume| volume.persistent_volume_claim.is_some());
-                rest::read(cluster, nodes, volumes).await?
+                rest::read(cluster, around, volumes).await?
             }
-            None => Err("the right to list nodes is missing".to_owned()),
+            Err(why) => Err(why),
         };
         match read {
             Ok(rest) => self.rest = Some(rest),

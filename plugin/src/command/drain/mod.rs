@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use nodelife_cluster::Cluster;
+use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::drain::{Action, DrainPlan, Force, Permissions, Settings};
 use nodelife_core::text::Str;
 use tokio::time::Instant;
@@ -17,8 +17,10 @@ pub(crate) use args::DrainArgs;
 use args::{DryRun, OnImpossible};
 
 use crate::cli::ClusterArgs;
-use crate::command::connect::connect;
-use crate::drain::{Beside, Executor, Manner, Pace, Scene, Surges, Telling, Watches};
+use crate::command::connect;
+use crate::drain::{
+    Beside, Executor, Manner, Pace, Scene, Surges, Telling, Watches, distinct, everywhere,
+};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 
@@ -87,21 +89,28 @@ async fn prepare(
     end: Option<Instant>,
     printer: &mut Printer,
 ) -> anyhow::Result<Prepared> {
-    let cluster = connect(cluster, printer).await?;
+    let cluster = connect::prepare(cluster, printer).await?;
     let permissions = permissions(args);
-    let choice = crate::drain::choose(&cluster, &args.nodes, args.selector.as_ref()).await?;
+    let choice = crate::drain::choose(&cluster, &args.nodes, args.selector.as_ref());
     if args.undo {
+        let choice = choice.await.map_err(|error| met_with(&cluster, error))?;
         let dry = args.dry_run != DryRun::None;
         let status = crate::drain::take_back(&cluster, &choice.nodes, dry, printer).await?;
         return Ok(Prepared::Ended(status));
     }
-    let nodes = choice.nodes.iter();
-    let names: Vec<_> = nodes.map(|n| n.metadata.name.clone()).collect();
-    let mut watches = match args.dry_run {
-        DryRun::None => Some(Watches::open(&cluster, &names)),
-        DryRun::Client | DryRun::Server => None,
-    };
-    let mut scene = Scene::load(&cluster, choice, watches.as_mut(), printer).await?;
+    let drains = args.dry_run == DryRun::None;
+    // Where the nodes are named nothing has to wait for their list.
+    let mut watches = (drains && args.selector.is_none())
+        .then(|| Watches::open(&cluster, &distinct(&args.nodes)));
+    let everywhere = async { Ok(everywhere(&cluster).await?) };
+    let met = tokio::try_join!(choice, everywhere);
+    let (choice, everywhere) = met.map_err(|error| met_with(&cluster, error))?;
+    if drains && watches.is_none() {
+        let nodes = choice.nodes.iter();
+        let names: Vec<_> = nodes.map(|n| n.metadata.name.clone()).collect();
+        watches = Some(Watches::open(&cluster, &names));
+    }
+    let mut scene = Scene::load(&cluster, choice, everywhere, watches.as_mut(), printer).await?;
     let mut plan = scene.plan(
         &permissions,
         args.implicit_budget.0.as_ref(),
@@ -153,6 +162,14 @@ async fn prepare(
         },
         cluster,
     })))
+}
+
+/// The error of one of the first requests.
+fn met_with(cluster: &Cluster, error: anyhow::Error) -> anyhow::Error {
+    match error.downcast::<ApiError>() {
+        Ok(error) => cluster.unmet(error).into(),
+        Err(error) => error,
+    }
 }
 
 fn settings(
