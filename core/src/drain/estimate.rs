@@ -6,7 +6,7 @@
 //! span, and says what it rests on.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use serde::Serialize;
 
@@ -40,6 +40,16 @@ type Millis = u64;
 /// From an eviction to the binding of the replacement, and from its Ready to the budget's new
 /// status: what a control plane that is not busy takes for both (the drain bench shows it).
 const CONTROL_PLANE: Millis = 150;
+
+/// The writes that kube-controller-manager allows a controller at once, as time, and the time
+/// between two after that: 30, and 20 a second (v1.36.3,
+/// `pkg/controller/apis/config/v1alpha1/defaults.go`). Where many budgets let pods go at once
+/// their replacements wait for it.
+const BURST: Millis = 1500;
+const WRITE: Millis = 50;
+
+/// Writes for the status of a workload, in halves, while what goes at one time is replaced.
+const STATUS_HALVES: Millis = 5;
 
 /// Nobody knows when.
 const NEVER: Millis = Millis::MAX;
@@ -138,10 +148,14 @@ pub(super) fn estimate(
         rests_on.push(format!("pods have up to {} s to stop", longest / 1000));
     }
     Some(Duration {
-        least_seconds: least.div_ceil(1000),
-        most_seconds: most.div_ceil(1000),
+        least_seconds: rounded(least),
+        most_seconds: rounded(most),
         rests_on,
     })
+}
+
+fn rounded(millis: Millis) -> u64 {
+    millis.saturating_add(500) / 1000
 }
 
 fn tenths(millis: Millis) -> String {
@@ -164,35 +178,71 @@ impl Course<'_> {
         stops: impl Fn(&Pod) -> Millis,
     ) -> Option<Millis> {
         let mut purses: BTreeMap<&BudgetKey, BinaryHeap<Reverse<Millis>>> = BTreeMap::new();
+        let mut writes = Writes::default();
         let mut free: BinaryHeap<Reverse<Millis>> =
             std::iter::repeat_n(Reverse(0), self.concurrency).collect();
         let mut end = 0;
         for node in self.nodes {
             let begin = free.pop().map_or(0, |Reverse(at)| at);
             let mut emptied = begin;
+            let mut queues: BTreeMap<&BudgetKey, VecDeque<(&Pod, &Share)>> = BTreeMap::new();
             for Leaving { pod, share } in self.leaving {
                 if pod.spec.node_name != *node {
                     continue;
                 }
-                let mut at = begin;
-                if let Some(share) = share {
-                    let ready = replaced(pod).unwrap_or(NEVER);
-                    let purse = purses
-                        .entry(&share.key)
-                        .or_insert_with(|| share.coins(ready, self.leaving.len()));
-                    let Reverse(coin) = purse.pop().filter(|coin| *coin != Reverse(NEVER))?;
-                    at = at.max(coin);
-                    // A name is free again when the old pod is gone.
-                    let first = if keeps_name(pod) { stops(pod) } else { 0 };
-                    let back = at.saturating_add(first).saturating_add(ready);
-                    purse.push(Reverse(back));
+                let Some(share) = share else {
+                    emptied = emptied.max(begin.saturating_add(stops(pod)));
+                    continue;
+                };
+                let ready = replaced(pod).unwrap_or(NEVER);
+                purses
+                    .entry(&share.key)
+                    .or_insert_with(|| share.coins(ready, self.leaving.len()));
+                queues
+                    .entry(&share.key)
+                    .or_default()
+                    .push_back((pod, share));
+            }
+            // The next is the one whose budget has a coin first.
+            while let Some((coin, key)) = queues
+                .keys()
+                .filter_map(|key| Some((purses.get(key)?.peek()?.0, *key)))
+                .min()
+            {
+                let (purse, queue) = (purses.get_mut(key)?, queues.get_mut(key)?);
+                let (pod, share) = queue.pop_front()?;
+                if queue.is_empty() {
+                    queues.remove(key);
                 }
+                purse.pop().filter(|coin| *coin != Reverse(NEVER))?;
+                let at = begin.max(coin);
+                // A name is free again when the old pod is gone.
+                let first = if keeps_name(pod) { stops(pod) } else { 0 };
+                let made = writes.replace(at.saturating_add(first), share.steady);
+                let back = made.saturating_add(replaced(pod).unwrap_or(NEVER));
+                purse.push(Reverse(back));
                 emptied = emptied.max(at.saturating_add(stops(pod)));
             }
             free.push(Reverse(emptied));
             end = end.max(emptied);
         }
         Some(end)
+    }
+}
+
+/// The writes of a controller, which have a limit.
+#[derive(Default)]
+struct Writes {
+    /// When all of them would be done, one after the other.
+    until: Millis,
+}
+
+impl Writes {
+    /// When the pod is there that replaces one which goes at `at`, `together` with so many.
+    fn replace(&mut self, at: Millis, together: u32) -> Millis {
+        let cost = WRITE + WRITE * STATUS_HALVES / 2 / u64::from(together.max(1));
+        self.until = self.until.max(at).saturating_add(cost);
+        at.max(self.until.saturating_sub(BURST))
     }
 }
 
@@ -263,7 +313,7 @@ mod tests {
             .map(|i| started(&format!("p{i}"), "a", 6000))
             .collect();
         assert_eq!(span(&pods, Some(&share(1, 1)), 1), Some((25, 35)));
-        assert_eq!(span(&pods, Some(&share(2, 2)), 1), Some((13, 23)));
+        assert_eq!(span(&pods, Some(&share(2, 2)), 1), Some((12, 22)));
         // Nothing now: somebody's replacement has to come first.
         assert_eq!(span(&pods, Some(&share(0, 1)), 1), Some((31, 41)));
         assert_eq!(span(&pods, None, 1), Some((0, 10)));
@@ -277,15 +327,15 @@ mod tests {
         for pod in &mut pods {
             pod.metadata.owner_references = vec![owner("apps/v1", "StatefulSet", "db")].into();
         }
-        assert_eq!(span(&pods, Some(&share(1, 1)), 1), Some((13, 43)));
+        assert_eq!(span(&pods, Some(&share(1, 1)), 1), Some((12, 42)));
     }
 
     #[test]
     fn a_budget_holds_over_all_nodes() {
         let pods = [started("p", "a", 6000), started("q", "b", 6000)];
         // The second node waits for the replacement of the first, and for its pod to be gone.
-        assert_eq!(span(&pods, Some(&share(1, 1)), 1), Some((7, 20)));
-        assert_eq!(span(&pods, Some(&share(1, 1)), 2), Some((7, 17)));
+        assert_eq!(span(&pods, Some(&share(1, 1)), 1), Some((6, 20)));
+        assert_eq!(span(&pods, Some(&share(1, 1)), 2), Some((6, 16)));
         assert_eq!(span(&pods, None, 1), Some((0, 20)));
         assert_eq!(span(&pods, None, 2), Some((0, 10)));
     }
@@ -299,7 +349,29 @@ mod tests {
             .enumerate()
             .map(|(i, millis)| started(&format!("p{i}"), "a", *millis))
             .collect();
-        assert_eq!(span(&pods, Some(&share(4, 4)), 1), Some((3, 13)));
+        assert_eq!(span(&pods, Some(&share(4, 4)), 1), Some((2, 12)));
+    }
+
+    #[test]
+    fn many_budgets_wait_for_the_controllers_writes() {
+        let pods: Vec<Pod> = (0..30)
+            .map(|i| started(&format!("p{i}"), "a", 300))
+            .collect();
+        let leaving: Vec<Leaving<'_>> = pods
+            .iter()
+            .enumerate()
+            .map(|(i, pod)| Leaving {
+                pod,
+                share: Some(Share {
+                    key: crate::drain::testing::budget(&format!("web-{}", i % 10), 1, 1, 1).key(),
+                    now: 1,
+                    steady: 1,
+                }),
+            })
+            .collect();
+        let duration = estimate(&["a".into()], &leaving, &pods, 1, None).unwrap();
+        // Two replacements one after the other take 0.9 s; twenty of them have to be written.
+        assert_eq!((duration.least_seconds, duration.most_seconds), (2, 12));
     }
 
     #[test]

@@ -17,6 +17,9 @@ use kube::{Client, Config};
 use serde_json::json;
 use tokio::sync::watch;
 
+/// What its requests are counted by.
+pub(crate) const USER_AGENT: &str = "greedy/1";
+
 /// How long it waits, if it pauses, until an eviction is counted.
 const PAUSE: Duration = Duration::from_millis(60);
 
@@ -26,7 +29,10 @@ type Allowed = BTreeMap<String, (i32, String)>;
 /// Drains the nodes, all at once.
 pub(crate) async fn drain(kubeconfig: &OsStr, nodes: &[String], pause: bool) -> Result<()> {
     let kubeconfig = Kubeconfig::read_from(Path::new(kubeconfig))?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let mut config =
+        Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let name = http::HeaderValue::from_static(USER_AGENT);
+    config.headers.push((http::header::USER_AGENT, name));
     let client = Client::try_from(config)?;
     let all: Api<Node> = Api::all(client.clone());
     let cordon = Patch::Merge(json!({"spec": {"unschedulable": true}}));

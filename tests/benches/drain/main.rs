@@ -49,6 +49,9 @@ struct Arguments {
     /// kubectl-nodelife; by default it is built from this workspace
     #[arg(long, value_name = "PROGRAM")]
     nodelife: Option<PathBuf>,
+    /// Print each request of nodelife and of the greedy driver that does not pause
+    #[arg(long)]
+    trace: bool,
     /// A greedy drain of nodes, in a process of its own
     #[arg(long, hide = true, num_args = 1..)]
     greedy: Vec<String>,
@@ -151,6 +154,13 @@ async fn compete(arguments: &Arguments, race: &Race, scenario: &Scenario) -> Res
             foretold.map_or_else(String::new, |s| s.to_string()),
             times.collect::<Vec<_>>().join(" "),
         ))?;
+    }
+    if arguments.trace {
+        for who in [Contestant::Ours, Contestant::Greedy] {
+            for run in runs.get(&who).into_iter().flatten() {
+                say(&format!("{}:\n{}", who.name(), run.requests.join("\n")))?;
+            }
+        }
     }
     say(&busy())?;
     let mut holds = true;

@@ -49,6 +49,8 @@ pub(crate) struct Run {
     /// Of them, with 429.
     pub(crate) refused: usize,
     pub(crate) others: usize,
+    /// All of its requests in order: milliseconds from the first, the verb and the path.
+    pub(crate) requests: Vec<String>,
     /// Pods that were Ready and stayed, at the worst moment.
     pub(crate) least_ready: usize,
     /// What the plan said, in seconds.
@@ -90,7 +92,7 @@ impl Race {
         let namespace = TestNamespace::create(&self.plane, scenario.name).await?;
         let nodes = scenario.set_up(&namespace).await?;
         let foretold = match who {
-            Contestant::Ours => self.foretell(&nodes).await?,
+            Contestant::Ours => self.foretell(&nodes, scenario.pace).await?,
             _ => None,
         };
         let before = self.plane.audit_events()?.len();
@@ -108,7 +110,20 @@ impl Race {
         let requests = self.requests(before, who, &namespace).await?;
         scenario.clear(namespace).await?;
         let evictions = requests.iter().filter(|e| e.is("create", "pods/eviction"));
+        let begun = requests.iter().filter_map(|event| event.received).min();
+        let told = |event: &AuditEvent| {
+            let (at, begun) = (event.received?, begun?);
+            let after = at.duration_since(begun).as_millis();
+            let code = event.code();
+            Some(format!(
+                "{after:>6} ms {} {code} {}",
+                event.verb, event.request_uri
+            ))
+        };
+        let mut told: Vec<String> = requests.iter().filter_map(told).collect();
+        told.sort_unstable();
         Ok(Run {
+            requests: told,
             seconds,
             refused: evictions.clone().filter(|e| e.code() == 429).count(),
             evictions: evictions.count(),
@@ -145,14 +160,15 @@ impl Race {
         command
     }
 
-    /// The plan's figure for pods that take all of their grace.
-    async fn foretell(&self, nodes: &[String]) -> Result<Option<f64>> {
+    /// The plan's figure, which lies between pods that stop at once and pods that take all of
+    /// their grace: for the part of it that these take.
+    async fn foretell(&self, nodes: &[String], pace: Pace) -> Result<Option<f64>> {
         let flags = words(["drain", "--dry-run=client", "-o", "json"]);
         let plan = kubectl::run(self.call(self.nodelife.clone(), flags, nodes), "").await?;
         let plan: Value = serde_json::from_str(&plan.success()?)?;
-        Ok(plan
-            .pointer("/duration/mostSeconds")
-            .and_then(Value::as_f64))
+        let seconds = |end: &str| plan.pointer(&format!("/duration/{end}Seconds"))?.as_f64();
+        let span = seconds("least").zip(seconds("most"));
+        Ok(span.map(|(least, most)| least + (most - least) * pace.part_of_grace()))
     }
 
     /// What it asked of the API server.
@@ -175,8 +191,7 @@ impl Race {
         let agent = match who {
             Contestant::Ours => "nodelife/",
             Contestant::Kubectl => "kubectl/",
-            // It runs in a process of its own and names itself as the bench's own client does.
-            Contestant::Greedy | Contestant::Pausing => "-",
+            Contestant::Greedy | Contestant::Pausing => super::greedy::USER_AGENT,
         };
         let mut once = BTreeMap::new();
         for event in events.into_iter().skip(before) {

@@ -17,6 +17,18 @@ pub(crate) struct Pace {
     pub(crate) gone_ms: u32,
 }
 
+impl Pace {
+    /// Seconds that pods have to stop: no fewer than they take.
+    fn grace(self) -> u32 {
+        self.gone_ms.div_ceil(1000)
+    }
+
+    /// The part of it that they take.
+    pub(crate) fn part_of_grace(self) -> f64 {
+        f64::from(self.gone_ms) / 1000.0 / f64::from(self.grace())
+    }
+}
+
 const SLOW: Pace = Pace {
     ready_ms: 1500,
     gone_ms: 500,
@@ -203,12 +215,10 @@ impl Scenario {
             deployments.patch(app, &params, &scale).await?;
             return Ok(());
         }
-        // Pods take all of their grace: what takes less is not known before.
-        let grace = self.pace.gone_ms.div_ceil(1000);
         WorkloadFixture::deployment(app, u32::try_from(replicas)?)
             .pod_spec(json!({
                 "nodeSelector": {"pool": namespace.name},
-                "terminationGracePeriodSeconds": grace,
+                "terminationGracePeriodSeconds": self.pace.grace(),
             }))
             .create(namespace)
             .await
