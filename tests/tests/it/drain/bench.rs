@@ -9,11 +9,14 @@ use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
+use nodelife_tests::Part;
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl::{self, Kubectl, Output};
 use nodelife_tests::proxy::Proxy;
 use nodelife_tests::{AuditEvent, ControlPlane, Identity, PATIENCE, TestNamespace, wait_until};
 use serde_json::Value;
+
+use super::witness::Witness;
 
 /// A word, verbs and resources, as `kubectl create clusterrole` takes them.
 pub(super) type Right = (&'static str, &'static str, &'static str);
@@ -43,12 +46,17 @@ pub(super) struct Bench {
     user: Option<String>,
     /// Requests that were there before.
     before: usize,
+    /// Of the namespace, where the disruption controller counts.
+    witness: Option<Witness>,
 }
 
 impl Bench {
     pub(super) async fn new(plane: &'static ControlPlane, what: &str) -> Self {
         let namespace = TestNamespace::create(plane, what).await.unwrap();
+        let counts = plane.pids().await.contains_key(&Part::ControllerManager);
         Self {
+            // Elsewhere the test itself writes into the budgets what it likes.
+            witness: counts.then(|| Witness::of(&namespace)),
             plane,
             kubeconfig: plane.kubeconfig_file(&Identity::Admin).unwrap(),
             user: None,
@@ -72,7 +80,35 @@ impl Bench {
 
     /// Runs it to its end.
     pub(super) async fn drain(&self, arguments: &[&str]) -> Output {
-        kubectl::run(self.command(arguments), "").await.unwrap()
+        let output = kubectl::run(self.command(arguments), "").await.unwrap();
+        self.check_end(arguments, output.status).await;
+        output
+    }
+
+    /// A drain that ended with 0 has left nothing on its nodes that it could have evicted, as a
+    /// consistent list shows.
+    pub(super) async fn check_end(&self, arguments: &[impl AsRef<str>], status: Option<i32>) {
+        let words: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
+        // These leave pods on purpose.
+        let leave = ["--dry-run", "--undo", "--pod-selector", "--skip-wait"];
+        let leaves = |word: &&str| leave.iter().any(|flag| word.starts_with(flag));
+        if status != Some(0) || words.iter().any(leaves) {
+            return;
+        }
+        let own = format!("{}-", self.namespace.name);
+        let names = words.iter().map(|w| w.strip_prefix("node/").unwrap_or(w));
+        for node in names.filter(|word| word.starts_with(&own)) {
+            let mut left = self.everywhere_on(node).await;
+            left.retain(|pod| !stays(pod, &words));
+            assert!(left.is_empty(), "exit status 0, and on {node}: {left:#?}");
+        }
+    }
+
+    /// The pods of a node, of all namespaces.
+    async fn everywhere_on(&self, node: &str) -> Vec<Pod> {
+        let selection = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        let pods: Api<Pod> = Api::all(self.namespace.client().clone());
+        pods.list(&selection).await.unwrap().items
     }
 
     /// Drains, and watches that the Deployment `web` never has fewer Ready replicas than `least`.
@@ -176,7 +212,8 @@ impl Bench {
     }
 
     /// What every drain promises: at most one accepted eviction a pod, the UID in each body, no
-    /// deletion, and only pods of `node`, given as they were before.
+    /// deletion, only pods of `node`, given as they were before, and no budget with fewer Ready
+    /// pods than it wants by an eviction of ours.
     pub(super) async fn check(&self, on_node: &[Pod]) {
         let ours: BTreeSet<String> = on_node
             .iter()
@@ -201,8 +238,12 @@ impl Bench {
                 *accepted.entry(uid).or_default() += 1;
             }
         }
-        for (uid, count) in accepted {
-            assert_eq!(count, 1, "{uid} was evicted more than once");
+        for (uid, count) in &accepted {
+            assert_eq!(*count, 1, "{uid} was evicted more than once");
+        }
+        if let Some(witness) = &self.witness {
+            let evicted = accepted.into_keys().collect();
+            witness.check(&self.namespace, &evicted).await;
         }
     }
 
@@ -216,6 +257,23 @@ impl Bench {
             .collect();
         assert!(written.is_empty(), "{written:#?}");
     }
+}
+
+/// Whether a drain leaves this pod where it is.
+fn stays(pod: &Pod, words: &[&str]) -> bool {
+    let meta = &pod.metadata;
+    let has = |map: &Option<BTreeMap<String, String>>, key: &str, value: Option<&str>| {
+        let found = map.as_ref().and_then(|map| map.get(key));
+        found.is_some_and(|found| value.is_none_or(|value| value == found))
+    };
+    let mut owners = meta.owner_references.iter().flatten();
+    let app = meta.labels.as_ref().and_then(|labels| labels.get("app"));
+    let asked = app.is_some_and(|app| words.contains(&&*format!("--pod-rule=app={app}:skip")));
+    asked
+        || owners.any(|owner| owner.controller == Some(true) && owner.kind == "DaemonSet")
+        || has(&meta.annotations, "kubernetes.io/config.mirror", None)
+        || has(&meta.annotations, "nodelife.dev/drain", Some("skip"))
+        || has(&meta.labels, "cluster.x-k8s.io/drain", Some("skip"))
 }
 
 /// The UID in the body of an eviction.

@@ -1,9 +1,14 @@
 //! What the user can choose, and rights that are missing. Nothing runs beside the API server.
 
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
+use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, PodFixture};
+use nodelife_tests::{AuditEvent, PATIENCE, wait_until};
 use serde_json::{Value, json};
 
-use super::bench::{EVICT, READ, bench_with_node, report};
+use super::bench::{Bench, EVICT, READ, bench_with_node, report};
+use super::defects::{end, open, start};
 
 /// Defect a: kubectl goes on when the cordon failed.
 #[tokio::test]
@@ -110,6 +115,121 @@ async fn a_pod_that_stays_blocked_holds_up_nobody_else() {
     assert_eq!(last("held")["outcome"], "blocked");
     assert_eq!(bench.pods_on(&node).await.len(), 1);
     bench.check(&[held, free]).await;
+}
+
+/// Two pods of each of three priorities, of which the first of the lowest is under a budget that
+/// allows nothing now; all take a while to go.
+async fn three_tiers(bench: &Bench, node: &str) -> Vec<Pod> {
+    let classes = ["", "system-cluster-critical", "system-node-critical"];
+    let mut pods = Vec::new();
+    for (tier, class) in classes.into_iter().enumerate() {
+        for i in [1, 2] {
+            let pod = PodFixture::new(&format!("tier-{tier}-{i}")).running_on(node);
+            let pod = pod.spec(json!({
+                "priorityClassName": class,
+                "terminationGracePeriodSeconds": 30,
+            }));
+            pods.push(pod.create(&bench.namespace).await.unwrap());
+        }
+    }
+    let status = BudgetStatus {
+        expected: 3,
+        healthy: 2,
+        desired: 2,
+        allowed: 0,
+    };
+    BudgetFixture::min_available("held", "tier-0-1", json!(2))
+        .create_with_status(&bench.namespace, status)
+        .await
+        .unwrap();
+    pods
+}
+
+/// Plays the kubelet until this pod is the last.
+async fn end_all_but(bench: &Bench, node: &str, last: Option<&str>) {
+    wait_until("the pods gone", PATIENCE, async || {
+        let mut left = bench.pods_on(node).await;
+        left.retain(|pod| pod.metadata.name.as_deref() != last);
+        for pod in &left {
+            if pod.metadata.deletion_timestamp.is_some() {
+                let name = pod.metadata.name.as_deref().unwrap();
+                let now = DeleteParams::default().grace_period(0);
+                bench.pods().delete(name, &now).await?;
+            }
+        }
+        Ok(left.is_empty().then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
+/// Number 13: no tier begins before the one below is gone, whatever that waits for.
+#[tokio::test]
+async fn a_strict_order_waits_for_what_a_budget_blocks() {
+    let (bench, node) = bench_with_node("strict").await;
+    let pods = three_tiers(&bench, &node).await;
+    let drain = start(
+        &bench,
+        &[&node, "--force", "--order=strict", "--on-impossible=wait"],
+    );
+    let kubelet = async {
+        wait_until("the pod that nothing blocks gone", PATIENCE, async || {
+            let pod = bench.pods().get("tier-0-2").await?;
+            Ok(pod.metadata.deletion_timestamp.map(drop))
+        })
+        .await
+        .unwrap();
+        let now = DeleteParams::default().grace_period(0);
+        bench.pods().delete("tier-0-2", &now).await.unwrap();
+        write_status(&bench.namespace, "held", open())
+            .await
+            .unwrap();
+        end_all_but(&bench, &node, None).await;
+    };
+    let (ended, ()) = tokio::join!(end(&bench, drain), kubelet);
+    assert_eq!(ended.0, Some(0), "{}", ended.1);
+    bench.check(&pods).await;
+
+    let events = bench.plane.audit_events().unwrap();
+    let own = |event: &&AuditEvent| event.namespace() == bench.namespace.name;
+    let times = |tier: usize, verb: &str, resource: &str| {
+        let tier = format!("tier-{tier}-");
+        let of_tier = |event: &&AuditEvent| event.name().starts_with(&tier);
+        let is_it = |event: &&AuditEvent| event.is(verb, resource) && event.code() < 300;
+        let events = events.iter().filter(own).filter(of_tier).filter(is_it);
+        let mut times: Vec<_> = events.filter_map(|event| event.received).collect();
+        times.sort_unstable();
+        times
+    };
+    for tier in [0, 1] {
+        // The test's own, with which a pod is gone.
+        let gone = times(tier, "delete", "pods");
+        let begun = times(tier + 1, "create", "pods/eviction");
+        assert_eq!((gone.len(), begun.len()), (2, 2));
+        assert!(gone[1] <= begun[0], "{tier}: {gone:?}, {begun:?}");
+    }
+    let is_opening = |event: &&AuditEvent| event.is("patch", "poddisruptionbudgets/status");
+    let opened = events.iter().filter(own).rfind(is_opening);
+    let upper = times(1, "create", "pods/eviction");
+    assert!(opened.unwrap().received.unwrap() <= upper[0]);
+}
+
+/// And without `strict` what only a budget blocks holds up nobody.
+#[tokio::test]
+async fn an_order_by_priority_passes_by_what_a_budget_blocks() {
+    let (bench, node) = bench_with_node("priority").await;
+    let pods = three_tiers(&bench, &node).await;
+    let drain = start(
+        &bench,
+        &[&node, "--force", "--order=priority", "--on-impossible=wait"],
+    );
+    end_all_but(&bench, &node, Some("tier-0-1")).await;
+    write_status(&bench.namespace, "held", open())
+        .await
+        .unwrap();
+    let (ended, ()) = tokio::join!(end(&bench, drain), end_all_but(&bench, &node, None));
+    assert_eq!(ended.0, Some(0), "{}", ended.1);
+    bench.check(&pods).await;
 }
 
 #[tokio::test]

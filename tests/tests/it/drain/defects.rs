@@ -1,6 +1,7 @@
 //! What `kubectl drain` v1.36 gets wrong. Nothing runs beside the API server here: the test plays
 //! the kubelet and the controllers.
 
+use std::ops::{Deref, DerefMut};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -56,21 +57,42 @@ pub(super) async fn blocked_pod(bench: &Bench, node: &str) -> Pod {
     pod
 }
 
-pub(super) fn start(bench: &Bench, arguments: &[&str]) -> Child {
-    bench
-        .command(arguments)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap()
+/// A drain that runs.
+pub(super) struct Drain {
+    child: Child,
+    arguments: Vec<String>,
 }
 
-pub(super) async fn end(child: Child) -> (Option<i32>, String) {
-    let output = tokio::time::timeout(PATIENCE, child.wait_with_output())
+impl Deref for Drain {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.child
+    }
+}
+
+impl DerefMut for Drain {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.child
+    }
+}
+
+pub(super) fn start(bench: &Bench, arguments: &[&str]) -> Drain {
+    let mut command = bench.command(arguments);
+    let piped = command.stdin(Stdio::null()).stdout(Stdio::piped());
+    Drain {
+        child: piped.stderr(Stdio::piped()).spawn().unwrap(),
+        arguments: arguments.iter().map(|&word| word.to_owned()).collect(),
+    }
+}
+
+pub(super) async fn end(bench: &Bench, drain: Drain) -> (Option<i32>, String) {
+    let output = tokio::time::timeout(PATIENCE, drain.child.wait_with_output())
         .await
         .expect("the drain did not end")
         .unwrap();
+    let status = output.status.code();
+    bench.check_end(&drain.arguments, status).await;
     (
         output.status.code(),
         String::from_utf8_lossy(&output.stderr).into_owned(),
@@ -102,7 +124,7 @@ async fn a_block_is_explained_once_and_ends_as_soon_as_the_budget_allows() {
     let drain = start(&bench, &[&node, "--force"]);
     wait_for_cordon(&bench, &node).await;
     write_status(&bench.namespace, "web", open()).await.unwrap();
-    let (status, stderr) = end(drain).await;
+    let (status, stderr) = end(&bench, drain).await;
     assert_eq!(status, Some(0), "{stderr}");
     let ns = &bench.namespace.name;
     let line = format!("{ns}/web: blocked by budget {ns}/web: needs 2 healthy pods and has 2 of 3");
@@ -152,7 +174,7 @@ async fn a_replacement_on_another_node_is_never_evicted() {
         .await
         .unwrap();
     write_status(&bench.namespace, "web", open()).await.unwrap();
-    let (status, stderr) = end(drain).await;
+    let (status, stderr) = end(&bench, drain).await;
     assert_eq!(status, Some(0), "{stderr}");
     let there = bench.pods().get("web").await.unwrap();
     assert_eq!(there.metadata.uid, new.metadata.uid);
@@ -179,7 +201,7 @@ async fn a_pod_that_is_bound_late_goes_too() {
     .await
     .unwrap();
     write_status(&bench.namespace, "web", open()).await.unwrap();
-    let (status, stderr) = end(drain).await;
+    let (status, stderr) = end(&bench, drain).await;
     assert_eq!(status, Some(0), "{stderr}");
     assert!(bench.pods_on(&node).await.is_empty());
     bench.check(&[first, late]).await;
@@ -249,7 +271,7 @@ async fn a_pod_that_vanishes_in_a_terminating_namespace_is_gone() {
     wait_for_cordon(&bench, &node).await;
     let now = DeleteParams::default().grace_period(0);
     bench.pods().delete("held", &now).await.unwrap();
-    let (status, stderr) = end(drain).await;
+    let (status, stderr) = end(&bench, drain).await;
     assert_eq!(status, Some(0), "{stderr}");
     bench.check(&[pod]).await;
 }
@@ -283,7 +305,7 @@ async fn ctrl_c_stops_evicting_and_a_second_run_goes_on() {
     let drain = start(&bench, &[&node, "--force"]);
     wait_for_cordon(&bench, &node).await;
     interrupt(&drain);
-    let (status, stderr) = end(drain).await;
+    let (status, stderr) = end(&bench, drain).await;
     assert_eq!(status, Some(130), "{stderr}");
     assert!(
         stderr.contains(&format!("kubectl uncordon {node}")),

@@ -129,7 +129,7 @@ async fn a_drain_goes_on_after_a_restart_of_the_api_server() {
     plane.kill(nodelife_tests::Part::ApiServer).await.unwrap();
     plane.start(nodelife_tests::Part::ApiServer).await.unwrap();
     write_status(&bench.namespace, "web", open()).await.unwrap();
-    let (status, stderr) = end(drain).await;
+    let (status, stderr) = end(&bench, drain).await;
     assert_eq!(status, Some(0), "{stderr}");
     assert!(bench.pods_on(&node).await.is_empty());
     bench.check(&[free, held]).await;
@@ -146,7 +146,7 @@ async fn the_time_of_the_command_holds_when_the_api_server_falls_silent() {
     wait_for_cordon(&bench, &node).await;
     // From here on every request is left without an answer, for longer than the test lasts.
     proxy.fault(FaultRule::new(Fault::Delay(Duration::from_hours(1))));
-    let (status, stderr) = end(drain).await;
+    let (status, stderr) = end(&bench, drain).await;
     // Blocked by its budget, as far as it was known.
     assert_eq!(status, Some(5), "{stderr}");
     assert!(stderr.contains("the time of --timeout is over"), "{stderr}");
@@ -162,14 +162,14 @@ async fn the_time_of_the_command_holds_from_its_first_request_on() {
     let never = || Fault::Delay(Duration::from_hours(1));
     // Its lock is the first that it writes.
     proxy.fault(FaultRule::new(never()).method(http::Method::PATCH));
-    let (status, stderr) = end(start(&bench, &[&node, "--timeout=5s"])).await;
+    let (status, stderr) = end(&bench, start(&bench, &[&node, "--timeout=5s"])).await;
     assert_eq!(status, Some(1), "{stderr}");
     assert!(
         stderr.contains("the time of --timeout is over before the drain began"),
         "{stderr}"
     );
     proxy.fault(FaultRule::new(never()));
-    let (status, stderr) = end(start(&bench, &[&node, "--timeout=2s"])).await;
+    let (status, stderr) = end(&bench, start(&bench, &[&node, "--timeout=2s"])).await;
     assert_eq!(status, Some(1), "{stderr}");
     assert!(stderr.contains("the time of --timeout is over"), "{stderr}");
     assert!(!bench.is_cordoned(&node).await);

@@ -67,7 +67,7 @@ async fn a_second_drain_names_the_first_and_changes_nothing() {
     assert_eq!(lock_on(&bench, &node).await, Some(lock));
 
     write_status(&bench.namespace, "web", open()).await.unwrap();
-    let (status, stderr) = end(first).await;
+    let (status, stderr) = end(&bench, first).await;
     assert_eq!(status, Some(0), "{stderr}");
     assert_eq!(lock_on(&bench, &node).await, None);
     bench.check(&[pod]).await;
@@ -137,7 +137,7 @@ async fn a_drain_that_lost_its_lock_stops() {
     let drain = start(&bench, &[&node, "--force"]);
     wait_for_cordon(&bench, &node).await;
     lock_from_elsewhere(&bench, &node, SignedDuration::ZERO).await;
-    let (status, stderr) = end(drain).await;
+    let (status, stderr) = end(&bench, drain).await;
     assert_eq!(status, Some(1), "{stderr}");
     assert!(
         stderr.contains("lost to another drain: ann@desk"),

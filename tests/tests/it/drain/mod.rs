@@ -32,7 +32,7 @@
 //! | 3 | all refusals at once, before the cordon | `refused::every_refusal_is_told_at_once_and_nothing_is_written` |
 //! | 4 | a replacement is never evicted; the UID in each eviction | `defects::a_replacement_on_another_node_is_never_evicted`, and [`bench::Bench::check`] in every test |
 //! | 5 | what is bound late goes too | `defects::a_pod_that_is_bound_late_goes_too` |
-//! | 6 | one eviction a pod, few other requests, and none late | `rounds::a_hundred_pods_take_a_hundred_evictions_and_twenty_other_requests` |
+//! | 6 | one eviction a pod, few other requests, and none late | `rounds::a_hundred_pods_take_a_hundred_evictions_and_twenty_other_requests`, `rounds::a_budget_that_opens_is_used_within_a_second` |
 //! | 7 | no more evictions than a budget allows, hardly any refused | `budgeted::a_node_is_emptied_and_its_budget_never_falls_below_what_it_needs` |
 //! | | a workload without a budget keeps most of its pods | `budgeted::a_deployment_without_a_budget_keeps_three_quarters` |
 //! | 8 | priority and fairness is no budget | `throttled::a_throttled_eviction_is_no_blocked_one_and_goes_when_it_may` |
@@ -40,13 +40,13 @@
 //! | 10 | `--timeout` holds when nobody answers | `faults::the_time_of_the_command_holds_when_the_api_server_falls_silent`, `faults::the_time_of_the_command_holds_from_its_first_request_on` |
 //! | 11 | Ctrl-C, a second run, and the way back | `defects::ctrl_c_stops_evicting_and_a_second_run_goes_on`, `lock::a_second_run_goes_on_where_a_killed_one_was`, `undone::undo_uncordons_what_a_drain_cordoned_and_nothing_else` |
 //! | 12 | another pod for a single one | `surged::a_rollout_moves_a_single_replica_that_is_never_missing`, `surged::a_replica_more_lets_a_single_one_go_and_is_taken_back` |
-//! | 13 | order by priority, annotations and rules | `choices::the_higher_priority_goes_when_the_lower_is_gone`, `rounds::pods_go_stay_and_finish_as_annotations_and_rules_say` |
+//! | 13 | order by priority, annotations and rules | `choices::the_higher_priority_goes_when_the_lower_is_gone`, `choices::a_strict_order_waits_for_what_a_budget_blocks`, `choices::an_order_by_priority_passes_by_what_a_budget_blocks`, `rounds::pods_go_stay_and_finish_as_annotations_and_rules_say` |
 //! | 14 | several nodes and zones | `rounds::no_pod_moves_twice_and_no_zone_loses_two_nodes_at_once`, `waited::two_nodes_of_one_zone_are_never_drained_at_once` |
 //! | 15 | replacements that are Pending, with the scheduler's words | `waited::a_replacement_that_is_pending_is_told_of_with_the_schedulers_words` |
 //! | 16 | what fits nowhere else is told before | `foreseen::a_pod_that_fits_nowhere_else_is_told_of_before_it_goes` |
 //! | 17 | who holds a pod that does not go | `chosen::a_node_that_is_stuck_holds_up_no_other_with_concurrency` |
 //! | 18 | budgets that are named are passed by, in their time | `waited::only_a_named_budget_is_passed_by_and_only_after_its_time` |
-//! | 19 | volumes are waited for | `waited::a_drain_that_waits_for_volumes_ends_when_they_are_detached`, `waited::a_volume_that_stays_attached_is_named_at_the_end` |
+//! | 19 | volumes are waited for | `waited::a_drain_that_waits_for_volumes_ends_when_they_are_detached`, `waited::the_volume_of_a_daemon_sets_pod_holds_up_no_drain`, `waited::a_volume_that_stays_attached_is_named_at_the_end` |
 //! | 20 | no eviction without a cordon | `choices::nothing_is_evicted_when_the_cordon_is_not_allowed` |
 //! | 21 | one try each, or some pods alone | `waited::once_gives_each_pod_one_try_and_waits_for_no_budget`, `chosen::a_pod_selector_leaves_the_others_and_counts_them` |
 //! | 22 | two drains of one node do not fight | `lock::a_second_drain_names_the_first_and_changes_nothing` |
@@ -74,6 +74,7 @@ mod surged;
 mod throttled;
 mod undone;
 mod waited;
+mod witness;
 
 /// The tables above name tests that exist.
 #[test]

@@ -49,7 +49,7 @@ async fn the_node_bears_events_of_its_drain() {
     .await
     .unwrap();
     write_status(&bench.namespace, "web", open()).await.unwrap();
-    let (status, stderr) = end(drain).await;
+    let (status, stderr) = end(&bench, drain).await;
     assert_eq!(status, Some(0), "{stderr}");
     assert!(
         !stderr.contains('\x1b'),
@@ -145,7 +145,9 @@ async fn a_terminal_shows_the_pod_that_waits_and_its_budget() {
     .await
     .unwrap();
     write_status(&bench.namespace, "web", open()).await.unwrap();
-    let (status, _) = end(drain).await;
+    let ended = tokio::time::timeout(PATIENCE, drain.wait_with_output()).await;
+    let status = ended.expect("the drain did not end").unwrap().status.code();
+    bench.check_end(&[&node], status).await;
     reader.join().unwrap();
     let shown = shown.lock().unwrap().clone();
     assert_eq!(status, Some(0), "{shown}");

@@ -120,7 +120,7 @@ async fn a_throttled_eviction_is_no_blocked_one_and_goes_when_it_may() {
         told = story => told,
         () = occupy(&kubectl, &name) => unreachable!("it never ends"),
     };
-    let (status, stderr) = end(drain).await;
+    let (status, stderr) = end(&bench, drain).await;
     assert_eq!(status, Some(0), "{stderr}");
     assert!(
         stderr.contains("web: throttled by the API server's priority and fairness"),

@@ -1,5 +1,6 @@
 //! What a drain waits for, how long, and what it does at the end of its patience.
 
+use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Api;
@@ -168,13 +169,30 @@ async fn bench_with_volume(what: &str) -> (Bench, String, String) {
     let node = bench.node("a");
     let client = bench.namespace.client().clone();
     NodeFixture::new(&node).create(&client).await.unwrap();
-    let name = format!("{}-disk", bench.namespace.name);
+    let name = attach_volume(&bench, &node, "data").await;
+    pod_with_claim("db", "data")
+        .running_on(&node)
+        .create(&bench.namespace)
+        .await
+        .unwrap();
+    (bench, node, name)
+}
+
+fn pod_with_claim(name: &str, claim: &str) -> PodFixture {
+    let claim = json!({"name": "disk", "persistentVolumeClaim": {"claimName": claim}});
+    PodFixture::new(name).spec(json!({"volumes": [claim]}))
+}
+
+/// Attaches a volume of this claim to the node; the name of both volume and attachment.
+async fn attach_volume(bench: &Bench, node: &str, claim: &str) -> String {
+    let client = bench.namespace.client().clone();
+    let name = format!("{}-{claim}", bench.namespace.name);
     let volume = json!({
         "metadata": {"name": name},
         "spec": {
             "capacity": {"storage": "1Gi"},
             "accessModes": ["ReadWriteOnce"],
-            "claimRef": {"namespace": bench.namespace.name, "name": "data"},
+            "claimRef": {"namespace": bench.namespace.name, "name": claim},
             "csi": {"driver": "disk.test", "volumeHandle": name},
         },
     });
@@ -198,14 +216,7 @@ async fn bench_with_volume(what: &str) -> (Bench, String, String) {
         .create(&PostParams::default(), &attachment)
         .await
         .unwrap();
-    let claim = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data"}});
-    PodFixture::new("db")
-        .running_on(&node)
-        .spec(json!({"volumes": [claim]}))
-        .create(&bench.namespace)
-        .await
-        .unwrap();
-    (bench, node, name)
+    name
 }
 
 /// §6, 19.
@@ -227,6 +238,48 @@ async fn a_drain_that_waits_for_volumes_ends_when_they_are_detached() {
     };
     let (output, ()) = tokio::join!(drain, detach);
     assert_eq!(output.status, Some(0), "{}", output.stderr);
+    bench.check(&before).await;
+}
+
+/// §6, 19: the volume of a DaemonSet's pod stays where that pod is.
+#[tokio::test]
+async fn the_volume_of_a_daemon_sets_pod_holds_up_no_drain() {
+    let (bench, node, volume) = bench_with_volume("kept-volume").await;
+    let ns = &bench.namespace;
+    WorkloadFixture::daemon_set("agent")
+        .create(ns)
+        .await
+        .unwrap();
+    let agents: Api<DaemonSet> = ns.api();
+    let agent = agents.get("agent").await.unwrap();
+    attach_volume(&bench, &node, "logs").await;
+    pod_with_claim("agent-1", "logs")
+        .running_on(&node)
+        .owned_by(&agent)
+        .create(ns)
+        .await
+        .unwrap();
+    let before = bench.pods_on(&node).await;
+    let arguments = [node.as_str(), "--force", "--wait-volumes"];
+    let drain = bench.drain(&arguments);
+    let attachments: Api<VolumeAttachment> = Api::all(ns.client().clone());
+    let detach = async {
+        wait_until("the pod to be gone", PATIENCE, async || {
+            Ok((bench.pods_on(&node).await.len() == 1).then_some(()))
+        })
+        .await
+        .unwrap();
+        attachments
+            .delete(&volume, &DeleteParams::default())
+            .await
+            .unwrap();
+    };
+    let (output, ()) = tokio::join!(drain, detach);
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    // It waited for the one, and the other is still there.
+    let kept = format!("{}-logs", ns.name);
+    assert!(attachments.get_opt(&kept).await.unwrap().is_some());
+    assert!(attachments.get_opt(&volume).await.unwrap().is_none());
     bench.check(&before).await;
 }
 
