@@ -35,6 +35,8 @@ pub enum GoProgram {
     Kwok,
     /// Answers cases by Kubernetes' own code; see [`crate::oracle`].
     Oracle,
+    /// A webhook with typed objects, which benches measure nodelife beside.
+    Webhook,
 }
 
 impl GoProgram {
@@ -58,6 +60,7 @@ impl GoProgram {
             Self::Kubectl => "kubectl",
             Self::Kwok => "kwok",
             Self::Oracle => "oracle",
+            Self::Webhook => "webhook",
         }
     }
 
@@ -70,7 +73,13 @@ impl GoProgram {
             Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
             Self::Kwok => "sigs.k8s.io/kwok/cmd/kwok",
             Self::Oracle => "./oracle",
+            Self::Webhook => "./webhook",
         }
+    }
+
+    /// Where its sources lie, if they are ours and change with the repository.
+    fn sources(self) -> Option<PathBuf> {
+        matches!(self, Self::Oracle | Self::Webhook).then(|| Path::new(MODULE).join(self.name()))
     }
 
     /// The executable: from `KUBEBUILDER_ASSETS` when it is there, else built once into the
@@ -95,8 +104,7 @@ impl GoProgram {
     }
 
     fn find(self) -> Result<PathBuf> {
-        // The oracle is ours and changes with the repository.
-        if self != Self::Oracle
+        if self.sources().is_none()
             && let Some(assets) = env::var_os("KUBEBUILDER_ASSETS")
         {
             let path = Path::new(&assets).join(self.name());
@@ -160,8 +168,8 @@ impl GoProgram {
         let mut hasher = DefaultHasher::new();
         KUBERNETES_VERSION.hash(&mut hasher);
         let mut files = vec![Path::new(MODULE).join("go.sum")];
-        if self == Self::Oracle {
-            for entry in fs::read_dir(Path::new(MODULE).join("oracle"))? {
+        if let Some(sources) = self.sources() {
+            for entry in fs::read_dir(sources)? {
                 files.push(entry?.path());
             }
             files.sort();
