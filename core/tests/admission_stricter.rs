@@ -32,13 +32,24 @@ fn decided(review: &Value, policies: &Policies) -> Decision {
     })
 }
 
-/// For each rule: what it refuses, what it lets pass, and a piece of its sentence.
-fn cases() -> Vec<(&'static str, Vec<Value>, Vec<Value>, &'static str)> {
-    let pod = |meta: Value| {
-        let mut meta = meta;
-        meta["name"] = json!("p");
-        json!({"metadata": meta, "spec": {"nodeName": "n1"}})
-    };
+/// A rule, what it refuses, what it lets pass, and a piece of its sentence.
+type Case = (&'static str, Vec<Value>, Vec<Value>, &'static str);
+
+fn named(name: &str) -> Value {
+    json!({"metadata": {"name": name}})
+}
+
+fn pod(mut meta: Value) -> Value {
+    meta["name"] = json!("p");
+    json!({"metadata": meta, "spec": {"nodeName": "n1"}})
+}
+
+fn register(mut meta: Value) -> Value {
+    meta["name"] = json!("n1");
+    request("nodes", "CREATE", json!({"metadata": meta}), Value::Null)
+}
+
+fn of_pods() -> Vec<Case> {
     let status = |new: Value, old: Value| request("pods/status", "UPDATE", pod(new), pod(old));
     let mirror = |labels: Value| {
         let mut pod = pod(json!({"labels": labels,
@@ -48,19 +59,6 @@ fn cases() -> Vec<(&'static str, Vec<Value>, Vec<Value>, &'static str)> {
         pod["spec"]["containers"] = json!([{"name": "c"}]);
         request("pods", "CREATE", pod, Value::Null)
     };
-    let node = |resource: &str, new: Value, old: Value| {
-        let node = |spec: Value| json!({"metadata": {"name": "n1"}, "spec": spec});
-        request(resource, "UPDATE", node(new), node(old))
-    };
-    let cordoned = json!({"unschedulable": true});
-    let register = |meta: Value| {
-        let mut meta = meta;
-        meta["name"] = json!("n1");
-        request("nodes", "CREATE", json!({"metadata": meta}), Value::Null)
-    };
-    let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "x"}]);
-    let event = |event: Value| request("events", "CREATE", event, Value::Null);
-    let new_event = |event: Value| request("events.events.k8s.io", "UPDATE", event, Value::Null);
     vec![
         (
             "podStatusMetadata",
@@ -84,6 +82,29 @@ fn cases() -> Vec<(&'static str, Vec<Value>, Vec<Value>, &'static str)> {
             vec![mirror(json!({"static/a": ""})), mirror(Value::Null)],
             "cannot create a mirror pod with the label",
         ),
+    ]
+}
+
+fn of_nodes() -> Vec<Case> {
+    let node = |resource: &str, new: Value, old: Value| {
+        let node = |spec: Value| json!({"metadata": {"name": "n1"}, "spec": spec});
+        request(resource, "UPDATE", node(new), node(old))
+    };
+    let cordoned = json!({"unschedulable": true});
+    let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "x", "uid": "x"}]);
+    let event = |event: Value| request("events", "CREATE", event, Value::Null);
+    let new_event = |event: Value| request("events.events.k8s.io", "UPDATE", event, Value::Null);
+    let csi_node = |operation: &str, new: &[&str], old: Option<&[&str]>| {
+        let object = |names: &[&str]| {
+            let drivers = names
+                .iter()
+                .map(|name| json!({"name": name, "nodeID": "i"}));
+            json!({"metadata": {"name": "n1"}, "spec": {"drivers": drivers.collect::<Value>()}})
+        };
+        let (new, old) = (object(new), old.map_or(Value::Null, object));
+        request("csinodes.storage.k8s.io", operation, new, old)
+    };
+    vec![
         (
             "selfUncordon",
             vec![
@@ -118,15 +139,44 @@ fn cases() -> Vec<(&'static str, Vec<Value>, Vec<Value>, &'static str)> {
             ],
             "cannot write events of the host",
         ),
+        (
+            "selfDeletion",
+            vec![request("nodes", "DELETE", Value::Null, named("n1"))],
+            vec![
+                request("pods", "DELETE", Value::Null, pod(json!({}))),
+                register(json!({})),
+            ],
+            "cannot delete itself",
+        ),
+        (
+            "csiDrivers",
+            vec![
+                csi_node("CREATE", &["csi.example.com", "other"], None),
+                csi_node("UPDATE", &["kept", "other"], Some(&["kept"])),
+            ],
+            vec![
+                csi_node("CREATE", &["csi.example.com"], None),
+                csi_node(
+                    "UPDATE",
+                    &["kept", "csi.example.com"],
+                    Some(&["kept", "gone"]),
+                ),
+                csi_node("UPDATE", &[], Some(&["kept"])),
+                csi_node("DELETE", &[], Some(&["other"])),
+            ],
+            "cannot announce the CSI driver \"other\"",
+        ),
     ]
 }
 
 #[test]
 fn each_is_off_until_it_is_named() {
-    for (rule, refused, allowed, sentence) in cases() {
+    for (rule, refused, allowed, sentence) in of_pods().into_iter().chain(of_nodes()) {
         let labels = json!(["static/"]);
-        let named =
-            |mode: &str| policies(json!({"modes": {rule: mode}, "mirrorPodLabels": labels}));
+        let named = |mode: &str| {
+            policies(json!({"modes": {rule: mode}, "mirrorPodLabels": labels,
+                "csiDrivers": ["csi.example.com"]}))
+        };
         for review in &refused {
             assert_eq!(
                 decided(review, &Policies::default()).verdict,

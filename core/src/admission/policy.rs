@@ -76,12 +76,18 @@ pub struct NodeRestriction {
     pub version: Version,
     /// Label keys that mirror pods may bear, by prefix, where the rule `mirrorPodLabels` is on.
     pub mirror_pod_labels: Vec<String>,
+    /// Names of the CSI drivers that a node may announce, where the rule `csiDrivers` is on.
+    pub csi_drivers: Vec<String>,
 }
 
 /// A minor version of Kubernetes, `1.30` to `1.37`.
 ///
-/// Checks that closed a hole (owners of a node since 1.31.12, 1.32.8 and 1.33.4, claims of a
-/// mirror pod since 1.32.6 and 1.33.2) are made whatever the version is.
+/// Checks that closed a hole are made whatever the version is: owners of a node (since 1.31.12,
+/// 1.32.8 and 1.33.4), deletion of a `ResourceSlice` (since 1.31), claims of a mirror pod (since
+/// 1.32.6 and 1.33.2) and its other references (all of them since 1.34). Held against
+/// `plugin/pkg/admission/noderestriction/admission.go` and `pkg/features/kube_features.go` of
+/// v1.30.14, v1.31.14, v1.32.13, v1.33.13, v1.34.4, v1.35.4 and v1.36.3; from 1.34 to 1.36 the
+/// plugin did not change. There is no 1.37 yet: it counts as 1.36.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Version(u8);
@@ -97,7 +103,8 @@ impl Version {
     }
 
     /// The audience of a kubelet's token request is checked since 1.33 (gate
-    /// `ServiceAccountNodeAudienceRestriction`, on by default).
+    /// `ServiceAccountNodeAudienceRestriction`, off by default in 1.32, where it came without
+    /// asking the authorizer, and on since).
     pub(super) fn restricts_audiences(self) -> bool {
         self.0 >= 33
     }
@@ -173,7 +180,7 @@ impl NodeRestriction {
 pub struct RuleName(pub Rule);
 
 impl RuleName {
-    const ALL: [Rule; 17] = [
+    const ALL: [Rule; 19] = [
         Rule::Identity,
         Rule::Nodes,
         Rule::Pods,
@@ -191,6 +198,8 @@ impl RuleName {
         Rule::SelfUncordon,
         Rule::RegistrationOwners,
         Rule::Events,
+        Rule::SelfDeletion,
+        Rule::CsiDrivers,
     ];
 }
 

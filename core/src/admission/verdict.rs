@@ -32,7 +32,7 @@ pub enum Rule {
     ResourceSlices,
     /// certificatesigningrequests.
     SigningRequests,
-    /// Annotations and finalizers that go through pods/status. This one and the next four are
+    /// Annotations and finalizers that go through pods/status. This one and the next six are
     /// stricter than the in-tree plugin.
     PodStatusMetadata,
     /// Labels of mirror pods.
@@ -43,6 +43,10 @@ pub enum Rule {
     RegistrationOwners,
     /// Events of another host.
     Events,
+    /// A node that deletes itself.
+    SelfDeletion,
+    /// CSI drivers that a node announces.
+    CsiDrivers,
     /// Agents held to their own node.
     Agents,
     /// Default tolerations.
@@ -60,6 +64,8 @@ impl Rule {
                 | Self::SelfUncordon
                 | Self::RegistrationOwners
                 | Self::Events
+                | Self::SelfDeletion
+                | Self::CsiDrivers
         )
     }
 
@@ -83,6 +89,8 @@ impl Rule {
             Self::SelfUncordon => "selfUncordon",
             Self::RegistrationOwners => "registrationOwners",
             Self::Events => "events",
+            Self::SelfDeletion => "selfDeletion",
+            Self::CsiDrivers => "csiDrivers",
             Self::Agents => "agents",
             Self::Tolerations => "tolerations",
         }

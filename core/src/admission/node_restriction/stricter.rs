@@ -14,12 +14,14 @@ use super::object::Owner;
 
 type Check = fn(&Asked<'_, '_>) -> Result<(), Denial>;
 
-const RULES: [(Rule, Check); 5] = [
+const RULES: [(Rule, Check); 7] = [
     (Rule::PodStatusMetadata, pod_status_metadata),
     (Rule::MirrorPodLabels, mirror_pod_labels),
     (Rule::SelfUncordon, self_uncordon),
     (Rule::RegistrationOwners, registration_owners),
     (Rule::Events, events),
+    (Rule::SelfDeletion, self_deletion),
+    (Rule::CsiDrivers, csi_drivers),
 ];
 
 /// Checks a request that the in-tree rules let pass. Of several objections the one in the
@@ -39,8 +41,8 @@ pub(super) fn check(asked: &Asked<'_, '_>) -> Result<(), Denial> {
 struct Object<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
     metadata: Meta<'a>,
-    #[serde(default, deserialize_with = "or_default")]
-    spec: Spec,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    spec: Spec<'a>,
     #[serde(borrow, default, deserialize_with = "or_default")]
     source: Source<'a>,
     /// `source` in events.k8s.io.
@@ -68,8 +70,18 @@ struct Meta<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Spec {
+struct Spec<'a> {
     unschedulable: Option<bool>,
+    /// Of a `CSINode`.
+    #[serde(borrow, deserialize_with = "or_default")]
+    drivers: Vec<Driver<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Driver<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
 }
 
 #[derive(Default, Deserialize)]
@@ -197,4 +209,50 @@ fn events(asked: &Asked<'_, '_>) -> Result<(), Denial> {
         rule,
         format!("node {node} cannot write events of the host {host}"),
     ))
+}
+
+/// Only the authorizer keeps a node from deleting itself. Where a role allows it, whoever has
+/// the node's credentials deletes it and registers it anew, without the taints that kept
+/// workloads away.
+fn self_deletion(asked: &Asked<'_, '_>) -> Result<(), Denial> {
+    if !is(asked, "nodes", "", Operation::Delete) || asked.request.name() != asked.node {
+        return Ok(());
+    }
+    let node = Quoted(asked.node);
+    Err(Denial::forbidden(
+        Rule::SelfDeletion,
+        format!("node {node} cannot delete itself"),
+    ))
+}
+
+/// Pods and volumes follow the drivers that a node announces. What it announced before stays as
+/// it is: the API server lets no field of a driver change but the count that fits
+/// (`ValidateCSINodeUpdate`, pkg/apis/storage/validation/validation.go, v1.36.3).
+fn csi_drivers(asked: &Asked<'_, '_>) -> Result<(), Denial> {
+    let rule = Rule::CsiDrivers;
+    let request = asked.request;
+    if request.group_resource() != ("storage.k8s.io", "csinodes") {
+        return Ok(());
+    }
+    let before: Option<Object<'_>> = match request.operation() {
+        Operation::Create => None,
+        Operation::Update => Some(request.old_object(rule)?),
+        Operation::Delete | Operation::Connect => return Ok(()),
+    };
+    let before = before.map_or_else(Vec::new, |object| object.spec.drivers);
+    let new: Object<'_> = request.object(rule)?;
+    let allowed = &asked.policy.csi_drivers;
+    let is_allowed = |name: &str| {
+        allowed.iter().any(|one| one == name) || before.iter().any(|one| *one.name == *name)
+    };
+    let mut drivers = new.spec.drivers.iter();
+    let Some(driver) = drivers.find(|driver| !is_allowed(&driver.name)) else {
+        return Ok(());
+    };
+    let (node, driver) = (Quoted(asked.node), Quoted(&driver.name));
+    Err(Denial::forbidden(
+        rule,
+        format!("node {node} cannot announce the CSI driver {driver}"),
+    )
+    .remedy("nodeRestriction.csiDrivers lists the drivers that nodes may announce"))
 }

@@ -187,7 +187,12 @@ fn rule(
 /// node's own: a filter lets those through.
 fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
     let on = |rules: &[Rule]| rules.iter().any(|rule| policies.mode(*rule) != Mode::Off);
-    let nodes = on(&[Rule::Nodes, Rule::SelfUncordon, Rule::RegistrationOwners]);
+    let nodes = on(&[
+        Rule::Nodes,
+        Rule::SelfUncordon,
+        Rule::RegistrationOwners,
+        Rule::SelfDeletion,
+    ]);
     let pods = on(&[
         Rule::Pods,
         Rule::PodStatus,
@@ -215,7 +220,7 @@ fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
                 "Namespaced",
             )
         }),
-        on(&[Rule::CsiNodes])
+        on(&[Rule::CsiNodes, Rule::CsiDrivers])
             .then(|| rule("storage.k8s.io", &["v1"], &["csinodes"], &WRITES, "Cluster")),
         on(&[Rule::ResourceSlices]).then(|| {
             let versions = &["v1", "v1beta1", "v1beta2"];

@@ -207,8 +207,20 @@ fn pods_and_leases() -> Vec<(bool, Value)> {
     ]
 }
 
-/// What the stricter rules ask about, once they are on.
-fn stricter() -> Vec<(bool, Value)> {
+/// All rules that are stricter than the plugin.
+pub(super) fn stricter_policies() -> Policies {
+    let mut policies = Policies::default();
+    let modes = json!({"podStatusMetadata": "enforce", "mirrorPodLabels": "warn",
+        "selfUncordon": "audit", "registrationOwners": "enforce", "events": "enforce",
+        "selfDeletion": "enforce", "csiDrivers": "enforce"});
+    policies.node_restriction.modes = serde_json::from_value(modes).unwrap();
+    policies.node_restriction.csi_drivers = vec!["csi.example.com".to_owned()];
+    policies.node_restriction.mirror_pod_labels = vec!["static/".to_owned()];
+    policies
+}
+
+/// What the stricter rules ask about, once they are on, and whether it is sent.
+pub(super) fn stricter() -> Vec<(bool, Value)> {
     let nothing = Value::Null;
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "d"},
         "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}});
@@ -221,10 +233,30 @@ fn stricter() -> Vec<(bool, Value)> {
         json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "e", "namespace": "d"},
             "involvedObject": {}, "source": {"host": host}})
     };
-    let mut policies = Policies::default();
-    let modes = json!({"podStatusMetadata": "enforce", "mirrorPodLabels": "warn",
-        "selfUncordon": "audit", "registrationOwners": "enforce", "events": "enforce"});
-    policies.node_restriction.modes = serde_json::from_value(modes).unwrap();
+    let mirror = |labels: Value| {
+        let owner = json!([{"apiVersion": "v1", "kind": "Node", "name": "n1", "uid": "u1",
+            "controller": true}]);
+        let mirror = with(
+            &pod,
+            "/metadata/annotations",
+            json!({"kubernetes.io/config.mirror": "x"}),
+        );
+        let mirror = with(&mirror, "/metadata/ownerReferences", owner);
+        with(&mirror, "/metadata/labels", labels)
+    };
+    let csi_node = |drivers: &[&str]| {
+        let drivers = drivers
+            .iter()
+            .map(|name| json!({"name": name, "nodeID": "i"}));
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "n1"},
+            "spec": {"drivers": drivers.collect::<Value>()}})
+    };
+    let (known, unknown) = (
+        csi_node(&["csi.example.com"]),
+        csi_node(&["x", "csi.example.com"]),
+    );
+    let csi = "csinodes.storage.k8s.io";
+    let policies = stricter_policies();
     let conditions = &configurations(&policies)[1]["webhooks"][0]["matchConditions"];
     [
         (true, ask("pods/status", "UPDATE", &annotated, &pod)),
@@ -239,6 +271,19 @@ fn stricter() -> Vec<(bool, Value)> {
         (true, ask("events", "UPDATE", &event("n2"), &event("n1"))),
         (false, ask("events", "CREATE", &event("n1"), &nothing)),
         (false, ask("events", "CREATE", &event(""), &nothing)),
+        (true, ask("nodes", "DELETE", &nothing, &node())),
+        (
+            true,
+            ask("pods", "CREATE", &mirror(json!({"app": "web"})), &nothing),
+        ),
+        (
+            true,
+            ask("pods", "CREATE", &mirror(json!({"static/a": ""})), &nothing),
+        ),
+        (true, ask(csi, "CREATE", &known, &nothing)),
+        (true, ask(csi, "CREATE", &unknown, &nothing)),
+        (true, ask(csi, "UPDATE", &unknown, &known)),
+        (true, ask(csi, "UPDATE", &known, &unknown)),
     ]
     .map(|(sent, mut case)| {
         case["matchConditions"] = conditions.clone();
