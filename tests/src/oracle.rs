@@ -14,6 +14,8 @@
 //! - `eviction`: `{"file", "dropIns", "flags"}` → [`EvictionAnswer`]
 //! - `zone`: `{"ready", "notReady", "unhealthyThreshold"}` → [`ZoneAnswer`]
 //! - `filter`: a case of `admission` with `matchConditions` → [`FilterAnswer`]
+//! - `policies`: `{"validating", "mutating", "cases"}`, policies and cases of `admission` →
+//!   [`PoliciesAnswer`]
 //! - `budget`: [`BudgetCase`] → [`BudgetAnswer`]
 //! - `prometheus`: `{"text"}` → [`PrometheusAnswer`]
 //! - `sarif`: `{"text"}` → [`SarifAnswer`]
@@ -300,6 +302,29 @@ pub struct FilterAnswer {
     pub failed: String,
     /// Why one cannot be compiled or evaluated: under `Ignore` the call is skipped.
     pub error: String,
+}
+
+/// What policies of the API server say of each case.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct PoliciesAnswer {
+    /// One a case.
+    pub answers: Vec<PolicyAnswer>,
+}
+
+/// What they say of one request.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct PolicyAnswer {
+    /// The validating policies whose rules and conditions match.
+    #[serde(deserialize_with = "nullable")]
+    pub asked: Vec<String>,
+    /// The message of the first check that does not hold; empty when all do.
+    pub denied: String,
+    /// The reason of the same check.
+    pub reason: String,
+    /// Why a policy can't be compiled or evaluated.
+    pub error: String,
+    /// The object after the mutating policies, where one of them matches.
+    pub object: Option<Value>,
 }
 
 /// What Prometheus makes of a text in its exposition format.

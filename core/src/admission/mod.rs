@@ -32,7 +32,7 @@ pub use policy::{
     Tolerations, Version,
 };
 pub use recorded::{Recorded, RecordedError};
-pub use registration::{Condition, Webhook, configurations};
+pub use registration::{Condition, Webhook, configurations, exported};
 pub use replay::{Objection, Replay, ReplayError, Replayed};
 pub use review::{Group, Operation, Phase, Request, Resource, Review, ReviewError, User};
 pub use verdict::{Decision, Denial, Outcome, Patch, Reason, Refusal, Rule, Verdict};

@@ -25,6 +25,7 @@ var kinds = map[string]func([]byte) (any, error){
 	"junit":       readJunit,
 	"response":    response,
 	"filter":      filter,
+	"policies":    policies,
 	"budget":      budget,
 }
 

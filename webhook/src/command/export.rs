@@ -1,4 +1,5 @@
-//! `export`: the webhook configurations that fit a configuration file.
+//! `export`: the webhook configurations that fit a configuration file, or the same rules as the
+//! API server's own policies.
 //!
 //! What the API server sends is filtered by expressions that are made of the policies, so
 //! they have to change with them.
@@ -8,9 +9,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use nodelife_cluster::policies::load;
-use nodelife_core::admission::configurations;
+use nodelife_core::admission::{Policies, configurations, exported};
 use serde_json::Value;
 
 #[derive(Debug, Args)]
@@ -21,20 +22,49 @@ pub(crate) struct Arguments {
     /// Set one field of the configuration, as `tolerations.enabled=false`.
     #[arg(long = "set", value_name = "PATH=VALUE")]
     set: Vec<String>,
+    /// What to print.
+    #[arg(long = "as", value_name = "WHAT", value_enum, default_value_t = What::Webhooks)]
+    what: What,
     /// Only this webhook, as `agents.nodelife.dev`; can be repeated.
     #[arg(long = "webhook", value_name = "NAME")]
     webhooks: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum What {
+    /// Webhook configurations, for every rule
+    Webhooks,
+    /// Policies that the API server enforces itself, for the rules without lookups
+    Policies,
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let Arguments {
         config,
         set,
+        what,
         webhooks,
     } = arguments;
     let policies = load(config.as_deref(), &set)?;
-    let mut documents = Vec::new();
-    for mut configuration in configurations(&policies) {
+    let objects = match what {
+        What::Webhooks => chosen(&policies, &webhooks),
+        What::Policies if !webhooks.is_empty() => bail!("--webhook goes with --as webhooks"),
+        What::Policies => exported(&policies),
+    };
+    if objects.is_empty() {
+        bail!("the configuration calls for nothing of what was asked for");
+    }
+    let documents: Result<Vec<String>, _> = objects.iter().map(serde_saphyr::to_string).collect();
+    std::io::stdout()
+        .write_all(documents?.join("---\n").as_bytes())
+        .context("failed to write to stdout")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The webhook configurations with the webhooks that were named, or with all.
+fn chosen(policies: &Policies, webhooks: &[String]) -> Vec<Value> {
+    let mut chosen = Vec::new();
+    for mut configuration in configurations(policies) {
         let Some(entries) = configuration
             .get_mut("webhooks")
             .and_then(Value::as_array_mut)
@@ -46,14 +76,8 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             webhooks.is_empty() || webhooks.iter().any(|wanted| Some(wanted.as_str()) == name)
         });
         if !entries.is_empty() {
-            documents.push(serde_saphyr::to_string(&configuration)?);
+            chosen.push(configuration);
         }
     }
-    if documents.is_empty() {
-        bail!("the configuration calls for none of the webhooks that were asked for");
-    }
-    std::io::stdout()
-        .write_all(documents.join("---\n").as_bytes())
-        .context("failed to write to stdout")?;
-    Ok(ExitCode::SUCCESS)
+    chosen
 }

@@ -9,7 +9,7 @@ mod node;
 pub(super) mod object;
 mod pod;
 mod pod_certificate;
-mod reference;
+pub(super) mod reference;
 mod signing_request;
 mod stricter;
 mod token;

@@ -117,7 +117,7 @@ struct ProjectedSource<'a> {
 }
 
 /// Sources of volumes that stand on their own.
-const PLAIN: [&str; 22] = [
+pub(in super::super) const PLAIN: [&str; 22] = [
     "awsElasticBlockStore",
     "azureDisk",
     "cephfs",
@@ -159,7 +159,7 @@ const WITH_SECRETS: [&str; 11] = [
 ];
 
 /// Sources that are references in themselves, in the order in which they are looked for.
-const REFERRING: [(&str, &str); 7] = [
+pub(in super::super) const REFERRING: [(&str, &str); 7] = [
     ("configMap", "configmaps (via configmap volumes)"),
     ("secret", "secrets (via secret volumes)"),
     ("csi", "csidrivers (via CSI volumes)"),

@@ -34,6 +34,14 @@ pub(super) fn is_node() -> Condition {
     }
 }
 
+/// A node with a name: the nameless one has a rule of its own.
+pub(super) fn is_named() -> Condition {
+    Condition {
+        name: "is-named",
+        expression: format!("{USER} != '{USER_PREFIX}'"),
+    }
+}
+
 /// The conditions of NodeRestriction, in the order of their cost.
 pub(super) fn node_restriction(policies: &Policies) -> Vec<Condition> {
     let on = |rule| policies.mode(rule) != Mode::Off;
@@ -74,7 +82,13 @@ fn asks(group: &str, resource: &str, operation: &str) -> String {
     )
 }
 
-fn is_own(name: &str) -> String {
+/// The name in `object`, or nothing.
+pub(super) fn name_of(object: &str) -> String {
+    format!("{object}.?name.orValue('')")
+}
+
+/// Whether `name` is that of the node that asks.
+pub(super) fn is_own(name: &str) -> String {
     format!("'{USER_PREFIX}' + {name} == {USER}")
 }
 
@@ -107,16 +121,9 @@ fn quiet_node_update(uncordon: bool) -> Condition {
 /// A node that registers itself with labels that kubelets may set. Otherwise a cold cluster
 /// could not get the nodes that the webhook is to run on.
 fn clean_registration(owners: bool) -> Condition {
-    let below = |names: &[&str]| {
-        let escaped: Vec<String> = names.iter().map(|name| name.replace('.', "[.]")).collect();
-        format!("key.matches('^([^/]*[.])?({})/')", escaped.join("|"))
-    };
-    let well_known: Vec<String> = WELL_KNOWN.iter().map(|key| text(key)).collect();
     let labels = format!(
-        "object.?metadata.?labels.orValue({{}}).all(key, !{} || {} || key in [{}])",
-        below(&RESERVED),
-        below(&KUBELETS),
-        well_known.join(", ")
+        "object.?metadata.?labels.orValue({{}}).all(key, {})",
+        free_label()
     );
     let mut parts = vec![
         asks("", "nodes", "CREATE"),
@@ -129,6 +136,21 @@ fn clean_registration(owners: bool) -> Condition {
         parts.push("object.?metadata.?ownerReferences.orValue([]).size() == 0".to_owned());
     }
     unless("not-a-clean-registration", &parts)
+}
+
+/// Whether a kubelet may set the label `key`.
+pub(super) fn free_label() -> String {
+    let below = |names: &[&str]| {
+        let escaped: Vec<String> = names.iter().map(|name| name.replace('.', "[.]")).collect();
+        format!("key.matches('^([^/]*[.])?({})/')", escaped.join("|"))
+    };
+    let well_known: Vec<String> = WELL_KNOWN.iter().map(|key| text(key)).collect();
+    format!(
+        "!{} || {} || key in [{}]",
+        below(&RESERVED),
+        below(&KUBELETS),
+        well_known.join(", ")
+    )
 }
 
 /// A kubelet's report on a pod of its own that leaves labels and claims alone.
@@ -199,12 +221,6 @@ pub(super) fn is_agent(agents: &[Agent]) -> Condition {
 /// A pod that is changed and has all it needs: only on creation is there more to do than to
 /// add what lacks.
 pub(super) fn tolerations() -> Vec<Condition> {
-    let covered = |taint: &str| {
-        format!(
-            "object.?spec.?tolerations.orValue([]).exists(t, t.?key.orValue('') in ['', '{taint}'] \
-             && t.?effect.orValue('') in ['', 'NoExecute'])"
-        )
-    };
     vec![unless(
         "not-an-update-that-lacks-nothing",
         &[
@@ -215,7 +231,15 @@ pub(super) fn tolerations() -> Vec<Condition> {
     )]
 }
 
+/// Whether a pod has a toleration that the in-tree plugin takes for one of `taint`.
+pub(super) fn covered(taint: &str) -> String {
+    format!(
+        "object.?spec.?tolerations.orValue([]).exists(t, t.?key.orValue('') in ['', '{taint}'] \
+         && t.?effect.orValue('') in ['', 'NoExecute'])"
+    )
+}
+
 /// A string literal of CEL.
-fn text(value: &str) -> String {
+pub(super) fn text(value: &str) -> String {
     format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
 }

@@ -5,6 +5,7 @@
 //! same constants. The manifests hold the configurations of the default policies; a test
 //! compares the two.
 
+mod exported;
 mod filter;
 
 use serde_json::{Value, json};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use super::policy::{Mode, Policies};
 use super::verdict::Rule;
 
+pub use exported::exported;
 pub use filter::Condition;
 
 /// Namespace of the manifests. It is never judged: the webhook's own pods have to start.

@@ -10,7 +10,7 @@ use nodelife_core::admission::{
 use serde_json::{Value, json};
 
 /// What the engine says.
-pub(super) enum Said {
+pub(crate) enum Said {
     /// With the object after the patch.
     Allowed(Value),
     Denied {
@@ -19,11 +19,15 @@ pub(super) enum Said {
     },
 }
 
-pub(super) fn ask(case: &Value) -> Said {
+pub(crate) fn ask(case: &Value) -> Said {
+    ask_with(case, &policies(case))
+}
+
+/// The same under other policies.
+pub(crate) fn ask_with(case: &Value, policies: &Policies) -> Said {
     let bytes = sent(case);
     let review = Review::begin(&bytes).unwrap();
-    let policies = policies(case);
-    let decision = decide_with(&review.request, &policies, Phase::Mutating, |lookup| {
+    let decision = decide_with(&review.request, policies, Phase::Mutating, |lookup| {
         look_up(case, lookup)
     });
     match decision.verdict {
@@ -78,7 +82,7 @@ pub(super) fn sent(case: &Value) -> Vec<u8> {
 }
 
 /// One plugin at a time, with its gates.
-fn policies(case: &Value) -> Policies {
+pub(crate) fn policies(case: &Value) -> Policies {
     let mut policies = Policies::default();
     if case["plugin"] == "defaulttolerationseconds" {
         policies.node_restriction.mode = Mode::Off;

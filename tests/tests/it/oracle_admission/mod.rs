@@ -3,7 +3,7 @@
 
 pub(crate) mod cases;
 pub(crate) mod dice;
-mod engine;
+pub(crate) mod engine;
 mod response;
 
 use std::collections::BTreeSet;
@@ -169,7 +169,7 @@ fn compare(case: &Value, go: &AdmissionAnswer) -> Result<(), String> {
 }
 
 /// The tolerations of a pod, without the empty fields that Go does not write.
-fn tolerations(pod: &Value) -> Vec<Value> {
+pub(crate) fn tolerations(pod: &Value) -> Vec<Value> {
     let list = pod["spec"]["tolerations"].as_array();
     let mut list = list.cloned().unwrap_or_default();
     for toleration in list.iter_mut().filter_map(Value::as_object_mut) {

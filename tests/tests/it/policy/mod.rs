@@ -1,6 +1,7 @@
 //! What the installed webhook lets through, refuses and is never asked.
 
 mod agents;
+mod exported;
 mod filters;
 mod parity;
 mod requests;

@@ -1,12 +1,13 @@
 //! Two API servers, one with the in-tree plugins and one with the webhook as its manifests
-//! install it: the same requests of kubelets, the same verdicts. Then every replica dies.
+//! install it: the same requests of kubelets, the same verdicts. Then every replica dies, and
+//! the exported policies take the webhook's place.
 
 use futures::StreamExt as _;
 use nodelife_tests::{ControlPlane, Installation};
 use serde_json::{Value, json};
 
 use super::requests::{NODES, all, world};
-use super::{Call, PATIENT, Said, make, pod, start};
+use super::{Call, PATIENT, Said, exported, make, pod, start};
 
 /// What follows these differs by design: a diff and the words of Go's ASN.1 reader.
 const OPEN_ENDED: [&str; 2] = [
@@ -28,7 +29,7 @@ async fn uids(admin: &kube::Client, path: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-async fn answers(plane: &ControlPlane) -> Vec<(Call, Said)> {
+pub(super) async fn answers(plane: &ControlPlane) -> Vec<(Call, Said)> {
     let admin = plane.admin().await.unwrap();
     let nodes = uids(&admin, "/api/v1/nodes").await;
     let pods = uids(&admin, "/api/v1/namespaces/default/pods").await;
@@ -61,7 +62,7 @@ fn sentence<'m>(call: &Call, message: &'m str) -> &'m str {
     cut.map_or(sentence, |at| &sentence[..at])
 }
 
-fn compare(call: &Call, in_tree: &Said, ours: &Said) -> Result<(), String> {
+pub(super) fn compare(call: &Call, in_tree: &Said, ours: &Said) -> Result<(), String> {
     let theirs = sentence(call, &in_tree.message);
     let open = OPEN_ENDED
         .iter()
@@ -125,6 +126,7 @@ async fn the_installed_webhook_gives_the_in_tree_verdicts_and_locks_nobody_out()
 
     replica.program.kill().await.unwrap();
     without_a_replica(&ours).await;
+    exported::take_its_place(&ours, &theirs).await;
 }
 
 /// `failurePolicy: Fail` and nobody answers: what a cluster needs to come up still passes.
