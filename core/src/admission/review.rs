@@ -297,6 +297,11 @@ impl<'a> Review<'a> {
         if !uid.starts_with('"') || !(3..=LONGEST_UID + 2).contains(&uid.len()) {
             return Err(ReviewError::Uid);
         }
+        // Half of a surrogate pair passes for JSON as long as nobody reads it, and would be
+        // echoed into an answer that is none.
+        if uid.contains('\\') && serde_json::from_str::<Text<'_>>(uid).is_err() {
+            return Err(ReviewError::Uid);
+        }
         let operation = Operation::parse(&names.operation)
             .ok_or_else(|| ReviewError::Operation(names.operation.to_string()))?;
         Ok(Self {

@@ -23,6 +23,10 @@ fn what_is_no_review_is_told_apart() {
             "request.uid must be",
         ),
         (
+            r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"\ud800"}}"#,
+            "request.uid must be",
+        ),
+        (
             r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"u","operation":"PATCH"}}"#,
             "unknown operation",
         ),

@@ -1,0 +1,104 @@
+//! Bytes to a review to an answer: whatever is posted gets a status or an answer that the API
+//! server would take, and the short way of reading says what the long one says.
+//!
+//! The first byte picks the phase, the policies and what lookups find.
+
+#![no_main]
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use libfuzzer_sys::fuzz_target;
+use nodelife_core::admission::{
+    Answer, Decision, Lookup, Mode, Phase, Policies, Request, Review, decide_with, write_answer,
+};
+use serde_json::{Value, json};
+
+fn policies(choice: u8) -> Policies {
+    let mut policies = Policies::default();
+    if choice & 1 != 0 {
+        let modes = json!({
+            "podStatusMetadata": "enforce", "mirrorPodLabels": "warn", "selfUncordon": "enforce",
+            "registrationOwners": "audit", "events": "enforce", "nodes": "warn",
+        });
+        policies.node_restriction.modes = serde_json::from_value(modes).unwrap_or_default();
+        policies.node_restriction.pod_certificate_requests = true;
+        policies.tolerations.rewrite = true;
+        policies.tolerations.annotations = true;
+        policies.tolerations.not_ready_seconds = 30;
+        policies.tolerations.shutdown_grace_period_seconds = Some(20);
+        let agents = json!([{"serviceAccount": "a:b", "labels": ["x/"], "fields": ["status."],
+            "resources": {"things.example.com": "spec.nodeName"}}]);
+        policies.agents = serde_json::from_value(agents).unwrap_or_default();
+        policies.agent_mode = Mode::Enforce;
+    }
+    policies
+}
+
+fn look_up(choice: u8, lookup: &Lookup) -> Answer {
+    match choice >> 2 & 3 {
+        0 => Answer::Missing,
+        1 => Answer::Failed("no \"answer\"\n".to_owned()),
+        // Whatever was asked for, there is one of the node n1.
+        _ => Answer::read(
+            lookup,
+            br#"{"metadata":{"name":"p","uid":"u"},"spec":{"nodeName":"n1","serviceAccountName":"s",
+                "volumes":[{"projected":{"sources":[{"serviceAccountToken":{"audience":"a"}}]}},
+                {"csi":{"driver":"d"}}],"tokenRequests":[{"audience":"b"}]},"status":{"allowed":true}}"#,
+        ),
+    }
+}
+
+fn names<'r>(request: &'r Request<'_>) -> impl PartialEq + use<'r> {
+    let user = request.user();
+    (
+        (request.group_resource(), request.version(), request.subresource()),
+        (request.name(), request.namespace(), request.operation()),
+        (user.name(), user.uid(), user.groups().collect::<Vec<_>>(), user.extra()),
+    )
+}
+
+fn check(review: &Review<'_>, decision: &Decision, phase: Phase) {
+    let mut body = Vec::new();
+    write_answer(review, decision, &mut body);
+    let answer: Value = serde_json::from_slice(&body).expect("the answer is JSON");
+    let uid: Value = serde_json::from_str(review.uid).expect("the uid is JSON");
+    let response = &answer["response"];
+    assert_eq!(response["uid"], uid);
+    if response["allowed"] == false {
+        let code = response["status"]["code"].as_u64();
+        assert!(matches!(code, Some(400 | 403 | 404 | 500)), "{answer}");
+    }
+    if let Some(patch) = response["patch"].as_str() {
+        assert!(phase == Phase::Mutating && response["patchType"] == "JSONPatch");
+        let patch = STANDARD.decode(patch).expect("the patch is base64");
+        let patch: Value = serde_json::from_slice(&patch).expect("the patch is JSON");
+        assert!(patch.as_array().is_some_and(|steps| !steps.is_empty()), "{patch}");
+    }
+    for warning in &decision.warnings {
+        assert!(warning.chars().count() <= Decision::LONGEST_WARNING, "{warning}");
+    }
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((choice, bytes)) = bytes.split_first() else {
+        return;
+    };
+    let policies = policies(*choice);
+    let phase = if choice & 2 == 0 { Phase::Mutating } else { Phase::Validating };
+    let decide = |review: &Review<'_>| {
+        let find = |lookup: &Lookup| look_up(*choice, lookup);
+        let decision = decide_with(&review.request, &policies, phase, find);
+        check(review, &decision, phase);
+        decision
+    };
+    let begun = Review::begin(bytes).map(|review| (decide(&review), review));
+    let whole = Review::parse(bytes).map(|review| (decide(&review), review));
+    let Ok((decision, whole)) = whole else {
+        return;
+    };
+    let (short, begun) = begun.expect("what can be read whole can be begun");
+    // A name behind the object is not looked for.
+    if names(&begun.request) == names(&whole.request) {
+        assert_eq!(short, decision);
+    }
+});
