@@ -17,6 +17,7 @@ use std::ffi::OsString;
 use std::io::{Write, stdout};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
@@ -24,7 +25,7 @@ use contest::{Contestant, Verdict, compete};
 use link::Link;
 use meter::measure;
 use nodelife_tests::filler::{Fill, fill};
-use nodelife_tests::{ControlPlane, Identity, program};
+use nodelife_tests::{ControlPlane, Identity, program, wait_until};
 
 /// How much longer than the bare download a live audit may take.
 const OVER_FLOOR: f64 = 1.2;
@@ -37,6 +38,9 @@ const LEANER: f64 = 10.0;
 
 /// Seconds of CPU time that an audit from a file of so many pods may take.
 const FROM_FILE: (usize, f64) = (150_000, 3.0);
+
+/// How long the API server may take to read in what etcd was filled with.
+const CATCH_UP: Duration = Duration::from_mins(15);
 
 /// Bytes a second of the slow link.
 const SLOW_LINK: u32 = 10_000_000;
@@ -146,8 +150,14 @@ async fn filled(arguments: &Arguments) -> Result<(ControlPlane, PathBuf)> {
             "filled: {count:>7} {kind}, {bytes} bytes each in etcd"
         ))?;
     }
-    say(&busy())?;
     let kubeconfig = plane.kubeconfig_file(&Identity::Admin)?;
+    // What went into etcd behind its back, the API server reads in for minutes; until then it
+    // answers long lists with 504.
+    wait_until("all lists to be there", CATCH_UP, async || {
+        floor::download(kubeconfig.clone()).await.map(Some)
+    })
+    .await?;
+    say(&busy())?;
     Ok((plane, kubeconfig))
 }
 
