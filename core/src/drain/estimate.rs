@@ -178,13 +178,15 @@ impl Course<'_> {
         stops: impl Fn(&Pod) -> Millis,
     ) -> Option<Millis> {
         let mut purses: BTreeMap<&BudgetKey, BinaryHeap<Reverse<Millis>>> = BTreeMap::new();
-        let mut writes = Writes::default();
         let mut free: BinaryHeap<Reverse<Millis>> =
             std::iter::repeat_n(Reverse(0), self.concurrency).collect();
         let mut end = 0;
         for node in self.nodes {
             let begin = free.pop().map_or(0, |Reverse(at)| at);
             let mut emptied = begin;
+            let mut writes = Writes::default();
+            // A name is free again when the old pod is gone.
+            let first = |pod: &Pod| if keeps_name(pod) { stops(pod) } else { 0 };
             let mut queues: BTreeMap<&BudgetKey, VecDeque<(&Pod, &Share)>> = BTreeMap::new();
             for Leaving { pod, share } in self.leaving {
                 if pod.spec.node_name != *node {
@@ -203,10 +205,18 @@ impl Course<'_> {
                     .or_default()
                     .push_back((pod, share));
             }
-            // The next is the one whose budget has a coin first.
-            while let Some((coin, key)) = queues
-                .keys()
-                .filter_map(|key| Some((purses.get(key)?.peek()?.0, *key)))
+            // The next is the one whose replacement is written first: that is the order in which
+            // they wait for each other.
+            let written = |queue: &VecDeque<(&Pod, &Share)>, coin: Millis| {
+                let pod = queue.front()?.0;
+                Some(begin.max(coin).saturating_add(first(pod)))
+            };
+            while let Some((_, coin, key)) = queues
+                .iter()
+                .filter_map(|(key, queue)| {
+                    let coin = purses.get(key)?.peek()?.0;
+                    Some((written(queue, coin)?, coin, *key))
+                })
                 .min()
             {
                 let (purse, queue) = (purses.get_mut(key)?, queues.get_mut(key)?);
@@ -216,9 +226,7 @@ impl Course<'_> {
                 }
                 purse.pop().filter(|coin| *coin != Reverse(NEVER))?;
                 let at = begin.max(coin);
-                // A name is free again when the old pod is gone.
-                let first = if keeps_name(pod) { stops(pod) } else { 0 };
-                let made = writes.replace(at.saturating_add(first), share.steady);
+                let made = writes.replace(at.saturating_add(first(pod)), share.steady);
                 let back = made.saturating_add(replaced(pod).unwrap_or(NEVER));
                 purse.push(Reverse(back));
                 emptied = emptied.max(at.saturating_add(stops(pod)));
@@ -350,6 +358,29 @@ mod tests {
             .map(|(i, millis)| started(&format!("p{i}"), "a", *millis))
             .collect();
         assert_eq!(span(&pods, Some(&share(4, 4)), 1), Some((2, 12)));
+    }
+
+    /// A StatefulSet's pod is written 10 s later, which holds up nobody who comes before.
+    #[test]
+    fn a_replacement_that_is_written_late_holds_up_no_other() {
+        let mut pods: Vec<Pod> = (0..4)
+            .map(|i| started(&format!("p{i}"), "a", 6000))
+            .collect();
+        pods[0].metadata.owner_references = vec![owner("apps/v1", "StatefulSet", "db")].into();
+        let leaving: Vec<Leaving<'_>> = pods
+            .iter()
+            .enumerate()
+            .map(|(i, pod)| Leaving {
+                pod,
+                share: Some(Share {
+                    key: crate::drain::testing::budget(["db", "web"][i.min(1)], 1, 1, 1).key(),
+                    now: 1,
+                    steady: 1,
+                }),
+            })
+            .collect();
+        let duration = estimate(&["a".into()], &leaving, &pods, 1, None).unwrap();
+        assert_eq!((duration.least_seconds, duration.most_seconds), (12, 22));
     }
 
     #[test]
