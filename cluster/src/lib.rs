@@ -12,6 +12,7 @@ pub mod client;
 pub mod error;
 pub mod event;
 pub mod evict;
+mod json;
 pub mod list;
 pub mod listing;
 pub mod node;

@@ -219,7 +219,7 @@ impl Answer {
     ///
     /// [`ApiError::Malformed`] with the place; the body itself is not repeated.
     pub fn json<T: DeserializeOwned>(&self, call: &Call) -> Result<T, ApiError> {
-        serde_json::from_slice(&self.body).map_err(|error| call.malformed(&error))
+        crate::json::read(&self.body).map_err(|error| call.malformed(&error))
     }
 
     /// The parts that say what the server thinks of a write.
@@ -228,7 +228,7 @@ impl Answer {
             .header("content-type")
             .is_some_and(|kind| kind.starts_with("application/json"));
         let status = is_json
-            .then(|| serde_json::from_slice(&self.body).ok())
+            .then(|| crate::json::read(&self.body).ok())
             .flatten();
         let text = if status.is_none() && !self.body.is_empty() {
             let start = self.body.get(..LONGEST_TEXT).unwrap_or(&self.body);

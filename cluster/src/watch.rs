@@ -344,7 +344,7 @@ struct Bookmark {
 }
 
 fn parse<'a, D: Deserialize<'a>>(call: &Call, text: &'a [u8]) -> Result<D, ApiError> {
-    serde_json::from_slice(text).map_err(|error| call.malformed(&error))
+    crate::json::read(text).map_err(|error| call.malformed(&error))
 }
 
 /// Cuts a body into lines.

@@ -5,8 +5,10 @@
 //! largest init container with the sidecars before it, plus the overhead; what
 //! `spec.resources` says of a resource stands above that.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
+
+use foldhash::HashMap;
 
 use crate::object::{Container, ContainerResources, Pod, ResourceList};
 use crate::quantity::{Format, Quantity};
@@ -43,7 +45,7 @@ impl<'a> ByContainers<'a> {
     pub fn new(read: fn(&Pod) -> Amounts) -> Self {
         Self {
             read,
-            known: HashMap::new(),
+            known: HashMap::default(),
             own: Amounts::new(),
             pods: PhantomData,
         }

@@ -5,11 +5,11 @@
 //! [`Interner`] lets a decoder keep one copy of each.
 
 use std::borrow::Borrow;
-use std::collections::HashSet;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use foldhash::HashSet;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// An immutable string that is shared when it is cloned.

@@ -15,6 +15,9 @@ use crate::command::completion;
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 fn main() -> ExitCode {
     // Fails only if a provider is installed already, and then that one serves.
     let _ = rustls::crypto::ring::default_provider().install_default();

@@ -13,7 +13,7 @@ use nodelife_release::platform::{ALL, Platform};
 use nodelife_release::{ROOT, VERSION, krew, notices, target};
 
 /// The plugin that people download is no larger, in bytes.
-const LARGEST: usize = 12 << 20;
+const LARGEST: usize = 12_000_000;
 
 /// Builds the plugin for each target and packs it: archives, checksums, krew's manifest.
 ///
@@ -51,10 +51,9 @@ fn main() -> Result<()> {
     };
     let out = Path::new(ROOT).join(&arguments.out);
     fs::create_dir_all(&out).with_context(|| format!("failed to make {}", out.display()))?;
-    let folder = target::folder()?;
     let (mut built, mut missing) = (Vec::new(), Vec::new());
     for platform in platforms {
-        match build(&arguments.builder, platform, &folder) {
+        match target::build(&arguments.builder, platform) {
             Ok(path) => built.push((platform, path)),
             Err(why) if arguments.targets.is_empty() => missing.push((platform, why)),
             Err(why) => return Err(why),
@@ -107,26 +106,13 @@ fn common(out: &Path, here: Option<&Path>) -> Result<Vec<Entry>> {
         command.args(["run", "--quiet", "--locked", "-p", "kubectl-nodelife", "--"]);
         command
     };
-    succeed(command.arg("man").arg(&pages))?;
+    target::succeed(command.arg("man").arg(&pages))?;
     for page in fs::read_dir(&pages)? {
         let page = page?;
         let path = format!("man/{}", page.file_name().to_string_lossy());
         entries.push(Entry::text(&path, fs::read(page.path())?));
     }
     Ok(entries)
-}
-
-/// Builds the stripped program for this platform, and gives its path.
-fn build(builder: &str, platform: Platform, folder: &Path) -> Result<PathBuf> {
-    target::installed(platform.target)?;
-    let words = ["--locked", "--profile", "dist", "-p", "kubectl-nodelife"];
-    let mut command = Command::new(env!("CARGO"));
-    command.arg(builder).args(words);
-    succeed(command.args(["--target", platform.target]))?;
-    Ok(folder
-        .join(platform.target)
-        .join("dist")
-        .join(platform.program()))
 }
 
 /// The program's bytes, if there are not too many.
@@ -140,15 +126,4 @@ fn program(path: &Path) -> Result<Vec<u8>> {
         );
     }
     Ok(program)
-}
-
-fn succeed(command: &mut Command) -> Result<()> {
-    let status = command
-        .current_dir(ROOT)
-        .status()
-        .with_context(|| format!("failed to run {command:?}"))?;
-    if !status.success() {
-        bail!("{command:?} ended with {status}");
-    }
-    Ok(())
 }

@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
 use crate::ROOT;
+use crate::platform::Platform;
 
 #[derive(Deserialize)]
 struct Metadata {
@@ -24,6 +25,43 @@ pub fn folder() -> Result<PathBuf> {
     let metadata: Metadata =
         serde_json::from_str(&text).context("failed to read what cargo metadata prints")?;
     Ok(metadata.target_directory)
+}
+
+/// Builds the plugin that people download, and gives its path. `builder` is the command of cargo:
+/// `build`, or one that links for other systems.
+///
+/// # Errors
+///
+/// The target is not installed, or the build fails.
+pub fn build(builder: &str, platform: Platform) -> Result<PathBuf> {
+    installed(platform.target)?;
+    let words = ["--locked", "--profile", "dist", "-p", "kubectl-nodelife"];
+    let mut command = Command::new(env!("CARGO"));
+    command.arg(builder).args(words);
+    command.args(["--target", platform.target]);
+    if platform.target.contains("-linux-") {
+        // A panic aborts, so nobody reads the tables for unwinding: 0.8 MB.
+        command.env("RUSTFLAGS", "-Cforce-unwind-tables=no");
+    }
+    succeed(&mut command)?;
+    let built = folder()?.join(platform.target).join("dist");
+    Ok(built.join(platform.program()))
+}
+
+/// Runs a command in the repository.
+///
+/// # Errors
+///
+/// It does not start, or fails.
+pub fn succeed(command: &mut Command) -> Result<()> {
+    let status = command
+        .current_dir(ROOT)
+        .status()
+        .with_context(|| format!("failed to run {command:?}"))?;
+    if !status.success() {
+        bail!("{command:?} ended with {status}");
+    }
+    Ok(())
 }
 
 /// Whether the standard library for this target is there.

@@ -15,6 +15,8 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::pty::openpty;
+use nodelife_release::platform::Platform;
+use nodelife_release::target;
 use nodelife_tests::program::GoProgram;
 
 /// Runs of each program.
@@ -25,7 +27,7 @@ const HELP: Duration = Duration::from_millis(20);
 /// The first sign of progress comes within this time.
 const PROGRESS: Duration = Duration::from_millis(100);
 /// The stripped program is smaller, in bytes.
-const SIZE: u64 = 12 << 20;
+const SIZE: u64 = 12_000_000;
 
 fn main() -> ExitCode {
     let plugin = plugin();
@@ -87,21 +89,15 @@ fn main() -> ExitCode {
     let peer = fs::metadata(GoProgram::Kubectl.path().unwrap())
         .unwrap()
         .len();
-    writeln!(
-        out,
-        "size: {:.1} MiB; kubectl {:.1} MiB",
-        mib(size),
-        mib(peer)
-    )
-    .unwrap();
+    writeln!(out, "size: {:.1} MB; kubectl {:.1} MB", mb(size), mb(peer)).unwrap();
     holds &= size < SIZE;
     if holds {
         ExitCode::SUCCESS
     } else {
         writeln!(
             out,
-            "the limits are {HELP:?}, {PROGRESS:?} and {} MiB",
-            mib(SIZE)
+            "the limits are {HELP:?}, {PROGRESS:?} and {} MB",
+            mb(SIZE)
         )
         .unwrap();
         ExitCode::FAILURE
@@ -113,23 +109,8 @@ fn plugin() -> PathBuf {
     if let Some(path) = std::env::var_os("NODELIFE_BENCH_PLUGIN") {
         return path.into();
     }
-    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-    let build = [
-        "build",
-        "--locked",
-        "--profile",
-        "dist",
-        "-p",
-        "kubectl-nodelife",
-    ];
-    let status = Command::new(env!("CARGO"))
-        .args(build)
-        .current_dir(root)
-        .status()
-        .unwrap();
-    assert!(status.success(), "the plugin does not build");
-    let folder = nodelife_release::target::folder().unwrap();
-    folder.join("dist/kubectl-nodelife")
+    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    target::build("build", Platform::of(&target).unwrap()).unwrap()
 }
 
 fn run(command: &mut Command) -> Duration {
@@ -167,6 +148,6 @@ fn ms(time: Duration) -> f64 {
 }
 
 #[allow(clippy::cast_precision_loss)]
-fn mib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
+fn mb(bytes: u64) -> f64 {
+    bytes as f64 / 1e6
 }

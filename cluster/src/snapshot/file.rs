@@ -1,11 +1,11 @@
 //! Snapshots from files: our own, and what `kubectl get -o json|yaml` prints.
 
-use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
+use foldhash::HashSet;
 use nodelife_core::allocatable::KubeletConfiguration;
 use nodelife_core::object::Meta;
 use nodelife_core::snapshot::{Snapshot, Source};
@@ -293,7 +293,7 @@ fn complete(all: Gathered) -> Snapshot {
     once(&mut snapshot.pods, |pod| &pod.metadata);
     once(&mut snapshot.leases, |lease| &lease.metadata);
     once(&mut snapshot.budgets, |budget| &budget.metadata);
-    let mut seen = HashSet::new();
+    let mut seen = HashSet::default();
     snapshot.workloads.retain(|workload| {
         let meta = &workload.metadata;
         seen.insert((workload.kind, meta.namespace.clone(), meta.name.clone()))
@@ -319,7 +319,8 @@ fn complete(all: Gathered) -> Snapshot {
 }
 
 fn once<T>(objects: &mut Vec<T>, meta: impl Fn(&T) -> &Meta) {
-    let mut seen = HashSet::with_capacity(objects.len());
+    let mut seen =
+        HashSet::with_capacity_and_hasher(objects.len(), foldhash::fast::RandomState::default());
     objects.retain(|object| {
         let meta = meta(object);
         seen.insert((meta.namespace.clone(), meta.name.clone()))

@@ -12,6 +12,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::error::Category;
 
+use crate::json;
+
 /// Why a stream is no JSON document, and where.
 #[derive(Debug)]
 pub(super) enum StreamError {
@@ -188,7 +190,7 @@ pub(super) struct Piece<'a> {
 impl Piece<'_> {
     /// What it says.
     pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, StreamError> {
-        serde_json::from_slice(self.text).map_err(|error| self.inside(&error))
+        json::read(self.text).map_err(|error| self.inside(&error))
     }
 
     /// An error of its reader, with its place in the stream.

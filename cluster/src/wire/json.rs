@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::{DecodeError, PageHead};
+use crate::json;
 
 #[derive(Deserialize)]
 struct Head {
@@ -25,7 +26,7 @@ struct ListMeta {
 }
 
 pub(super) fn head(page: &[u8]) -> Result<PageHead, DecodeError> {
-    let Head { metadata } = serde_json::from_slice(page).map_err(|e| error(&e))?;
+    let Head { metadata } = json::read(page).map_err(|e| error(&e))?;
     Ok(PageHead {
         resource_version: metadata.resource_version,
         next: metadata.next.unwrap_or_default(),
@@ -37,7 +38,8 @@ pub(super) fn items<I: DeserializeOwned>(
     page: &[u8],
     add: &mut dyn FnMut(I),
 ) -> Result<(), DecodeError> {
-    let mut deserializer = serde_json::Deserializer::from_slice(page);
+    let text = json::text(page).map_err(|e| error(&e))?;
+    let mut deserializer = serde_json::Deserializer::from_str(text);
     let list = List {
         add,
         item: PhantomData,

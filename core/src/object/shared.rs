@@ -6,11 +6,12 @@
 //! changing one copies it first, and [`Pool`] lets equal ones share their memory.
 
 use std::borrow::Borrow;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::hash::Hash;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
+use foldhash::HashSet;
 use serde::{Deserialize, Serialize};
 
 /// A collection that may be shared, and that is copied when it is changed.
@@ -100,7 +101,7 @@ pub struct Pool<T> {
 impl<T> Default for Pool<T> {
     fn default() -> Self {
         Self {
-            known: HashSet::new(),
+            known: HashSet::default(),
         }
     }
 }

@@ -1,8 +1,8 @@
 //! What the rules look things up in, made once.
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use foldhash::HashMap;
 use jiff::Timestamp;
 
 use crate::allocatable::KubeletConfiguration;
@@ -48,7 +48,7 @@ impl<'a> Context<'a> {
     pub fn new(snapshot: &'a Snapshot, settings: Option<zone::Settings>, now: Timestamp) -> Self {
         let server = snapshot.server_version.as_deref();
         let settings = settings.unwrap_or_else(|| zone::Settings::for_version(server));
-        let mut pods: HashMap<&str, Vec<&Pod>> = HashMap::new();
+        let mut pods: HashMap<&str, Vec<&Pod>> = HashMap::default();
         for pod in &snapshot.pods {
             let on = pod.spec.node_name.as_str();
             pods.entry(on).or_default().push(pod);
@@ -100,7 +100,7 @@ impl<'a> Context<'a> {
     /// Budgets with their pods.
     pub fn budgets(&self) -> &[BudgetPods<'a>] {
         self.budgets.get_or_init(|| {
-            let mut by_namespace: HashMap<&str, Vec<usize>> = HashMap::new();
+            let mut by_namespace: HashMap<&str, Vec<usize>> = HashMap::default();
             let mut all = Vec::new();
             for (index, budget) in self.snapshot.budgets.iter().enumerate() {
                 let namespace = budget.metadata.namespace.as_str();
@@ -109,7 +109,7 @@ impl<'a> Context<'a> {
                 all.push(BudgetPods { budget, pods });
             }
             // Replicas share their labels: what selects one selects all.
-            let mut selecting: HashMap<_, Vec<usize>> = HashMap::new();
+            let mut selecting: HashMap<_, Vec<usize>> = HashMap::default();
             for pod in &self.snapshot.pods {
                 let namespace = pod.metadata.namespace.as_str();
                 let labels = std::ptr::from_ref(&*pod.metadata.labels);
@@ -132,7 +132,7 @@ impl<'a> Context<'a> {
     /// The sum of the requests of the pods on the node that have not ended.
     pub fn requests_on(&self, node: &str) -> Option<&Amounts> {
         let all = self.requests.get_or_init(|| {
-            let mut all: HashMap<&str, Amounts> = HashMap::new();
+            let mut all: HashMap<&str, Amounts> = HashMap::default();
             let mut known = ByContainers::new(request::requests);
             for pod in self.snapshot.pods.iter().filter(|pod| !pod.is_terminal()) {
                 let sum = all.entry(pod.spec.node_name.as_str()).or_default();

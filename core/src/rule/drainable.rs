@@ -1,6 +1,6 @@
 //! PDB: what stands in the way of a drain, besides budgets that can never allow.
 
-use std::collections::HashSet;
+use foldhash::HashSet;
 
 use super::context::belongs_to_node;
 use super::owner::by_owner;

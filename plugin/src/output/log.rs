@@ -1,7 +1,8 @@
 //! Logs, on stderr, for `-v`.
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::filter::LevelFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 /// Turns logs on at kubectl's levels: 0 none, 1 what happens, 5 how, with a line for each
 /// request, 8 everything.
@@ -12,21 +13,19 @@ pub(crate) fn init(verbosity: u8) {
         5..=7 => LevelFilter::DEBUG,
         _ => LevelFilter::TRACE,
     };
-    // On a decoding error kube's client logs the whole body, pod specs and all.
-    let filter = EnvFilter::default()
-        .add_directive(level.into())
-        .add_directive(directive("kube_client::client=error"))
-        .add_directive(directive("hyper_util=info"))
-        .add_directive(directive("rustls=info"))
-        .add_directive(directive("tower=info"));
-    // Fails only if logs are on already.
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let filter = Targets::new()
+        .with_default(level)
+        // On a decoding error kube's client logs the whole body, pod specs and all.
+        .with_target("kube_client::client", LevelFilter::ERROR)
+        .with_target("hyper_util", LevelFilter::INFO)
+        .with_target("rustls", LevelFilter::INFO)
+        .with_target("tower", LevelFilter::INFO);
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
-        .with_ansi(false)
+        .with_ansi(false);
+    // Fails only if logs are on already.
+    let _ = tracing_subscriber::registry()
+        .with(lines)
+        .with(filter)
         .try_init();
-}
-
-fn directive(text: &str) -> tracing_subscriber::filter::Directive {
-    text.parse().unwrap_or_else(|_| LevelFilter::ERROR.into())
 }
