@@ -39,10 +39,6 @@ pub fn build(builder: &str, platform: Platform) -> Result<PathBuf> {
     let mut command = Command::new(env!("CARGO"));
     command.arg(builder).args(words);
     command.args(["--target", platform.target]);
-    if platform.target.contains("-linux-") {
-        // A panic aborts, so nobody reads the tables for unwinding: 0.8 MB.
-        command.env("RUSTFLAGS", "-Cforce-unwind-tables=no");
-    }
     succeed(&mut command)?;
     let built = folder()?.join(platform.target).join("dist");
     Ok(built.join(platform.program()))

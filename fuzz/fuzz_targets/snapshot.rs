@@ -1,0 +1,31 @@
+//! Whatever stands in a file: it is refused, or every rule has its say.
+
+#![no_main]
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use libfuzzer_sys::fuzz_target;
+use nodelife_cluster::snapshot;
+use nodelife_core::rule::{self, Selection};
+use nodelife_core::zone::{Settings, ZoneReport};
+
+fuzz_target!(|bytes: &[u8]| {
+    // The reader takes files; this one is never written to a disk.
+    let path = PathBuf::from(format!(
+        "/dev/shm/nodelife-fuzz-{}.json",
+        std::process::id()
+    ));
+    let written = std::fs::File::create(&path).and_then(|mut file| file.write_all(bytes));
+    assert!(written.is_ok(), "{written:?}");
+    let Ok(snapshot) = snapshot::read(&[path]) else {
+        return;
+    };
+    let audit = rule::audit(&snapshot, &Selection::default(), Timestamp::UNIX_EPOCH);
+    assert!(audit.checked + audit.skipped.len() == rule::catalogue().count());
+    let settings = Settings::for_version(snapshot.server_version.as_deref());
+    let _ = ZoneReport::of(&snapshot.nodes, &settings, snapshot.taken_at);
+    let mut again = Vec::new();
+    assert!(snapshot::write_to(&snapshot, &mut again).is_ok());
+});
