@@ -9,17 +9,29 @@ use nodelife_core::drain::Lock;
 
 /// Who runs this process, for people: user, machine and process id.
 pub(crate) fn name() -> String {
-    let user = ["USER", "LOGNAME"]
+    let user = ["USER", "LOGNAME", "USERNAME"]
         .iter()
         .find_map(|name| std::env::var(name).ok())
         .filter(|user| !user.is_empty());
-    let name = rustix::system::uname();
-    let host = name.nodename().to_string_lossy();
+    let host = host();
     let pid = std::process::id();
     match user {
         Some(user) => format!("{user}@{host}, process {pid}"),
         None => format!("{host}, process {pid}"),
     }
+}
+
+/// The name of this machine.
+#[cfg(unix)]
+fn host() -> String {
+    let name = rustix::system::uname();
+    name.nodename().to_string_lossy().into_owned()
+}
+
+/// The name of this machine.
+#[cfg(not(unix))]
+fn host() -> String {
+    std::env::var("COMPUTERNAME").unwrap_or_default()
 }
 
 /// A lock of this process, from now on.
