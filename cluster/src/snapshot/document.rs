@@ -12,7 +12,8 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::gathered::Gathered;
 use super::kind::Known;
-use super::stream::{Inside, Kept, Piece, Stream, StreamError};
+use super::piece::{Kept, Piece, StreamError};
+use super::stream::{Inside, Stream};
 use super::{API_VERSION, KIND};
 
 /// Reads all documents of a stream.
@@ -197,7 +198,7 @@ impl Document {
     fn snapshot(&mut self, stream: &Stream<'_>) -> Result<(), StreamError> {
         self.gathered.whole = true;
         for (key, kept) in std::mem::take(&mut self.kept) {
-            self.member(&key, &mut kept.stream(&mut kept.text()))?;
+            self.member(&key, &mut Stream::again(&kept, &mut kept.text()))?;
         }
         for (source, announced) in &self.counts {
             let here = self.gathered.snapshot.count(*source);

@@ -16,7 +16,8 @@ use thiserror::Error;
 use super::document;
 use super::gathered::Gathered;
 use super::kind::source_of;
-use super::stream::{Stream, StreamError};
+use super::piece::StreamError;
+use super::stream::Stream;
 
 /// Bytes read at once.
 const BUFFER: usize = 128 << 10;

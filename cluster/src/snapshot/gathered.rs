@@ -8,7 +8,7 @@ use nodelife_core::snapshot::Snapshot;
 use serde_json::Value;
 
 use super::kind::{Known, some};
-use super::stream::{Piece, StreamError};
+use super::piece::{Piece, StreamError};
 use crate::listing::Object;
 use crate::wire::Sharing;
 

@@ -6,6 +6,7 @@ mod document;
 mod file;
 mod gathered;
 mod kind;
+mod piece;
 mod redact;
 mod stream;
 mod write;

@@ -303,16 +303,35 @@ mod tests {
     }
 
     fn span(pods: &[Pod], share: Option<&Share>, concurrency: usize) -> Option<(u64, u64)> {
+        span_of(pods, |_| share.cloned(), concurrency)
+    }
+
+    /// With a budget for each pod, by its place among them.
+    fn span_of(
+        pods: &[Pod],
+        share: impl Fn(usize) -> Option<Share>,
+        concurrency: usize,
+    ) -> Option<(u64, u64)> {
         let leaving: Vec<Leaving<'_>> = pods
             .iter()
-            .map(|pod| Leaving {
+            .enumerate()
+            .map(|(place, pod)| Leaving {
                 pod,
-                share: share.cloned(),
+                share: share(place),
             })
             .collect();
         let nodes = ["a".into(), "b".into()];
         let duration = estimate(&nodes, &leaving, pods, concurrency, None)?;
         Some((duration.least_seconds, duration.most_seconds))
+    }
+
+    /// One at a time, under the budget of this name.
+    fn one_of(budget: &str) -> Share {
+        Share {
+            key: crate::drain::testing::budget(budget, 1, 1, 1).key(),
+            now: 1,
+            steady: 1,
+        }
     }
 
     #[test]
@@ -367,20 +386,8 @@ mod tests {
             .map(|i| started(&format!("p{i}"), "a", 6000))
             .collect();
         pods[0].metadata.owner_references = vec![owner("apps/v1", "StatefulSet", "db")].into();
-        let leaving: Vec<Leaving<'_>> = pods
-            .iter()
-            .enumerate()
-            .map(|(i, pod)| Leaving {
-                pod,
-                share: Some(Share {
-                    key: crate::drain::testing::budget(["db", "web"][i.min(1)], 1, 1, 1).key(),
-                    now: 1,
-                    steady: 1,
-                }),
-            })
-            .collect();
-        let duration = estimate(&["a".into()], &leaving, &pods, 1, None).unwrap();
-        assert_eq!((duration.least_seconds, duration.most_seconds), (12, 22));
+        let budget = |i: usize| Some(one_of(["db", "web"][i.min(1)]));
+        assert_eq!(span_of(&pods, budget, 1), Some((12, 22)));
     }
 
     #[test]
@@ -388,21 +395,9 @@ mod tests {
         let pods: Vec<Pod> = (0..30)
             .map(|i| started(&format!("p{i}"), "a", 300))
             .collect();
-        let leaving: Vec<Leaving<'_>> = pods
-            .iter()
-            .enumerate()
-            .map(|(i, pod)| Leaving {
-                pod,
-                share: Some(Share {
-                    key: crate::drain::testing::budget(&format!("web-{}", i % 10), 1, 1, 1).key(),
-                    now: 1,
-                    steady: 1,
-                }),
-            })
-            .collect();
-        let duration = estimate(&["a".into()], &leaving, &pods, 1, None).unwrap();
+        let budget = |i: usize| Some(one_of(&format!("web-{}", i % 10)));
         // Two replacements one after the other take 0.9 s; twenty of them have to be written.
-        assert_eq!((duration.least_seconds, duration.most_seconds), (2, 12));
+        assert_eq!(span_of(&pods, budget, 1), Some((2, 12)));
     }
 
     #[test]

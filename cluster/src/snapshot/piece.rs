@@ -1,0 +1,168 @@
+//! Values that are cut out of a stream of JSON, and what is wrong with them.
+
+use std::{fmt, io};
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::error::Category;
+
+use crate::json;
+
+/// Why a stream is no JSON document, and where.
+#[derive(Debug)]
+pub(super) enum StreamError {
+    /// The system.
+    Io(io::Error),
+    /// It ends in the middle of a value.
+    Cut(Place),
+    /// Not JSON, or not what it has to be.
+    Wrong { reason: String, place: Place },
+}
+
+/// Line and column, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    pub(super) line: usize,
+    pub(super) column: usize,
+}
+
+impl fmt::Display for StreamError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => error.fmt(f),
+            Self::Cut(Place { line, column }) => {
+                write!(f, "it ends at line {line} column {column}")
+            }
+            Self::Wrong { reason, place } => {
+                write!(f, "{reason} at line {} column {}", place.line, place.column)
+            }
+        }
+    }
+}
+
+impl std::error::Error for StreamError {}
+
+impl StreamError {
+    /// What is wrong, without the place.
+    pub(super) fn reason(self) -> String {
+        match self {
+            Self::Wrong { reason, .. } => reason,
+            other => other.to_string(),
+        }
+    }
+
+    /// Names the object that is not what it has to be.
+    pub(super) fn about(self, kind: &str, object: Piece<'_>) -> Self {
+        let Self::Wrong { reason, place } = self else {
+            return self;
+        };
+        let value: Value = object.read().unwrap_or_default();
+        let part = |name: &str| value.pointer(name).and_then(Value::as_str);
+        let name = part("/metadata/name").unwrap_or("without a name");
+        let namespace = part("/metadata/namespace").map(|namespace| format!("{namespace}/"));
+        let reason = format!("{kind} {}{name}: {reason}", namespace.unwrap_or_default());
+        Self::Wrong { reason, place }
+    }
+}
+
+impl Place {
+    /// Goes on behind these bytes.
+    pub(super) fn pass(&mut self, bytes: &[u8]) {
+        match memchr::memrchr(b'\n', bytes) {
+            None => self.column += bytes.len(),
+            Some(last) => {
+                self.line += memchr::memchr_iter(b'\n', bytes).count();
+                self.column = bytes.len() - last - 1;
+            }
+        }
+    }
+}
+
+/// One value, cut out of a stream.
+#[derive(Clone, Copy)]
+pub(super) struct Piece<'a> {
+    /// Its JSON.
+    pub(super) text: &'a [u8],
+    /// Of the byte before it.
+    pub(super) start: Place,
+    /// Of its last byte.
+    pub(super) end: Place,
+}
+
+impl Piece<'_> {
+    /// What it says.
+    pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, StreamError> {
+        json::read(self.text).map_err(|error| self.inside(&error))
+    }
+
+    /// An error of its reader, with its place in the stream.
+    pub(super) fn inside(self, error: &serde_json::Error) -> StreamError {
+        if error.classify() == Category::Eof {
+            // `tru`, and then nothing.
+            return StreamError::Cut(self.end);
+        }
+        let text = error.to_string();
+        let suffix = format!(" at line {} column {}", error.line(), error.column());
+        let reason = text.strip_suffix(&suffix).unwrap_or(&text);
+        let before = if error.line() > 1 {
+            0
+        } else {
+            self.start.column
+        };
+        StreamError::Wrong {
+            reason: reason.to_owned(),
+            place: Place {
+                line: self.start.line + error.line().max(1) - 1,
+                column: before + error.column(),
+            },
+        }
+    }
+
+    /// A copy for later.
+    pub(super) fn keep(self) -> Kept {
+        Kept {
+            text: self.text.to_vec(),
+            start: self.start,
+            end: self.end,
+        }
+    }
+}
+
+/// A piece that outlives its stream's next step.
+pub(super) struct Kept {
+    text: Vec<u8>,
+    pub(super) start: Place,
+    pub(super) end: Place,
+}
+
+impl Kept {
+    /// An object of these members. Places in it are those of its first member, and behind.
+    pub(super) fn object(members: Vec<(String, Self)>) -> Self {
+        let nowhere = Place { line: 1, column: 0 };
+        let start = members.first().map_or(nowhere, |(_, first)| first.start);
+        let end = members.last().map_or(nowhere, |(_, last)| last.end);
+        let mut text = vec![b'{'];
+        for (index, (key, value)) in members.into_iter().enumerate() {
+            if index > 0 {
+                text.push(b',');
+            }
+            text.extend_from_slice(Value::String(key).to_string().as_bytes());
+            text.push(b':');
+            text.extend_from_slice(&value.text);
+        }
+        text.push(b'}');
+        Self { text, start, end }
+    }
+
+    pub(super) fn piece(&self) -> Piece<'_> {
+        Piece {
+            text: &self.text,
+            start: self.start,
+            end: self.end,
+        }
+    }
+
+    pub(super) fn text(&self) -> &[u8] {
+        &self.text
+    }
+}
