@@ -8,6 +8,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use nodelife_cluster::snapshot::{self, FileError};
 use nodelife_core::object::{Labels, Node, Pod};
+use nodelife_core::rule;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use tempfile::TempDir;
@@ -249,4 +250,45 @@ fn a_snapshot_as_yaml_that_is_cut_at_the_end_of_a_line_is_not_taken_for_whole() 
         read("edited.yaml", edited.as_bytes()).unwrap().nodes.len(),
         2
     );
+}
+
+/// What is wrong with a cluster is wrong with its redacted snapshot, and no name is left in it.
+#[test]
+fn redaction_takes_names_out_and_leaves_what_is_wrong() {
+    for example in ["faulty", "healthy"] {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+            .join(format!("../examples/{example}-cluster.json"));
+        let original = snapshot::read(&[path]).unwrap();
+        let mut redacted = original.clone();
+        snapshot::redact(&mut redacted).unwrap();
+        let mut bytes = Vec::new();
+        snapshot::write_to(&redacted, &mut bytes).unwrap();
+        let text = String::from_utf8(bytes.clone()).unwrap();
+
+        let common = ["default", "kube-system", "kube-public", "kube-node-lease"];
+        let metas = (original.nodes.iter().map(|node| &node.metadata))
+            .chain(original.pods.iter().map(|pod| &pod.metadata))
+            .chain(original.budgets.iter().map(|budget| &budget.metadata))
+            .chain(original.workloads.iter().map(|workload| &workload.metadata));
+        for name in metas.flat_map(|meta| [&meta.name, &meta.namespace]) {
+            let is_common = name.is_empty() || common.contains(&name.as_str());
+            assert!(
+                is_common || !text.contains(&format!("\"{name}\"")),
+                "{name} is left in the {example} snapshot"
+            );
+        }
+
+        let redacted = read("redacted.json", &bytes).unwrap();
+        let found = |snapshot: &Snapshot| {
+            let now = snapshot.taken_at.unwrap();
+            let audit = rule::audit(snapshot, &rule::Selection::default(), now);
+            let findings = audit.findings.iter();
+            let mut lines: Vec<_> = findings
+                .map(|f| format!("{:?} {} {}", f.severity, f.rule, f.subject.kind))
+                .collect();
+            lines.sort();
+            lines
+        };
+        assert_eq!(found(&redacted), found(&original), "{example}");
+    }
 }

@@ -67,12 +67,13 @@ const AMOUNTS: [&str; 5] = ["capacity", "allocatable", "requests", "limits", "ov
 const LABELS: [&str; 3] = ["labels", "matchLabels", "nodeSelector"];
 
 /// Label keys whose values Kubernetes defines.
-const PLAIN_LABELS: [&str; 5] = [
+const PLAIN_LABELS: [&str; 6] = [
     "topology.kubernetes.io/",
     "failure-domain.beta.kubernetes.io/",
     "node.kubernetes.io/",
     "node-role.kubernetes.io/",
     "kubernetes.io/",
+    "beta.kubernetes.io/",
 ];
 
 /// Begins with the prefix of a plain key, and yet holds a name.
