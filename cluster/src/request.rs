@@ -278,20 +278,21 @@ impl Cluster {
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let begun = Instant::now();
         let sent = self.client.send(request).await;
-        let took = begun.elapsed().as_millis();
+        let took = begun.elapsed();
         // kubectl's line, at its level: no header is in it, and so no secret.
         let answer = sent.as_ref().map_or_else(
             |_| "no answer".to_owned(),
             |response| response.status().to_string(),
         );
         tracing::debug!(
-            "{method} {}{uri} {answer} in {took} milliseconds",
-            self.server
+            "{method} {}{uri} {answer} in {} milliseconds",
+            self.server,
+            took.as_millis()
         );
         let response = sent.map_err(|error| retry::transport_error(&self.server, &error))?;
         let date = response.headers().get(http::header::DATE);
         self.reached
-            .get_or_init(|| ServerClock::from_date(date.and_then(|date| date.to_str().ok())));
+            .get_or_init(|| ServerClock::from_date(date.and_then(|date| date.to_str().ok()), took));
         self.warnings.hear(response.headers());
         Ok(response)
     }

@@ -1,6 +1,6 @@
 //! The API server's time, read off the `Date` header.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -12,6 +12,8 @@ pub struct ServerClock {
     server: Option<Timestamp>,
     local: Timestamp,
     read: Instant,
+    /// From the question to the answer.
+    took: SignedDuration,
 }
 
 impl Default for ServerClock {
@@ -20,17 +22,19 @@ impl Default for ServerClock {
             server: None,
             local: Timestamp::now(),
             read: Instant::now(),
+            took: SignedDuration::ZERO,
         }
     }
 }
 
 impl ServerClock {
-    /// The clock as a `Date` header shows it now.
-    pub(crate) fn from_date(date: Option<&str>) -> Self {
+    /// The clock as a `Date` header shows it now, in an answer that came after this time.
+    pub(crate) fn from_date(date: Option<&str>, took: Duration) -> Self {
         Self {
             server: date
                 .and_then(|text| jiff::fmt::rfc2822::parse(text).ok())
                 .map(|time| time.timestamp()),
+            took: SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX),
             ..Self::default()
         }
     }
@@ -43,10 +47,22 @@ impl ServerClock {
         base.saturating_add(passed).unwrap_or(base)
     }
 
-    /// How far our clock is ahead of the server's; negative if it is behind. The
-    /// header has whole seconds, so less than 2 s says nothing.
+    /// How far our clock is ahead of the server's, at the least; negative if it is behind.
+    ///
+    /// The header has whole seconds, and was written at some moment between question and answer:
+    /// what that explains is no skew, and gives zero.
     pub fn skew(&self) -> Option<SignedDuration> {
-        self.server.map(|server| self.local.duration_since(server))
+        let latest = self.local.duration_since(self.server?);
+        let earliest = latest
+            .saturating_sub(self.took)
+            .saturating_sub(SignedDuration::from_secs(1));
+        Some(if earliest.is_positive() {
+            earliest
+        } else if latest.is_negative() {
+            latest
+        } else {
+            SignedDuration::ZERO
+        })
     }
 }
 
@@ -56,7 +72,7 @@ mod tests {
 
     #[test]
     fn reads_the_header() {
-        let clock = ServerClock::from_date(Some("Sat, 21 Nov 2026 04:03:43 GMT"));
+        let clock = ServerClock::from_date(Some("Sat, 21 Nov 2026 04:03:43 GMT"), Duration::ZERO);
         let expected: Timestamp = "2026-11-21T04:03:43Z".parse().unwrap();
         assert_eq!(clock.server, Some(expected));
         assert!(clock.now() >= expected);
@@ -64,6 +80,25 @@ mod tests {
 
     #[test]
     fn a_header_that_is_no_date_says_nothing() {
-        assert_eq!(ServerClock::from_date(Some("soon")).skew(), None);
+        let clock = ServerClock::from_date(Some("soon"), Duration::ZERO);
+        assert_eq!(clock.skew(), None);
+    }
+
+    #[test]
+    fn whole_seconds_and_a_slow_answer_are_no_skew() {
+        let skew = |local: &str, took| {
+            let clock = ServerClock {
+                server: Some("2026-11-21T04:03:43Z".parse().unwrap()),
+                local: local.parse().unwrap(),
+                read: Instant::now(),
+                took: SignedDuration::from_secs(took),
+            };
+            clock.skew().unwrap().as_secs()
+        };
+        assert_eq!(skew("2026-11-21T04:03:43.9Z", 0), 0);
+        assert_eq!(skew("2026-11-21T04:03:48Z", 5), 0);
+        assert_eq!(skew("2026-11-21T05:03:44Z", 0), 3600);
+        assert_eq!(skew("2026-11-21T05:03:49Z", 5), 3600);
+        assert_eq!(skew("2026-11-21T04:03:33Z", 0), -10);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
+use jiff::SignedDuration;
 use nodelife_cluster::snapshot;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
@@ -34,6 +35,9 @@ pub(crate) async fn read(
     let mut progress = Progress::new("reading");
     printer.progress(&progress);
     let cluster = connect(cluster, printer).await?;
+    if let Some(skew) = cluster.clock().skew() {
+        tell_skew(skew, printer);
+    }
     let mut mixed = BTreeSet::new();
     let screen = Mutex::new((&mut *printer, &mut progress, &mut mixed));
     let tell = |note: snapshot::Note| {
@@ -63,6 +67,23 @@ pub(crate) async fn read(
         snapshot.missing.insert(Source::NodeRestriction, reason);
     }
     Ok(snapshot)
+}
+
+/// Says by how much two clocks differ, where that could mislead who reads times on this machine.
+fn tell_skew(skew: SignedDuration, printer: &mut Printer) {
+    /// Less is in the nature of clocks.
+    const WORTH_TELLING: u64 = 2;
+    let seconds = skew.as_secs();
+    if seconds.unsigned_abs() < WORTH_TELLING {
+        return;
+    }
+    let (by, direction) = (
+        SignedDuration::from_secs(seconds).abs(),
+        if seconds > 0 { "ahead of" } else { "behind" },
+    );
+    printer.note(format_args!(
+        "this machine's clock is {by:#} {direction} the API server's, by which ages are judged"
+    ));
 }
 
 /// Everything that can be read with the right to list alone.

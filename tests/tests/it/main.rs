@@ -12,6 +12,7 @@
 
 mod audit;
 mod audit_faults;
+mod audit_live;
 mod certs;
 mod cluster;
 mod control_plane;

@@ -1,0 +1,168 @@
+//! `kubectl nodelife audit` over time: what it reports when things change, and by whose clock.
+
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::process::Stdio;
+
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::jiff::fmt::rfc2822::DateTimePrinter;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::api::{Api, Patch, PatchParams};
+use nix::pty::openpty;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::kubectl;
+use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
+use nodelife_tests::{ControlPlane, Identity, PATIENCE, TestNamespace, program, wait_until};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+/// Fires for a node without a zone.
+const RULE: &str = "NL-LBL-001";
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+#[tokio::test]
+async fn a_watching_audit_reports_whenever_findings_come_or_go() {
+    let plane = ControlPlane::shared_api().await;
+    let namespace = TestNamespace::create(plane, "watched").await.unwrap();
+    let name = format!("{}-node", namespace.name);
+    let client = namespace.client();
+    let node = NodeFixture::new(&name).zone("a");
+    node.create(client).await.unwrap();
+
+    let folder = tempfile::tempdir().unwrap();
+    let (out, err) = (folder.path().join("out"), folder.path().join("err"));
+    let mut audit = Command::new(program::nodelife().unwrap())
+        .env(
+            "KUBECONFIG",
+            plane.kubeconfig_file(&Identity::Admin).unwrap(),
+        )
+        .env("NO_COLOR", "1")
+        .args(["audit", &name, "--rule", RULE, "--watch=1s"])
+        .stdout(File::create(&out).unwrap())
+        .stderr(File::create(&err).unwrap())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    // So many reports of each kind, whatever number of looks they took.
+    let reports = async |clean: usize, with_finding: usize| {
+        let what = format!("{clean} reports without and {with_finding} with the finding");
+        wait_until(&what, PATIENCE, async || {
+            let (out, err) = (fs::read_to_string(&out)?, fs::read_to_string(&err)?);
+            let seen = (
+                err.matches("no findings on 1 node, 1 rule checked").count(),
+                out.matches(RULE).count(),
+            );
+            anyhow::ensure!(seen == (clean, with_finding), "{out}\n{err}");
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+    };
+    let nodes: Api<Node> = Api::all(client.clone());
+    let set_zone = async |zone: Value| {
+        let labels = Patch::Merge(json!({"metadata": {"labels": {ZONE: zone}}}));
+        let patched = nodes.patch(&name, &PatchParams::default(), &labels).await;
+        patched.unwrap();
+    };
+    reports(1, 0).await;
+    set_zone(Value::Null).await;
+    reports(1, 1).await;
+    set_zone(json!("b")).await;
+    reports(2, 1).await;
+
+    let pid = Pid::from_raw(i32::try_from(audit.id().unwrap()).unwrap());
+    kill(pid, Signal::SIGINT).unwrap();
+    let end = tokio::time::timeout(PATIENCE, audit.wait()).await;
+    let status = end.expect("it does not end").unwrap();
+    assert_eq!(status.code(), Some(130));
+}
+
+#[tokio::test]
+async fn ages_are_judged_by_the_servers_clock_and_a_skew_is_told() {
+    let plane = ControlPlane::shared_api().await;
+    let namespace = TestNamespace::create(plane, "skewed").await.unwrap();
+    let name = format!("{}-node", namespace.name);
+    let node = NodeFixture::new(&name).zone("a");
+    node.create(namespace.client()).await.unwrap();
+    let hour = SignedDuration::from_hours(1);
+    for (by, direction) in [(-hour, "ahead of"), (hour, "behind")] {
+        let date = Timestamp::now() + by;
+        let proxy = Proxy::start(plane, &Identity::Admin).unwrap();
+        let header = DateTimePrinter::new().timestamp_to_rfc9110_string(&date);
+        let version = json!({
+            "major": "1", "minor": "36", "gitVersion": program::KUBERNETES_VERSION,
+        });
+        let answer = Fault::Answer {
+            status: 200,
+            headers: vec![("date", header.unwrap())],
+            body: version.to_string(),
+        };
+        proxy.fault(FaultRule::new(answer).path("/version"));
+        let mut command = Command::new(program::nodelife().unwrap());
+        command
+            .env("KUBECONFIG", proxy.kubeconfig_file().unwrap())
+            .args(["audit", &name, "--rule", RULE, "-o", "json"]);
+        let output = kubectl::run(command, "").await.unwrap();
+        assert_eq!(output.status, Some(0), "{}", output.stderr);
+        let told = format!("{direction} the API server's, by which ages are judged");
+        assert!(output.stderr.contains(&told), "{told}: {}", output.stderr);
+        let report: Value = serde_json::from_str(&output.stdout).unwrap();
+        let taken_at: Timestamp = report["takenAt"].as_str().unwrap().parse().unwrap();
+        // Far nearer to the server's time than to ours, however long all of this took.
+        assert!(
+            taken_at.duration_since(date).abs() < hour / 2,
+            "{taken_at}, not {date}"
+        );
+    }
+}
+
+/// Counts while the lists run, in one line that is gone at the end; on a terminal alone.
+#[tokio::test]
+async fn a_terminal_sees_how_far_the_lists_are_and_a_pipe_does_not() {
+    let plane = ControlPlane::shared_api().await;
+    let namespace = TestNamespace::create(plane, "progress").await.unwrap();
+    let name = format!("{}-node", namespace.name);
+    let node = NodeFixture::new(&name).zone("a");
+    node.create(namespace.client()).await.unwrap();
+    let audit = || {
+        let mut command = Command::new(program::nodelife().unwrap());
+        command
+            .env(
+                "KUBECONFIG",
+                plane.kubeconfig_file(&Identity::Admin).unwrap(),
+            )
+            .env("TERM", "xterm")
+            .args(["audit", &name, "--rule", RULE]);
+        command
+    };
+    let piped = kubectl::run(audit(), "").await.unwrap();
+    assert_eq!(piped.status, Some(0), "{}", piped.stderr);
+    assert!(!piped.stderr.contains("reading"), "{:?}", piped.stderr);
+
+    let terminal = openpty(None, None).unwrap();
+    let mut command = audit();
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(terminal.slave);
+    let mut child = command.spawn().unwrap();
+    // The command holds the other end as well: with it gone, reading ends with the audit.
+    drop(command);
+    let mut screen = File::from(terminal.master);
+    let reader = std::thread::spawn(move || {
+        let (mut shown, mut buffer) = (String::new(), [0; 4096]);
+        while let Ok(read @ 1..) = screen.read(&mut buffer) {
+            shown.push_str(&String::from_utf8_lossy(&buffer[..read]));
+        }
+        shown
+    });
+    let end = tokio::time::timeout(PATIENCE, child.wait()).await;
+    assert_eq!(end.expect("it does not end").unwrap().code(), Some(0));
+    let shown = reader.join().unwrap();
+    let counts = |line: &str| line.contains("reading: ") && line.contains(" nodes");
+    assert!(shown.split('\r').any(counts), "{shown:?}");
+    let (_, last) = shown.rsplit_once("\x1b[2K").unwrap();
+    assert!(!last.contains("reading"), "{shown:?}");
+}
