@@ -34,6 +34,7 @@ async fn each_combination_is_recognised() {
             assert_eq!(rules(&report), expected, "{what}: {report}");
             if !restriction {
                 a_policy_is_told_from_the_plugin(&plane, &kubectl).await;
+                a_webhook_is_told_from_the_plugin(&plane, &kubectl).await;
             }
             nothing_was_written(&plane).await;
         }
@@ -131,14 +132,6 @@ fn rules(report: &Value) -> Vec<&str> {
 
 /// A policy that says what NodeRestriction says is not taken for it.
 async fn a_policy_is_told_from_the_plugin(plane: &ControlPlane, kubectl: &Kubectl) {
-    let resource = |kind: &str, plural: &str| ApiResource {
-        group: "admissionregistration.k8s.io".into(),
-        version: "v1".into(),
-        api_version: "admissionregistration.k8s.io/v1".into(),
-        kind: kind.into(),
-        plural: plural.into(),
-    };
-    let admin = plane.admin().await.unwrap();
     let policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": "nodes-mind-themselves"},
@@ -162,20 +155,56 @@ async fn a_policy_is_told_from_the_plugin(plane: &ControlPlane, kubectl: &Kubect
         ("validatingadmissionpolicies", policy),
         ("validatingadmissionpolicybindings", binding),
     ] {
-        let kind = object["kind"].as_str().unwrap().to_owned();
-        let api: Api<DynamicObject> = Api::all_with(admin.clone(), &resource(&kind, plural));
-        let object = serde_json::from_value(object).unwrap();
-        api.create(&PostParams::default(), &object).await.unwrap();
+        register(plane, plural, object).await;
     }
-    wait_until("the policy at work", PATIENCE, async || {
+    takes_its_place(kubectl, "policy nodes-mind-themselves").await;
+}
+
+/// A webhook that is asked before the policy is, and lets no node through since it is not there.
+async fn a_webhook_is_told_from_the_plugin(plane: &ControlPlane, kubectl: &Kubectl) {
+    let configuration = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": "nodes-ask"},
+        "webhooks": [{
+            "name": "nodes-ask.example.com",
+            "clientConfig": {"url": "https://127.0.0.1:1/"},
+            "rules": [{
+                "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["nodes"],
+            }],
+            "failurePolicy": "Fail",
+            "sideEffects": "None",
+            "timeoutSeconds": 1,
+            "admissionReviewVersions": ["v1"],
+        }],
+    });
+    register(plane, "mutatingwebhookconfigurations", configuration).await;
+    takes_its_place(kubectl, "webhook nodes-ask.example.com").await;
+}
+
+/// Creates an object of admissionregistration.k8s.io/v1.
+async fn register(plane: &ControlPlane, plural: &str, object: Value) {
+    let resource = ApiResource {
+        group: "admissionregistration.k8s.io".into(),
+        version: "v1".into(),
+        api_version: "admissionregistration.k8s.io/v1".into(),
+        kind: object["kind"].as_str().unwrap().into(),
+        plural: plural.into(),
+    };
+    let api: Api<DynamicObject> = Api::all_with(plane.admin().await.unwrap(), &resource);
+    let object = serde_json::from_value(object).unwrap();
+    api.create(&PostParams::default(), &object).await.unwrap();
+}
+
+/// The plugin is off, and this refuses instead of it.
+async fn takes_its_place(kubectl: &Kubectl, who: &str) {
+    wait_until(&format!("the {who} at work"), PATIENCE, async || {
         let report = audit(kubectl, &["--probe"]).await;
         let findings = report["findings"].as_array().unwrap();
         let finding = findings.iter().find(|one| one["rule"] == RESTRICTION);
         let Some(finding) = finding else {
             anyhow::bail!("taken for the plugin: {report}");
         };
-        let instead = &finding["evidence"]["instead"];
-        Ok((instead == "policy nodes-mind-themselves").then_some(()))
+        Ok((finding["evidence"]["instead"] == who).then_some(()))
     })
     .await
     .unwrap();
