@@ -17,6 +17,7 @@ const DEFAULT_GRACE: i64 = 30;
 
 /// Pods from a priority on, and the seconds that they get together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Group {
     /// The least priority.
@@ -40,8 +41,10 @@ pub fn groups(configuration: &KubeletConfiguration) -> Vec<Group> {
             seconds: group.shutdown_grace_period_seconds,
         })
         .collect();
-    if groups.is_empty() && total.nanoseconds() > 0 {
-        let ordinary = (total.nanoseconds() - critical.nanoseconds()) / 1_000_000_000;
+    // More for critical pods than there is: the kubelet refuses to start.
+    if groups.is_empty() && total.nanoseconds() > 0 && critical <= total {
+        let ordinary = total.nanoseconds().saturating_sub(critical.nanoseconds());
+        let ordinary = ordinary / 1_000_000_000;
         groups.push(Group {
             priority: 0,
             seconds: ordinary,
@@ -61,8 +64,10 @@ pub fn group_of(groups: &[Group], priority: i32) -> Option<usize> {
     if groups.is_empty() {
         return None;
     }
-    let reached = groups.iter().rposition(|group| group.priority <= priority);
-    Some(reached.unwrap_or(0))
+    // Of several with the very priority the kubelet's binary search finds the first.
+    let same = groups.iter().position(|group| group.priority == priority);
+    let reached = || groups.iter().rposition(|group| group.priority < priority);
+    Some(same.or_else(reached).unwrap_or(0))
 }
 
 /// The seconds that a pod asks for.
@@ -73,6 +78,7 @@ pub fn grace(pod: &Pod) -> i64 {
 
 /// One pod in a shutdown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PodShutdown {
     /// Namespace.
@@ -91,12 +97,14 @@ pub struct PodShutdown {
 
 /// One group in a shutdown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct GroupShutdown {
     /// Priority and seconds.
     #[serde(flatten)]
     pub group: Group,
-    /// The longest that it can take: the lesser of its seconds and the longest grace in it.
+    /// The longest that its pods can take to end: the lesser of its seconds and the longest grace
+    /// in it. What is left of its seconds the kubelet waits for their volumes.
     pub at_most_seconds: i64,
     /// Its pods, those that are cut first.
     pub pods: Vec<PodShutdown>,
@@ -104,6 +112,7 @@ pub struct GroupShutdown {
 
 /// The shutdown of one node: an item of the JSON document of `explain shutdown`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NodeShutdown {
     /// Name of the node.
@@ -112,7 +121,7 @@ pub struct NodeShutdown {
     pub graceful: bool,
     /// What the kubelet asks of systemd-logind (`InhibitDelayMaxSec`): the sum of all groups.
     pub requested_seconds: i64,
-    /// The longest that this node's pods can take.
+    /// The longest that this node's pods can take to end, their volumes left aside.
     pub at_most_seconds: i64,
     /// In the order in which they are stopped.
     pub groups: Vec<GroupShutdown>,
@@ -120,6 +129,7 @@ pub struct NodeShutdown {
 
 /// The JSON document of `explain shutdown`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ShutdownReport {
     /// By node name.
@@ -147,10 +157,10 @@ pub fn of_node<'a>(
             priority,
             wanted_seconds: wanted,
             allowed_seconds: group.seconds,
-            cut_by_seconds: (wanted - group.seconds).max(0),
+            cut_by_seconds: wanted.saturating_sub(group.seconds).max(0),
         });
     }
-    let requested_seconds = groups.iter().map(|group| group.seconds).sum();
+    let requested_seconds = total(groups.iter().map(|group| group.seconds));
     let groups: Vec<_> = groups
         .into_iter()
         .enumerate()
@@ -160,9 +170,14 @@ pub fn of_node<'a>(
         node: node.metadata.name.clone(),
         graceful: !groups.is_empty(),
         requested_seconds,
-        at_most_seconds: groups.iter().map(|group| group.at_most_seconds).sum(),
+        at_most_seconds: total(groups.iter().map(|group| group.at_most_seconds)),
         groups,
     }
+}
+
+/// A sum of seconds that anybody may have written.
+fn total(seconds: impl Iterator<Item = i64>) -> i64 {
+    seconds.fold(0, i64::saturating_add)
 }
 
 fn stop(group: Group, mut pods: Vec<PodShutdown>) -> GroupShutdown {

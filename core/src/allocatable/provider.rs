@@ -137,11 +137,11 @@ pub struct Reservation {
 
 /// The curve of EKS and GKE: per ten thousand of each span of thousandths, each term cut.
 fn tiers(cpu: i64) -> i64 {
-    let span = |from: i64, to: i64| (cpu.min(to) - from).max(0);
+    let span = |from: i64, to: i64| cpu.min(to).saturating_sub(from).max(0);
     span(0, 1000) * 600 / 10_000
         + span(1000, 2000) * 100 / 10_000
         + span(2000, 4000) * 50 / 10_000
-        + span(4000, i64::MAX) * 25 / 10_000
+        + span(4000, i64::MAX) / 400
 }
 
 /// `getMemoryMebibytesToReserve`: by the number of pods that was computed, not by an override.
@@ -161,7 +161,10 @@ fn gke_memory(memory: i64) -> i64 {
     if memory < GIB {
         return 255 * MIB;
     }
-    let span = |from: i64, to: i64| (memory.min(to.saturating_mul(GIB)) - from * GIB).max(0);
+    let span = |from: i64, to: i64| {
+        let most = memory.min(to.saturating_mul(GIB));
+        most.saturating_sub(from * GIB).max(0)
+    };
     span(0, 4) / 4
         + span(4, 8) / 5
         + span(8, 16) / 10
@@ -185,7 +188,8 @@ fn aks_cpu(cpu: i64) -> i64 {
 }
 
 fn aks_memory(machine: Machine) -> i64 {
-    let by_pods = (machine.pods.saturating_mul(20) + 50).saturating_mul(MIB);
+    let by_pods = machine.pods.saturating_mul(20).saturating_add(50);
+    let by_pods = by_pods.saturating_mul(MIB);
     by_pods.min(machine.memory / 4)
 }
 

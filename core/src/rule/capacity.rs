@@ -66,7 +66,7 @@ fn pods_at_limit(context: &Context<'_>, sink: &mut Sink<'_>) {
             continue;
         };
         // In tenths, to stay with whole numbers: 90 % and more.
-        if limit == 0 || pods * 10 < limit * 9 {
+        if limit == 0 || i128::from(pods) * 10 < i128::from(limit) * 9 {
             continue;
         }
         let message = format!("{pods} of {limit} pods ({} %)", pods * 100 / limit);

@@ -113,7 +113,7 @@ fn differs(context: &Context<'_>, sink: &mut Sink<'_>) {
             continue;
         };
         let formula = provider.formula(machine);
-        let expected = formula.memory + formula.memory_eviction;
+        let expected = formula.memory.saturating_add(formula.memory_eviction);
         if (cpu, memory) == (formula.cpu_milli, expected) {
             continue;
         }
@@ -122,8 +122,8 @@ fn differs(context: &Context<'_>, sink: &mut Sink<'_>) {
             memory / MIB,
             formula.cpu_milli,
             expected / MIB,
-            cpu - formula.cpu_milli,
-            (memory - expected) / MIB,
+            cpu.saturating_sub(formula.cpu_milli),
+            memory.saturating_sub(expected) / MIB,
             provider.describe()
         );
         let found = Found::node(node, message).with("provider", provider.to_string());
@@ -141,7 +141,7 @@ fn other_pods(context: &Context<'_>, sink: &mut Sink<'_>) {
             .and_then(|config| config.kube_reserved.get("memory"))
             .and_then(|text| Quantity::parse(text).ok()?.value());
         // Without the configuration: the image's eviction threshold is 100Mi.
-        let reserved = configured.or_else(|| Some(kept(node)?.1 - 100 * MIB));
+        let reserved = configured.or_else(|| Some(kept(node)?.1.saturating_sub(100 * MIB)));
         let limit = capacity(node, "pods").and_then(Quantity::value);
         let (Some(computed), Some(limit)) = (reserved.and_then(eks_pods), limit) else {
             continue;
@@ -152,7 +152,7 @@ fn other_pods(context: &Context<'_>, sink: &mut Sink<'_>) {
         let message = format!(
             "{} Mi reserved = 11 Mi × {computed} + 255 Mi, but the node takes {limit} pods: {:+} Mi",
             11 * computed + 255,
-            11 * (computed - limit)
+            computed.saturating_sub(limit).saturating_mul(11)
         );
         let found = Found::node(node, message)
             .with("computedForPods", computed)

@@ -103,7 +103,7 @@ fn too_few_addresses(context: &Context<'_>, sink: &mut Sink<'_>) {
 fn tight(context: &Context<'_>, sink: &mut Sink<'_>) {
     for (node, range, pods) in ranges(context) {
         let addresses = usable(range) + 3;
-        if pods <= addresses && addresses < 2 * pods {
+        if pods <= addresses && addresses / 2 < pods {
             let message = format!("{addresses} addresses for {pods} pods, less than twice as many");
             sink.push(Found::node(node, message).inferred());
         }

@@ -100,7 +100,7 @@ fn print_item(item: &NodeShutdown, printer: &mut Printer) -> anyhow::Result<()> 
     }
     printer.paragraph(format_args!(
         "node/{}: the kubelet asks for {}s (InhibitDelayMaxSec of systemd-logind has to allow it), \
-         its pods take {}s at most",
+         its pods end within {}s; what is left of a group's time it waits for their volumes",
         item.node, item.requested_seconds, item.at_most_seconds
     ))?;
     writeln!(printer.data())?;
