@@ -22,6 +22,7 @@ pub const FORCE_DETACH: f64 = 360.0;
 
 /// One step, by the seconds since the node's last sign of life.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Step {
     /// Seconds; none: never.
@@ -32,6 +33,7 @@ pub struct Step {
 
 /// What becomes of one pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PodFate {
     /// Namespace.
@@ -50,6 +52,7 @@ pub struct PodFate {
 
 /// The JSON document of `explain failure`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct FailureTimeline {
     /// Name of the node.

@@ -8,6 +8,7 @@ use crate::text::Str;
 
 /// How bad it is. Ordered: `Info < Warning < Error`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing.
@@ -20,6 +21,7 @@ pub enum Severity {
 
 /// How the rule knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Confidence {
     /// Read from the objects that decide.
@@ -30,6 +32,7 @@ pub enum Confidence {
 
 /// The object that a finding is about.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Subject {
     /// `Node`, `Pod`, `PodDisruptionBudget`, `Zone`, `Cluster`, …
@@ -43,6 +46,7 @@ pub struct Subject {
 
 /// One fault, with the numbers behind it and what to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// Id of the rule, `NL-RES-001`.

@@ -6,7 +6,7 @@
 //!
 //! Three ways lead through the house, and the middle of each is here:
 //!
-//! 1. audit: [`snapshot::Snapshot`] → [`rule`]s → [`finding::Finding`]s
+//! 1. audit: [`snapshot::Snapshot`] → [`rule`]s → [`finding::Finding`]s → [`report::AuditReport`]
 //! 2. drain: [`snapshot::Snapshot`] → inventory → plan → state machine per pod ([`drain`])
 //! 3. webhook: review → policies → verdict ([`admission`])
 
@@ -18,6 +18,7 @@ pub mod finding;
 pub mod node_access;
 pub mod object;
 pub mod quantity;
+pub mod report;
 pub mod request;
 pub mod rule;
 pub mod shutdown;
@@ -26,6 +27,11 @@ pub mod taint;
 pub mod text;
 pub mod version;
 pub mod zone;
+
+// Beside the sources, since it writes files.
+#[cfg(test)]
+#[path = "../tests/schema/mod.rs"]
+mod schema;
 
 /// `apiVersion` of every document that nodelife writes.
 pub const API_VERSION: &str = "nodelife.dev/v1alpha1";

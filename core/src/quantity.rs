@@ -435,6 +435,20 @@ impl Serialize for Quantity {
     }
 }
 
+#[cfg(test)]
+impl schemars::JsonSchema for Quantity {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Quantity".into()
+    }
+
+    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        schemars::json_schema!({
+            "type": "string",
+            "description": "A quantity of Kubernetes in canonical form: 3920m, 15061192Ki.",
+        })
+    }
+}
+
 impl<'de> Deserialize<'de> for Quantity {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = crate::text::Str::deserialize(deserializer)?;

@@ -93,6 +93,7 @@ impl Settings {
 
 /// Region and zone of a node as the controller reads them; both may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct ZoneKey {
     /// Region.
     pub region: Str,
@@ -137,6 +138,7 @@ impl std::fmt::Display for ZoneKey {
 
 /// What the controller calls a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum ZoneState {
     /// Enough nodes are Ready.
     Normal,
@@ -174,6 +176,7 @@ pub fn failures_to_partial(size: usize, settings: &Settings) -> Option<usize> {
 
 /// One zone as the controller sees it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Zone {
     /// Region and zone.
@@ -197,6 +200,7 @@ pub struct Zone {
 
 /// The zones of a cluster: the JSON document of `explain zones`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneReport {
     /// By region and zone.
@@ -204,7 +208,7 @@ pub struct ZoneReport {
     /// Every zone is in full disruption: the controller takes its own health for bad,
     /// removes the taints once and evicts nowhere.
     pub all_fully_disrupted: bool,
-    /// Nodes that bear [`EXCLUDE_LABEL`], by name.
+    /// Nodes that bear the label `node.kubernetes.io/exclude-disruption`, by name.
     pub excluded: Vec<Str>,
 }
 

@@ -42,6 +42,7 @@ pub type Amounts = BTreeMap<Str, Quantity>;
 
 /// The arithmetic of one resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
     /// What the machine has.
@@ -73,6 +74,7 @@ impl Line {
 
 /// The arithmetic of one node: an item of the JSON document of `explain allocatable`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Allocatable {
     /// Name of the node; empty for a configuration without one.
@@ -91,10 +93,46 @@ pub struct Allocatable {
 
 /// The JSON document of `explain allocatable`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AllocatableReport {
-    /// By node name.
+    /// What could be computed, by node name.
     pub items: Vec<Allocatable>,
+    /// Nodes whose kubelet's configuration is not known.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unexplained: Vec<Unexplained>,
+}
+
+/// A node of which shows what is held back, but not what for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Unexplained {
+    /// Name of the node.
+    pub node: Str,
+    /// Why not.
+    pub reason: String,
+    /// Capacity − Allocatable, by resource, as the node says them.
+    pub held_back: Amounts,
+}
+
+impl Unexplained {
+    /// What `node` itself says of its resources.
+    pub fn of(node: &Node, reason: String) -> Self {
+        let offered = amounts(&node.status.allocatable);
+        let held_back =
+            amounts(&node.status.capacity)
+                .into_iter()
+                .filter_map(|(name, mut amount)| {
+                    amount -= *offered.get(&name)?;
+                    Some((name, amount))
+                });
+        Self {
+            node: node.metadata.name.clone(),
+            reason,
+            held_back: held_back.collect(),
+        }
+    }
 }
 
 /// Computes Allocatable of a machine with this capacity under this configuration.

@@ -1,6 +1,7 @@
 //! CAP: how full nodes are, and what fits when one is lost.
 
-use super::context::{allocatable, belongs_to_node, is_control_plane, is_open};
+use super::context::allocatable;
+use super::headroom::{self, Headroom};
 use super::{Context, Found, Group, Rule, Sink, say};
 use crate::finding::Severity;
 use crate::object::Node;
@@ -82,15 +83,13 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-const RESOURCES: [&str; 2] = ["cpu", "memory"];
-
 fn percent(part: Quantity, whole: Quantity) -> f64 {
     100.0 * part.approximate() / whole.approximate()
 }
 
 fn almost_full(context: &Context<'_>, sink: &mut Sink<'_>) {
     for node in context.nodes() {
-        for name in RESOURCES {
+        for name in headroom::RESOURCES {
             let requests = context.requests_on(&node.metadata.name);
             let requested = requests.and_then(|sum| sum.get(name));
             let (Some(requested), Some(room)) = (requested, allocatable(node, name)) else {
@@ -144,73 +143,15 @@ fn best_effort(context: &Context<'_>, sink: &mut Sink<'_>) {
     }
 }
 
-/// What the workers offer of a resource to pods that can move, and what those request.
-struct Headroom<'a> {
-    offers: Vec<(&'a Node, i128)>,
-    wanted: i128,
-}
-
-impl<'a> Headroom<'a> {
-    fn of(context: &Context<'a>, resource: &str) -> Self {
-        let mut wanted = 0;
-        let mut requests = ByContainers::new(request::requests);
-        let workers = context
-            .nodes()
-            .filter(|node| is_open(node) && !is_control_plane(node));
-        let offers = workers
-            .map(|node| {
-                let mut offer = allocatable(node, resource).map_or(0, Quantity::nano);
-                for pod in context.active_pods_on(&node.metadata.name) {
-                    let amount = requests
-                        .of(pod)
-                        .get(resource)
-                        .map_or(0, |amount| amount.nano());
-                    // What stays with the node takes room there, and needs none elsewhere.
-                    if belongs_to_node(pod) {
-                        offer -= amount;
-                    } else {
-                        wanted += amount;
-                    }
-                }
-                (node, offer)
-            })
-            .collect();
-        Self { offers, wanted }
-    }
-
-    /// What is left without `lost`; none when it is enough, or when nothing is left to compare.
-    fn short_without(&self, lost: impl Fn(&Node) -> bool) -> Option<i128> {
-        let mut left = self
-            .offers
-            .iter()
-            .filter(|(node, _)| !lost(node))
-            .peekable();
-        left.peek()?;
-        let left = left.map(|(_, offer)| offer).sum();
-        (self.wanted > left).then_some(left)
-    }
-
-    /// The arithmetic in words.
-    fn say(&self, without: &str, left: i128, resource: &str) -> String {
-        let unit = if resource == "cpu" { "cores" } else { "Gi" };
-        format!(
-            "{resource}: without {without} {} {unit} are left for {} {unit} of requests",
-            shown(left, resource),
-            shown(self.wanted, resource)
-        )
-    }
-}
-
 fn no_headroom(context: &Context<'_>, sink: &mut Sink<'_>) {
-    for resource in RESOURCES {
+    for resource in headroom::RESOURCES {
         let headroom = Headroom::of(context, resource);
-        let largest = headroom.offers.iter().max_by_key(|(_, offer)| offer);
-        let Some((largest, _)) = largest else {
+        let Some(largest) = headroom.largest() else {
             continue;
         };
         let name = &largest.metadata.name;
         if let Some(left) = headroom.short_without(|node| node.metadata.name == *name) {
-            let message = headroom.say(name, left, resource);
+            let message = headroom.say(name, left);
             let found = Found::named("Cluster", "cluster", message).with("resource", resource);
             sink.push(found.inferred());
         }
@@ -218,18 +159,13 @@ fn no_headroom(context: &Context<'_>, sink: &mut Sink<'_>) {
 }
 
 fn no_zone_headroom(context: &Context<'_>, sink: &mut Sink<'_>) {
-    for resource in RESOURCES {
+    for resource in headroom::RESOURCES {
         let headroom = Headroom::of(context, resource);
-        for zone in context
-            .zones
-            .zones
-            .iter()
-            .filter(|zone| !zone.key.is_empty())
-        {
+        for zone in context.zones.zones.iter().filter(|z| !z.key.is_empty()) {
             let lost = |node: &Node| ZoneKey::of(&node.metadata.labels) == zone.key;
             if let Some(left) = headroom.short_without(lost) {
                 let name = zone.key.to_string();
-                let message = headroom.say(&name, left, resource);
+                let message = headroom.say(&name, left);
                 let members = context.nodes().filter(|node| lost(node));
                 let found = Found::named("Zone", &name, message)
                     .with("resource", resource)
@@ -238,19 +174,6 @@ fn no_zone_headroom(context: &Context<'_>, sink: &mut Sink<'_>) {
             }
         }
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "for reading")]
-fn shown(nano: i128, name: &str) -> String {
-    let units = nano as f64 / 1e9;
-    format!(
-        "{:.1}",
-        if name == "cpu" {
-            units
-        } else {
-            units / f64::from(1 << 30)
-        }
-    )
 }
 
 fn volume_limit(context: &Context<'_>, sink: &mut Sink<'_>) {
@@ -265,7 +188,7 @@ fn volume_limit(context: &Context<'_>, sink: &mut Sink<'_>) {
             let prefix = format!("kubernetes.io/csi/{}^", driver.name);
             let volumes = node.status.volumes_attached.iter();
             let attached = volumes.filter(|v| v.name.starts_with(&prefix)).count();
-            if i64::try_from(attached).unwrap_or(i64::MAX) >= most - 1 {
+            if i64::try_from(attached).unwrap_or(i64::MAX) >= most.saturating_sub(1) {
                 let message = format!("{}: {attached} of {most} volumes attached", driver.name);
                 sink.push(Found::node(node, message).with("driver", driver.name.as_str()));
             }

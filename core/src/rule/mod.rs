@@ -19,6 +19,7 @@ mod drainable;
 mod eviction;
 mod fit;
 mod formula;
+mod headroom;
 mod heartbeat;
 mod identity;
 mod label;
@@ -51,7 +52,9 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use context::Context;
-pub use selection::Selection;
+pub use headroom::{Loss, Lost, losses};
+pub use pool::pool_of;
+pub use selection::{Selection, SkipOn};
 pub use sink::{Found, SKIP_ANNOTATION, Sink};
 
 use crate::finding::{Finding, Severity};
@@ -209,6 +212,7 @@ pub fn find(id: &str) -> Option<&'static Rule> {
 
 /// A rule that was not checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Skipped {
     /// Its id.
@@ -227,7 +231,8 @@ pub struct Audit {
     pub skipped: Vec<Skipped>,
     /// How many rules were checked.
     pub checked: usize,
-    /// How many findings were left out because the object's annotation says so.
+    /// How many findings were left out because an annotation of the object or
+    /// [`Selection::skip_on`] says so.
     pub suppressed: usize,
 }
 

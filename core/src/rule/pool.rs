@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::Context;
-use crate::object::Node;
+use crate::object::{Labels, Node};
 
 /// Labels by which providers name a pool, the most specific first.
-pub(super) const POOL_LABELS: [&str; 6] = [
+const POOL_LABELS: [&str; 6] = [
     "eks.amazonaws.com/nodegroup",
     "alpha.eksctl.io/nodegroup-name",
     "cloud.google.com/gke-nodepool",
@@ -15,6 +15,12 @@ pub(super) const POOL_LABELS: [&str; 6] = [
     "karpenter.sh/nodepool",
     "machine.openshift.io/cluster-api-machineset",
 ];
+
+/// The provider's name of the pool of a node with these labels.
+pub fn pool_of(labels: &Labels) -> Option<&str> {
+    let label = |key: &&str| labels.get(*key).map(crate::text::Str::as_str);
+    POOL_LABELS.iter().find_map(label)
+}
 
 /// A pool and a machine type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -44,11 +50,11 @@ pub(super) fn pools<'a>(context: &Context<'a>) -> BTreeMap<Pool<'a>, Vec<&'a Nod
     let mut pools: BTreeMap<_, Vec<_>> = BTreeMap::new();
     for node in context.nodes() {
         let labels = &node.metadata.labels;
-        let label = |key: &str| labels.get(key).map(crate::text::Str::as_str);
-        let Some(name) = POOL_LABELS.iter().find_map(|key| label(key)) else {
+        let Some(name) = pool_of(labels) else {
             continue;
         };
-        let machine = label("node.kubernetes.io/instance-type").unwrap_or_default();
+        let machine = labels.get("node.kubernetes.io/instance-type");
+        let machine = machine.map_or("", crate::text::Str::as_str);
         pools.entry(Pool { name, machine }).or_default().push(node);
     }
     pools

@@ -13,6 +13,8 @@ pub struct Selection {
     pub rules: Vec<String>,
     /// Ids or group codes not to check.
     pub skip: Vec<String>,
+    /// Rules that are not wanted on some nodes.
+    pub skip_on: Vec<SkipOn>,
     /// Findings below it are left out.
     pub severity: Severity,
     /// Names of the nodes that matter; empty: all.
@@ -23,11 +25,21 @@ pub struct Selection {
     pub zone_settings: Option<zone::Settings>,
 }
 
+/// Rules that are not wanted on nodes with these labels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SkipOn {
+    /// Ids or group codes.
+    pub rules: Vec<String>,
+    /// Labels of the nodes.
+    pub nodes: LabelSelector,
+}
+
 impl Default for Selection {
     fn default() -> Self {
         Self {
             rules: Vec::new(),
             skip: Vec::new(),
+            skip_on: Vec::new(),
             severity: Severity::Info,
             nodes: Vec::new(),
             selector: None,
@@ -43,9 +55,10 @@ impl Selection {
             && !self.skip.iter().any(|name| names(name, rule))
     }
 
-    /// The names in `rules` and `skip` that are neither an id nor a group.
+    /// The names of rules that are neither an id nor a group.
     pub fn unknown(&self) -> impl Iterator<Item = &str> {
-        let all = self.rules.iter().chain(&self.skip);
+        let on_some = self.skip_on.iter().flat_map(|skip| &skip.rules);
+        let all = self.rules.iter().chain(&self.skip).chain(on_some);
         all.map(String::as_str)
             .filter(|name| !catalogue().any(|rule| names(name, rule)))
     }
@@ -56,6 +69,14 @@ impl Selection {
         let labels = &node.metadata.labels;
         (self.nodes.is_empty() || self.nodes.contains(name))
             && self.selector.as_ref().is_none_or(|s| s.matches(labels))
+    }
+
+    /// Whether the rule is not wanted on a node.
+    pub(super) fn skips_on(&self, rule: &Rule, node: &Node) -> bool {
+        self.skip_on.iter().any(|skip| {
+            skip.nodes.matches(&node.metadata.labels)
+                && skip.rules.iter().any(|name| names(name, rule))
+        })
     }
 
     /// Whether every node matters.

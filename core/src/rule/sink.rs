@@ -184,9 +184,15 @@ impl<'a> Sink<'a> {
     }
 
     fn is_suppressed(&self, found: &Found<'_>) -> bool {
-        found.skip.is_some_and(|list| {
+        let by_annotation = found.skip.is_some_and(|list| {
             list.split(',')
                 .any(|name| selection::names(name, self.rule))
-        })
+        });
+        // What one node at least has to hear of is said.
+        let unwanted = |name: &&str| {
+            let node = self.context.node(name);
+            node.is_some_and(|node| self.selection.skips_on(self.rule, node))
+        };
+        by_annotation || (!found.nodes.is_empty() && found.nodes.iter().all(unwanted))
     }
 }

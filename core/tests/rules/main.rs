@@ -28,7 +28,8 @@ mod zones;
 
 use std::collections::BTreeSet;
 
-use nodelife_core::rule::{self, Audit, Selection};
+use nodelife_core::object::LabelSelector;
+use nodelife_core::rule::{self, Audit, Selection, SkipOn};
 use nodelife_core::snapshot::Snapshot;
 
 /// A small change to the healthy cluster.
@@ -173,6 +174,41 @@ fn an_annotation_keeps_findings_away() {
     let audit = rule::audit(&snapshot, &Selection::default(), now);
     assert!(!says(&audit, "NL-HB-002"));
     assert!(audit.suppressed >= 2);
+}
+
+#[test]
+fn a_rule_is_left_out_on_the_nodes_with_a_label_and_nowhere_else() {
+    let mut snapshot = cluster::healthy();
+    for node in 0..2 {
+        cluster::condition(&mut snapshot, node, "Ready", "Unknown", 60);
+    }
+    (snapshot.nodes[0].metadata.labels).insert("pool".into(), "spot".into());
+    let skipping = |rules: &[&str]| {
+        let nodes = serde_json::from_value(serde_json::json!({"matchLabels": {"pool": "spot"}}));
+        let selection = Selection {
+            skip_on: vec![SkipOn {
+                rules: rules.iter().map(|&rule| rule.to_owned()).collect(),
+                nodes: nodes.unwrap(),
+            }],
+            ..Selection::default()
+        };
+        let audit = rule::audit(&snapshot, &selection, snapshot.taken_at.unwrap());
+        let dead = audit.findings.iter().filter(|f| f.rule == "NL-HB-002");
+        let dead: Vec<_> = dead.map(|f| f.subject.name.clone()).collect();
+        (dead, audit.suppressed)
+    };
+    let names = [0, 1].map(|node: usize| snapshot.nodes[node].metadata.name.clone());
+    assert_eq!(skipping(&["CAP"]), (names.to_vec(), 0));
+    assert_eq!(skipping(&["NL-HB-002"]), (vec![names[1].clone()], 1));
+    assert_eq!(skipping(&["RES", "HB"]).0, [names[1].clone()]);
+    let selection = Selection {
+        skip_on: vec![SkipOn {
+            rules: vec!["HBB".to_owned()],
+            nodes: LabelSelector::default(),
+        }],
+        ..Selection::default()
+    };
+    assert_eq!(selection.unknown().collect::<Vec<_>>(), ["HBB"]);
 }
 
 #[test]

@@ -22,7 +22,10 @@ Examples:
   kubectl nodelife explain allocatable --capacity cpu=16,memory=32Gi,ephemeral-storage=100Gi \\
     --kubelet-config kubelet.yaml --eviction-hard 'memory.available<500Mi,nodefs.available<10%'
 
-  # What EKS would hold back of it
+  # Do the nodes hold back what their provider's formula says?
+  kubectl nodelife explain allocatable --provider eks
+
+  # What EKS would hold back of a machine
   kubectl nodelife explain allocatable --capacity cpu=4,memory=16Gi --provider eks --max-pods 58
 ")]
 pub(crate) struct AllocatableArgs {
@@ -45,9 +48,9 @@ pub(crate) struct AllocatableArgs {
     #[command(flatten)]
     pub(crate) eviction: EvictionArgs,
     /// Reserve by this provider's formula: eks, gke, aks, openshift or k3s
-    #[arg(long, value_name = "PROVIDER", value_parser = provider, conflicts_with_all = ["kubelet_config", "kubelet_config_dir"])]
+    #[arg(long, value_name = "PROVIDER", value_parser = provider, conflicts_with_all = ["kubelet_config", "kubelet_config_dir", "configz"])]
     pub(crate) provider: Option<Provider>,
-    /// Most pods on the machine
+    /// Most pods on the machine, or those that the provider's formula counts with
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
     pub(crate) max_pods: Option<i64>,
     /// Format

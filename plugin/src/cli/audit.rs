@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCandidates;
 use nodelife_core::finding::Severity;
 use nodelife_core::object::LabelSelector;
+use nodelife_core::rule::SkipOn;
 
 use super::InputArgs;
 use super::duration::go_duration;
@@ -27,6 +28,9 @@ Examples:
   # Without a cluster: a snapshot, or what kubectl wrote
   kubectl nodelife audit -f snapshot.json.gz
   kubectl get nodes,pods,pdb,leases -A -o json | kubectl nodelife audit -f -
+
+  # Without what is meant to be so
+  kubectl nodelife audit --skip-rule NL-VER-003 --skip-rule-on CAP@karpenter.sh/nodepool=batch
 
   # As a page, pool by pool, or whenever something changes
   kubectl nodelife audit -o html > nodes.html
@@ -58,6 +62,9 @@ pub(crate) struct AuditArgs {
     /// Leave these rules out: ids or groups
     #[arg(long = "skip-rule", value_name = "ID|GROUP", value_delimiter = ',', add = ArgValueCandidates::new(candidates::rules_and_groups))]
     pub(crate) skip_rules: Vec<String>,
+    /// Leave rules out on the nodes whose labels match: RES,NL-CAP-003@pool=spot
+    #[arg(long = "skip-rule-on", value_name = "ID|GROUP,…@SELECTOR", value_parser = skip_on)]
+    pub(crate) skip_rules_on: Vec<SkipOn>,
     /// Show findings of this severity and worse ones alone
     #[arg(long, value_name = "SEVERITY", value_parser = severity)]
     pub(crate) severity: Option<Severity>,
@@ -165,6 +172,22 @@ impl FailOn {
             Self::Never => false,
         }
     }
+}
+
+/// `RULES@SELECTOR`: neither an id nor a label holds an `@`.
+fn skip_on(text: &str) -> Result<SkipOn, String> {
+    let (rules, selector) = text
+        .split_once('@')
+        .ok_or("name rules and nodes, as in RES,NL-CAP-003@pool=spot")?;
+    let nodes = label_selector(selector)?;
+    if nodes.match_expressions.is_empty() {
+        return Err("no labels behind the @; --skip-rule leaves rules out everywhere".to_owned());
+    }
+    let rules = rules.split(',').map(|name| name.trim().to_owned());
+    Ok(SkipOn {
+        rules: rules.collect(),
+        nodes,
+    })
 }
 
 /// A cluster that is asked without a pause has no use of it.

@@ -130,7 +130,9 @@ impl Order {
         input::check_nodes(&snapshot, &selection.nodes, &self.args.input)?;
         let audit = rule::audit(&snapshot, selection, Timestamp::now());
         let nodes = snapshot.nodes.iter().filter(|n| selection.wants_node(n));
-        let audit = AuditReport::new(&snapshot, nodes.count(), audit, &self.baseline);
+        let audit = AuditReport::new(&snapshot, nodes.count(), audit, |finding| {
+            self.baseline.knows(finding)
+        });
         Ok((snapshot, audit))
     }
 
@@ -189,6 +191,7 @@ fn selection(args: &AuditArgs) -> anyhow::Result<Selection> {
     let selection = Selection {
         rules: args.rules.clone(),
         skip: args.skip_rules.clone(),
+        skip_on: args.skip_rules_on.clone(),
         severity: args.severity.unwrap_or(Severity::Info),
         nodes: input::node_names(&args.nodes),
         selector: args.selector.clone(),
@@ -240,7 +243,7 @@ fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
     if summary.suppressed > 0 {
         let suppressed = count(summary.suppressed, "finding");
         printer.note(format_args!(
-            "{suppressed} left out by annotations of their objects"
+            "{suppressed} left out by annotations of their objects or by --skip-rule-on"
         ));
     }
     let mut skipped = audit.skipped.iter().peekable();

@@ -1,91 +1,14 @@
-//! The report as a document: what `-o json` and `-o yaml` print.
+//! Earlier reports, as `-o json` and `-o yaml` print them.
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
-use nodelife_core::finding::{Finding, Severity, Subject};
-use nodelife_core::rule::{Audit, Skipped};
-use nodelife_core::snapshot::Snapshot;
+use nodelife_core::finding::{Finding, Subject};
+use nodelife_core::report::AuditReport;
 use nodelife_core::text::Str;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-/// Kind of this document.
+/// Kind of an audit's document.
 pub(crate) const KIND: &str = "AuditReport";
-
-/// What an audit found.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct AuditReport {
-    /// The API server's time of what was judged; absent when the input does not say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) taken_at: Option<Timestamp>,
-    /// Version of the API server; absent when the input does not say.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) server_version: Option<Str>,
-    /// Counts.
-    pub(crate) summary: Summary,
-    /// What is wrong, the worst first.
-    pub(crate) findings: Vec<Finding>,
-    /// What could not be checked.
-    pub(crate) skipped: Vec<Skipped>,
-}
-
-/// Counts of a report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Summary {
-    /// Nodes that were judged.
-    pub(crate) nodes: usize,
-    /// Rules that were checked.
-    pub(crate) checked: usize,
-    /// Findings of severity error.
-    pub(crate) errors: usize,
-    /// Findings of severity warning.
-    pub(crate) warnings: usize,
-    /// Findings of severity info.
-    pub(crate) infos: usize,
-    /// Findings that an annotation of their object keeps away.
-    pub(crate) suppressed: usize,
-    /// Findings that the baseline knows.
-    pub(crate) known: usize,
-}
-
-impl AuditReport {
-    /// The report on `nodes` nodes of this snapshot, less what the baseline knows.
-    pub(crate) fn new(
-        snapshot: &Snapshot,
-        nodes: usize,
-        mut audit: Audit,
-        baseline: &Baseline,
-    ) -> Self {
-        let found = audit.findings.len();
-        audit.findings.retain(|finding| !baseline.knows(finding));
-        let of = |severity| {
-            let findings = audit.findings.iter();
-            findings.filter(|f| f.severity == severity).count()
-        };
-        Self {
-            taken_at: snapshot.taken_at,
-            server_version: snapshot.server_version.clone(),
-            summary: Summary {
-                nodes,
-                checked: audit.checked,
-                errors: of(Severity::Error),
-                warnings: of(Severity::Warning),
-                infos: of(Severity::Info),
-                suppressed: audit.suppressed,
-                known: found - audit.findings.len(),
-            },
-            findings: audit.findings,
-            skipped: audit.skipped,
-        }
-    }
-
-    /// The severity of the worst finding.
-    pub(crate) fn worst(&self) -> Option<Severity> {
-        self.findings.iter().map(|f| f.severity).max()
-    }
-}
 
 /// Findings that are known already and not to be shown again.
 ///
@@ -138,9 +61,12 @@ impl Baseline {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use nodelife_core::finding::{Confidence, Severity};
+    use nodelife_core::rule::{Audit, Skipped};
+    use nodelife_core::snapshot::Snapshot;
+
     use super::*;
     use crate::output::Document;
-    use nodelife_core::finding::Confidence;
 
     pub(in crate::report) fn finding(rule: &str, severity: Severity, node: &str) -> Finding {
         Finding {
@@ -172,7 +98,7 @@ pub(super) mod tests {
             checked: 3,
             suppressed: 0,
         };
-        AuditReport::new(&Snapshot::default(), 2, audit, &Baseline::default())
+        AuditReport::new(&Snapshot::default(), 2, audit, |_| false)
     }
 
     #[test]

@@ -6,21 +6,12 @@ use nodelife_core::allocatable::{self, Allocatable, Line};
 use nodelife_core::object::{Node, ResourceList};
 use nodelife_core::quantity::Quantity;
 use nodelife_core::request::{self, Amounts, ByContainers};
+use nodelife_core::rule::{self, Context, Loss};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{ZoneKey, ZoneReport};
 
 /// The resources that are drawn, with their unit.
 const RESOURCES: [(&str, Unit); 2] = [("cpu", Unit::Cores), ("memory", Unit::Gibibytes)];
-
-/// Labels by which providers name a node's pool.
-const POOL_LABELS: [&str; 6] = [
-    "eks.amazonaws.com/nodegroup",
-    "alpha.eksctl.io/nodegroup-name",
-    "cloud.google.com/gke-nodepool",
-    "kubernetes.azure.com/agentpool",
-    "karpenter.sh/nodepool",
-    "machine.openshift.io/cluster-api-machineset",
-];
 
 /// The unit in which a resource is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +25,20 @@ pub(super) enum Unit {
 }
 
 impl Unit {
+    /// The unit of `cpu` or `memory`.
+    pub(super) fn of(resource: &str) -> Self {
+        let known = RESOURCES.iter().find(|(name, _)| *name == resource);
+        known.map_or(Self::Count, |(_, unit)| *unit)
+    }
+
+    /// The resource with the unit that its amounts do not bear.
+    pub(super) fn heading(self, resource: &str) -> String {
+        match self {
+            Self::Cores => format!("{resource}, cores"),
+            Self::Gibibytes | Self::Count => resource.to_owned(),
+        }
+    }
+
     /// An amount in this unit, with the unit only where it is not plain.
     pub(super) fn show(self, amount: f64) -> String {
         match self {
@@ -161,6 +166,8 @@ pub(super) struct Fleet<'a> {
     pub(super) rows: Vec<Row<'a>>,
     /// The zones as kube-controller-manager sees them.
     pub(super) zones: ZoneReport,
+    /// What the loss of a node or a zone would leave.
+    pub(super) losses: Vec<Loss>,
 }
 
 impl<'a> Fleet<'a> {
@@ -185,7 +192,13 @@ impl<'a> Fleet<'a> {
             })
             .collect();
         rows.sort_by_key(|row| row.name);
-        Self { rows, zones }
+        // No age decides over what fits.
+        let context = Context::new(snapshot, None, snapshot.taken_at.unwrap_or_default());
+        Self {
+            rows,
+            zones,
+            losses: rule::losses(&context),
+        }
     }
 }
 
@@ -221,10 +234,7 @@ fn row<'a>(
     let labels = &node.metadata.labels;
     Row {
         name: &node.metadata.name,
-        pool: POOL_LABELS
-            .iter()
-            .find_map(|label| labels.get(*label))
-            .map_or("", |pool| pool.as_str()),
+        pool: rule::pool_of(labels).unwrap_or_default(),
         zone: ZoneKey::of(labels),
         state: match (node.is_ready(), node.spec.unschedulable) {
             (false, _) => State::NotReady,

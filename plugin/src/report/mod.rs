@@ -12,7 +12,8 @@ mod prometheus;
 mod sarif;
 mod table;
 
-pub(crate) use document::{AuditReport, Baseline};
+pub(crate) use document::Baseline;
+pub(crate) use nodelife_core::report::AuditReport;
 pub(crate) use table::Layout;
 
 use std::io::Write as _;

@@ -47,6 +47,42 @@ fn only_what_was_asked_for() {
 }
 
 #[test]
+fn what_is_meant_to_be_so_is_left_out_on_some_nodes() {
+    let audit = |skip: &str| {
+        let words = [
+            "audit",
+            "-f",
+            SMALL,
+            "--rule",
+            "NL-HB-001,NL-HB-002",
+            "--skip-rule-on",
+            skip,
+        ];
+        run(&words)
+    };
+    let all = run(&["audit", "-f", SMALL, "--rule", "NL-HB-001,NL-HB-002"]);
+    assert!(all.contains("node/node-b"), "{all}");
+    let fewer = audit("HB@disk in (ssd,tape),!gone");
+    assert!(!fewer.contains("node/node-b"), "{fewer}");
+    assert!(
+        fewer.contains("left out by annotations of their objects or by --skip-rule-on"),
+        "{fewer}"
+    );
+    for (wrong, reason) in [
+        ("HB", "name rules and nodes, as in RES,NL-CAP-003@pool=spot"),
+        (
+            "HB@",
+            "no labels behind the @; --skip-rule leaves rules out everywhere",
+        ),
+        ("HBB@disk=hdd", "there is no rule 'HBB'; did you mean HB?"),
+    ] {
+        let text = audit(wrong);
+        assert!(text.starts_with("status: 2\n"), "{text}");
+        assert!(text.contains(reason), "{text}");
+    }
+}
+
+#[test]
 fn the_document_is_the_documented_one() {
     let text = stdout(&["audit", "-f", SMALL, "-o", "json"], 3);
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();

@@ -4,6 +4,8 @@ use std::fs;
 
 use crate::{SMALL, run, stdout};
 
+const HEALTHY: &str = "examples/healthy-cluster.json";
+
 #[test]
 fn every_rule_has_a_text() {
     let ids = stdout(&["explain", "--list", "-o", "name"], 0);
@@ -71,6 +73,70 @@ fn a_configuration_that_the_kubelet_would_refuse_is_a_finding() {
         "memory.available<1Gi",
     ];
     insta::assert_snapshot!(run(&words));
+}
+
+#[test]
+fn a_providers_formula_is_put_beside_what_the_node_publishes() {
+    let node = "ip-10-0-16-11.eu-central-1.compute.internal";
+    let words = |more: &[&'static str]| {
+        let all = ["explain", "allocatable", node, "-f", HEALTHY];
+        [all.as_slice(), more].concat()
+    };
+    let same = stdout(&words(&["--provider", "eks"]), 0);
+    assert!(
+        same.contains("(equal)") && !same.contains("(differs)"),
+        "{same}"
+    );
+    assert!(same.contains("11 Mi × maxPods + 255 Mi"), "{same}");
+    // Of another provider's formula, or for other pods, the same node differs, which is no fault.
+    let gke = stdout(&words(&["--provider", "gke"]), 0);
+    assert!(gke.contains("(differs)"), "{gke}");
+    let other = stdout(
+        &words(&["--provider", "eks", "--max-pods", "29", "-o", "json"]),
+        0,
+    );
+    let report: serde_json::Value = serde_json::from_str(&other).unwrap();
+    let memory = &report["items"][0]["resources"]["memory"];
+    assert_eq!(memory["kubeReserved"], "574Mi");
+    assert_ne!(memory["allocatable"], memory["published"]);
+    // A flag that would do nothing is a mistake.
+    let idle = run(&words(&["--max-pods", "29"]));
+    assert!(idle.starts_with("status: 2\n"), "{idle}");
+    assert!(idle.contains("give --capacity or --provider too"), "{idle}");
+}
+
+/// Both forms of the graceful shutdown, of files that are not rolled out yet.
+#[test]
+fn a_shutdown_is_foretold_by_two_periods_and_by_priorities() {
+    let foretold = |configuration: &str| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text = format!(
+            "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n{configuration}"
+        );
+        fs::write(&file, text).unwrap();
+        run(&[
+            "explain",
+            "shutdown",
+            "ip-10-0-16-11.eu-central-1.compute.internal",
+            "-f",
+            HEALTHY,
+            "--kubelet-config",
+            file.path().to_str().unwrap(),
+        ])
+    };
+    let periods = "shutdownGracePeriod: 30s\nshutdownGracePeriodCriticalPods: 10s\n";
+    insta::assert_snapshot!(foretold(periods));
+    // Unsorted, as the kubelet takes them as well.
+    let priorities = "shutdownGracePeriodByPodPriority:\n\
+                      - {priority: 2000001000, shutdownGracePeriodSeconds: 15}\n\
+                      - {priority: 1000, shutdownGracePeriodSeconds: 60}\n\
+                      - {priority: 2000000000, shutdownGracePeriodSeconds: 20}\n";
+    insta::assert_snapshot!(foretold(priorities));
+    let off = foretold("maxPods: 110\n");
+    assert!(
+        off.contains("no graceful shutdown is configured: every pod is cut at once"),
+        "{off}"
+    );
 }
 
 #[test]

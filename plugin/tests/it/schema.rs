@@ -52,6 +52,14 @@ fn documents_are_what_their_schemas_say() {
     }
 }
 
+#[test]
+fn snapshots_are_what_their_schema_says() {
+    for path in [FAULTY, HEALTHY] {
+        let text = fs::read_to_string(root().join(path)).unwrap();
+        conforms(&serde_json::from_str(&text).unwrap(), "Snapshot");
+    }
+}
+
 /// Asserts that a document is what the schema of its kind says.
 pub(crate) fn conforms(document: &Value, kind: &str) {
     assert_eq!(document["kind"], kind);
@@ -129,6 +137,9 @@ fn the_report_of_a_drain_is_what_its_schema_says() {
 /// The part of JSON Schema (2020-12) that our schemas use; a keyword that is not known
 /// here fails, so that none is silently not checked.
 fn check(value: &Value, schema: &Value, root: &Value, at: &str, faults: &mut Vec<String>) {
+    if schema == &Value::Bool(true) {
+        return;
+    }
     let mut fault = |text: String| faults.push(format!("{at}: {text}"));
     for (keyword, wanted) in schema.as_object().unwrap() {
         match keyword.as_str() {
@@ -144,6 +155,20 @@ fn check(value: &Value, schema: &Value, root: &Value, at: &str, faults: &mut Vec
                     }
                 }
             }
+            "minimum" if value.as_f64() < wanted.as_f64() => {
+                fault(format!("{value} is less than {wanted}"));
+            }
+            "anyOf" | "oneOf" => {
+                let holding = wanted.as_array().unwrap().iter().filter(|one| {
+                    let mut faults = Vec::new();
+                    check(value, one, root, at, &mut faults);
+                    faults.is_empty()
+                });
+                let holding = holding.count();
+                if holding == 0 || (keyword == "oneOf" && holding > 1) {
+                    fault(format!("{value} is {holding} of {keyword} {wanted}"));
+                }
+            }
             // Fulfilled, looked at below, or for people.
             "const"
             | "enum"
@@ -152,6 +177,7 @@ fn check(value: &Value, schema: &Value, root: &Value, at: &str, faults: &mut Vec
             | "items"
             | "properties"
             | "additionalProperties"
+            | "minimum"
             | "$schema"
             | "$defs"
             | "title"

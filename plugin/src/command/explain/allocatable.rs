@@ -1,43 +1,29 @@
 //! `explain allocatable`
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use nodelife_core::allocatable::provider::{Machine, Provider};
-use nodelife_core::allocatable::{self, Allocatable, Amounts, DEFAULT_MAX_PODS, Line};
+use nodelife_core::allocatable::{
+    self, Allocatable, AllocatableReport, Amounts, DEFAULT_MAX_PODS, KubeletConfiguration, Line,
+    Unexplained,
+};
 use nodelife_core::object::Node;
 use nodelife_core::quantity::{Format, Quantity};
 use nodelife_core::rule::Selection;
-use nodelife_core::snapshot::{Snapshot, Source};
-use nodelife_core::text::Str;
-use serde::Serialize;
+use nodelife_core::snapshot::Source;
 
 use super::{configuration, print_document};
 use crate::cli::{AllocatableArgs, ClusterArgs};
 use crate::command::input;
-use crate::exit::ExitStatus;
+use crate::exit::{ExitStatus, UsageError};
 use crate::output::{Cell, Printer, Table, style};
 
-/// The document: what could be computed, and what could not.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
+/// The document, and beside it the nodes of its `unexplained`.
+#[derive(Default)]
 struct Report {
-    items: Vec<Allocatable>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    unexplained: Vec<Unexplained>,
-}
-
-/// A node whose configuration is not known: what is held back shows, but not what for.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Unexplained {
-    node: Str,
-    reason: String,
-    held_back: BTreeMap<Str, Quantity>,
-    #[serde(skip)]
-    lines: Vec<(Str, Quantity, Quantity, Quantity)>,
-    #[serde(skip)]
-    formula: Option<String>,
+    document: AllocatableReport,
+    unexplained: Vec<Node>,
 }
 
 /// Runs `explain allocatable`.
@@ -51,16 +37,26 @@ pub(super) async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
     let report = match &args.capacity {
-        Some(capacity) => Report {
-            items: vec![of_machine(&args, capacity.0.clone())?],
-            unexplained: Vec::new(),
-        },
+        Some(capacity) => {
+            let mut report = Report::default();
+            let machine = of_machine(&args, capacity.0.clone())?;
+            report.document.items.push(machine);
+            report
+        }
         None => of_nodes(&args, cluster, printer).await?,
     };
-    if !print_document("AllocatableReport", &report, args.output, printer)? {
+    if !print_document("AllocatableReport", &report.document, args.output, printer)? {
         print(&report, printer)?;
+        if let (Some(provider), None) = (args.provider, &args.capacity) {
+            writeln!(printer.data())?;
+            printer.paragraph(format_args!(
+                "Computed by {provider}'s formula, not by the kubelets' configurations: {}. A node \
+                 that differs is not wrong by itself.",
+                provider.describe()
+            ))?;
+        }
     }
-    Ok(if report.items.iter().all(|item| item.accepted) {
+    Ok(if report.document.items.iter().all(|item| item.accepted) {
         ExitStatus::Done
     } else {
         ExitStatus::Findings
@@ -72,17 +68,7 @@ fn of_machine(args: &AllocatableArgs, mut capacity: Amounts) -> anyhow::Result<A
     let stated = |name: &str| capacity.get(name).and_then(|amount| amount.value());
     let pods = args.max_pods.or_else(|| stated("pods"));
     let mut configuration = match args.provider {
-        Some(provider) => {
-            let milli = capacity.get("cpu").and_then(|cpu| cpu.milli_value());
-            let machine = Machine {
-                cpu: milli.unwrap_or_default(),
-                memory: stated("memory").unwrap_or_default(),
-                pods: pods.unwrap_or(DEFAULT_MAX_PODS),
-            };
-            let mut of_provider = configuration::of_provider(provider, machine)?;
-            configuration::set_flags(&mut of_provider, &args.eviction)?;
-            of_provider
-        }
+        Some(provider) => by_formula(provider, &capacity, args)?,
         None => match configuration::of_files(&args.kubelet, &args.eviction)? {
             Some(of_files) => of_files,
             None => configuration::of_defaults()?,
@@ -97,12 +83,39 @@ fn of_machine(args: &AllocatableArgs, mut capacity: Amounts) -> anyhow::Result<A
     Ok(allocatable::compute(&capacity, &configuration))
 }
 
+/// The configuration that a provider's formula gives a machine with this capacity.
+fn by_formula(
+    provider: Provider,
+    capacity: &Amounts,
+    args: &AllocatableArgs,
+) -> anyhow::Result<KubeletConfiguration> {
+    let stated = |name: &str| capacity.get(name).and_then(|amount| amount.value());
+    let milli = capacity.get("cpu").and_then(|cpu| cpu.milli_value());
+    let machine = Machine {
+        cpu: milli.unwrap_or_default(),
+        memory: stated("memory").unwrap_or_default(),
+        pods: (args.max_pods.or_else(|| stated("pods"))).unwrap_or(DEFAULT_MAX_PODS),
+    };
+    let mut configuration = configuration::of_provider(provider, machine)?;
+    configuration::set_flags(&mut configuration, &args.eviction)?;
+    Ok(configuration)
+}
+
 async fn of_nodes(
     args: &AllocatableArgs,
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<Report> {
-    let from_files = configuration::of_files(&args.kubelet, &args.eviction)?;
+    if args.max_pods.is_some() && args.provider.is_none() {
+        // A node says itself how many pods it takes.
+        let text = "--max-pods is about a machine or a formula: give --capacity or --provider too";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    let from_files = match args.provider {
+        // The flags are part of the formula's configuration.
+        Some(_) => None,
+        None => configuration::of_files(&args.kubelet, &args.eviction)?,
+    };
     let mut sources = BTreeSet::from([Source::Nodes]);
     if args.kubelet.configz {
         sources.insert(Source::KubeletConfigs);
@@ -120,59 +133,44 @@ async fn of_nodes(
         .filter(|node| selection.wants_node(node))
         .collect();
     nodes.sort_by_key(|node| &node.metadata.name);
-    let mut report = Report {
-        items: Vec::new(),
-        unexplained: Vec::new(),
-    };
+    let why = snapshot.why_missing(Source::KubeletConfigs);
+    let why = why.unwrap_or("it is not among those that were read");
+    let mut report = Report::default();
     for node in nodes {
+        if let Some(provider) = args.provider {
+            let capacity = allocatable::amounts(&node.status.capacity);
+            let formula = by_formula(provider, &capacity, args)?;
+            let computed = allocatable::of_node(node, &formula);
+            report.document.items.push(computed);
+            continue;
+        }
         let own = snapshot.kubelet_configs.get(&node.metadata.name);
-        match from_files.as_ref().or(own) {
-            Some(known) => report.items.push(allocatable::of_node(node, known)),
-            None => report.unexplained.push(unexplained(node, &snapshot)),
+        if let Some(known) = from_files.as_ref().or(own) {
+            let computed = allocatable::of_node(node, known);
+            report.document.items.push(computed);
+        } else {
+            let reason = format!("the kubelet's configuration is not at hand: {why}");
+            let unexplained = Unexplained::of(node, reason);
+            report.document.unexplained.push(unexplained);
+            report.unexplained.push(node.clone());
         }
     }
     Ok(report)
 }
 
-fn unexplained(node: &Node, snapshot: &Snapshot) -> Unexplained {
-    let allocatable = allocatable::amounts(&node.status.allocatable);
-    let capacity = allocatable::amounts(&node.status.capacity);
-    let lines: Vec<_> = capacity
-        .into_iter()
-        .filter_map(|(name, capacity)| {
-            let published = *allocatable.get(&name)?;
-            let mut held_back = capacity;
-            held_back -= published;
-            Some((name, capacity, held_back, published))
-        })
-        .collect();
-    let why = snapshot.why_missing(Source::KubeletConfigs);
-    Unexplained {
-        node: node.metadata.name.clone(),
-        reason: format!(
-            "the kubelet's configuration is not at hand: {}",
-            why.unwrap_or("it is not among those that were read")
-        ),
-        held_back: lines.iter().map(|l| (l.0.clone(), l.2)).collect(),
-        formula: Provider::of(node)
-            .map(|provider| format!("{provider} reserves by formula: {}", provider.describe())),
-        lines,
-    }
-}
-
 fn print(report: &Report, printer: &mut Printer) -> anyhow::Result<()> {
     let mut first = true;
-    for item in &report.items {
+    for item in &report.document.items {
         if !std::mem::take(&mut first) {
             writeln!(printer.data())?;
         }
         print_item(item, printer)?;
     }
-    for item in &report.unexplained {
+    for (item, node) in report.document.unexplained.iter().zip(&report.unexplained) {
         if !std::mem::take(&mut first) {
             writeln!(printer.data())?;
         }
-        print_unexplained(item, printer)?;
+        print_unexplained(item, node, printer)?;
     }
     Ok(())
 }
@@ -237,18 +235,25 @@ fn row(name: &str, line: &Line, published: bool) -> Vec<Cell> {
     cells
 }
 
-fn print_unexplained(item: &Unexplained, printer: &mut Printer) -> anyhow::Result<()> {
+fn print_unexplained(item: &Unexplained, node: &Node, printer: &mut Printer) -> anyhow::Result<()> {
     writeln!(printer.data(), "node/{}\n", item.node)?;
+    let said = [&node.status.capacity, &node.status.allocatable].map(allocatable::amounts);
     let mut table = Table::new(["RESOURCE", "CAPACITY", "− HELD BACK", "= PUBLISHED"]);
-    for (name, capacity, held_back, published) in &item.lines {
-        let amounts = [capacity, held_back, published].map(|amount| amount.to_string().into());
+    for (name, held_back) in &item.held_back {
+        let [capacity, published] = said
+            .each_ref()
+            .map(|amounts| amounts.get(name).copied().unwrap_or_default());
+        let amounts = [capacity, *held_back, published].map(|amount| amount.to_string().into());
         table.row(std::iter::once(name.as_str().into()).chain(amounts));
     }
     printer.table(&table)?;
     writeln!(printer.data())?;
     printer.paragraph(format_args!("What for is not known: {}.", item.reason))?;
-    if let Some(formula) = &item.formula {
-        printer.paragraph(format_args!("{formula}."))?;
+    if let Some(provider) = Provider::of(node) {
+        printer.paragraph(format_args!(
+            "{provider} reserves by formula: {}. --provider {provider} computes it.",
+            provider.describe()
+        ))?;
     }
     Ok(())
 }

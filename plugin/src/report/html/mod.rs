@@ -6,7 +6,9 @@ mod drawing;
 use std::fmt;
 use std::io::{self, Write};
 
-use super::fleet::{Fleet, Purpose, Row, State};
+use nodelife_core::rule::Lost;
+
+use super::fleet::{Fleet, Purpose, Row, State, Unit};
 use super::{AuditReport, count, object, word};
 
 const STYLE: &str = include_str!("style.css");
@@ -33,6 +35,7 @@ pub(super) fn write(
     head(report, out)?;
     findings(report, out)?;
     zones(fleet, out)?;
+    losses(fleet, out)?;
     nodes(fleet, out)?;
     not_checked(report, out)?;
     write!(
@@ -194,6 +197,51 @@ fn zones(fleet: &Fleet<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "</div>\n</section>")
 }
 
+fn losses(fleet: &Fleet<'_>, out: &mut impl Write) -> io::Result<()> {
+    writeln!(
+        out,
+        "<section>\n<h2>Room after a loss</h2>\n<p class=\"soft\">Requests of pods that can move, \
+         on nodes that take pods, against what the others would offer: sums, with taints, affinity, \
+         volumes and the size of single pods left aside.</p>"
+    )?;
+    let columns = [
+        "Without",
+        "Resource",
+        "Requested",
+        "Room on the others",
+        "Enough",
+    ];
+    table(out, &columns)?;
+    for loss in &fleet.losses {
+        let (what, name) = match &loss.of {
+            Lost::LargestNode(name) => ("the largest node, ", name),
+            Lost::Zone(name) => ("zone ", name),
+        };
+        let unit = Unit::of(loss.resource);
+        let missing = loss.wanted - loss.left.unwrap_or_default();
+        let (class, verdict) = if loss.fits {
+            ("good", "yes, in sum".to_owned())
+        } else {
+            ("error", format!("no: {} too little", unit.show(missing)))
+        };
+        let left = match loss.left {
+            Some(left) => unit.show(left),
+            None => "no others".to_owned(),
+        };
+        writeln!(
+            out,
+            "<tr><td>{what}<b>{}</b></td><td>{}</td><td data-key=\"{:.3}\">{}</td>\
+             <td data-key=\"{:.3}\">{left}</td><td class=\"{class}\">{verdict}</td></tr>",
+            Escaped(name),
+            unit.heading(loss.resource),
+            loss.wanted,
+            unit.show(loss.wanted),
+            loss.left.unwrap_or_default(),
+        )?;
+    }
+    writeln!(out, "</tbody></table></div>\n</section>")
+}
+
 fn not_checked(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
     if report.skipped.is_empty() {
         return Ok(());
@@ -319,6 +367,47 @@ mod tests {
         let page = page_of(&snapshot(&node));
         let label = "memory: 5.0Gi free, 3.0Gi held back, of 8.0Gi";
         assert!(page.contains(label), "{page}");
+    }
+
+    #[test]
+    fn what_a_lost_node_or_zone_leaves_is_shown_whether_it_is_enough_or_not() {
+        let node = |name: &str, zone: &str| {
+            let amounts = serde_json::json!({"cpu": "4", "memory": "8Gi"});
+            serde_json::json!({
+                "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": zone}},
+                "status": {
+                    "capacity": amounts, "allocatable": amounts,
+                    "conditions": [{"type": "Ready", "status": "True"}],
+                },
+            })
+        };
+        let pod = |name: &str, on: &str, cpu: &str| {
+            serde_json::json!({
+                "metadata": {"name": name, "namespace": "shop"},
+                "spec": {"nodeName": on, "containers": [
+                    {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}},
+                ]},
+            })
+        };
+        let snapshot = serde_json::json!({
+            "nodes": [node("a", "east"), node("b", "west")],
+            "pods": [pod("x", "a", "3"), pod("y", "b", "2")],
+        });
+        let page = page_of(&serde_json::from_value(snapshot).unwrap());
+        let rows: Vec<_> = page
+            .lines()
+            .filter(|l| l.contains("<td>zone <b>"))
+            .collect();
+        assert_eq!(rows.len(), 4, "{page}");
+        assert!(
+            rows[0].contains("east") && rows[0].contains("no: 1.00 too little"),
+            "{rows:#?}"
+        );
+        assert!(
+            rows[1].contains(">2.0Gi<") && rows[1].contains("yes, in sum"),
+            "{rows:#?}"
+        );
+        assert!(page.contains("<td>the largest node, <b>"), "{page}");
     }
 
     #[test]
