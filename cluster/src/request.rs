@@ -20,6 +20,7 @@ use crate::error::{ApiError, Forbidden};
 use crate::resource::{Target, escape};
 use crate::retry::{self, Backoff};
 use crate::warning;
+use crate::wire::{self, Encoding};
 
 /// The longest answer that we are ready to hold. etcd holds objects below 1.5 MiB, so
 /// this is a page of 500 large ones.
@@ -224,12 +225,13 @@ impl Answer {
 
     /// The parts that say what the server thinks of a write.
     pub fn raw(&self) -> RawAnswer {
-        let is_json = self
-            .header("content-type")
-            .is_some_and(|kind| kind.starts_with("application/json"));
-        let status = is_json
-            .then(|| crate::json::read(&self.body).ok())
-            .flatten();
+        let kind = self.header("content-type");
+        let status = match Encoding::of(kind) {
+            Encoding::Json if !kind.is_some_and(|kind| kind.starts_with("application/json")) => {
+                None
+            }
+            encoding => wire::status(encoding, &self.body),
+        };
         let text = if status.is_none() && !self.body.is_empty() {
             let start = self.body.get(..LONGEST_TEXT).unwrap_or(&self.body);
             Some(String::from_utf8_lossy(start).into_owned())

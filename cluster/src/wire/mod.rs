@@ -12,6 +12,7 @@ pub(crate) mod schema;
 mod sharing;
 
 use bytes::Bytes;
+use nodelife_core::object::Status;
 use nodelife_core::text::Str;
 
 use crate::listing::{Listing, Object};
@@ -66,6 +67,15 @@ pub(crate) fn head(encoding: Encoding, page: &[u8]) -> Result<PageHead, DecodeEr
     match encoding {
         Encoding::Protobuf => protobuf::head(page),
         Encoding::Json => json::head(page),
+    }
+}
+
+/// Reads what the API server says where it has nothing to show: in the encoding of what was asked
+/// for. Nothing where it is something else.
+pub(crate) fn status(encoding: Encoding, body: &[u8]) -> Option<Status> {
+    match encoding {
+        Encoding::Protobuf => protobuf::object(body, &schema::STATUS).ok(),
+        Encoding::Json => crate::json::read(body).ok(),
     }
 }
 

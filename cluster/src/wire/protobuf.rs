@@ -53,6 +53,18 @@ pub(super) fn head(page: &[u8]) -> Result<PageHead, DecodeError> {
     Err(DecodeError("a list without metadata".to_owned()))
 }
 
+/// Reads a single object.
+pub(super) fn object<T: DeserializeOwned>(
+    page: &[u8],
+    message: &'static Message,
+) -> Result<T, DecodeError> {
+    // Serde asks for the whole object as it would for a field.
+    T::deserialize(Value::new(
+        Kind::Message(message),
+        Payload::Bytes(unwrap(page)?),
+    ))
+}
+
 /// Hands over the items of a page one by one.
 pub(super) fn items<I: DeserializeOwned>(
     page: &Bytes,
@@ -420,6 +432,24 @@ mod tests {
         let head = [put(2, b"7"), put(3, b"more"), vec![0x20, 9]].concat();
         let list = [put(1, &head), put(2, &item)].concat();
         Bytes::from([MAGIC.to_vec(), put(1, b"type"), put(2, &list)].concat())
+    }
+
+    #[test]
+    fn reads_what_the_server_says_instead_of_a_list() {
+        let cause = [put(1, b"Why"), put(2, b"so"), put(3, b"a.b")].concat();
+        let details = [put(1, b"x"), put(3, b"pods"), put(4, &cause), vec![0x28, 7]].concat();
+        let code = vec![0x30, 0x9a, 0x03];
+        let next = put(1, &put(3, b"here"));
+        let said = [next, put(2, b"Failure"), put(3, b"no"), put(4, b"Expired")].concat();
+        let status = [said, put(5, &details), code].concat();
+        let body = [MAGIC.to_vec(), put(1, b"type"), put(2, &status)].concat();
+        let status: nodelife_core::object::Status = object(&body, &schema::STATUS).unwrap();
+        assert_eq!((&*status.message, &*status.reason), ("no", "Expired"));
+        assert_eq!(status.code, 410);
+        assert_eq!(status.metadata.next.as_deref(), Some("here"));
+        let details = status.details.as_ref().unwrap();
+        assert_eq!((&*details.kind, details.retry_after_seconds), ("pods", 7));
+        assert_eq!(status.cause("Why").unwrap().message, "so");
     }
 
     #[test]

@@ -110,6 +110,31 @@ pub(crate) static LIST_META: [Field; 3] = [
     shown(4, "remainingItemCount", Int),
 ];
 
+/// `metav1.Status`.
+pub(crate) static STATUS: [Field; 6] = [
+    field(1, "metadata", Kind::Message(&LIST_META)),
+    field(2, "status", Text),
+    field(3, "message", Text),
+    field(4, "reason", Text),
+    field(5, "details", Kind::Message(&STATUS_DETAILS)),
+    field(6, "code", Int),
+];
+
+static STATUS_DETAILS: [Field; 6] = [
+    field(1, "name", Text),
+    field(2, "group", Text),
+    field(3, "kind", Text),
+    field(4, "causes", Messages(&STATUS_CAUSE)),
+    field(5, "retryAfterSeconds", Int),
+    field(6, "uid", Text),
+];
+
+static STATUS_CAUSE: [Field; 3] = [
+    field(1, "reason", Text),
+    field(2, "message", Text),
+    field(3, "field", Text),
+];
+
 static SELECTOR: [Field; 2] = [
     field(1, "matchLabels", STRINGS),
     field(2, "matchExpressions", Messages(&REQUIREMENT)),
