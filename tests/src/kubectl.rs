@@ -137,7 +137,12 @@ pub fn plugin_path() -> Result<std::ffi::OsString> {
         .context("the plugin is in no folder")?
         .join("plugin-path");
     fs::create_dir_all(&folder)?;
-    match symlink(&plugin, folder.join("kubectl-nodelife")) {
+    let link = folder.join("kubectl-nodelife");
+    // One of a target folder that was copied leads to another program.
+    if fs::read_link(&link).is_ok_and(|old| old != plugin) {
+        fs::remove_file(&link).context("failed to remove an old link to the plugin")?;
+    }
+    match symlink(&plugin, link) {
         Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
             return Err(error).context("failed to link the plugin");
         }
