@@ -60,7 +60,8 @@ impl Machine {
             Reply::Conflict => self.hold(uid, Block::Conflict, OPEN_WAIT, Hold::LookFirst, now),
             Reply::BudgetExhausted { message } => {
                 let block = self.budget_block(uid, message, None);
-                self.hold(uid, block, BUDGET_WAIT, Hold::UnlessChanged(seen), now)
+                let wait = self.budget_wait(uid);
+                self.hold(uid, block, wait, Hold::UnlessChanged(seen), now)
             }
             Reply::BudgetNotObserved {
                 message,
@@ -193,6 +194,20 @@ impl Machine {
             retry_at: now + jittered(SignedDuration::from_secs(seconds), tracked),
             hold,
         }))
+    }
+
+    /// How long a pod waits that its budget refused. An operator that acts on the attempt is at
+    /// work from the first one on, and some begin anew at each.
+    fn budget_wait(&self, uid: &Str) -> (i64, i64) {
+        let operated = self.pods.get(uid.as_str()).is_some_and(|tracked| {
+            let ruling = ruling(&tracked.pod, &self.budgets);
+            is_operated(&tracked.pod, &ruling, &self.budgets, &self.owners)
+        });
+        if operated {
+            (IN_PROGRESS_WAIT, IN_PROGRESS_WAIT)
+        } else {
+            BUDGET_WAIT
+        }
     }
 
     /// The budget behind a refusal, with its numbers from the watch: the server's

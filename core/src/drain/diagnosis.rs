@@ -14,9 +14,9 @@ pub fn diagnosis(pod: &Pod, node: Option<&Node>, now: Timestamp) -> Vec<String> 
     // The deletion timestamp has the grace period in it.
     let left = due.duration_since(now).as_secs();
     if left > 0 {
-        reasons.push(format!("{left} s of its grace period are left"));
+        reasons.push(format!("{left} s of grace left"));
     } else {
-        reasons.push(format!("its grace period ended {} s ago", -left));
+        reasons.push(format!("grace over for {} s", -left));
     }
     if !pod.metadata.finalizers.is_empty() {
         let names: Vec<&str> = pod.metadata.finalizers.iter().map(AsRef::as_ref).collect();
@@ -63,16 +63,13 @@ mod tests {
         let mut held = pod("a", "n");
         assert!(diagnosis(&held, None, now).is_empty());
         held.metadata.deletion_timestamp = Some(now + SignedDuration::from_secs(12));
-        assert_eq!(
-            diagnosis(&held, None, now),
-            ["12 s of its grace period are left"]
-        );
+        assert_eq!(diagnosis(&held, None, now), ["12 s of grace left"]);
         held.metadata.deletion_timestamp = Some(now - SignedDuration::from_secs(5));
         held.metadata.finalizers.push("example.com/hold".into());
         assert_eq!(
             diagnosis(&held, None, now),
             [
-                "its grace period ended 5 s ago",
+                "grace over for 5 s",
                 "finalizers hold it (example.com/hold): whoever set them has to take them off"
             ]
         );

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
+use super::absent::Absentee;
 use super::budget::{BudgetKey, Budgets};
 use super::event::{Effect, Event};
 use super::implicit::ImplicitBudget;
@@ -26,6 +27,7 @@ use super::owner::Owners;
 use super::purse::Purses;
 use super::settling::Settling;
 use super::state::{Block, Hold, State, Tracked};
+use crate::object::Pod;
 use crate::text::Str;
 
 /// How many evictions may be on their way at once, over all budgets. Enough to fill
@@ -189,6 +191,12 @@ impl Machine {
             .iter()
             .filter_map(|node| self.nodes.get_key_value(node.as_str()))
             .map(|(node, phase)| (node, *phase))
+    }
+
+    /// The pods that this budget has to do without. `pods`: all of its namespace.
+    pub fn absentees(&self, budget: &BudgetKey, pods: &[Pod], now: Timestamp) -> Vec<Absentee> {
+        let budget = self.budgets.get(budget);
+        budget.map_or_else(Vec::new, |budget| budget.absentees(pods, now))
     }
 
     /// Since when the budget that blocks this pod has let nothing go.

@@ -100,6 +100,30 @@ fn what_the_server_asks_to_wait_is_kept() {
     assert_eq!(evicted(&drain.after(3)), ["a"]);
 }
 
+/// kubectl tries all that it was refused again in the same second.
+#[test]
+fn pods_that_were_sent_back_together_come_back_apart() {
+    let names = ["a", "b", "c", "d", "e"];
+    let pods = names.map(|name| pod(name, NODE)).to_vec();
+    let (mut drain, effects) = Drain::new(Settings::default(), pods, Vec::new());
+    assert_eq!(evicted(&effects).len(), names.len());
+    let mut times = BTreeSet::new();
+    for name in names {
+        let busy = Reply::Throttled {
+            by: Throttle::Overload,
+            retry_after: Some(8),
+        };
+        drain.answer(name, busy);
+        let State::Blocked(blocked) = drain.state(name) else {
+            panic!("{:?}", drain.state(name));
+        };
+        let wait = blocked.retry_at.duration_since(drain.now).as_secs_f64();
+        assert!((8.0..=10.0).contains(&wait), "{wait}");
+        times.insert(blocked.retry_at);
+    }
+    assert_eq!(times.len(), names.len(), "{times:?}");
+}
+
 #[test]
 fn after_a_conflict_or_a_lost_answer_the_pod_is_looked_at_first() {
     let lost = Reply::Uncertain {
@@ -140,6 +164,36 @@ fn a_refusal_that_the_watch_does_not_show_is_repeated_when_the_budget_changes() 
     let mut newer = open;
     newer.metadata.resource_version = "2".into();
     assert_eq!(evicted(&drain.step(Event::Budget(Box::new(newer)))), ["a"]);
+}
+
+/// Migrations of virtual machines begin at an attempt, and at each one again.
+#[test]
+fn what_an_operator_manages_is_asked_for_at_once_and_then_twice_a_minute_at_most() {
+    let mut operated = budget("web", 0, 1, 1);
+    let cluster = crate::drain::testing::owner("postgresql.cnpg.io/v1", "Cluster", "db");
+    operated.metadata.owner_references.push(cluster);
+    let pods = vec![pod("a", NODE)];
+    let (mut drain, mut effects) = Drain::new(Settings::default(), pods, vec![operated.clone()]);
+    let mut sent = 0;
+    for second in 0..120 {
+        if !evicted(&effects).is_empty() {
+            sent += 1;
+            let refused = Reply::BudgetExhausted {
+                message: "no".to_owned(),
+            };
+            drain.answer("a", refused);
+        }
+        assert!(sent > 0, "{second}");
+        // Its status moves on meanwhile, and allows nothing.
+        operated.metadata.resource_version = Str::from(second.to_string());
+        effects = drain.step(Event::Budget(Box::new(operated.clone())));
+        effects.extend(drain.after(1));
+    }
+    assert!((3..=5).contains(&sent), "{sent}");
+    operated.status.disruptions_allowed = 1;
+    operated.metadata.resource_version = "open".into();
+    let open = Event::Budget(Box::new(operated));
+    assert_eq!(evicted(&drain.step(open)), ["a"]);
 }
 
 #[test]
@@ -185,6 +239,37 @@ fn a_lower_priority_that_a_budget_blocks_holds_up_only_a_strict_order() {
 }
 
 #[test]
+fn under_a_strict_order_what_stays_keeps_what_comes_after_it() {
+    for (order, passes) in [(Order::Priority, true), (Order::Strict, false)] {
+        let settings = Settings {
+            order,
+            blocked_timeout: Some(SignedDuration::from_secs(20)),
+            ..Settings::default()
+        };
+        let mut high = with_priority("high", 10);
+        high.metadata.labels.clear();
+        let pods = vec![high, with_priority("low", 1)];
+        let (mut drain, mut effects) = Drain::new(settings, pods, vec![budget("web", 0, 2, 2)]);
+        effects.extend(drain.after(25));
+        assert_eq!(evicted(&effects) == ["high"], passes, "{order:?}");
+        if passes {
+            continue;
+        }
+        assert!(matches!(drain.state("low"), State::GivenUp(_)));
+        let said = drain.state("high").to_string();
+        assert!(said.contains("default/low has to go before it"), "{said}");
+        // And that is the end of it.
+        let listed = Event::Listed {
+            node: NODE.into(),
+            pods: vec![with_priority("low", 1)],
+        };
+        assert!(effects.contains(&Effect::Confirm { node: NODE.into() }));
+        drain.step(listed);
+        assert!(drain.machine.is_finished());
+    }
+}
+
+#[test]
 fn a_pod_that_does_not_go_or_stays_blocked_is_left_behind_in_time() {
     let settings = Settings {
         pod_timeout: Some(SignedDuration::from_secs(60)),
@@ -218,7 +303,7 @@ fn a_pod_that_does_not_go_or_stays_blocked_is_left_behind_in_time() {
         pods: vec![stuck, pod("blocked", NODE)],
     });
     assert!(drain.machine.is_finished());
-    let report = drain.machine.report(drain.now, drain.now);
+    let report = drain.machine.report(&[], drain.now, drain.now);
     assert!(!report.nodes[0].drained);
 }
 

@@ -4,6 +4,7 @@
 //! event by event, what is sent and what is said. Nothing here talks to a cluster:
 //! what an API server answered comes in as an [`answer::RawAnswer`].
 
+mod absent;
 pub mod answer;
 mod answered;
 mod budget;
@@ -35,6 +36,7 @@ mod testing;
 mod turns;
 mod waves;
 
+pub use absent::{Absence, Absentee};
 pub use budget::{BudgetKey, Budgets, CountError, Counts, DELETION_TIMEOUT};
 pub use diagnosis::diagnosis;
 pub(crate) use elsewhere::Elsewhere;

@@ -148,6 +148,13 @@ fn machine(world: &World, features: u64, now: Timestamp) -> Machine {
         wait_volumes: features.is_multiple_of(3),
         claims: world.claims(),
         cordon_each: features.is_multiple_of(5),
+        order: if features % 17 == 4 {
+            Order::Strict
+        } else {
+            Order::None
+        },
+        pod_timeout: is_impatient(features).then(|| SignedDuration::from_secs(20)),
+        blocked_timeout: is_impatient(features).then(|| SignedDuration::from_secs(40)),
         force: (features % 11 == 5).then(|| Force {
             at: now + SignedDuration::from_secs(100),
             budgets: [world.budget.key()].into(),
@@ -169,6 +176,11 @@ fn is_once(features: u64) -> bool {
     features % 7 == 3
 }
 
+/// Whether it leaves pods behind that take too long.
+fn is_impatient(features: u64) -> bool {
+    features % 13 == 6
+}
+
 #[test]
 fn no_schedule_breaks_a_promise_and_every_one_ends() {
     let threads: u64 = 2;
@@ -184,7 +196,7 @@ fn no_schedule_breaks_a_promise_and_every_one_ends() {
                         }
                     }
                     run.end();
-                    if !is_once(seed) {
+                    if !is_once(seed) && !is_impatient(seed) {
                         run.world.check_drained();
                     }
                 }

@@ -1,7 +1,9 @@
 //! Who goes first.
 
+use super::event::Effect;
 use super::machine::{Machine, Phase};
 use super::state::{Block, Blocked, State, Tracked};
+use crate::text::Str;
 
 /// The order of evictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,6 +33,31 @@ impl Machine {
                 && !other.state.is_settled()
                 && !self.lets_pass(&other.state)
         })
+    }
+
+    /// Under a strict order what stays keeps those that come after it.
+    pub(super) fn give_up_behind(&mut self, effects: &mut Vec<Effect>) {
+        if self.settings.order != Order::Strict {
+            return;
+        }
+        let stays = |t: &&Tracked| {
+            t.state.is_settled()
+                && !matches!(t.state, State::Gone | State::Skipped(_))
+                && self.nodes.get(t.pod.spec.node_name.as_str()) == Some(&Phase::Draining)
+        };
+        let waits = |t: &&Tracked| matches!(t.state, State::Waiting | State::Blocked(_));
+        let mut behind: Vec<(Str, String)> = Vec::new();
+        for tracked in self.pods.values().filter(waits) {
+            let tier = self.tier(tracked);
+            let mut before = self.pods.values().filter(stays);
+            if let Some(first) = before.find(|other| self.tier(other) < tier) {
+                let (uid, first) = (&tracked.pod.metadata.uid, &first.pod.metadata);
+                behind.push((uid.clone(), format!("{}/{}", first.namespace, first.name)));
+            }
+        }
+        for (uid, first) in behind {
+            self.set(&uid, State::GivenUp(Block::Behind(first)), effects);
+        }
     }
 
     fn tier(&self, tracked: &Tracked) -> (i32, i32) {

@@ -3,8 +3,10 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
+use super::diagnosis::diagnosis;
 use super::machine::{Machine, Phase, Stop};
 use super::state::{Block, Blocked, Reason, State, Tracked};
+use crate::object::Node;
 use crate::text::Str;
 
 /// What became of each pod.
@@ -139,8 +141,19 @@ impl Tracked {
         }
     }
 
-    fn reason(&self) -> String {
+    fn reason(&self, nodes: &[Node], now: Timestamp) -> String {
         match &self.state {
+            State::Terminating { .. } | State::Stuck => {
+                let node = nodes
+                    .iter()
+                    .find(|node| node.metadata.name == self.pod.spec.node_name);
+                let mut reason = self.state.to_string();
+                for (i, why) in diagnosis(&self.pod, node, now).iter().enumerate() {
+                    reason.push_str(if i == 0 { ": " } else { "; " });
+                    reason.push_str(why);
+                }
+                reason
+            }
             State::Gone if self.accepted => "evicted and gone".to_owned(),
             State::Gone => "gone without an eviction of this drain".to_owned(),
             state => state.to_string(),
@@ -169,8 +182,9 @@ impl Machine {
         matches!(phase, Some(Phase::Settling | Phase::Done)) && !self.pods().any(left)
     }
 
-    /// The report, as of now.
-    pub fn report(&self, started_at: Timestamp, now: Timestamp) -> DrainReport {
+    /// The report, as of now. `nodes`: what is known of them, for what they say about pods that
+    /// do not go.
+    pub fn report(&self, nodes: &[Node], started_at: Timestamp, now: Timestamp) -> DrainReport {
         let mut pods: Vec<PodReport> = self
             .pods()
             .map(|tracked| {
@@ -181,7 +195,7 @@ impl Machine {
                     uid: meta.uid.clone(),
                     node: tracked.pod.spec.node_name.clone(),
                     outcome: tracked.outcome(),
-                    reason: tracked.reason(),
+                    reason: tracked.reason(nodes, now),
                     budget: tracked.budget(),
                     attempts: tracked.attempts,
                     started_at: tracked.started_at,
@@ -190,7 +204,7 @@ impl Machine {
             })
             .collect();
         pods.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
-        let nodes = self
+        let reports = self
             .nodes()
             .map(|(name, phase)| NodeReport {
                 awaits: match phase {
@@ -207,7 +221,7 @@ impl Machine {
             started_at,
             finished_at: now,
             stopped: self.stopped(),
-            nodes,
+            nodes: reports,
             pods,
         }
     }

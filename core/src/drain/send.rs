@@ -42,6 +42,7 @@ impl Machine {
     /// Sends what is due and marks what has to wait.
     pub(super) fn send(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.purses.expire(now);
+        self.give_up_behind(effects);
         for uid in self.candidates() {
             if !self.has_room() {
                 return;

@@ -149,6 +149,8 @@ pub enum Block {
     Conflict,
     /// The server failed, or did not answer.
     Uncertain(String),
+    /// A pod that has to go first, as namespace/name, stays.
+    Behind(String),
 }
 
 impl State {
@@ -172,7 +174,7 @@ impl State {
 
     /// Whether `other` is worth a line of its own after `self`: another state, or
     /// another reason to wait, but not other numbers of the same budget.
-    pub(super) fn reads_like(&self, other: &Self) -> bool {
+    pub fn reads_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Blocked(one), Self::Blocked(two)) => match (&one.block, &two.block) {
                 (Block::Budget { budget: a, .. }, Block::Budget { budget: b, .. }) => a == b,
@@ -253,6 +255,9 @@ impl fmt::Display for Block {
             }
             Self::Conflict => f.write_str("it changed under the request"),
             Self::Uncertain(message) => write!(f, "no clear answer: {message}"),
+            Self::Behind(first) => {
+                write!(f, "{first} has to go before it (--order strict), and stays")
+            }
         }
     }
 }

@@ -1,6 +1,5 @@
-//! The cordons of a drain, and what is told when a budget stands still.
+//! The cordons of a drain.
 
-use jiff::{SignedDuration, Timestamp};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
@@ -8,10 +7,6 @@ use super::cordon;
 use super::events::Happening;
 use super::executor::Executor;
 use crate::exit::ExitStatus;
-
-/// How long a budget lets nothing go before the node's events tell of it: waves that follow
-/// each other are no trouble.
-const STALLED: SignedDuration = SignedDuration::from_secs(10);
 
 impl Executor<'_> {
     /// Cordons all nodes, or those whose turn does not come later. `locked`: the only node, as
@@ -87,28 +82,5 @@ impl Executor<'_> {
         let text = format!("{} empties the node", self.events.instance());
         self.events.record(node, Happening::Started, "", &text);
         self.surges.begin(&self.cluster, node);
-    }
-
-    /// When the next budget has let nothing go for too long.
-    pub(super) fn stalls_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let stalled = |tracked| self.machine.stalled_since(tracked);
-        let ends = self.machine.pods().filter_map(stalled);
-        ends.map(|since| since + STALLED)
-            .filter(|at| *at > now)
-            .min()
-    }
-
-    /// Has the node's events tell of budgets that let nothing go.
-    pub(super) fn tell_stalls(&mut self, now: Timestamp) {
-        for tracked in self.machine.pods() {
-            let since = self.machine.stalled_since(tracked);
-            if since.is_some_and(|since| now >= since + STALLED) {
-                let meta = &tracked.pod.metadata;
-                let text = format!("{}/{}: {}", meta.namespace, meta.name, tracked.state);
-                let about = tracked.budget().unwrap_or_default();
-                let node = &tracked.pod.spec.node_name;
-                self.events.record(node, Happening::Blocked, &about, &text);
-            }
-        }
     }
 }

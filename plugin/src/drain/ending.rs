@@ -20,7 +20,7 @@ impl Executor<'_> {
                     .record(node, Happening::Stopped, "", "not drained");
             }
         }
-        let report = self.machine.report(self.started_at, now);
+        let report = self.machine.report(&self.scene.nodes, self.started_at, now);
         self.narrator.end(&self.machine, &report, status, now)?;
         Ok(status)
     }

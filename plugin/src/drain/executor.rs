@@ -16,6 +16,7 @@ use super::events::Events;
 use super::interrupt::Interrupts;
 use super::locks::{Locks, PARTING};
 use super::narrator::Narrator;
+use super::stalls::Stalls;
 use super::surge::Surges;
 use super::undo::undo;
 use super::watches::{Sight, Watches};
@@ -47,6 +48,7 @@ pub(crate) struct Executor<'a> {
     /// When `--timeout` is over.
     pub(super) end: Option<Instant>,
     pub(super) surges: Surges,
+    pub(super) stalls: Stalls,
     /// Nodes that are cordoned and left alone.
     pub(super) quarantine: Vec<Str>,
 }
@@ -90,6 +92,7 @@ impl<'a> Executor<'a> {
             cordons: JoinSet::new(),
             end: beside.end,
             surges: beside.surges,
+            stalls: Stalls::default(),
             quarantine: beside.quarantine,
             cluster,
         }
@@ -124,7 +127,7 @@ impl<'a> Executor<'a> {
         };
         let taken = tokio::select! {
             taken = locks.take(&self.scene.nodes, beside, self.narrator.printer()) => taken,
-            () = interrupts.next() => Ok(Some(ExitStatus::Interrupted)),
+            () = interrupts.next() => Ok(Some(self.too_early())),
             () = over(self.end) => Ok(Some(self.too_late())),
         };
         let ended = match taken {
@@ -163,16 +166,25 @@ impl<'a> Executor<'a> {
         }
     }
 
-    pub(super) fn too_late(&mut self) -> ExitStatus {
+    fn too_late(&mut self) -> ExitStatus {
+        self.not_begun("the time of --timeout is over");
+        ExitStatus::Failed
+    }
+
+    fn too_early(&mut self) -> ExitStatus {
+        self.not_begun("interrupted");
+        ExitStatus::Interrupted
+    }
+
+    fn not_begun(&mut self, why: &str) {
         let nodes: Vec<&str> = self.cordoned.iter().map(Str::as_str).collect();
         let cordoned = if nodes.is_empty() {
             "nothing was changed".to_owned()
         } else {
             format!("nothing was evicted; perhaps cordoned: {}", nodes.join(" "))
         };
-        let text = format!("the time of --timeout is over before the drain began: {cordoned}");
+        let text = format!("{why} before the drain began: {cordoned}");
         self.narrator.printer().note(text);
-        ExitStatus::Failed
     }
 
     async fn undo(&mut self) {
@@ -199,7 +211,7 @@ impl<'a> Executor<'a> {
         let end = self.end;
         let cordoned = tokio::select! {
             cordoned = self.cordon_first(locked) => cordoned,
-            () = interrupts.next() => return Ok(ExitStatus::Interrupted),
+            () = interrupts.next() => return Ok(self.too_early()),
             () = over(end) => return Ok(self.too_late()),
         };
         if let Some(status) = cordoned? {
@@ -221,7 +233,9 @@ impl<'a> Executor<'a> {
                         // The second time: whatever is on its way is left to itself.
                         break;
                     }
-                    Event::Interrupted
+                    self.step(Event::Interrupted)?;
+                    self.narrator.interrupted(!self.machine.is_finished());
+                    continue;
                 }
                 Some(answer) = self.requests.join_next() => answer?,
                 Some(done) = self.cordons.join_next() => {
@@ -231,6 +245,10 @@ impl<'a> Executor<'a> {
                         Err(error) => return self.give_up(error),
                     }
                     Event::Cordoned { node }
+                }
+                Some(asked) = self.stalls.next() => {
+                    self.tell_absentees(asked);
+                    continue;
                 }
                 sight = watches.next() => match sight {
                     Some(Sight::Event(event)) => event,

@@ -16,6 +16,7 @@ mod narrator;
 mod requests;
 mod rest;
 mod scene;
+mod stalls;
 mod surge;
 mod undo;
 mod watches;

@@ -1,5 +1,6 @@
 //! What people and scripts see of a drain: one line for each change that matters.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
@@ -8,6 +9,7 @@ use nodelife_core::drain::{
     DrainReport, Machine, Outcome, Phase, Skip, State, Stop, Tracked, diagnosis,
 };
 use nodelife_core::object::Node;
+use nodelife_core::text::Str;
 use serde::Serialize;
 
 use super::events::Happening;
@@ -21,6 +23,8 @@ pub(crate) struct Narrator<'a> {
     telling: Telling,
     /// As they were before the drain.
     nodes: Vec<Node>,
+    /// What each pod that is blocked was last said to be blocked by, by its UID.
+    blocks: BTreeMap<Str, State>,
     /// When the screen was first and last painted.
     painted: Option<(Timestamp, Timestamp)>,
     /// Whether something changed since, too soon to be painted.
@@ -45,6 +49,9 @@ struct Line<'a> {
     /// What the outcome would be if the drain ended now.
     outcome: Outcome,
     message: String,
+    /// The budget that is in the way, as namespace/name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget: Option<String>,
     attempts: u32,
 }
 
@@ -54,6 +61,7 @@ impl<'a> Narrator<'a> {
             printer,
             telling,
             nodes: nodes.to_vec(),
+            blocks: BTreeMap::new(),
             painted: None,
             behind: false,
         }
@@ -102,6 +110,7 @@ impl<'a> Narrator<'a> {
                 node: &tracked.pod.spec.node_name,
                 outcome: tracked.outcome(),
                 message: tracked.state.to_string(),
+                budget: tracked.budget(),
                 attempts: tracked.attempts,
             };
             serde_json::to_writer(self.printer.data(), &line)?;
@@ -114,14 +123,16 @@ impl<'a> Narrator<'a> {
 
     fn say(&mut self, tracked: &Tracked) {
         let first = tracked.attempts <= 1;
+        let same = self.is_blocked_as_before(tracked);
         let worth = match &tracked.state {
             State::Skipped(_) | State::Waiting | State::Inspecting | State::Looking => false,
             // Repeated attempts are told by what they were answered.
             State::Evicting => first,
             // The eviction was told; what somebody else deleted was not.
             State::Terminating { .. } => !tracked.accepted && tracked.attempts == 0,
-            State::Blocked(_)
-            | State::Completing
+            // Between two refusals of the same budget it was only asked again.
+            State::Blocked(_) => !same,
+            State::Completing
             | State::Gone
             | State::Refused(_)
             | State::Impossible(_)
@@ -147,6 +158,22 @@ impl<'a> Narrator<'a> {
                 "{}/{}: {}",
                 meta.namespace, meta.name, tracked.state
             )),
+        }
+    }
+
+    /// Whether that was the last that was said of it, though it was tried again since.
+    fn is_blocked_as_before(&mut self, tracked: &Tracked) -> bool {
+        let uid = &tracked.pod.metadata.uid;
+        match &tracked.state {
+            State::Blocked(_) => {
+                let before = self.blocks.insert(uid.clone(), tracked.state.clone());
+                before.is_some_and(|before| before.reads_like(&tracked.state))
+            }
+            State::Waiting | State::Inspecting | State::Evicting | State::Looking => false,
+            _ => {
+                self.blocks.remove(uid);
+                false
+            }
         }
     }
 
@@ -177,6 +204,18 @@ impl<'a> Narrator<'a> {
             .warn(format_args!("lost sight of {what}, trying again: {error}"));
     }
 
+    /// The user asked to stop. `waits`: for answers to what was sent before.
+    pub(crate) fn interrupted(&mut self, waits: bool) {
+        let more = if waits {
+            "; what was sent is waited for (once more, and not even that)"
+        } else {
+            ""
+        };
+        self.printer.note(format_args!(
+            "interrupted: no more evictions are sent{more}"
+        ));
+    }
+
     /// How it ended, and how to go on.
     pub(crate) fn end(
         &mut self,
@@ -196,8 +235,8 @@ impl<'a> Narrator<'a> {
     fn say_end(&mut self, machine: &Machine, status: ExitStatus, now: Timestamp) {
         match machine.stopped() {
             Some(Stop::Deadline) => self.printer.note("the time of --timeout is over"),
-            Some(Stop::Interrupted) => self.printer.note("interrupted: no more evictions are sent"),
-            None => {}
+            // That was told when it happened.
+            Some(Stop::Interrupted) | None => {}
         }
         if status == ExitStatus::Done {
             return;
@@ -215,7 +254,7 @@ impl<'a> Narrator<'a> {
                 meta.name,
                 tracked.pod.spec.node_name,
                 tracked.state,
-                tracked.outcome().as_str()
+                word(tracked, now)
             ));
             let node = self
                 .nodes
@@ -236,9 +275,18 @@ impl<'a> Narrator<'a> {
             let open = open.join(" ");
             self.printer.note(format_args!(
                 "not drained, and still cordoned: {open}; to go on, run the same command again; \
-                 to give up: kubectl uncordon {open}"
+                 to give up: kubectl nodelife drain {open} --undo"
             ));
         }
+    }
+}
+
+/// What became of a pod that is left, in a word: one that has grace left is not stuck yet.
+fn word(tracked: &Tracked, now: Timestamp) -> &'static str {
+    let due = tracked.pod.metadata.deletion_timestamp;
+    match &tracked.state {
+        State::Terminating { .. } if due.is_none_or(|due| due > now) => "not gone yet",
+        _ => tracked.outcome().as_str(),
     }
 }
 

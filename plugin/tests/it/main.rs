@@ -13,6 +13,7 @@ mod docs;
 mod drain;
 mod explain;
 mod formats;
+mod json_schema;
 mod man;
 mod schema;
 mod terminal;

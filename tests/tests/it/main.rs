@@ -19,6 +19,8 @@ mod control_plane;
 mod drain;
 mod failure;
 mod fixture;
+#[path = "../../../plugin/tests/it/json_schema.rs"]
+mod json_schema;
 mod kubeconfig;
 mod leftover;
 mod live_budget;

@@ -72,6 +72,8 @@ impl World {
             if random.chance(10) {
                 pod.status.conditions.clear();
             }
+            // Only a strict order looks at it.
+            pod.spec.priority = random.chance(30).then_some(1000);
             if random.chance(50) {
                 pod.spec.volumes.push(Volume {
                     persistent_volume_claim: Some(ClaimSource {

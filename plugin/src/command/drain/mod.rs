@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use nodelife_cluster::{ApiError, Cluster};
+use nodelife_cluster::{ApiError, Cluster, ConnectError};
 use nodelife_core::drain::{Action, DrainPlan, Force, Permissions, Settings};
 use nodelife_core::text::Str;
 use tokio::time::Instant;
@@ -42,7 +42,14 @@ pub(crate) async fn run(
             .map_err(|_elapsed| anyhow::anyhow!(TOO_LATE))?,
         None => begin.await,
     };
-    match prepared? {
+    let prepared = match prepared {
+        Err(error) if is_forbidden(&error) => {
+            printer.error(&error);
+            return Ok(ExitStatus::Impossible);
+        }
+        prepared => prepared?,
+    };
+    match prepared {
         Prepared::Ended(status) => Ok(status),
         Prepared::Drain(drain) => {
             let Drain {
@@ -162,6 +169,15 @@ async fn prepare(
         },
         cluster,
     })))
+}
+
+/// Whether a right is missing that a drain cannot do without.
+fn is_forbidden(error: &anyhow::Error) -> bool {
+    let api = match error.downcast_ref::<ConnectError>() {
+        Some(ConnectError::Api(error)) => Some(error),
+        _ => error.downcast_ref::<ApiError>(),
+    };
+    matches!(api, Some(ApiError::Forbidden(_)))
 }
 
 /// The error of one of the first requests.

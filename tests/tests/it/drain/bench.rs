@@ -14,7 +14,7 @@ use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl::{self, Kubectl, Output};
 use nodelife_tests::proxy::Proxy;
 use nodelife_tests::{AuditEvent, ControlPlane, Identity, PATIENCE, TestNamespace, wait_until};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::witness::Witness;
 
@@ -215,34 +215,46 @@ impl Bench {
     /// deletion, only pods of `node`, given as they were before, and no budget with fewer Ready
     /// pods than it wants by an eviction of ours.
     pub(super) async fn check(&self, on_node: &[Pod]) {
+        self.check_forced(on_node, &[]).await;
+    }
+
+    /// The same where flags had the pods of these names deleted past their budgets.
+    pub(super) async fn check_forced(&self, on_node: &[Pod], forced: &[&str]) {
         let ours: BTreeSet<String> = on_node
             .iter()
             .map(|pod| pod.metadata.uid.clone().unwrap())
             .collect();
         let mut accepted: BTreeMap<String, u32> = BTreeMap::new();
+        let mut evicted = BTreeSet::new();
         for event in self.requests().await {
+            let deletes = event.is("delete", "pods") || event.is("deletecollection", "pods");
             assert!(
-                !event.is("delete", "pods") && !event.is("deletecollection", "pods"),
+                !deletes || forced.contains(&event.name()),
                 "a pod was deleted: {event:?}"
             );
-            if !event.is("create", "pods/eviction") || event.request_uri.contains("dryRun=") {
+            let evicts = event.is("create", "pods/eviction");
+            if !(evicts || deletes) || is_dry(&event) {
                 continue;
             }
             let Some(uid) = uid_of(&event) else {
                 // Who is sent back before the body is read.
-                assert!([403, 429].contains(&event.code()), "no UID: {event:?}");
+                let unread = event.request_object.is_none() && [403, 429].contains(&event.code());
+                assert!(unread, "no UID: {event:?}");
                 continue;
             };
             assert!(ours.contains(&uid), "{uid} was not on the node: {event:?}");
-            if event.code() == 201 {
-                *accepted.entry(uid).or_default() += 1;
+            if [200, 201].contains(&event.code()) {
+                *accepted.entry(uid.clone()).or_default() += 1;
+                // What is forced passes its budget by.
+                if evicts {
+                    evicted.insert(uid);
+                }
             }
         }
         for (uid, count) in &accepted {
             assert_eq!(*count, 1, "{uid} was evicted more than once");
         }
         if let Some(witness) = &self.witness {
-            let evicted = accepted.into_keys().collect();
             witness.check(&self.namespace, &evicted).await;
         }
     }
@@ -254,6 +266,7 @@ impl Bench {
             .await
             .into_iter()
             .filter(|event| !["get", "list", "watch"].contains(&event.verb.as_str()))
+            .filter(|event| !is_dry(event))
             .collect();
         assert!(written.is_empty(), "{written:#?}");
     }
@@ -276,16 +289,56 @@ fn stays(pod: &Pod, words: &[&str]) -> bool {
         || has(&meta.labels, "cluster.x-k8s.io/drain", Some("skip"))
 }
 
-/// The UID in the body of an eviction.
+/// The UID in the body of an eviction, or of a deletion.
 fn uid_of(event: &AuditEvent) -> Option<String> {
     let body = event.request_object.as_ref()?;
-    let uid = body.pointer("/deleteOptions/preconditions/uid")?;
+    let options = body.get("deleteOptions").unwrap_or(body);
+    let uid = options.pointer("/preconditions/uid")?;
     Some(uid.as_str()?.to_owned())
 }
 
-/// The report of `-o json`.
+/// Whether it was to change nothing.
+fn is_dry(event: &AuditEvent) -> bool {
+    let body = event.request_object.as_ref();
+    event.request_uri.contains("dryRun=All")
+        || body.is_some_and(|body| body.get("dryRun") == Some(&json!(["All"])))
+}
+
+/// The document of `-o json`: it is what its schema says, and the status is that of the worst of
+/// its outcomes.
 pub(super) fn report(output: &Output) -> Value {
-    serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+    let document: Value =
+        serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let kind = document["kind"].as_str().unwrap();
+    conforms(&document, kind);
+    if kind == "DrainReport" {
+        let found = |outcomes: &[&str]| {
+            let mut pods = document["pods"].as_array().unwrap().iter();
+            pods.any(|pod| outcomes.contains(&pod["outcome"].as_str().unwrap()))
+        };
+        let mut nodes = document["nodes"].as_array().unwrap().iter();
+        let waits = nodes.any(|node| node.get("awaits").is_some());
+        let worst = match output.status {
+            // What is not known is in no outcome.
+            Some(1) => 1,
+            _ if document["stopped"] == "interrupted" => 130,
+            _ if found(&["impossible"]) => 7,
+            _ if found(&["stuck"]) => 6,
+            _ if found(&["blocked", "pending"]) => 5,
+            status if waits => status.unwrap(),
+            _ => 0,
+        };
+        assert_eq!(output.status, Some(worst), "{document:#}");
+    }
+    document
+}
+
+/// Asserts that a document, or a line of `--events`, is what the schema of its kind says.
+pub(super) fn conforms(document: &Value, kind: &str) {
+    let path = format!("{}/../docs/schema/{kind}.json", env!("CARGO_MANIFEST_DIR"));
+    let schema = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let faults = crate::json_schema::faults(document, &schema, kind);
+    assert!(faults.is_empty(), "{document:#}: {faults:#?}");
 }
 
 /// A bench on the shared API server with one node.

@@ -1,20 +1,21 @@
 //! What the user can choose, and rights that are missing. Nothing runs beside the API server.
 
 use k8s_openapi::api::core::v1::Pod;
-use kube::api::DeleteParams;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use nodelife_tests::fixture::budget::write_status;
+use nodelife_tests::fixture::pod::running;
 use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, PodFixture};
 use nodelife_tests::{AuditEvent, PATIENCE, wait_until};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, EVICT, READ, bench_with_node, report};
+use super::bench::{Bench, CORDON, EVICT, READ, bench_with_node, conforms, report};
 use super::defects::{end, open, start};
 
 /// Defect a: kubectl goes on when the cordon failed.
 #[tokio::test]
 async fn nothing_is_evicted_when_the_cordon_is_not_allowed() {
     let (mut bench, node) = bench_with_node("no-patch").await;
-    PodFixture::new("web")
+    let pod = PodFixture::new("web")
         .running_on(&node)
         .create(&bench.namespace)
         .await
@@ -32,6 +33,33 @@ async fn nothing_is_evicted_when_the_cordon_is_not_allowed() {
     );
     assert!(bench.evictions().await.is_empty());
     assert!(!bench.is_cordoned(&node).await);
+    bench.check(&[pod]).await;
+}
+
+/// Nor where budgets cannot be seen: what they allow would be a guess.
+#[tokio::test]
+async fn nothing_is_changed_where_budgets_cannot_be_seen() {
+    let (mut bench, node) = bench_with_node("no-budgets").await;
+    let pod = PodFixture::new("web")
+        .running_on(&node)
+        .create(&bench.namespace)
+        .await
+        .unwrap();
+    let read = ("read", "get,list,watch", "nodes,pods");
+    bench.act_with(&[read, EVICT, CORDON]).await;
+    let output = bench.drain(&[&node, "--force"]).await;
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    // The API server says so in protobuf, in which budgets are asked for.
+    for said in [
+        "cannot list resource \"poddisruptionbudgets\"",
+        "kubectl auth can-i list poddisruptionbudgets.policy",
+    ] {
+        assert!(output.stderr.contains(said), "{}", output.stderr);
+    }
+    let garbled = |c: char| c == char::REPLACEMENT_CHARACTER || c.is_control() && c != '\n';
+    assert!(!output.stderr.contains(garbled), "{:?}", output.stderr);
+    bench.check_nothing_written().await;
+    bench.check(&[pod]).await;
 }
 
 #[tokio::test]
@@ -110,11 +138,64 @@ async fn a_pod_that_stays_blocked_holds_up_nobody_else() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
+    for line in &lines {
+        conforms(line, "DrainEvent");
+    }
     let last = |name: &str| lines.iter().rfind(|line| line["name"] == name).unwrap();
     assert_eq!(last("free")["outcome"], "evicted");
     assert_eq!(last("held")["outcome"], "blocked");
+    assert_eq!(last("held")["budget"], format!("{}/held", ns.name));
     assert_eq!(bench.pods_on(&node).await.len(), 1);
     bench.check(&[held, free]).await;
+}
+
+/// Number 7: what is not Ready costs its budget nothing and goes first, by the API server's own
+/// word (`canIgnorePDB` and the policies of unhealthy pods in
+/// pkg/registry/core/pod/storage/eviction.go, v1.36.3).
+#[tokio::test]
+async fn what_is_not_ready_goes_though_its_budget_allows_nothing() {
+    let (bench, node) = bench_with_node("unready").await;
+    let ns = &bench.namespace;
+    let mut pods = Vec::new();
+    // The budget of the one has as many healthy pods as it wants; that of the other has too few,
+    // and lets such pods go all the same.
+    for (app, healthy, policy) in [("web", 2, "IfHealthyBudget"), ("db", 1, "AlwaysAllow")] {
+        for (name, ready) in [("ready", true), ("unready", false)] {
+            let pod = PodFixture::new(&format!("{app}-{name}")).app(app);
+            let pod = pod.bound_to(&node).create(ns).await.unwrap();
+            let status = Patch::Merge(json!({"status": running(&pod, ready)}));
+            let (name, how) = (
+                pod.metadata.name.as_deref().unwrap(),
+                PatchParams::default(),
+            );
+            let patched = bench.pods().patch_status(name, &how, &status).await;
+            pods.push(patched.unwrap());
+        }
+        let elsewhere = PodFixture::new(&format!("{app}-elsewhere")).app(app);
+        elsewhere.create(ns).await.unwrap();
+        let status = BudgetStatus {
+            expected: 3,
+            healthy,
+            desired: 2,
+            allowed: 0,
+        };
+        BudgetFixture::min_available(app, app, json!(2))
+            .patch(json!({"spec": {"unhealthyPodEvictionPolicy": policy}}))
+            .create_with_status(ns, status)
+            .await
+            .unwrap();
+    }
+    let output = bench
+        .drain(&[&node, "--force", "--blocked-timeout=1s"])
+        .await;
+    assert_eq!(output.status, Some(5), "{}", output.stderr);
+    let left: Vec<_> = bench.pods_on(&node).await;
+    let left: Vec<_> = left
+        .iter()
+        .filter_map(|p| p.metadata.name.as_deref())
+        .collect();
+    assert_eq!(left, ["db-ready", "web-ready"], "{}", output.stderr);
+    bench.check(&pods).await;
 }
 
 /// Two pods of each of three priorities, of which the first of the lowest is under a budget that
@@ -146,7 +227,7 @@ async fn three_tiers(bench: &Bench, node: &str) -> Vec<Pod> {
 }
 
 /// Plays the kubelet until this pod is the last.
-async fn end_all_but(bench: &Bench, node: &str, last: Option<&str>) {
+pub(super) async fn end_all_but(bench: &Bench, node: &str, last: Option<&str>) {
     wait_until("the pods gone", PATIENCE, async || {
         let mut left = bench.pods_on(node).await;
         left.retain(|pod| pod.metadata.name.as_deref() != last);

@@ -12,10 +12,10 @@ use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, NodeFixture, PodFixtu
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::{Identity, PATIENCE, wait_until};
 use serde_json::json;
-use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Child;
 
 use super::bench::{Bench, CORDON, READ, bench_with_node, report};
+use super::said::Said;
 
 pub(super) fn blocked() -> BudgetStatus {
     BudgetStatus {
@@ -286,8 +286,21 @@ async fn a_pod_that_is_evicted_and_does_not_go_ends_with_6() {
         .create(&bench.namespace)
         .await
         .unwrap();
-    let output = bench.drain(&[&node, "--force", "--timeout=3s"]).await;
+    let arguments = [&*node, "--force", "--pod-timeout=1s", "-o=json"];
+    let output = bench.drain(&arguments).await;
     assert_eq!(output.status, Some(6), "{}", output.stderr);
+    let (ns, said) = (
+        &bench.namespace.name,
+        "evicted, and not gone within --pod-timeout",
+    );
+    let line = format!("{ns}/held on {node}: {said} (stuck)");
+    assert!(output.stderr.contains(&line), "{}", output.stderr);
+    let report = report(&output);
+    let reason = report["pods"][0]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("finalizers hold it (nodelife.test/hold)"),
+        "{reason}"
+    );
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
     bench
         .pods()
@@ -308,12 +321,14 @@ async fn ctrl_c_stops_evicting_and_a_second_run_goes_on() {
     let (status, stderr) = end(&bench, drain).await;
     assert_eq!(status, Some(130), "{stderr}");
     assert!(
-        stderr.contains(&format!("kubectl uncordon {node}")),
+        stderr.contains(&format!("kubectl nodelife drain {node} --undo")),
         "{stderr}"
     );
+    assert!(bench.evictions().await.is_empty());
     write_status(&bench.namespace, "web", open()).await.unwrap();
     let output = bench.drain(&[&node, "--force"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert_eq!(bench.evictions().await.len(), 1);
     bench.check(&[pod]).await;
 }
 
@@ -342,24 +357,16 @@ async fn what_is_fatal_for_one_pod_is_told_while_others_wait() {
     bound.await.unwrap().success().unwrap();
 
     let mut drain = start(&bench, &[&node, "--force"]);
-    let mut lines = BufReader::new(drain.stderr.take().unwrap()).lines();
-    let mut said = String::new();
+    let mut said = Said::by(&mut drain);
     let told = format!("{ns}/other: ");
-    tokio::time::timeout(PATIENCE, async {
-        while !(said.contains(&told) && said.contains("cannot create resource \"pods/eviction\"")) {
-            said.push_str(&lines.next_line().await.unwrap().expect("it ended"));
-            said.push('\n');
-        }
-    })
-    .await
-    .expect("the error was not told");
+    said.until(&[&told, "cannot create resource \"pods/eviction\""])
+        .await;
     // The other still waits.
-    assert!(drain.try_wait().unwrap().is_none(), "{said}");
+    assert!(drain.try_wait().unwrap().is_none(), "{}", said.text);
     assert_eq!(bench.pods_on(&node).await.len(), 2);
     write_status(&bench.namespace, "web", open()).await.unwrap();
-    let read = async { while lines.next_line().await.unwrap().is_some() {} };
-    let (status, ()) = tokio::join!(drain.wait(), read);
-    assert_eq!(status.unwrap().code(), Some(7), "{said}");
+    let (status, ()) = tokio::join!(drain.wait(), said.rest());
+    assert_eq!(status.unwrap().code(), Some(7), "{}", said.text);
     bench.check(&[held, other]).await;
 }
 

@@ -1,10 +1,14 @@
 //! What is said before anything happens.
 
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::Api;
+use kube::api::PostParams;
 use nodelife_tests::ControlPlane;
 use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
 use serde_json::json;
 
-use super::bench::{Bench, report};
+use super::bench::{Bench, bench_with_node, report};
 
 /// §6, 16: a pod that fits nowhere else is told of in the plan, and before the drain acts.
 #[tokio::test]
@@ -50,4 +54,48 @@ async fn a_pod_that_fits_nowhere_else_is_told_of_before_it_goes() {
     let cordoned = output.stderr.find(": cordoned");
     assert!(warned.unwrap() < cordoned.unwrap(), "{}", output.stderr);
     bench.check(&before).await;
+}
+
+/// §6, 16: the volume of a pod is on this machine's own disk.
+#[tokio::test]
+async fn a_pod_with_a_local_volume_is_told_of_before_it_goes() {
+    let (bench, node) = bench_with_node("local").await;
+    let ns = &bench.namespace;
+    let other = NodeFixture::new(&bench.node("b"));
+    other.create(ns.client()).await.unwrap();
+    WorkloadFixture::stateful_set("db", 1)
+        .create(ns)
+        .await
+        .unwrap();
+    let sets: Api<StatefulSet> = ns.api();
+    let set = sets.get("db").await.unwrap();
+    let disk = format!("{}-disk", ns.name);
+    let volume = json!({
+        "metadata": {"name": disk},
+        "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"],
+            "claimRef": {"namespace": ns.name, "name": "data-db-0"},
+            "local": {"path": "/disk"},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
+                {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]},
+            ]}]}},
+        },
+    });
+    let volume = serde_json::from_value(volume).unwrap();
+    let volumes: Api<PersistentVolume> = Api::all(ns.client().clone());
+    let how = PostParams::default();
+    volumes.create(&how, &volume).await.unwrap();
+    let claim = json!({"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}});
+    let pod = PodFixture::new("db-0").running_on(&node).owned_by(&set);
+    // Where no controller runs a node keeps the taint that it is created with.
+    let pod = pod.spec(json!({"volumes": [claim], "tolerations": [{"operator": "Exists"}]}));
+    pod.create(ns).await.unwrap();
+    let plan = bench
+        .drain(&[&node, "--dry-run=client", "-o", "json"])
+        .await;
+    let plan = report(&plan);
+    let why = plan["pods"][0]["unschedulable"].as_str().unwrap();
+    let said = format!("out of reach of its volume {disk}");
+    assert!(why.contains(&said), "{why}");
+    bench.check_nothing_written().await;
 }

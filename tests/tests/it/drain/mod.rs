@@ -15,39 +15,40 @@
 //! | j | evicts DaemonSet pods of other API groups | `defects::daemon_sets_of_other_api_groups_are_left_alone` |
 //! | k | keeps one warning of several | `defects::every_warning_of_a_pod_is_told` |
 //! | l | names no namespaces, in no order | `refused::every_refusal_is_told_at_once_and_nothing_is_written` |
-//! | m | counts `--timeout` for each node | `defects::the_time_of_the_command_holds_and_a_blocked_drain_ends_with_5` |
+//! | m | counts `--timeout` for each node | `defects::the_time_of_the_command_holds_and_a_blocked_drain_ends_with_5`, `ends::the_time_is_the_commands_and_not_each_nodes` |
 //! | n | empties one node after the other, and cordons all of them first | `chosen::a_node_that_is_stuck_holds_up_no_other_with_concurrency`, `rounds::a_node_is_cordoned_when_its_turn_comes` |
-//! | o | ends at Ctrl-C without a word | `defects::ctrl_c_stops_evicting_and_a_second_run_goes_on` |
+//! | o | ends at Ctrl-C without a word | `defects::ctrl_c_stops_evicting_and_a_second_run_goes_on`, `ends::ctrl_c_before_the_cordon_says_what_was_changed` |
 //! | p | tries again in lockstep, every 5 s | `budgeted::a_node_is_emptied_and_its_budget_never_falls_below_what_it_needs` |
 //! | q | ends with 1 whatever went wrong | `refused::every_refusal_is_told_at_once_and_nothing_is_written`, `choices::a_partial_drain_leaves_what_is_impossible_and_ends_with_7`, `defects::a_pod_that_is_evicted_and_does_not_go_ends_with_6` |
-//! | r | repeats its line and leaves the budget out | `defects::a_block_is_explained_once_and_ends_as_soon_as_the_budget_allows` |
+//! | r | repeats its line and leaves the budget out | `defects::a_block_is_explained_once_and_ends_as_soon_as_the_budget_allows`, `answers::a_block_is_told_once_however_often_it_is_tried` |
 //! | s | never ends in a terminating namespace | `defects::a_pod_that_vanishes_in_a_terminating_namespace_is_gone` |
 //!
 //! What a drain promises, and the test of each promise:
 //!
 //! | | promise | test |
 //! |---|---|---|
-//! | 1 | a block is explained, once | `defects::a_block_is_explained_once_and_ends_as_soon_as_the_budget_allows`, `budgeted::a_budget_that_is_lifted_lets_the_pod_go_at_once` |
+//! | 1 | a block is explained, once | `defects::a_block_is_explained_once_and_ends_as_soon_as_the_budget_allows`, `budgeted::a_budget_that_is_lifted_lets_the_pod_go_at_once`, `seen::the_node_bears_events_of_its_drain` |
 //! | 2 | the plan is truthful and writes nothing | `refused::a_dry_run_ends_at_once_with_a_truthful_plan_and_writes_nothing` |
 //! | 3 | all refusals at once, before the cordon | `refused::every_refusal_is_told_at_once_and_nothing_is_written` |
 //! | 4 | a replacement is never evicted; the UID in each eviction | `defects::a_replacement_on_another_node_is_never_evicted`, and [`bench::Bench::check`] in every test |
 //! | 5 | what is bound late goes too | `defects::a_pod_that_is_bound_late_goes_too` |
 //! | 6 | one eviction a pod, few other requests, and none late | `rounds::a_hundred_pods_take_a_hundred_evictions_and_twenty_other_requests`, `rounds::a_budget_that_opens_is_used_within_a_second` |
-//! | 7 | no more evictions than a budget allows, hardly any refused | `budgeted::a_node_is_emptied_and_its_budget_never_falls_below_what_it_needs` |
+//! | 7 | no more evictions than a budget allows, hardly any refused | `budgeted::a_node_is_emptied_and_its_budget_never_falls_below_what_it_needs`, `choices::what_is_not_ready_goes_though_its_budget_allows_nothing` |
 //! | | a workload without a budget keeps most of its pods | `budgeted::a_deployment_without_a_budget_keeps_three_quarters` |
-//! | 8 | priority and fairness is no budget | `throttled::a_throttled_eviction_is_no_blocked_one_and_goes_when_it_may` |
+//! | 8 | priority and fairness is no budget, nor is a webhook or an overload | `throttled::a_throttled_eviction_is_no_blocked_one_and_goes_when_it_may`, `answers::every_429_is_told_as_what_it_is`, `answers::what_a_policy_denies_is_impossible_and_told_in_its_words` |
+//! | | what an operator guards is tried once, and waited for | `answers::what_an_operator_guards_is_tried_once_and_goes_when_it_may` |
 //! | 9 | the status tells what went wrong, documents tell all | `choices::a_partial_drain_leaves_what_is_impossible_and_ends_with_7`, `choices::a_pod_that_stays_blocked_holds_up_nobody_else` |
-//! | 10 | `--timeout` holds when nobody answers | `faults::the_time_of_the_command_holds_when_the_api_server_falls_silent`, `faults::the_time_of_the_command_holds_from_its_first_request_on` |
-//! | 11 | Ctrl-C, a second run, and the way back | `defects::ctrl_c_stops_evicting_and_a_second_run_goes_on`, `lock::a_second_run_goes_on_where_a_killed_one_was`, `undone::undo_uncordons_what_a_drain_cordoned_and_nothing_else` |
+//! | 10 | `--timeout` holds when nobody answers | `faults::the_time_of_the_command_holds_when_the_api_server_falls_silent`, `faults::the_time_of_the_command_holds_from_its_first_request_on`, `ends::the_time_is_the_commands_and_not_each_nodes`, `defects::a_pod_that_is_evicted_and_does_not_go_ends_with_6` |
+//! | 11 | Ctrl-C, a second run, and the way back | `defects::ctrl_c_stops_evicting_and_a_second_run_goes_on`, `ends::a_second_ctrl_c_waits_for_no_answer`, `lock::a_second_run_goes_on_where_a_killed_one_was`, `undone::undo_uncordons_what_a_drain_cordoned_and_nothing_else` |
 //! | 12 | another pod for a single one | `surged::a_rollout_moves_a_single_replica_that_is_never_missing`, `surged::a_replica_more_lets_a_single_one_go_and_is_taken_back` |
 //! | 13 | order by priority, annotations and rules | `choices::the_higher_priority_goes_when_the_lower_is_gone`, `choices::a_strict_order_waits_for_what_a_budget_blocks`, `choices::an_order_by_priority_passes_by_what_a_budget_blocks`, `rounds::pods_go_stay_and_finish_as_annotations_and_rules_say` |
 //! | 14 | several nodes and zones | `rounds::no_pod_moves_twice_and_no_zone_loses_two_nodes_at_once`, `waited::two_nodes_of_one_zone_are_never_drained_at_once` |
 //! | 15 | replacements that are Pending, with the scheduler's words | `waited::a_replacement_that_is_pending_is_told_of_with_the_schedulers_words` |
-//! | 16 | what fits nowhere else is told before | `foreseen::a_pod_that_fits_nowhere_else_is_told_of_before_it_goes` |
-//! | 17 | who holds a pod that does not go | `chosen::a_node_that_is_stuck_holds_up_no_other_with_concurrency` |
+//! | 16 | what fits nowhere else is told before | `foreseen::a_pod_that_fits_nowhere_else_is_told_of_before_it_goes`, `foreseen::a_pod_with_a_local_volume_is_told_of_before_it_goes` |
+//! | 17 | who holds a pod that does not go | `chosen::a_node_that_is_stuck_holds_up_no_other_with_concurrency`, `ends::a_pod_that_has_grace_left_is_not_called_stuck` |
 //! | 18 | budgets that are named are passed by, in their time | `waited::only_a_named_budget_is_passed_by_and_only_after_its_time` |
 //! | 19 | volumes are waited for | `waited::a_drain_that_waits_for_volumes_ends_when_they_are_detached`, `waited::the_volume_of_a_daemon_sets_pod_holds_up_no_drain`, `waited::a_volume_that_stays_attached_is_named_at_the_end` |
-//! | 20 | no eviction without a cordon | `choices::nothing_is_evicted_when_the_cordon_is_not_allowed` |
+//! | 20 | no eviction without a cordon, nor where budgets cannot be seen | `choices::nothing_is_evicted_when_the_cordon_is_not_allowed`, `choices::nothing_is_changed_where_budgets_cannot_be_seen` |
 //! | 21 | one try each, or some pods alone | `waited::once_gives_each_pod_one_try_and_waits_for_no_budget`, `chosen::a_pod_selector_leaves_the_others_and_counts_them` |
 //! | 22 | two drains of one node do not fight | `lock::a_second_drain_names_the_first_and_changes_nothing` |
 //! | 23 | events, and a screen on a terminal alone | `seen::the_node_bears_events_of_its_drain`, `rounds::a_drain_that_ends_early_leaves_an_event`, `seen::a_terminal_shows_the_pod_that_waits_and_its_budget` |
@@ -58,17 +59,20 @@
 //! `live_budget`, the machine against random schedules in `nodelife_core::drain::model`, and the time
 //! that a drain takes against others in `benches/drain`.
 
+mod answers;
 mod bench;
 mod budgeted;
 mod choices;
 mod chosen;
 mod defects;
+mod ends;
 mod faults;
 mod flags;
 mod foreseen;
 mod lock;
 mod refused;
 mod rounds;
+mod said;
 mod seen;
 mod surged;
 mod throttled;

@@ -27,8 +27,16 @@ async fn every_refusal_is_told_at_once_and_nothing_is_written() {
         .await
         .unwrap();
 
+    for name in ["b", "a", "c"] {
+        let pod = PodFixture::new(name).running_on(&node).create(ns);
+        pod.await.unwrap();
+    }
     let output = bench.drain(&[&node, &other]).await;
     assert_eq!(output.status, Some(4), "{}", output.stderr);
+    // In an order that is the same each time.
+    let at =
+        ["a", "b", "bare", "c"].map(|pod| output.stderr.find(&format!("{}/{pod} on", ns.name)));
+    assert!(at.is_sorted() && at[0].is_some(), "{}", output.stderr);
     let name = &ns.name;
     for line in [
         format!("{name}/bare on {node}: no controller would bring it back (use --force)"),
@@ -87,6 +95,8 @@ async fn a_dry_run_ends_at_once_with_a_truthful_plan_and_writes_nothing() {
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     assert_eq!(bench.pods_on(&node).await.len(), 4);
     assert!(!bench.is_cordoned(&node).await);
+    // All that was sent said that it was to change nothing.
+    bench.check_nothing_written().await;
 }
 
 #[tokio::test]

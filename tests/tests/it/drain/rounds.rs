@@ -47,7 +47,9 @@ async fn a_node_is_cordoned_when_its_turn_comes() {
     assert!(!bench.is_cordoned(&second).await);
     assert!(!waits(&bench, &second).await);
     assert!(
-        stderr.contains(&format!("kubectl uncordon {first}\n")),
+        stderr.contains(&format!(
+            "to give up: kubectl nodelife drain {first} --undo\n"
+        )),
         "{stderr}"
     );
 
@@ -221,7 +223,8 @@ async fn a_hundred_pods_take_a_hundred_evictions_and_twenty_other_requests() {
     let pods = futures::future::try_join_all((0..100).map(|i| {
         let pod = PodFixture::new(&format!("web-{i}"))
             .app("web")
-            .running_on(&node);
+            .running_on(&node)
+            .spec(json!({"terminationGracePeriodSeconds": 30}));
         pod.create(ns)
     }));
     let pods = pods.await.unwrap();
@@ -239,7 +242,8 @@ async fn a_hundred_pods_take_a_hundred_evictions_and_twenty_other_requests() {
     let drain = start(&bench, &[&node, "--force", "--on-impossible=wait"]);
     wait_for_cordon(&bench, &node).await;
     write_status(ns, "web", status(100)).await.unwrap();
-    let (code, stderr) = end(&bench, drain).await;
+    let kubelet = super::choices::end_all_but(&bench, &node, None);
+    let ((code, stderr), ()) = tokio::join!(end(&bench, drain), kubelet);
     assert_eq!(code, Some(0), "{stderr}");
     let requests = bench.requests().await;
     let evictions: Vec<&AuditEvent> = requests

@@ -11,7 +11,8 @@ use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::{PATIENCE, wait_until};
 
 use super::bench::{Bench, CORDON, EVICT, READ, bench_with_node};
-use super::defects::{blocked_pod, end, open, start, wait_for_cordon};
+use super::defects::{blocked_pod, end, open, start};
+use super::said::Said;
 
 /// The events of the drains of a node: type, reason and note.
 pub(super) async fn events_on(bench: &Bench, node: &str) -> Vec<(String, String, String)> {
@@ -37,8 +38,14 @@ pub(super) async fn events_on(bench: &Bench, node: &str) -> Vec<(String, String,
 async fn the_node_bears_events_of_its_drain() {
     let (bench, node) = bench_with_node("events").await;
     let pod = blocked_pod(&bench, &node).await;
-    let drain = start(&bench, &[&node, "--force"]);
-    wait_for_cordon(&bench, &node).await;
+    let mut drain = start(&bench, &[&node, "--force"]);
+    let mut said = Said::by(&mut drain);
+    // Number 1: what the budget is short of, and where that is.
+    let ns = &bench.namespace.name;
+    let lacks = format!(
+        "budget {ns}/web lacks 2 of its pods: web-2 waits for a node; web-3 waits for a node"
+    );
+    said.until(&[&lacks]).await;
     wait_until("the event of the block", PATIENCE, async || {
         let events = events_on(&bench, &node).await;
         Ok(events
@@ -49,7 +56,8 @@ async fn the_node_bears_events_of_its_drain() {
     .await
     .unwrap();
     write_status(&bench.namespace, "web", open()).await.unwrap();
-    let (status, stderr) = end(&bench, drain).await;
+    let ((status, _), ()) = tokio::join!(end(&bench, drain), said.rest());
+    let stderr = said.text;
     assert_eq!(status, Some(0), "{stderr}");
     assert!(
         !stderr.contains('\x1b'),
@@ -69,7 +77,6 @@ async fn the_node_bears_events_of_its_drain() {
         ],
         "{events:#?}"
     );
-    let ns = &bench.namespace.name;
     assert!(
         events[0]
             .2

@@ -108,6 +108,7 @@ async fn only_a_named_budget_is_passed_by_and_only_after_its_time() {
     let left = bench.pods_on(&node).await;
     assert_eq!(left.len(), 1);
     assert_eq!(app(left[0].metadata.name.as_deref().unwrap()), "other");
+    bench.check_forced(&before, &[deleted[0].name()]).await;
 }
 
 /// §6, 15: the replacement cannot go anywhere, and the scheduler says why.

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use super::{World, int};
-use crate::drain::{Effect, Machine, State, Tracked};
+use crate::drain::{Effect, Machine, Order, State, Tracked};
 
 impl World {
     /// Takes up what the machine wants done, and checks that it may want it.
@@ -42,6 +42,13 @@ impl World {
                 "seed {seed}"
             );
             assert_eq!(tracked.pod.spec.node_name, self.node, "seed {seed}");
+            if machine.settings.order == Order::Strict {
+                let priority = |t: &Tracked| t.pod.spec.priority.unwrap_or(0);
+                let gone = |t: &Tracked| matches!(t.state, State::Gone | State::Skipped(_));
+                let before = |t: &&Tracked| priority(t) < priority(tracked) && !gone(t);
+                let first = machine.pods().find(before).map(|t| &t.state);
+                assert_eq!(first, None, "seed {seed}: {uid} before its turn");
+            }
             let under_way = |request: &&Effect| match request {
                 Effect::Evict { uid: other, .. } => {
                     other == uid
