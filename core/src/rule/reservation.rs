@@ -307,6 +307,6 @@ fn no_storage(context: &Context<'_>, sink: &mut Sink<'_>) {
     configured::each(context, sink, |_, config| {
         let reserved = config.kube_reserved.contains_key(STORAGE)
             || config.system_reserved.contains_key(STORAGE);
-        (!reserved).then(|| "neither kubeReserved nor systemReserved names it".to_owned())
+        (!reserved).then(|| format!("neither kubeReserved nor systemReserved names {STORAGE}"))
     });
 }

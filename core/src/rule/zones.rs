@@ -54,11 +54,15 @@ fn pace(zone: &Zone) -> String {
             "evictions have stopped, {} wait for the NoExecute taint",
             say::count(zone.queued, "node")
         ),
+        Some(_) if zone.queued == 0 => format!(
+            "no node waits for the NoExecute taint, which would come at {} nodes/s",
+            zone.eviction_rate
+        ),
         #[expect(clippy::cast_possible_truncation, reason = "shown in whole seconds")]
         Some(seconds) => format!(
-            "{} nodes/s are tainted, {} wait, the last one {}",
+            "{} nodes/s are tainted, {} waiting for it, the last one {}",
             zone.eviction_rate,
-            zone.queued,
+            say::count(zone.queued, "node"),
             say::duration(seconds.ceil() as i64)
         ),
     }
