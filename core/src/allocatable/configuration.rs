@@ -225,7 +225,24 @@ impl KubeletConfiguration {
             check_kind(&drop_in)?;
             merge(&mut document, drop_in);
         }
-        Ok(serde_json::from_value(document)?)
+        let mut configuration: Self = serde_json::from_value(document)?;
+        configuration.zeros_are_defaults();
+        Ok(configuration)
+    }
+
+    /// In a file 0 stands for the default (`SetDefaults_KubeletConfiguration`,
+    /// `pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3); configz says what came of it.
+    fn zeros_are_defaults(&mut self) {
+        self.max_pods.take_if(|pods| *pods == 0);
+        (self.node_lease_duration_seconds).take_if(|seconds| *seconds == 0);
+        for duration in [
+            &mut self.eviction_pressure_transition_period,
+            &mut self.node_status_update_frequency,
+            &mut self.node_status_report_frequency,
+            &mut self.streaming_connection_idle_timeout,
+        ] {
+            duration.take_if(|duration| *duration == GoDuration::default());
+        }
     }
 
     /// How many pods the node takes: `maxPods`, or fewer by `podsPerCore`.

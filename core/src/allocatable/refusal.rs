@@ -3,7 +3,8 @@
 //! Mirrors Kubernetes v1.36.3: `parseResourceList` (`cmd/kubelet/app/server.go`),
 //! `ValidateKubeletConfiguration` (`pkg/kubelet/apis/config/validation/validation.go`),
 //! `validateNodeAllocatable` (`pkg/kubelet/cm/node_container_manager_linux.go`),
-//! `validateReservedMemory` (`pkg/kubelet/cm/memorymanager/memory_manager.go`) and the
+//! `validateReservedMemoryConfiguration` (`validation_reserved_memory.go` beside it),
+//! `NewManager` and `NewPolicyStatic` (`pkg/kubelet/cm/memorymanager`) and the
 //! static policy (`pkg/kubelet/cm/cpumanager/cpu_manager.go`). Fields that say nothing
 //! about reservations, evictions and shutdown are not judged here.
 
@@ -244,20 +245,54 @@ fn reserved_memory(
     configuration: &KubeletConfiguration,
     refusals: &mut Vec<String>,
 ) {
-    if configuration.memory_manager_policy != "Static" {
-        return;
-    }
     let mut kept: BTreeMap<&str, Quantity> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    let mut uneven = Vec::new();
     for reservation in &configuration.reserved_memory {
+        let node = reservation.numa_node;
         for (name, text) in &reservation.limits {
+            if name != "memory" && !super::is_hugepages(name) {
+                refusals.push(format!(
+                    "reservedMemory: {name:?} of NUMA node {node} is neither memory nor \
+                     hugepages-<size>"
+                ));
+            }
+            if !seen.insert((node, name)) {
+                refusals.push(format!(
+                    "reservedMemory: {name:?} of NUMA node {node} twice"
+                ));
+            }
             match Quantity::parse(text) {
-                Ok(amount) if !amount.is_zero() => *kept.entry(name).or_default() += amount,
-                _ => refusals.push(format!("reservedMemory: {name}: {text:?} is no amount")),
+                Err(error) => {
+                    refusals.push(format!("reservedMemory: {name}: {text:?} {error}"));
+                }
+                Ok(amount) if amount.is_zero() => {
+                    refusals.push(format!("reservedMemory: {name} may not be zero"));
+                }
+                Ok(amount) => {
+                    let whole = amount
+                        .value()
+                        .map(|bytes| Quantity::new(bytes, amount.format()));
+                    if whole != Some(amount) {
+                        uneven.push(format!("reservedMemory: {name}: {text} are no whole bytes"));
+                    }
+                    *kept.entry(name).or_default() += amount;
+                }
             }
         }
     }
+    match configuration.memory_manager_policy.as_str() {
+        "" | "None" => return,
+        "Static" => refusals.append(&mut uneven),
+        other => {
+            refusals.push(format!("memoryManagerPolicy: unknown policy {other:?}"));
+            return;
+        }
+    }
     let memory = resources.get("memory").map(Line::reserved);
-    kept.entry("memory").or_default();
+    if kept.entry("memory").or_default().is_zero() {
+        refusals.push("memoryManagerPolicy Static requires reservedMemory of memory".into());
+    }
     for (name, kept) in kept {
         let wanted = if name == "memory" { memory } else { None }.unwrap_or_default();
         if kept != wanted {

@@ -193,7 +193,7 @@ fn what_the_kubelet_refuses_at_its_start() {
             json!({"imageGCHighThresholdPercent": 70}),
             "must be less than",
         ),
-        (json!({"nodeLeaseDurationSeconds": 0}), "greater than 0"),
+        (json!({"nodeLeaseDurationSeconds": -1}), "greater than 0"),
     ] {
         let computed = compute(&machine, &configured(document.clone()));
         assert!(!computed.accepted, "{document}");
@@ -201,6 +201,37 @@ fn what_the_kubelet_refuses_at_its_start() {
         assert!(said.contains(expected), "{document}: {said}");
     }
     assert!(compute(&machine, &configured(json!({}))).accepted);
+}
+
+#[test]
+fn zero_in_a_file_is_the_default_and_in_configz_it_is_zero() {
+    let document = json!({"maxPods": 0, "nodeLeaseDurationSeconds": 0});
+    let of_file = KubeletConfiguration::from_files(Some(document.clone()), []).unwrap();
+    assert_eq!(of_file.pod_limit(4), DEFAULT_MAX_PODS);
+    assert_eq!(of_file.node_lease_duration_seconds, None);
+    let of_configz = KubeletConfiguration::from_configz(document).unwrap();
+    assert_eq!(of_configz.pod_limit(4), 0);
+}
+
+#[test]
+fn reserved_memory_is_judged_whatever_the_policy() {
+    let machine = capacity(&[("memory", "4Gi")]);
+    let refused = |policy: &str, limits: serde_json::Value| {
+        let configuration = configured(json!({
+            "memoryManagerPolicy": policy, "reservedMemory": limits,
+        }));
+        compute(&machine, &configuration).refusals.join("\n")
+    };
+    let one = json!([{"numaNode": 0, "limits": {"memory": "1Gi"}}]);
+    assert_eq!(refused("None", one.clone()), "");
+    let twice = json!([one[0], one[0]]);
+    assert!(refused("None", twice).contains("twice"));
+    let cpu = json!([{"numaNode": 0, "limits": {"cpu": "1"}}]);
+    assert!(refused("", cpu).contains("neither memory nor hugepages"));
+    let none = json!([{"numaNode": 0, "limits": {"memory": "0"}}]);
+    assert!(refused("None", none).contains("may not be zero"));
+    assert!(refused("BestEffort", one).contains("unknown policy"));
+    assert!(refused("Static", json!([])).contains("requires reservedMemory"));
 }
 
 #[test]

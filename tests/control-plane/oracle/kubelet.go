@@ -18,7 +18,9 @@ import (
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	"k8s.io/kubernetes/pkg/kubelet/apis/config/validation"
 	"k8s.io/kubernetes/pkg/kubelet/cadvisor"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/cm"
+	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
 	"k8s.io/kubernetes/pkg/kubelet/eviction"
 	"k8s.io/kubernetes/pkg/kubelet/nodestatus"
 	"k8s.io/utils/cpuset"
@@ -69,6 +71,12 @@ func allocatable(line []byte) (any, error) {
 		answer.Exceeds = err.Error()
 	}
 	answer.Reservation = nodeAllocatableReservation(manager)
+	// The memory manager is made when the node's reservation is known.
+	_, err = memorymanager.NewManager(klog.Logger{}, configuration.MemoryManagerPolicy, machine(&c),
+		answer.Reservation, configuration.ReservedMemory, "", nil)
+	if err != nil && answer.Exceeds == "" {
+		answer.Exceeds = err.Error()
+	}
 	node, err := publish(&c, configuration, manager)
 	answer.Capacity, answer.Allocatable = node.Status.Capacity, node.Status.Allocatable
 	return answer, err
@@ -144,6 +152,7 @@ func newContainerManager(c *allocatableCase, configuration *kubeletconfig.Kubele
 
 func machine(c *allocatableCase) *cadvisorapi.MachineInfo {
 	info := &cadvisorapi.MachineInfo{NumCores: c.CPU, MemoryCapacity: c.Memory}
+	info.Topology = []cadvisorapi.Node{{Id: 0}, {Id: 1}}
 	for size, pages := range c.HugePages {
 		kib, err := strconv.ParseUint(size, 10, 64)
 		if err != nil {

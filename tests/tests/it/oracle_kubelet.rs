@@ -30,7 +30,9 @@ fn compare(case: &Value, kubelet: &AllocatableAnswer) -> Result<(), String> {
             Err(_) if refusal.is_some() => return Ok(()),
             Err(error) => return Err(format!("ours does not read it: {error}")),
         };
-    let computed = allocatable::compute(&capacity(case), &configuration);
+    let cores = case["cpu"].as_i64().unwrap();
+    let capacity = capacity(case, configuration.pod_limit(cores));
+    let computed = allocatable::compute(&capacity, &configuration);
     if computed.accepted != refusal.is_none() {
         return Err(format!(
             "ours says accepted: {}, {:?}",
@@ -56,7 +58,7 @@ fn published(computed: &Allocatable) -> Map<String, Value> {
 }
 
 /// The machine as its node's status would have it.
-fn capacity(case: &Value) -> allocatable::Amounts {
+fn capacity(case: &Value, pods: i64) -> allocatable::Amounts {
     let mut list = vec![
         ("cpu".to_owned(), case["cpu"].to_string()),
         (
@@ -67,7 +69,7 @@ fn capacity(case: &Value) -> allocatable::Amounts {
             "ephemeral-storage".to_owned(),
             format!("{}Ki", case["ephemeralStorage"].as_u64().unwrap() / 1024),
         ),
-        ("pods".to_owned(), "110".to_owned()),
+        ("pods".to_owned(), pods.to_string()),
     ];
     for (kib, pages) in case["hugePages"].as_object().unwrap() {
         let kib: u64 = kib.parse().unwrap();
@@ -107,8 +109,136 @@ fn case() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What a configuration may hold that decides over Allocatable; some of it the kubelet refuses.
+/// What a configuration may hold that decides over Allocatable or over the start; some of it the
+/// kubelet refuses.
 fn configuration() -> impl Strategy<Value = Value> {
+    (reservations(), others(), memory_manager()).prop_map(|(mut document, others, memory)| {
+        for (name, value) in others.into_iter().chain(memory) {
+            document[name] = value;
+        }
+        document
+    })
+}
+
+/// Fields that change nothing but whether the kubelet starts, each seldom given.
+fn others() -> impl Strategy<Value = Vec<(&'static str, Value)>> {
+    let enforced = prop::sample::select(vec![
+        "pods",
+        "pods",
+        "pods",
+        "system-reserved",
+        "kube-reserved",
+        "system-reserved-compressible",
+        "kube-reserved-compressible",
+        "none",
+        "nodes",
+    ]);
+    let duration = || prop::sample::select(vec!["0s", "10s", "30s", "500ms", "-1s", "1m30s"]);
+    let priority = prop::sample::select(vec![-5, 0, 1000, 2_000_000_000]);
+    let groups = (priority, 0..100).prop_map(
+        |(priority, seconds)| json!({"priority": priority, "shutdownGracePeriodSeconds": seconds}),
+    );
+    let fields: Vec<(&'static str, BoxedStrategy<Value>)> = vec![
+        (
+            "enforceNodeAllocatable",
+            prop::collection::vec(enforced, 0..3)
+                .prop_map(|list| json!(list))
+                .boxed(),
+        ),
+        ("systemReservedCgroup", Just(json!("/system")).boxed()),
+        ("kubeReservedCgroup", Just(json!("/kube")).boxed()),
+        (
+            "cgroupsPerQOS",
+            any::<bool>().prop_map(|on| json!(on)).boxed(),
+        ),
+        (
+            "shutdownGracePeriod",
+            duration().prop_map(|text| json!(text)).boxed(),
+        ),
+        (
+            "shutdownGracePeriodCriticalPods",
+            duration().prop_map(|text| json!(text)).boxed(),
+        ),
+        (
+            "shutdownGracePeriodByPodPriority",
+            prop::collection::vec(groups, 0..3)
+                .prop_map(|list| json!(list))
+                .boxed(),
+        ),
+        (
+            "imageGCHighThresholdPercent",
+            (-1..=101).prop_map(|percent| json!(percent)).boxed(),
+        ),
+        (
+            "imageGCLowThresholdPercent",
+            (-1..=101).prop_map(|percent| json!(percent)).boxed(),
+        ),
+        (
+            "nodeLeaseDurationSeconds",
+            (-1..60).prop_map(|seconds| json!(seconds)).boxed(),
+        ),
+        ("maxPods", (-1..300).prop_map(|pods| json!(pods)).boxed()),
+        ("podsPerCore", (-1..20).prop_map(|pods| json!(pods)).boxed()),
+    ];
+    let fields: Vec<_> = fields
+        .into_iter()
+        .map(|(name, value)| {
+            let named = value.prop_map(move |value| (name, value));
+            prop::option::weighted(0.06, named)
+        })
+        .collect();
+    fields.prop_map(|given| given.into_iter().flatten().collect())
+}
+
+/// Memory by NUMA node: half of the time what the static policy wants of the configuration beside
+/// it, down to the default threshold of 100Mi, and else something.
+fn memory_manager() -> impl Strategy<Value = Vec<(&'static str, Value)>> {
+    let policy = prop::sample::select(vec![
+        "Static",
+        "Static",
+        "Static",
+        "None",
+        "BestEffort",
+        "x",
+    ]);
+    let name = prop_oneof![
+        20 => Just("memory"), 2 => Just("hugepages-2Mi"), 1 => Just("cpu"),
+    ];
+    let amount = prop_oneof![
+        20 => "[1-9][0-9]{0,2}Mi", 1 => "0|1\\.5|x|-1Mi|1e30",
+    ];
+    let wild = prop::collection::vec((0..2, name, amount), 0..3).prop_map(|limits| {
+        let limits = limits
+            .into_iter()
+            .map(|(node, name, amount)| json!({"numaNode": node, "limits": {name: amount}}));
+        vec![("reservedMemory", limits.collect::<Value>())]
+    });
+    let fitting = (1_u32..2000, 1_u32..100).prop_map(|(reserved, on_second)| {
+        let on_first = reserved + 100 - on_second;
+        vec![
+            ("kubeReserved", json!({"memory": format!("{reserved}Mi")})),
+            ("systemReserved", json!({})),
+            ("evictionHard", json!({"memory.available": "100Mi"})),
+            (
+                "reservedMemory",
+                json!([
+                    {"numaNode": 0, "limits": {"memory": format!("{on_first}Mi")}},
+                    {"numaNode": 1, "limits": {"memory": format!("{on_second}Mi")}},
+                ]),
+            ),
+        ]
+    });
+    let given = (policy, prop_oneof![1 => wild.boxed(), 1 => fitting.boxed()]).prop_map(
+        |(policy, mut fields)| {
+            fields.push(("memoryManagerPolicy", json!(policy)));
+            fields
+        },
+    );
+    prop::option::weighted(0.15, given).prop_map(Option::unwrap_or_default)
+}
+
+/// Reservations and thresholds.
+fn reservations() -> impl Strategy<Value = Value> {
     let sparse = |strategy: BoxedStrategy<Value>| prop::option::weighted(0.7, strategy);
     (
         sparse(reservation()),
