@@ -21,7 +21,9 @@ impl Executor<'_> {
             }
         }
         let report = self.machine.report(&self.scene.nodes, self.started_at, now);
-        self.narrator.end(&self.machine, &report, status, now)?;
+        let stays = !self.undo_on_failure;
+        self.narrator
+            .end(&self.machine, &report, status, (now, stays))?;
         Ok(status)
     }
 

@@ -47,6 +47,8 @@ pub(crate) struct Executor<'a> {
     pub(super) cordon_each: bool,
     /// When `--timeout` is over.
     pub(super) end: Option<Instant>,
+    /// Whether what was not drained is uncordoned again.
+    pub(super) undo_on_failure: bool,
     pub(super) surges: Surges,
     pub(super) stalls: Stalls,
     /// Nodes that are cordoned and left alone.
@@ -57,6 +59,8 @@ pub(crate) struct Executor<'a> {
 pub(crate) struct Beside {
     /// When `--timeout` is over.
     pub(crate) end: Option<Instant>,
+    /// Whether what was not drained is uncordoned again.
+    pub(crate) undo_on_failure: bool,
     /// Deployments that get another pod.
     pub(crate) surges: Surges,
     /// Nodes that are cordoned and left alone.
@@ -91,6 +95,7 @@ impl<'a> Executor<'a> {
             requests: JoinSet::new(),
             cordons: JoinSet::new(),
             end: beside.end,
+            undo_on_failure: beside.undo_on_failure,
             surges: beside.surges,
             stalls: Stalls::default(),
             quarantine: beside.quarantine,
@@ -98,13 +103,8 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// Locks, cordons, evicts, waits; `undo_on_failure`: what was not drained is uncordoned
-    /// again.
-    pub(crate) async fn run(
-        mut self,
-        watches: Watches,
-        undo_on_failure: bool,
-    ) -> anyhow::Result<ExitStatus> {
+    /// Locks, cordons, evicts, waits.
+    pub(crate) async fn run(mut self, watches: Watches) -> anyhow::Result<ExitStatus> {
         let mut interrupts = interrupt::listen()?;
         let mut locks = Locks::new(&self.cluster);
         let alone = self.scene.nodes.len() == 1;
@@ -145,7 +145,7 @@ impl<'a> Executor<'a> {
         if tokio::time::timeout(patience * 5, restore).await.is_err() {
             self.surges.say_left(self.narrator.printer());
         }
-        if undo_on_failure && !matches!(ended, Ok(ExitStatus::Done)) {
+        if self.undo_on_failure && !matches!(ended, Ok(ExitStatus::Done)) {
             tokio::select! {
                 () = self.undo() => {}
                 () = interrupts.next() => {}

@@ -216,23 +216,23 @@ impl<'a> Narrator<'a> {
         ));
     }
 
-    /// How it ended, and how to go on.
+    /// How it ended at this time, and how to go on; `stays`: with the cordons as they are.
     pub(crate) fn end(
         &mut self,
         machine: &Machine,
         report: &DrainReport,
         status: ExitStatus,
-        now: Timestamp,
+        (now, stays): (Timestamp, bool),
     ) -> anyhow::Result<()> {
         self.printer.live(Vec::new());
-        self.say_end(machine, status, now);
+        self.say_end(machine, status, (now, stays));
         if self.telling.report {
             self.printer.json(report)?;
         }
         Ok(())
     }
 
-    fn say_end(&mut self, machine: &Machine, status: ExitStatus, now: Timestamp) {
+    fn say_end(&mut self, machine: &Machine, status: ExitStatus, (now, stays): (Timestamp, bool)) {
         match machine.stopped() {
             Some(Stop::Deadline) => self.printer.note("the time of --timeout is over"),
             // That was told when it happened.
@@ -273,10 +273,15 @@ impl<'a> Narrator<'a> {
             .collect();
         if !open.is_empty() {
             let open = open.join(" ");
-            self.printer.note(format_args!(
-                "not drained, and still cordoned: {open}; to go on, run the same command again; \
-                 to give up: kubectl nodelife drain {open} --undo"
-            ));
+            let on = "to go on, run the same command again";
+            self.printer.note(if stays {
+                format!(
+                    "not drained, and still cordoned: {open}; {on}; \
+                     to give up: kubectl nodelife drain {open} --undo"
+                )
+            } else {
+                format!("not drained: {open}; {on}")
+            });
         }
     }
 }

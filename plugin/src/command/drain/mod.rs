@@ -66,7 +66,7 @@ pub(crate) async fn run(
             let manner = manner(&args);
             let executor =
                 Executor::new(cluster, settings, manner, scene, beside, telling, printer);
-            executor.run(watches, args.undo_on_failure).await
+            executor.run(watches).await
         }
     }
 }
@@ -164,6 +164,7 @@ async fn prepare(
         watches,
         beside: Beside {
             end,
+            undo_on_failure: args.undo_on_failure,
             surges,
             quarantine,
         },

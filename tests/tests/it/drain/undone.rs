@@ -87,6 +87,11 @@ async fn a_drain_that_fails_takes_its_cordon_back_if_it_is_told_to() {
         .await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
     assert!(!bench.is_cordoned(&held).await, "{}", output.stderr);
+    assert!(
+        !output.stderr.contains("still cordoned"),
+        "{}",
+        output.stderr
+    );
     // That one was emptied.
     assert!(bench.is_cordoned(&empty).await, "{}", output.stderr);
     bench.check(&[pod]).await;
