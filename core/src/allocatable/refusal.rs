@@ -14,7 +14,7 @@ use super::duration::GoDuration;
 use super::threshold::{check_reclaim, check_signal, parse_all};
 use super::{KubeletConfiguration, Line};
 use crate::object::ResourceList;
-use crate::quantity::Quantity;
+use crate::quantity::{Quantity, QuantityError};
 use crate::text::Str;
 
 /// A list of CPUs, `0-3,7`.
@@ -263,6 +263,10 @@ fn reserved_memory(
                 ));
             }
             match Quantity::parse(text) {
+                // Go reads it, and only the static policy counts with it.
+                Err(QuantityError::OutOfRange) => {
+                    uneven.push(format!("reservedMemory: {name}: {text} is out of range"));
+                }
                 Err(error) => {
                     refusals.push(format!("reservedMemory: {name}: {text:?} {error}"));
                 }

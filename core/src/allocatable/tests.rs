@@ -230,6 +230,9 @@ fn reserved_memory_is_judged_whatever_the_policy() {
     assert!(refused("", cpu).contains("neither memory nor hugepages"));
     let none = json!([{"numaNode": 0, "limits": {"memory": "0"}}]);
     assert!(refused("None", none).contains("may not be zero"));
+    let huge = json!([{"numaNode": 0, "limits": {"memory": "1e30"}}]);
+    assert_eq!(refused("None", huge.clone()), "");
+    assert!(refused("Static", huge).contains("out of range"));
     assert!(refused("BestEffort", one).contains("unknown policy"));
     assert!(refused("Static", json!([])).contains("requires reservedMemory"));
 }
