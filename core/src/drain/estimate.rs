@@ -18,6 +18,7 @@ use crate::text::Str;
 
 /// How long a drain will take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Duration {
     /// Seconds if every pod stops at once.

@@ -128,6 +128,7 @@ pub enum Phase {
 
 /// Why the drain ended before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Stop {
     /// `--timeout`

@@ -17,6 +17,7 @@ use crate::text::Str;
 
 /// A plan, as a document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DrainPlan {
     /// `nodelife.dev/v1alpha1`
@@ -40,6 +41,7 @@ pub struct DrainPlan {
 
 /// One pod of a plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PlannedPod {
     /// Namespace.
@@ -103,6 +105,7 @@ impl Outlook<'_> {
 
 /// What would happen with a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Action {
     /// It is evicted.

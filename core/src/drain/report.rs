@@ -11,6 +11,7 @@ use crate::text::Str;
 
 /// What became of each pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct DrainReport {
     /// `nodelife.dev/v1alpha1`
@@ -32,6 +33,7 @@ pub struct DrainReport {
 
 /// One node of a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct NodeReport {
     /// Its name.
@@ -45,6 +47,7 @@ pub struct NodeReport {
 
 /// One pod of a report.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct PodReport {
     /// Namespace.
@@ -74,6 +77,7 @@ pub struct PodReport {
 
 /// What became of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
     /// Gone, by an eviction of this drain.

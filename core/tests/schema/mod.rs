@@ -9,7 +9,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::snapshot::{Snapshot, Source};
-use crate::{API_VERSION, allocatable, failure, report, shutdown, zone};
+use crate::{API_VERSION, allocatable, drain, failure, report, shutdown, zone};
 
 #[test]
 fn the_schemas_in_docs_are_those_of_the_types() {
@@ -34,7 +34,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/schema")
 }
 
-fn schemas() -> [(&'static str, Value); 6] {
+fn schemas() -> [(&'static str, Value); 8] {
     [
         (
             "AuditReport",
@@ -55,6 +55,14 @@ fn schemas() -> [(&'static str, Value); 6] {
         (
             "ShutdownReport",
             printed::<shutdown::ShutdownReport>("ShutdownReport", "explain shutdown"),
+        ),
+        (
+            "DrainPlan",
+            printed::<drain::DrainPlan>("DrainPlan", "drain --dry-run"),
+        ),
+        (
+            "DrainReport",
+            printed::<drain::DrainReport>("DrainReport", "drain"),
         ),
         ("Snapshot", snapshot()),
     ]
@@ -79,7 +87,9 @@ fn enveloped(mut schema: Value, kind: &str, about: &str) -> Value {
     schema["description"] = json!(about);
     for (name, value) in [("apiVersion", API_VERSION), ("kind", kind)] {
         schema["properties"][name] = json!({"const": value});
-        if let Some(required) = schema["required"].as_array_mut() {
+        if let Some(required) = schema["required"].as_array_mut()
+            && !required.contains(&json!(name))
+        {
             required.push(json!(name));
         }
     }
