@@ -153,6 +153,7 @@ fn machine(world: &World, features: u64, now: Timestamp) -> Machine {
         } else {
             Order::None
         },
+        implicit: (features % 4 == 3).then(ImplicitBudget::default),
         pod_timeout: is_impatient(features).then(|| SignedDuration::from_secs(20)),
         blocked_timeout: is_impatient(features).then(|| SignedDuration::from_secs(40)),
         force: (features % 11 == 5).then(|| Force {

@@ -29,6 +29,8 @@ pub(super) struct World {
     replaced: i32,
     /// UIDs of the pods whose volume is attached.
     attached: BTreeSet<Str>,
+    /// When the last pod went that no budget selects and whose workload had none to spare.
+    given_way: Option<Timestamp>,
     frozen: bool,
     versions: u64,
     late: u32,
@@ -54,6 +56,7 @@ impl World {
             lost: 0,
             replaced: 0,
             attached: BTreeSet::new(),
+            given_way: None,
             frozen: false,
             versions: 1,
             late: 0,
@@ -201,6 +204,8 @@ impl World {
         self.pod_sights.clear();
         self.budget_sights.clear();
         self.requests.clear();
+        // A new process cannot know.
+        self.given_way = None;
     }
 
     pub(super) fn bind_late(&mut self, random: &mut Random) {

@@ -91,6 +91,47 @@ async fn a_node_is_emptied_and_its_budget_never_falls_below_what_it_needs() {
     );
 }
 
+/// Number 14: what goes from one node is missing for the other one, too.
+#[tokio::test]
+async fn nodes_that_are_emptied_at_once_share_a_budget() {
+    let bench = Bench::new(ControlPlane::shared().await, "shared-budget").await;
+    let nodes = [bench.node("a"), bench.node("b")];
+    let spare = bench.node("spare");
+    let pool = &bench.namespace.name;
+    let client = bench.namespace.client();
+    let node = |name: &str| NodeFixture::kwok(name).label("pool", pool);
+    for name in &nodes {
+        node(name).create(client).await.unwrap();
+    }
+    let before = WorkloadFixture::deployment("web", 10)
+        .pod_spec(json!({"nodeSelector": {"pool": pool}}))
+        .create_ready(&bench.namespace, 10)
+        .await
+        .unwrap();
+    node(&spare).create(client).await.unwrap();
+    BudgetFixture::max_unavailable("web", "web", json!(2))
+        .create_counted(&bench.namespace, 10)
+        .await
+        .unwrap();
+    for name in &nodes {
+        assert!(
+            !bench.pods_on(name).await.is_empty(),
+            "nothing is on {name}"
+        );
+    }
+    let output = bench
+        .drain(&[&*nodes[0], &nodes[1], "--concurrency=2"])
+        .await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    wait_ready(&bench.namespace, "web", 10).await.unwrap();
+    assert_eq!(bench.pods_on(&spare).await.len(), 10);
+    // That no Ready count fell below the budget by one of ours is read off the pods' history.
+    bench.check(&before).await;
+    let evictions = bench.evictions().await;
+    let refused = evictions.iter().filter(|event| event.code() == 429).count();
+    assert!(evictions.len() <= 12 && refused <= 2, "{evictions:#?}");
+}
+
 #[tokio::test]
 async fn a_budget_that_is_lifted_lets_the_pod_go_at_once() {
     let bench = Bench::new(ControlPlane::shared().await, "lifted").await;

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 
 use super::{World, int};
+use crate::drain::send::IMPLICIT_PATIENCE;
 use crate::drain::{Effect, Machine, Order, State, Tracked};
 
 impl World {
@@ -48,6 +49,16 @@ impl World {
                 let before = |t: &&Tracked| priority(t) < priority(tracked) && !gone(t);
                 let first = machine.pods().find(before).map(|t| &t.state);
                 assert_eq!(first, None, "seed {seed}: {uid} before its turn");
+            }
+            // The workload wants more pods than there are: the implicit budget gives way to one
+            // of them a minute.
+            let implicit = machine.settings.implicit.is_some();
+            if implicit && tracked.pod.is_ready() && !self.budget.selects(&tracked.pod) {
+                let last = self.given_way.replace(now);
+                assert!(
+                    last.is_none_or(|last| now >= last + IMPLICIT_PATIENCE),
+                    "seed {seed}: {uid} so soon after {last:?}"
+                );
             }
             let under_way = |request: &&Effect| match request {
                 Effect::Evict { uid: other, .. } => {
