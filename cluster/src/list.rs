@@ -129,6 +129,12 @@ impl Cluster {
                 items: Vec::new(),
                 sharing: Sharing::default(),
             };
+            // A list that grows by doubling is held twice each time. What the server says is a
+            // hint, so nothing fails for want of it.
+            let remaining = page.head.remaining.map(usize::try_from);
+            if let Some(Ok(remaining)) = remaining {
+                let _ = (decoded.items).try_reserve_exact(remaining.saturating_add(PAGE));
+            }
             loop {
                 let head = page.head.clone();
                 let decoding = decode(&call, listing, page, decoded);

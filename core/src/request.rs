@@ -187,7 +187,7 @@ mod tests {
     fn the_pod_level_and_the_overhead_count() {
         let mut pod = Pod::default();
         pod.spec.containers = vec![container("100m", "")].into();
-        pod.spec.resources = Some(container("1", "").resources);
+        pod.spec.resources = Some(container("1", "").resources.into());
         pod.spec.overhead = ResourceList::from([("cpu".into(), "250m".into())]);
         assert_eq!(cpu(&pod), "1250m");
     }

@@ -7,15 +7,15 @@
 use std::borrow::Borrow;
 use std::fmt;
 use std::ops::Deref;
-use std::sync::Arc;
 
+use arcstr::ArcStr;
 use foldhash::HashSet;
 use serde::{Deserialize, Deserializer, Serialize};
 
 /// An immutable string that is shared when it is cloned.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
-pub struct Str(Arc<str>);
+pub struct Str(ArcStr);
 
 impl Str {
     /// The characters.
@@ -27,7 +27,7 @@ impl Str {
 impl Default for Str {
     /// The empty string, which takes no memory: decoders make many that they never fill.
     fn default() -> Self {
-        Self(Arc::default())
+        Self(ArcStr::new())
     }
 }
 
@@ -53,10 +53,7 @@ impl Borrow<str> for Str {
 
 impl From<&str> for Str {
     fn from(text: &str) -> Self {
-        if text.is_empty() {
-            return Self::default();
-        }
-        Self(Arc::from(text))
+        Self(ArcStr::from(text))
     }
 }
 

@@ -18,7 +18,17 @@ use crate::output::Printer;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Huge pages, where the system gives them to everybody, make the heap of an audit a tenth larger
+/// and the audit no faster.
+#[cfg(target_os = "linux")]
+fn forgo_huge_pages() {
+    // Only memory is at stake.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+}
+
 fn main() -> ExitCode {
+    #[cfg(target_os = "linux")]
+    forgo_huge_pages();
     // Fails only if a provider is installed already, and then that one serves.
     let _ = rustls::crypto::ring::default_provider().install_default();
     if let Some(status) = completion::answer(std::env::args_os()) {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use nodelife_core::object::{
-    Affinity, Container, Labels, Meta, Node, OwnerReference, Pod, PodCondition, Pool,
-    SpreadConstraint, Toleration, Volume,
+    Affinity, Container, ContainerResources, Labels, Meta, Node, OwnerReference, Pod, PodCondition,
+    Pool, SpreadConstraint, Toleration, Volume,
 };
 use nodelife_core::text::{Interner, Str};
 
@@ -17,8 +17,10 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 pub struct Sharing {
     strings: Interner,
     labels: Pool<BTreeMap<Str, Str>>,
+    texts: Pool<Vec<Str>>,
     owners: Pool<Vec<OwnerReference>>,
     containers: Pool<Vec<Container>>,
+    resources: Pool<ContainerResources>,
     volumes: Pool<Vec<Volume>>,
     tolerations: Pool<Vec<Toleration>>,
     affinities: Pool<Affinity>,
@@ -35,8 +37,7 @@ impl Sharing {
         }
         self.labels(&mut meta.annotations);
         self.owners.share(&mut meta.owner_references);
-        self.all(&mut meta.finalizers);
-        meta.finalizers.shrink_to_fit();
+        self.texts.share(&mut meta.finalizers);
     }
 
     pub(crate) fn pod(&mut self, pod: &mut Pod) {
@@ -58,6 +59,9 @@ impl Sharing {
         }
         self.containers.share(&mut pod.spec.containers);
         self.containers.share(&mut pod.spec.init_containers);
+        if let Some(resources) = &mut pod.spec.resources {
+            self.resources.share(resources);
+        }
         self.strings.share(&mut pod.status.phase);
         self.strings.share(&mut pod.status.reason);
         self.strings.share(&mut pod.status.qos_class);
@@ -105,11 +109,9 @@ impl Sharing {
         }
     }
 
-    /// Labels or annotations.
+    /// Labels or annotations. Those that are empty share as well: a reference to nothing has
+    /// memory of its own.
     fn labels(&mut self, labels: &mut Labels) {
-        if labels.is_empty() {
-            return;
-        }
         if let Some(known) = self.labels.known(labels) {
             *labels = known;
             return;
@@ -126,12 +128,6 @@ impl Sharing {
                 (self.strings.get(&key), value)
             })
             .collect()
-    }
-
-    fn all(&mut self, texts: &mut [Str]) {
-        for text in texts {
-            self.strings.share(text);
-        }
     }
 }
 

@@ -66,7 +66,7 @@ pub struct Meta {
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
     )]
-    pub finalizers: Vec<Str>,
+    pub finalizers: Shared<Vec<Str>>,
 }
 
 impl Meta {

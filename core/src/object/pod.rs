@@ -112,7 +112,7 @@ pub struct PodSpec {
     pub overhead: ResourceList,
     /// Resources of the pod as a whole.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub resources: Option<ContainerResources>,
+    pub resources: Option<Shared<ContainerResources>>,
     /// Volumes; decoders leave out those that tie a pod to nothing.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
