@@ -15,12 +15,14 @@ mod head;
 mod json;
 mod lookup;
 mod node_restriction;
+mod passing;
 mod policy;
 mod quote;
 mod recorded;
 mod registration;
 mod replay;
 mod review;
+mod skim;
 mod tolerations;
 mod verdict;
 

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use super::head::Head;
 use super::json::{Text, or_default};
+use super::skim;
 use super::verdict::{Denial, Rule};
 
 /// The longest uid that is echoed: the API server sends 36 bytes.
@@ -410,7 +411,11 @@ fn part<'a, T: Deserialize<'a>>(
 ) -> Result<T, Denial> {
     // What Go prints for an object that is not there: `unexpected type %T`.
     let bytes = bytes.ok_or_else(|| Denial::forbidden(rule, "unexpected type <nil>".to_owned()))?;
-    // The object ends where its JSON does; what follows it belongs to the review.
+    if let Ok(read) = skim::read(bytes) {
+        return Ok(read);
+    }
+    // Read once more for the sake of what is wrong with it. The object ends where its JSON does;
+    // what follows it belongs to the review.
     T::deserialize(&mut serde_json::Deserializer::from_slice(bytes)).map_err(|error| {
         Denial::unreadable(rule, format!("failed to read request.{field}: {error}"))
     })

@@ -222,6 +222,9 @@ impl Condition {
     }
 }
 
+/// What two tolerations and the steps that add them take.
+const USUAL_PATCH: usize = 320;
+
 /// A `JSONPatch` of a list of tolerations, written without a tree.
 struct PatchWriter {
     has_list: bool,
@@ -264,7 +267,9 @@ impl PatchWriter {
             toleration(&mut self.steps, taint, seconds);
             self.steps.push(b'}');
         } else {
-            if !self.added.is_empty() {
+            if self.added.is_empty() {
+                self.added.reserve(USUAL_PATCH);
+            } else {
                 self.added.push(b',');
             }
             toleration(&mut self.added, taint, seconds);
@@ -273,6 +278,7 @@ impl PatchWriter {
 
     fn finish(mut self) -> Option<Patch> {
         if !self.added.is_empty() {
+            self.steps.reserve(USUAL_PATCH);
             self.begin_step();
             self.steps
                 .extend_from_slice(br#"{"op":"add","path":"/spec/tolerations","value":["#);

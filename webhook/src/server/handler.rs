@@ -1,7 +1,11 @@
 //! `POST /mutate` and `POST /validate`.
 
+use std::future::poll_fn;
+use std::mem;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -18,7 +22,8 @@ use http_body_util::{BodyExt as _, Limited};
 use nodelife_core::admission::{
     Decision, Known, Outcome, Phase, Policies, Review, Verdict, decide, write_answer,
 };
-use tokio::time::Instant;
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, timeout_at};
 
 use super::drain::Drain;
 use super::limit::{LARGEST_BODY, Limit};
@@ -213,7 +218,7 @@ async fn discard(mut body: Body, limit: Duration) {
 
 async fn read_body(body: Body, limit: Duration) -> Result<Bytes, Refusal> {
     let read = Limited::new(body, LARGEST_BODY).collect();
-    match tokio::time::timeout(limit, read).await {
+    match soon(limit, read).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
         Ok(Err(_)) => Err(Refusal::new(
@@ -226,6 +231,27 @@ async fn read_body(body: Body, limit: Duration) -> Result<Bytes, Refusal> {
             Rejected::TooSlow,
             "the body took too long",
         )),
+    }
+}
+
+/// What `work` comes to within `limit`. Most bodies have arrived when their head is read, and are
+/// here at the second look; a timer, which the runtime has to be told of and then to forget, is
+/// set only for the others.
+async fn soon<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Elapsed> {
+    let mut work = pin!(work);
+    let end = Instant::now() + limit;
+    let mut looked = false;
+    let at_once = poll_fn(|context| match work.as_mut().poll(context) {
+        Poll::Ready(done) => Poll::Ready(Some(done)),
+        Poll::Pending if mem::replace(&mut looked, true) => Poll::Ready(None),
+        Poll::Pending => {
+            context.waker().wake_by_ref();
+            Poll::Pending
+        }
+    });
+    match at_once.await {
+        Some(done) => Ok(done),
+        None => timeout_at(end, work).await,
     }
 }
 
