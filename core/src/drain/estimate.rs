@@ -8,35 +8,18 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
-use serde::Serialize;
-
 use super::budget::BudgetKey;
+use super::duration::{Duration, Millis, Seconds};
 use super::waves::Share;
 use crate::object::{Pod, WorkloadKind};
 use crate::shutdown;
 use crate::text::Str;
-
-/// How long a drain will take.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct Duration {
-    /// Seconds if every pod stops at once.
-    pub least_seconds: u64,
-    /// Seconds if every pod takes its whole grace period.
-    pub most_seconds: u64,
-    /// What that is read off.
-    pub rests_on: Vec<String>,
-}
 
 /// A pod that is to go, in the order of the plan.
 pub(super) struct Leaving<'a> {
     pub(super) pod: &'a Pod,
     pub(super) share: Option<Share>,
 }
-
-/// Milliseconds.
-type Millis = u64;
 
 /// From an eviction to the binding of the replacement, and from its Ready to the budget's new
 /// status: what a control plane that is not busy takes for both (the drain bench shows it).
@@ -62,17 +45,16 @@ struct StartUp {
 }
 
 impl StartUp {
-    /// The mean of those between the quartiles: the times are whole seconds, which a mean
-    /// evens out, and a pod that lost its readiness later says nothing about its start.
+    /// The mean of those that lie near the median. The times are whole seconds, which a mean
+    /// evens out, so one second away is near; and a pod that lost its readiness later says nothing
+    /// about its start, but is far away.
     fn typical(&self) -> Option<Millis> {
         let mut took = self.took.clone();
         took.sort_unstable();
-        let quarter = took.len() / 4;
-        let middle = took.get(quarter..took.len() - quarter)?;
-        let count = u64::try_from(middle.len())
-            .ok()
-            .filter(|count| *count > 0)?;
-        Some(middle.iter().sum::<Millis>() / count)
+        let median = *took.get(took.len() / 2)?;
+        took.retain(|one| one.abs_diff(median) <= (median / 2).max(1000));
+        let count = u64::try_from(took.len()).ok().filter(|count| *count > 0)?;
+        Some(took.iter().sum::<Millis>() / count)
     }
 }
 
@@ -138,7 +120,7 @@ pub(super) fn estimate(
             controller.kind,
             pod.metadata.namespace,
             controller.name,
-            tenths(start_up.typical().unwrap_or(0)),
+            Seconds(start_up.typical().unwrap_or(0)).to_tenths(),
             start_up.took.len()
         );
         if !rests_on.contains(&said) {
@@ -149,18 +131,10 @@ pub(super) fn estimate(
         rests_on.push(format!("pods have up to {} s to stop", longest / 1000));
     }
     Some(Duration {
-        least_seconds: rounded(least),
-        most_seconds: rounded(most),
+        least_seconds: Seconds(least),
+        most_seconds: Seconds(most),
         rests_on,
     })
-}
-
-fn rounded(millis: Millis) -> u64 {
-    millis.saturating_add(500) / 1000
-}
-
-fn tenths(millis: Millis) -> String {
-    format!("{}.{}", millis / 1000, millis % 1000 / 100)
 }
 
 struct Course<'a> {
@@ -323,7 +297,10 @@ mod tests {
             .collect();
         let nodes = ["a".into(), "b".into()];
         let duration = estimate(&nodes, &leaving, pods, concurrency, None)?;
-        Some((duration.least_seconds, duration.most_seconds))
+        Some((
+            duration.least_seconds.rounded(),
+            duration.most_seconds.rounded(),
+        ))
     }
 
     /// One at a time, under the budget of this name.

@@ -9,6 +9,7 @@ pub mod answer;
 mod answered;
 mod budget;
 mod diagnosis;
+mod duration;
 mod elsewhere;
 mod estimate;
 mod event;
@@ -39,8 +40,8 @@ mod waves;
 pub use absent::{Absence, Absentee};
 pub use budget::{BudgetKey, Budgets, CountError, Counts, DELETION_TIMEOUT};
 pub use diagnosis::diagnosis;
+pub use duration::{Duration, Seconds};
 pub(crate) use elsewhere::Elsewhere;
-pub use estimate::Duration;
 pub use event::{Effect, Event};
 pub use implicit::{ImplicitBudget, keeps_replicas};
 pub use inventory::{

@@ -91,7 +91,7 @@ fn foretell(duration: &Duration, printer: &mut Printer) {
         most_seconds,
         rests_on,
     } = duration;
-    if least_seconds == most_seconds {
+    if least_seconds.rounded() == most_seconds.rounded() {
         printer.note(format_args!("it would take about {least_seconds} s"));
     } else {
         printer.note(format_args!(

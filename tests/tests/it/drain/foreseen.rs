@@ -44,7 +44,7 @@ async fn a_pod_that_fits_nowhere_else_is_told_of_before_it_goes() {
     );
     // Nothing would replace it, so that it needs no place.
     assert_eq!(said("free"), None);
-    assert!(plan["duration"]["leastSeconds"].is_u64(), "{plan:#}");
+    assert!(plan["duration"]["leastSeconds"].is_f64(), "{plan:#}");
     bench.check_nothing_written().await;
 
     let before = bench.pods_on(&node).await;
