@@ -210,7 +210,10 @@ fn steps(settings: &Settings, tainted: Option<f64>, pods: &[PodFate]) -> Vec<Ste
     ];
     let evicted: Vec<_> = pods.iter().filter_map(|pod| pod.after_seconds).collect();
     if let (Some(first), Some(last)) = (evicted.first(), evicted.last()) {
-        let event = format!("the first of {} pods is deleted", evicted.len());
+        let event = match evicted.len() {
+            1 => "the only pod that is evicted is deleted".to_owned(),
+            more => format!("the first of {more} pods is deleted"),
+        };
         steps.push(step(Some(*first), &event));
         if last > first {
             steps.push(step(Some(*last), "the last of them is deleted"));
@@ -292,5 +295,7 @@ mod tests {
         let timeline = timeline(&nodes[0], &nodes, &[Pod::default()], &Settings::default());
         assert_eq!(timeline.queued_before, 1);
         assert_eq!(timeline.pods[0].after_seconds, Some(65.1));
+        let alone = "the only pod that is evicted is deleted";
+        assert!(timeline.steps.iter().any(|step| step.event == alone));
     }
 }
