@@ -138,15 +138,13 @@ pub fn plugin_path() -> Result<std::ffi::OsString> {
         .join("plugin-path");
     fs::create_dir_all(&folder)?;
     let link = folder.join("kubectl-nodelife");
-    // One of a target folder that was copied leads to another program.
-    if fs::read_link(&link).is_ok_and(|old| old != plugin) {
-        fs::remove_file(&link).context("failed to remove an old link to the plugin")?;
-    }
-    match symlink(&plugin, link) {
-        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
-            return Err(error).context("failed to link the plugin");
-        }
-        _ => {}
+    // One of a target folder that was copied leads to another program. Put in its place in one
+    // step: tests that run side by side always find one.
+    if !fs::read_link(&link).is_ok_and(|there| there == plugin) {
+        let beside = tempfile::tempdir_in(&folder).context("failed to make a folder")?;
+        let fresh = beside.path().join("kubectl-nodelife");
+        symlink(&plugin, &fresh).context("failed to link the plugin")?;
+        fs::rename(&fresh, &link).context("failed to put the link to the plugin in its place")?;
     }
     let path = env::var_os("PATH").unwrap_or_default();
     env::join_paths(std::iter::once(folder).chain(env::split_paths(&path)))
