@@ -279,10 +279,12 @@ impl Scene {
             #[expect(clippy::cast_precision_loss, reason = "a few seconds")]
             let earliest = GRACE + fate.tolerated_seconds.unwrap() as f64 - CUT;
             println!("{node} {fate:?}: {measured:.1} s measured, {late:.1} s late");
+            // The last sign of life may come to the controller's cache just after a pass, on a
+            // busy machine: that costs one period, and what follows is slow as well.
             assert!(
                 measured > earliest
                     && measured > after - PERIOD - 2.0 * CUT
-                    && measured < after + PERIOD + late,
+                    && measured < after + 2.0 * PERIOD + late,
                 "{node}: deleted after {measured:.1} s, predicted {fate:?}; {late:.1} s late"
             );
         }
