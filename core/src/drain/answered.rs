@@ -37,6 +37,9 @@ impl Machine {
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             return;
         };
+        if !accepted && let Some(controller) = tracked.pod.metadata.controller() {
+            self.tallies.changed(&controller.uid);
+        }
         tracked.accepted |= accepted;
         if tracked.state != State::Evicting {
             // The watch was faster.

@@ -130,6 +130,10 @@ pub enum Effect {
         namespace: Str,
         /// Its UID.
         workload: Str,
+        /// A label selector that all of them fit; it may be empty.
+        labels: String,
+        /// Whether to ask why pods wait for a node.
+        with_pending: bool,
     },
     /// Read the pod.
     Look {

@@ -76,6 +76,11 @@ pub(super) fn key(workload: &Workload) -> BudgetKey {
     }
 }
 
+/// Whether this stands for a workload.
+pub(super) fn is_key(key: &BudgetKey) -> bool {
+    key.name.contains('/')
+}
+
 /// What an implicit budget leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Room {

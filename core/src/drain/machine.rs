@@ -27,6 +27,7 @@ use super::owner::Owners;
 use super::purse::Purses;
 use super::settling::Settling;
 use super::state::{Block, Hold, State, Tracked};
+use super::tally::Tallies;
 use crate::object::Pod;
 use crate::text::Str;
 
@@ -146,6 +147,7 @@ pub struct Machine {
     pub(super) pods: BTreeMap<Str, Tracked>,
     pub(super) budgets: Budgets,
     pub(super) purses: Purses,
+    pub(super) tallies: Tallies,
     pub(super) owners: Owners,
     pub(super) listed: BTreeSet<Str>,
     pub(super) settling: Settling,
@@ -168,6 +170,7 @@ impl Machine {
             pods: BTreeMap::new(),
             budgets: Budgets::default(),
             purses: Purses::default(),
+            tallies: Tallies::default(),
             owners,
             listed: BTreeSet::new(),
             settling: Settling::default(),
@@ -246,6 +249,7 @@ impl Machine {
             .chain(confirms)
             .chain(ends)
             .chain(self.purses.wake_times())
+            .chain(self.tallies.wake_times())
             .chain(self.settings.deadline)
             .chain(self.settings.force.as_ref().map(|force| force.at))
             .chain(self.recounts_at())
@@ -292,13 +296,13 @@ impl Machine {
             Event::BudgetGone(key) => self.budgets.remove(&key),
             Event::Workloads { kind, workloads } => {
                 for workload in &workloads {
-                    self.recount(workload);
+                    self.tallies.changed(&workload.metadata.uid);
                     self.workload_changed(workload);
                 }
                 self.owners.add_listed([kind], workloads);
             }
             Event::Workload(workload) => {
-                self.recount(&workload);
+                self.tallies.changed(&workload.metadata.uid);
                 self.workload_changed(&workload);
                 self.owners.update(*workload);
             }
@@ -316,6 +320,7 @@ impl Machine {
                 }
             }
             Event::Counted { workload, count } => {
+                self.counted_ready(&workload, count.as_ref(), now);
                 self.counted_replacements(&workload, count, now, effects);
             }
             Event::Attachments(all) => self.attachments(all),

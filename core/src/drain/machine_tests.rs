@@ -1,6 +1,6 @@
 use super::*;
 use crate::drain::testing::{budget, pod, workload};
-use crate::drain::{Block, Outcome, Reply, Throttle};
+use crate::drain::{Block, Outcome, Recount, Reply, Throttle};
 use crate::object::{Budget, Pod, Workload, WorkloadKind};
 
 const NODE: &str = "n";
@@ -349,10 +349,60 @@ fn a_workload_without_a_budget_goes_as_fast_as_its_replacements_come() {
     assert_eq!(evicted(&effects), ["a"]);
     assert!(evicted(&drain.answer("a", Reply::Accepted)).is_empty());
     assert!(evicted(&drain.gone("a")).is_empty());
-    let status = |ready| Event::Workload(Box::new(ready_of_four(ready)));
-    assert!(evicted(&drain.step(status(3))).is_empty());
+    // A status may be older than what was evicted, so it is only worth a count.
+    let effects = drain.step(status_of_four(4));
+    assert!(evicted(&effects).is_empty());
+    assert!(asks_for_count(&effects));
+    assert!(evicted(&drain.step(counted(Some(3)))).is_empty());
     assert!(matches!(drain.state("b"), State::Blocked(_)));
-    assert_eq!(evicted(&drain.step(status(4))), ["b"]);
+    assert!(asks_for_count(&drain.step(status_of_four(4))));
+    // What changes meanwhile is worth another one.
+    assert!(!asks_for_count(&drain.step(status_of_four(4))));
+    assert!(asks_for_count(&drain.step(counted(Some(3)))));
+    assert_eq!(evicted(&drain.step(counted(Some(4)))), ["b"]);
+}
+
+fn status_of_four(ready: i32) -> Event {
+    Event::Workload(Box::new(ready_of_four(ready)))
+}
+
+fn counted(ready: Option<i32>) -> Event {
+    Event::Counted {
+        workload: "u-web".into(),
+        count: ready.map(|ready| Recount {
+            ready,
+            pending: Vec::new(),
+        }),
+    }
+}
+
+fn asks_for_count(effects: &[Effect]) -> bool {
+    effects.iter().any(|e| matches!(e, Effect::Count { .. }))
+}
+
+#[test]
+fn a_count_that_failed_is_asked_for_again() {
+    let (mut drain, _) = unprotected();
+    drain.answer("a", Reply::Accepted);
+    drain.gone("a");
+    assert!(asks_for_count(&drain.step(status_of_four(4))));
+    assert!(!asks_for_count(&drain.step(counted(None))));
+    assert!(asks_for_count(&drain.after(10)));
+    assert_eq!(evicted(&drain.step(counted(Some(4)))), ["b"]);
+}
+
+/// An eviction of which nobody knows whether it happened is not taken for one that did not.
+#[test]
+fn an_open_answer_takes_from_an_implicit_budget_until_a_count() {
+    let (mut drain, _) = unprotected();
+    let open = Reply::Uncertain {
+        message: "cut".to_owned(),
+        retry_after: None,
+    };
+    let effects = drain.answer("a", open);
+    assert!(evicted(&effects).is_empty());
+    assert!(asks_for_count(&effects));
+    assert_eq!(evicted(&drain.step(counted(Some(4)))), ["b"]);
 }
 
 #[test]
@@ -360,7 +410,8 @@ fn an_implicit_budget_gives_way_to_one_pod_at_a_time() {
     let (mut drain, _) = unprotected();
     drain.answer("a", Reply::Accepted);
     drain.gone("a");
-    drain.step(Event::Workload(Box::new(ready_of_four(3))));
+    drain.step(status_of_four(3));
+    drain.step(counted(Some(3)));
     let mut sent = Vec::new();
     for _ in 0..100 {
         let effects = drain.after(1);

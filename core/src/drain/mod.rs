@@ -32,6 +32,7 @@ mod seen;
 mod send;
 mod settling;
 mod state;
+mod tally;
 #[cfg(test)]
 mod testing;
 mod turns;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::budget::BudgetKey;
+use super::implicit::is_key;
 use crate::object::Budget;
 use crate::text::Str;
 
@@ -52,7 +53,7 @@ impl Purses {
         let uncounted = purse
             .uncounted
             .values()
-            .filter(|since| now < **since + UNCOUNTED)
+            .filter(|since| is_key(budget) || now < **since + UNCOUNTED)
             .count();
         purse.in_flight.is_none()
             && usize::try_from(allowed).is_ok_and(|allowed| uncounted < allowed)
@@ -84,9 +85,10 @@ impl Purses {
 
     /// The answer to the eviction of this pod came.
     pub(super) fn answered(&mut self, uid: &str, accepted: bool, now: Timestamp) {
-        for purse in self.0.values_mut() {
+        for (budget, purse) in &mut self.0 {
+            // Of what was refused or left open under an implicit budget, a count tells the truth.
             if let Some(draw) = purse.in_flight.take_if(|draw| draw.uid == uid)
-                && accepted
+                && (accepted || is_key(budget))
                 && draw.counts
                 && !draw.shown
             {
@@ -99,25 +101,27 @@ impl Purses {
     /// pod's name before it answers, and the watch leaves no state out.
     pub(super) fn counted(&mut self, budget: &Budget) {
         let noted = &budget.status.disrupted_pods;
-        self.shown(&budget.key(), |name| noted.contains_key(name));
-    }
-
-    /// The status of what is drawn from has these pods counted in.
-    pub(super) fn shown(&mut self, budget: &BudgetKey, is_shown: impl Fn(&Str) -> bool) {
-        let Some(purse) = self.0.get_mut(budget) else {
+        let Some(purse) = self.0.get_mut(&budget.key()) else {
             return;
         };
         if let Some(draw) = &mut purse.in_flight
-            && is_shown(&draw.name)
+            && noted.contains_key(&draw.name)
         {
             draw.shown = true;
         }
-        purse.uncounted.retain(|name, _| !is_shown(name));
+        purse.uncounted.retain(|name, _| !noted.contains_key(name));
+    }
+
+    /// The pods of a workload were counted: what was evicted before is in that.
+    pub(super) fn cleared(&mut self, workload: &BudgetKey) {
+        if let Some(purse) = self.0.get_mut(workload) {
+            purse.uncounted.clear();
+        }
     }
 
     /// All budgets were read anew: what was accepted before is in their status.
     pub(super) fn relisted(&mut self) {
-        for purse in self.0.values_mut() {
+        for (_, purse) in self.counted_by_status() {
             purse.uncounted.clear();
         }
     }
@@ -125,16 +129,22 @@ impl Purses {
     /// When evictions are no longer held to be missing.
     pub(super) fn wake_times(&self) -> impl Iterator<Item = Timestamp> {
         self.0
-            .values()
-            .flat_map(|purse| purse.uncounted.values())
+            .iter()
+            .filter(|(budget, _)| !is_key(budget))
+            .flat_map(|(_, purse)| purse.uncounted.values())
             .map(|since| *since + UNCOUNTED)
     }
 
     /// Forgets what is too old to be missing.
     pub(super) fn expire(&mut self, now: Timestamp) {
-        for purse in self.0.values_mut() {
+        for (_, purse) in self.counted_by_status() {
             purse.uncounted.retain(|_, since| now < *since + UNCOUNTED);
         }
+    }
+
+    /// Those of budgets, and not of workloads without one, whose pods are counted.
+    fn counted_by_status(&mut self) -> impl Iterator<Item = (&BudgetKey, &mut Purse)> {
+        self.0.iter_mut().filter(|(budget, _)| !is_key(budget))
     }
 }
 

@@ -1,17 +1,15 @@
 //! Which evictions are due now.
 
-use std::collections::BTreeSet;
-
 use jiff::{SignedDuration, Timestamp};
 
 use super::budget::BudgetKey;
 use super::event::Effect;
-use super::implicit;
+use super::implicit::is_key;
 use super::inventory::{Impossible, is_operated};
 use super::machine::{Machine, Phase};
 use super::ruling::{Freedom, Ruling, ruling};
 use super::state::{Block, Blocked, Hold, Reason, State, Tracked, View};
-use crate::object::{Pod, Workload};
+use crate::object::Pod;
 use crate::text::Str;
 
 /// How long an eviction is held back although the watch shows no room for it, in case
@@ -28,6 +26,8 @@ enum Due {
     Evict(Option<Draw>),
     Force(BudgetKey),
     Look,
+    /// The pods of the workload of this UID.
+    Count(Str),
     Block(Block),
     GiveUp(Impossible),
 }
@@ -55,6 +55,7 @@ impl Machine {
                 Due::Evict(draw) => self.evict(&uid, draw, now, effects),
                 Due::Force(budget) => self.force(&uid, budget, now, effects),
                 Due::Look => self.look(&uid, effects),
+                Due::Count(workload) => self.ask_for_count(&workload, effects),
                 Due::Block(block) => self.block(&uid, block, now, effects),
                 Due::GiveUp(why) => {
                     let state = State::Impossible(Reason::Budgets(why));
@@ -153,10 +154,15 @@ impl Machine {
             .settings
             .implicit
             .as_ref()
-            .and_then(|budget| budget.room(&tracked.pod, &self.owners));
-        let Some(room) = room else {
+            .and_then(|budget| budget.room(&tracked.pod, &self.owners))
+            .zip(tracked.pod.metadata.controller());
+        let Some((mut room, controller)) = room else {
             return Due::Evict(None);
         };
+        if self.tallies.is_asked(&controller.uid) {
+            return Due::Nothing;
+        }
+        room.has = self.tallies.ready(&controller.uid).unwrap_or(room.has);
         let patient = |since: Timestamp| now < since + IMPLICIT_PATIENCE;
         let waited = tracked.blocked_since.is_some_and(|since| !patient(since));
         // It gives way to one pod, not to all that have waited as long.
@@ -168,6 +174,8 @@ impl Machine {
                 budget: room.key,
                 counts: true,
             }))
+        } else if self.purses.is_idle(&room.key) && self.tallies.is_due(&controller.uid, now) {
+            Due::Count(controller.uid.clone())
         } else if room.allowed() > 0 {
             Due::Nothing
         } else {
@@ -177,23 +185,6 @@ impl Machine {
                 has: room.has,
             })
         }
-    }
-
-    /// A new status of a controller has those of its pods counted in that we have seen
-    /// terminating: it follows them.
-    pub(super) fn recount(&mut self, workload: &Workload) {
-        let going: BTreeSet<Str> = self
-            .pods
-            .values()
-            .filter(|t| t.pod.is_terminating() || t.is_gone())
-            .filter(|t| {
-                let controller = t.pod.metadata.controller();
-                controller.is_some_and(|c| c.uid == workload.metadata.uid)
-            })
-            .map(|t| t.pod.metadata.name.clone())
-            .collect();
-        let key = implicit::key(workload);
-        self.purses.shown(&key, |name| going.contains(name));
     }
 
     fn due_under_several(&self, tracked: &Tracked, budgets: Vec<BudgetKey>, probe: bool) -> Due {
@@ -220,6 +211,11 @@ impl Machine {
         let meta = &tracked.pod.metadata;
         let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
         if let Some(draw) = draw {
+            if is_key(&draw.budget)
+                && let Some(controller) = meta.controller()
+            {
+                self.tallies.drawn(&controller.uid);
+            }
             self.purses
                 .draw(draw.budget, uid.clone(), name.clone(), draw.counts, now);
         }

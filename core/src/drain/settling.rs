@@ -9,6 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::event::Effect;
 use super::machine::{Machine, Phase};
 use super::state::{State, Tracked};
+use super::tally::selector;
 use crate::object::{PersistentVolume, VolumeAttachment, Workload};
 use crate::text::Str;
 
@@ -76,6 +77,14 @@ pub(super) struct Settling {
     workloads: BTreeMap<Str, Replaced>,
     /// By their names; none before the first list.
     attachments: Option<BTreeMap<Str, VolumeAttachment>>,
+}
+
+impl Settling {
+    /// Whether a count of the workload's pods is on its way.
+    pub(super) fn is_asked(&self, workload: &str) -> bool {
+        let replaced = self.workloads.get(workload);
+        replaced.is_some_and(|replaced| replaced.asked)
+    }
 }
 
 impl Machine {
@@ -219,13 +228,15 @@ impl Machine {
                 .as_ref()
                 .is_some_and(|last| last.ready >= wanted);
             let due = replaced.due.is_none_or(|due| now >= due);
-            if replaced.asked || enough || !due {
+            if replaced.asked || enough || !due || self.tallies.is_asked(&uid) {
                 continue;
             }
             replaced.asked = true;
             effects.push(Effect::Count {
                 namespace: workload.metadata.namespace.clone(),
                 workload: uid,
+                labels: selector(workload),
+                with_pending: true,
             });
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use nodelife_cluster::list::Selection;
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::drain::{Effect, Event, Machine, Mark, Settings, with_waiting};
@@ -326,9 +327,17 @@ impl<'a> Executor<'a> {
             Effect::Count {
                 namespace,
                 workload,
+                labels,
+                with_pending,
             } => {
-                self.requests
-                    .spawn(async move { requests::count(&cluster, namespace, workload).await });
+                let selection = Selection {
+                    namespace: Some(namespace.to_string()),
+                    labels: Some(labels).filter(|labels| !labels.is_empty()),
+                    ..Selection::default()
+                };
+                self.requests.spawn(async move {
+                    requests::count(&cluster, &selection, workload, with_pending).await
+                });
             }
             Effect::Look {
                 namespace,

@@ -98,11 +98,17 @@ async fn presence(cluster: &Cluster, namespace: &str, owner: &OwnerReference) ->
 /// How many pods that wait for a node are told of with the scheduler's words.
 const PENDING_TOLD: usize = 3;
 
-/// Counts the pods of a workload that are Ready, and asks after those that wait for a node.
-pub(crate) async fn count(cluster: &Cluster, namespace: Str, workload: Str) -> Event {
-    let count = recount(cluster, &namespace, &workload).await;
+/// Counts those of the selected pods that a workload has and that are Ready, and asks after those
+/// that wait for a node.
+pub(crate) async fn count(
+    cluster: &Cluster,
+    selection: &Selection,
+    workload: Str,
+    with_pending: bool,
+) -> Event {
+    let count = recount(cluster, selection, &workload, with_pending).await;
     if let Err(error) = &count {
-        tracing::debug!(%namespace, %error, "failed to count replacements");
+        tracing::debug!(?selection, %error, "failed to count pods");
     }
     Event::Counted {
         workload,
@@ -110,15 +116,13 @@ pub(crate) async fn count(cluster: &Cluster, namespace: Str, workload: Str) -> E
     }
 }
 
-async fn recount(cluster: &Cluster, namespace: &Str, workload: &Str) -> Result<Recount, ApiError> {
-    let selection = Selection {
-        namespace: Some(namespace.to_string()),
-        ..Selection::default()
-    };
-    let mut pods = cluster
-        .list(&listing::PODS, &selection, |_| {})
-        .await?
-        .items;
+async fn recount(
+    cluster: &Cluster,
+    selection: &Selection,
+    workload: &Str,
+    with_pending: bool,
+) -> Result<Recount, ApiError> {
+    let mut pods = cluster.list(&listing::PODS, selection, |_| {}).await?.items;
     pods.retain(|pod| {
         let controller = pod.metadata.controller();
         controller.is_some_and(|controller| controller.uid == *workload) && !pod.is_terminating()
@@ -126,8 +130,9 @@ async fn recount(cluster: &Cluster, namespace: &Str, workload: &Str) -> Result<R
     let ready = pods.iter().filter(|pod| pod.is_ready()).count();
     let waits = |pod: &&Pod| pod.spec.node_name.is_empty() && pod.status.phase == "Pending";
     let mut pending = Vec::new();
-    for pod in pods.iter().filter(waits).take(PENDING_TOLD) {
-        let name = &pod.metadata.name;
+    let told = if with_pending { PENDING_TOLD } else { 0 };
+    for pod in pods.iter().filter(waits).take(told) {
+        let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
         let words = scheduler_says(cluster, namespace, name).await?;
         pending.push(format!("{namespace}/{name} is Pending: {words}"));
     }

@@ -23,6 +23,12 @@ impl Pace {
         self.gone_ms.div_ceil(1000)
     }
 
+    /// In how many batches the pods of the other nodes come. Times in the API are whole seconds,
+    /// of which pods that are fast take a small part.
+    fn batches(self) -> usize {
+        if self.ready_ms < 1000 { 16 } else { 6 }
+    }
+
     /// The part of it that they take.
     pub(crate) fn part_of_grace(self) -> f64 {
         f64::from(self.gone_ms) / 1000.0 / f64::from(self.grace())
@@ -132,9 +138,6 @@ pub(crate) const SCENARIOS: [Scenario; 7] = [
     },
 ];
 
-/// In how many batches the pods of the other nodes come.
-const BATCHES: usize = 4;
-
 /// How many other nodes there are.
 const OTHERS: usize = 5;
 
@@ -177,8 +180,9 @@ impl Scenario {
         // They come in batches, as in a rollout: times in the API are whole seconds, and those
         // of pods that all began at one moment are all wrong by the same part of one.
         let here = self.here * self.nodes;
-        for batch in 1..=BATCHES {
-            let replicas = here + (self.replicas - here) * batch / BATCHES;
+        let batches = self.pace.batches().min(self.replicas - here);
+        for batch in 1..=batches {
+            let replicas = here + (self.replicas - here) * batch / batches;
             for d in 0..self.deployments {
                 self.scale(namespace, &app(d), replicas).await?;
             }
