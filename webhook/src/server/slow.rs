@@ -34,7 +34,10 @@ pub(super) struct Impatient<S> {
     stream: S,
     limit: Duration,
     busy: Busy,
-    deadline: Option<Pin<Box<Sleep>>>,
+    /// The end of the head that has begun.
+    end: Option<Instant>,
+    /// Set only for a head that comes in pieces.
+    timer: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> Impatient<S> {
@@ -43,7 +46,8 @@ impl<S> Impatient<S> {
             stream,
             limit,
             busy,
-            deadline: None,
+            end: None,
+            timer: None,
         }
     }
 }
@@ -56,19 +60,20 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
         if this.busy.is_set() {
-            this.deadline = None;
+            this.end = None;
+            this.timer = None;
             return Pin::new(&mut this.stream).poll_read(cx, buf);
         }
         let before = buf.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(cx, buf);
-        if buf.filled().len() > before && this.deadline.is_none() {
-            let end = Instant::now() + this.limit;
-            this.deadline = Some(Box::pin(sleep_until(end)));
+        if buf.filled().len() > before && this.end.is_none() {
+            this.end = Some(Instant::now() + this.limit);
         }
         if read.is_pending()
-            && let Some(deadline) = &mut this.deadline
+            && let Some(end) = this.end
         {
-            ready!(deadline.as_mut().poll(cx));
+            let timer = this.timer.get_or_insert_with(|| Box::pin(sleep_until(end)));
+            ready!(timer.as_mut().poll(cx));
             return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
         }
         read
