@@ -91,9 +91,19 @@ impl Desk {
     }
 }
 
-/// It ended with 1, said one line and nothing that looks like a secret; this is the line.
+/// It failed; this is what it said.
 fn sentence(output: &Output) -> &str {
-    assert_eq!(output.status, Some(1), "{output:?}");
+    line_of(output, 1)
+}
+
+/// It found that a right is missing; this is what it said.
+fn refusal(output: &Output) -> &str {
+    line_of(output, 7)
+}
+
+/// It ended with this status, said one line and nothing that looks like a secret.
+fn line_of(output: &Output, status: i32) -> &str {
+    assert_eq!(output.status, Some(status), "{output:?}");
     assert_eq!(output.stdout, "");
     let line = output.stderr.strip_prefix("error: ").unwrap();
     assert_eq!(line.trim_end().lines().count(), 1, "{line}");
@@ -136,7 +146,7 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
         .run(["nodelife", "drain", "n1"])
         .await
         .unwrap();
-    let line = sentence(&output);
+    let line = refusal(&output);
     let robot = format!("system:serviceaccount:{}:robot", namespace.name);
     assert!(line.starts_with("not allowed to get nodes: "), "{line}");
     assert!(line.contains(&robot), "{line}");
@@ -320,7 +330,7 @@ async fn an_id_token_of_oidc_is_sent_until_it_expires() {
     let kubectl = desk.kubectl(desk.kubeconfig(provider(&token), |_| ()));
     let output = kubectl.run(["nodelife", "drain", "n1"]).await.unwrap();
     let robot = format!("system:serviceaccount:{}:robot", namespace.name);
-    assert!(sentence(&output).contains(&robot), "{output:?}");
+    assert!(refusal(&output).contains(&robot), "{output:?}");
 
     // What is logged at most names the requests, and no secret.
     let output = kubectl
@@ -569,7 +579,7 @@ exec "$@""#;
         .await
         .unwrap()
         .unwrap();
-    let line = sentence(&output);
+    let line = refusal(&output);
     let robot = format!("system:serviceaccount:{}:robot", namespace.name);
     assert!(line.starts_with("not allowed to get nodes: "), "{line}");
     assert!(line.contains(&robot), "{line}");
