@@ -387,8 +387,27 @@ fn a_count_that_failed_is_asked_for_again() {
     drain.gone("a");
     assert!(asks_for_count(&drain.step(status_of_four(4))));
     assert!(!asks_for_count(&drain.step(counted(None))));
+    // Its patience runs meanwhile.
+    assert!(matches!(drain.state("b"), State::Blocked(_)));
     assert!(asks_for_count(&drain.after(10)));
     assert_eq!(evicted(&drain.step(counted(Some(4)))), ["b"]);
+}
+
+/// The controller is down: its status says that all are Ready, and never changes.
+#[test]
+fn a_status_that_never_changes_does_not_hang_the_drain() {
+    let (mut drain, _) = unprotected();
+    drain.answer("a", Reply::Accepted);
+    drain.gone("a");
+    assert!(asks_for_count(&drain.after(10)));
+    assert!(evicted(&drain.step(counted(Some(3)))).is_empty());
+    assert!(matches!(drain.state("b"), State::Blocked(_)));
+    let mut sent = Vec::new();
+    for _ in 0..100 {
+        let effects = drain.after(1);
+        sent.extend(evicted(&effects).iter().map(ToString::to_string));
+    }
+    assert_eq!(sent, ["b"]);
 }
 
 /// An eviction of which nobody knows whether it happened is not taken for one that did not.

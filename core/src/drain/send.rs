@@ -176,7 +176,7 @@ impl Machine {
             }))
         } else if self.purses.is_idle(&room.key) && self.tallies.is_due(&controller.uid, now) {
             Due::Count(controller.uid.clone())
-        } else if room.allowed() > 0 {
+        } else if room.allowed() > 0 && !self.tallies.is_unknown(&controller.uid) {
             Due::Nothing
         } else {
             Due::Block(Block::Implicit {
@@ -214,7 +214,7 @@ impl Machine {
             if is_key(&draw.budget)
                 && let Some(controller) = meta.controller()
             {
-                self.tallies.drawn(&controller.uid);
+                self.tallies.drawn(&controller.uid, now);
             }
             self.purses
                 .draw(draw.budget, uid.clone(), name.clone(), draw.counts, now);

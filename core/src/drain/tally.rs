@@ -16,7 +16,8 @@ use super::settling::Recount;
 use crate::object::Workload;
 use crate::text::Str;
 
-/// How long until pods are counted again after a count that failed.
+/// How long until pods are counted although nothing showed a change: its controller may be down,
+/// and whoever waits for it without a word waits for ever.
 const AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// The workloads of which pods were evicted under an implicit budget, by UID.
@@ -33,12 +34,15 @@ struct Tally {
     stale: bool,
     /// When a count is due although nothing showed a change.
     due: Option<Timestamp>,
+    /// The last count failed: how many are Ready is not known.
+    failed: bool,
 }
 
 impl Tallies {
     /// A pod of the workload is being evicted.
-    pub(super) fn drawn(&mut self, workload: &Str) {
-        self.0.entry(workload.clone()).or_default();
+    pub(super) fn drawn(&mut self, workload: &Str, now: Timestamp) {
+        let tally = self.0.entry(workload.clone()).or_default();
+        tally.due = Some(now + AGAIN);
     }
 
     /// Something has changed about the workload.
@@ -62,6 +66,11 @@ impl Tallies {
         self.0.get(workload).is_some_and(|tally| {
             !tally.asked && (tally.stale || tally.due.is_some_and(|due| now >= due))
         })
+    }
+
+    /// Whether nobody knows how many pods are Ready.
+    pub(super) fn is_unknown(&self, workload: &str) -> bool {
+        self.0.get(workload).is_some_and(|tally| tally.failed)
     }
 
     /// When counts are due.
@@ -99,6 +108,7 @@ impl Machine {
             return;
         };
         tally.asked = false;
+        tally.failed = count.is_none();
         let Some(count) = count else {
             tally.due = Some(now + AGAIN);
             return;
