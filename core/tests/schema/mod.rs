@@ -36,40 +36,19 @@ fn folder() -> PathBuf {
 
 fn schemas() -> [(&'static str, Value); 8] {
     [
-        (
-            "AuditReport",
-            printed::<report::AuditReport>("AuditReport", "audit"),
-        ),
-        (
-            "AllocatableReport",
-            printed::<allocatable::AllocatableReport>("AllocatableReport", "explain allocatable"),
-        ),
-        (
-            "ZoneReport",
-            printed::<zone::ZoneReport>("ZoneReport", "explain zones"),
-        ),
-        (
-            "FailureTimeline",
-            printed::<failure::FailureTimeline>("FailureTimeline", "explain failure"),
-        ),
-        (
-            "ShutdownReport",
-            printed::<shutdown::ShutdownReport>("ShutdownReport", "explain shutdown"),
-        ),
-        (
-            "DrainPlan",
-            printed::<drain::DrainPlan>("DrainPlan", "drain --dry-run"),
-        ),
-        (
-            "DrainReport",
-            printed::<drain::DrainReport>("DrainReport", "drain"),
-        ),
+        printed::<report::AuditReport>("AuditReport", "audit"),
+        printed::<allocatable::AllocatableReport>("AllocatableReport", "explain allocatable"),
+        printed::<zone::ZoneReport>("ZoneReport", "explain zones"),
+        printed::<failure::FailureTimeline>("FailureTimeline", "explain failure"),
+        printed::<shutdown::ShutdownReport>("ShutdownReport", "explain shutdown"),
+        printed::<drain::DrainPlan>("DrainPlan", "drain --dry-run"),
+        printed::<drain::DrainReport>("DrainReport", "drain"),
         ("Snapshot", snapshot()),
     ]
 }
 
 /// The schema of what a command prints with `-o json`.
-fn printed<T: JsonSchema>(kind: &str, command: &str) -> Value {
+fn printed<T: JsonSchema>(kind: &'static str, command: &str) -> (&'static str, Value) {
     let settings = SchemaSettings::draft2020_12().for_serialize();
     let mut schema = settings
         .into_generator()
@@ -77,7 +56,7 @@ fn printed<T: JsonSchema>(kind: &str, command: &str) -> Value {
         .to_value();
     tidy(&mut schema);
     let about = format!("What `kubectl nodelife {command} -o json` prints.");
-    enveloped(schema, kind, &about)
+    (kind, enveloped(schema, kind, &about))
 }
 
 /// Adds what every document bears (`Document` of the plugin).
