@@ -16,6 +16,7 @@ mod json;
 pub mod list;
 pub mod listing;
 pub mod node;
+mod page;
 pub mod policies;
 pub mod request;
 pub mod resource;

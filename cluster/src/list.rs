@@ -1,15 +1,17 @@
-//! Whole lists, page by page: one is decoded while the next is on its way.
+//! Whole lists, page by page: one is decoded while the next is on its way, and that one is asked
+//! for as soon as the first bytes of the one before say where it begins.
 
-use bytes::Bytes;
 use http::Method;
 use nodelife_core::text::Str;
+use tokio::task::JoinHandle;
 
 use crate::client::Cluster;
 use crate::error::ApiError;
 use crate::listing::{Listing, Object};
+use crate::page::Page;
 use crate::request::Call;
 use crate::resource::Target;
-use crate::wire::{self, Encoding, PageHead, Sharing};
+use crate::wire::{self, DecodeError, Encoding, Sharing};
 
 /// Objects a page. client-go's pager takes as many (v0.36.3, `tools/pager/pager.go`).
 const PAGE: usize = 500;
@@ -73,13 +75,6 @@ pub struct Listed<T> {
     pub consistent: bool,
 }
 
-/// A page that has arrived.
-struct Page {
-    head: PageHead,
-    encoding: Encoding,
-    body: Bytes,
-}
-
 /// What has been decoded so far, on its way in and out of the decoding thread.
 struct Decoded<T> {
     items: Vec<T>,
@@ -119,27 +114,54 @@ impl Cluster {
         selection: &Selection,
         mut progress: impl FnMut(Progress),
     ) -> Result<Listed<T>, ApiError> {
-        let call = list_call(listing, selection).with_accept(encoding.accept());
+        let mut call = list_call(listing, selection).with_accept(encoding.accept());
         let mut restarts = 0;
         'list: loop {
-            let mut page = self.page(&call, "").await?;
+            let mut coming = self.ask(&call, "");
             let mut consistent = true;
-            let resource_version = page.head.resource_version.clone();
-            let mut decoded = Decoded {
-                items: Vec::new(),
-                sharing: Sharing::default(),
-            };
-            // A list that grows by doubling is held twice each time. What the server says is a
-            // hint, so nothing fails for want of it.
-            let remaining = page.head.remaining.map(usize::try_from);
-            if let Some(Ok(remaining)) = remaining {
-                let _ = (decoded.items).try_reserve_exact(remaining.saturating_add(PAGE));
-            }
+            let mut resource_version = None;
+            // The page before, and how many objects come after it.
+            let mut decoding: Option<(Decoding<T>, Option<u64>)> = None;
             loop {
+                let early = coming.token_of_next().await;
+                let early = early.map(|token| (self.ask(&call, &token), token));
+                let page = match coming.page(&call).await {
+                    Ok(page) => page,
+                    Err(ApiError::Expired(_)) if restarts < RESTARTS => {
+                        restarts += 1;
+                        continue 'list;
+                    }
+                    Err(ApiError::Expired(answer)) => {
+                        // The server's way to go on from a later version stands in the refusal.
+                        let status = answer.status.as_ref();
+                        let Some(token) = status.and_then(|s| s.metadata.next.as_deref()) else {
+                            return Err(ApiError::Expired(answer));
+                        };
+                        consistent = false;
+                        coming = self.ask(&call, token);
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                };
+                // The pages of a list are about as long as each other.
+                call = call.with_room(page.body.len() + page.body.len() / 8);
                 let head = page.head.clone();
-                let decoding = decode(&call, listing, page, decoded);
+                let resource_version = resource_version.get_or_insert(head.resource_version);
+                let decoded = match decoding.take() {
+                    None => Decoded::with_room_for(head.remaining),
+                    Some((before, remaining)) => {
+                        let decoded = before.finish(&call).await?;
+                        progress(Progress {
+                            listed: decoded.items.len(),
+                            remaining,
+                            consistent,
+                        });
+                        decoded
+                    }
+                };
+                let now = Decoding::start(listing, page, decoded);
                 if head.next.is_empty() {
-                    let Decoded { mut items, .. } = decoding.await?;
+                    let Decoded { mut items, .. } = now.finish(&call).await?;
                     items.shrink_to_fit();
                     progress(Progress {
                         listed: items.len(),
@@ -148,54 +170,50 @@ impl Cluster {
                     });
                     return Ok(Listed {
                         items,
-                        resource_version,
+                        resource_version: resource_version.clone(),
                         consistent,
                     });
                 }
-                let (done, next) = futures::join!(decoding, self.page(&call, &head.next));
-                decoded = done?;
-                progress(Progress {
-                    listed: decoded.items.len(),
-                    remaining: head.remaining,
-                    consistent,
-                });
-                page = match next {
-                    Ok(page) => page,
-                    Err(ApiError::Expired(answer)) => {
-                        if restarts < RESTARTS {
-                            restarts += 1;
-                            continue 'list;
-                        }
-                        // The server's way to go on from a later version stands in the refusal.
-                        let Some(token) = answer
-                            .status
-                            .as_ref()
-                            .and_then(|s| s.metadata.next.as_deref())
-                        else {
-                            return Err(ApiError::Expired(answer));
-                        };
-                        consistent = false;
-                        self.page(&call, token).await?
-                    }
-                    Err(error) => return Err(error),
+                decoding = Some((now, head.remaining));
+                coming = match early {
+                    Some((early, token)) if token == head.next => early,
+                    // A page that broke off and was read again may show another version.
+                    _ => self.ask(&call, &head.next),
                 };
             }
         }
     }
+}
 
-    async fn page(&self, call: &Call, token: &str) -> Result<Page, ApiError> {
-        let mut call = call.clone();
-        if !token.is_empty() {
-            call = call.with_query("continue", token);
+impl<T> Decoded<T> {
+    /// A list that grows by doubling is held twice each time. What the server says is a hint, so
+    /// nothing fails for want of it.
+    fn with_room_for(remaining: Option<u64>) -> Self {
+        let mut items = Vec::new();
+        if let Some(Ok(remaining)) = remaining.map(usize::try_from) {
+            let _ = items.try_reserve_exact(remaining.saturating_add(PAGE));
         }
-        let answer = self.read(&call).await?;
-        let encoding = Encoding::of(answer.header("content-type"));
-        let head = wire::head(encoding, answer.body()).map_err(|error| call.malformed(&error))?;
-        Ok(Page {
-            head,
-            encoding,
-            body: answer.into_body(),
-        })
+        Self {
+            items,
+            sharing: Sharing::default(),
+        }
+    }
+}
+
+/// A page that is decoded on a thread that may block, so that others come in meanwhile.
+struct Decoding<T>(JoinHandle<Result<Decoded<T>, DecodeError>>);
+
+impl<T: Object> Decoding<T> {
+    fn start(listing: &'static Listing<T>, page: Page, mut decoded: Decoded<T>) -> Self {
+        Self(tokio::task::spawn_blocking(move || {
+            let Decoded { items, sharing } = &mut decoded;
+            wire::items(page.encoding, listing, &page.body, sharing, items).map(|()| decoded)
+        }))
+    }
+
+    async fn finish(self, call: &Call) -> Result<Decoded<T>, ApiError> {
+        let decoded = self.0.await.map_err(|panicked| call.malformed(&panicked))?;
+        decoded.map_err(|error| call.malformed(&error))
     }
 }
 
@@ -211,20 +229,4 @@ pub(crate) fn list_target<T>(listing: &Listing<T>, selection: &Selection) -> Tar
 fn list_call<T>(listing: &Listing<T>, selection: &Selection) -> Call {
     let call = Call::on(Method::GET, "list", list_target(listing, selection));
     selection.narrow(call).with_query("limit", PAGE.to_string())
-}
-
-/// Decodes a page on a thread that may block, so that the next page comes in meanwhile.
-async fn decode<T: Object>(
-    call: &Call,
-    listing: &'static Listing<T>,
-    page: Page,
-    mut decoded: Decoded<T>,
-) -> Result<Decoded<T>, ApiError> {
-    let task = tokio::task::spawn_blocking(move || {
-        let Decoded { items, sharing } = &mut decoded;
-        wire::items(page.encoding, listing, &page.body, sharing, items).map(|()| decoded)
-    });
-    task.await
-        .map_err(|panicked| call.malformed(&panicked))?
-        .map_err(|error| call.malformed(&error))
 }

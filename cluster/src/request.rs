@@ -45,6 +45,7 @@ pub struct Call {
     compressed: bool,
     headers: Vec<(&'static str, String)>,
     body: Option<(&'static str, Bytes)>,
+    room: usize,
 }
 
 impl Call {
@@ -60,6 +61,7 @@ impl Call {
             compressed: true,
             headers: Vec::new(),
             body: None,
+            room: 0,
         }
     }
 
@@ -107,6 +109,13 @@ impl Call {
     #[must_use]
     pub(crate) fn uncompressed(mut self) -> Self {
         self.compressed = false;
+        self
+    }
+
+    /// Expects about so many bytes: room that grows by doubling is held twice each time.
+    #[must_use]
+    pub(crate) fn with_room(mut self, bytes: usize) -> Self {
+        self.room = bytes;
         self
     }
 
@@ -185,6 +194,12 @@ impl Call {
     }
 }
 
+/// Sees the body of a success while it comes: the headers, and the bytes that are here.
+pub(crate) type Onlooker<'a> = &'a (dyn Fn(&HeaderMap, &[u8]) + Send + Sync);
+
+/// Nobody looks on.
+const NOBODY: Onlooker<'static> = &|_, _| {};
+
 /// What came back, whole.
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -257,9 +272,17 @@ impl Cluster {
     ///
     /// Those of the way: unreachable, not trusted, too late, too long.
     pub async fn exchange(&self, call: &Call) -> Result<Answer, ApiError> {
+        self.exchange_before(call, NOBODY).await
+    }
+
+    async fn exchange_before(
+        &self,
+        call: &Call,
+        onlooker: Onlooker<'_>,
+    ) -> Result<Answer, ApiError> {
         let whole = async {
             let response = self.open(call).await?;
-            self.collect(call, response).await
+            self.collect_before(call, response, onlooker).await
         };
         match self.timeout {
             None => whole.await,
@@ -305,10 +328,19 @@ impl Cluster {
         call: &Call,
         response: Response<Body>,
     ) -> Result<Answer, ApiError> {
+        self.collect_before(call, response, NOBODY).await
+    }
+
+    async fn collect_before(
+        &self,
+        call: &Call,
+        response: Response<Body>,
+        onlooker: Onlooker<'_>,
+    ) -> Result<Answer, ApiError> {
         let (parts, body) = response.into_parts();
         let mut body = Limited::new(body, LONGEST_ANSWER);
         // Piece by piece into one place: `Collected` keeps all pieces until it copies them.
-        let mut bytes = Vec::new();
+        let mut bytes = Vec::with_capacity(call.room);
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
                 if error.is::<LengthLimitError>() {
@@ -318,6 +350,9 @@ impl Cluster {
             })?;
             if let Ok(data) = frame.into_data() {
                 bytes.extend_from_slice(&data);
+                if parts.status.is_success() {
+                    onlooker(&parts.headers, &bytes);
+                }
             }
         }
         Ok(Answer {
@@ -357,7 +392,11 @@ impl Cluster {
     ///
     /// [`ApiError`], by what the status means.
     pub async fn call(&self, call: &Call) -> Result<Answer, ApiError> {
-        let answer = self.exchange(call).await?;
+        self.call_before(call, NOBODY).await
+    }
+
+    async fn call_before(&self, call: &Call, onlooker: Onlooker<'_>) -> Result<Answer, ApiError> {
+        let answer = self.exchange_before(call, onlooker).await?;
         self.accept(call, answer)
     }
 
@@ -373,10 +412,20 @@ impl Cluster {
 
     /// As [`Cluster::read`], for a write that leaves the same behind however often it is done.
     pub(crate) async fn repeat(&self, call: &Call) -> Result<Answer, ApiError> {
+        self.read_before(call, NOBODY).await
+    }
+
+    /// As [`Cluster::read`], before the eyes of `onlooker`, who sees a body again from its
+    /// beginning on where it broke off.
+    pub(crate) async fn read_before(
+        &self,
+        call: &Call,
+        onlooker: Onlooker<'_>,
+    ) -> Result<Answer, ApiError> {
         let end = Instant::now() + READ_PATIENCE;
         let mut backoff = Backoff::for_reads();
         loop {
-            let error = match self.call(call).await {
+            let error = match self.call_before(call, onlooker).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };

@@ -62,7 +62,7 @@ pub(crate) struct PageHead {
 #[error("{0}")]
 pub(crate) struct DecodeError(String);
 
-/// Reads the head of a page, and no item.
+/// Reads the head of a page, and no item. Of protobuf the beginning of the page is enough.
 pub(crate) fn head(encoding: Encoding, page: &[u8]) -> Result<PageHead, DecodeError> {
     match encoding {
         Encoding::Protobuf => protobuf::head(page),

@@ -27,7 +27,7 @@ impl serde::de::Error for DecodeError {
     }
 }
 
-/// Reads the head of a page: the server writes it first.
+/// Reads the head of a page, of which the rest may still be on its way: the server writes it first.
 pub(super) fn head(page: &[u8]) -> Result<PageHead, DecodeError> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase", default)]
@@ -38,7 +38,7 @@ pub(super) fn head(page: &[u8]) -> Result<PageHead, DecodeError> {
         next: nodelife_core::text::Str,
         remaining_item_count: Option<u64>,
     }
-    let mut list = Reader(unwrap(page)?);
+    let mut list = Reader(beginning(page)?);
     while let Some((tag, payload)) = list.next()? {
         if tag == LIST_METADATA {
             let value = Value::new(Kind::Message(&LIST_META), payload);
@@ -84,12 +84,29 @@ pub(super) fn items<I: DeserializeOwned>(
     Ok(())
 }
 
+/// What stands behind the magic number.
+fn envelope(page: &[u8]) -> Result<Reader<'_>, DecodeError> {
+    page.strip_prefix(MAGIC)
+        .map(Reader)
+        .ok_or_else(|| DecodeError("not Kubernetes' protobuf: no \"k8s\\0\" in front".to_owned()))
+}
+
+/// The object from its first byte on, as far as it is here, and maybe more than it.
+fn beginning(page: &[u8]) -> Result<&[u8], DecodeError> {
+    let mut unknown = envelope(page)?;
+    loop {
+        let (tag, wire_type) = unknown.key()?;
+        if tag == UNKNOWN_RAW {
+            unknown.varint()?;
+            return Ok(unknown.0);
+        }
+        unknown.payload(wire_type)?;
+    }
+}
+
 /// Takes the object out of its envelope.
 fn unwrap(page: &[u8]) -> Result<&[u8], DecodeError> {
-    let unknown = page.strip_prefix(MAGIC).ok_or_else(|| {
-        DecodeError("not Kubernetes' protobuf: no \"k8s\\0\" in front".to_owned())
-    })?;
-    let mut unknown = Reader(unknown);
+    let mut unknown = envelope(page)?;
     while let Some((tag, payload)) = unknown.next()? {
         if tag == UNKNOWN_RAW {
             return payload.bytes();
@@ -467,11 +484,21 @@ mod tests {
     }
 
     #[test]
+    fn a_head_is_read_before_the_first_item_is_here() {
+        let whole = page();
+        let name = whole.windows(2).position(|two| two == b"n1").unwrap();
+        assert_eq!(head(&whole[..name]).unwrap(), head(&whole).unwrap());
+    }
+
+    #[test]
     fn no_cut_and_no_flipped_byte_brings_it_down() {
         let whole = page();
         for length in 0..whole.len() {
             let cut = whole.slice(..length);
-            let _ = head(&cut);
+            // While a page comes in, its head is read as soon as all of it is here, and not before.
+            if let Ok(begun) = head(&cut) {
+                assert_eq!(begun, head(&whole).unwrap());
+            }
             assert!(items::<Lease>(&cut, &schema::LEASE, &mut |_| {}).is_err());
         }
         for place in 0..whole.len() {

@@ -48,9 +48,19 @@ impl<'a> Reader<'a> {
         if self.0.is_empty() {
             return Ok(None);
         }
+        let (tag, wire_type) = self.key()?;
+        Ok(Some((tag, self.payload(wire_type)?)))
+    }
+
+    /// A field's tag, and how its payload is written.
+    pub(super) fn key(&mut self) -> Result<(u32, u64), DecodeError> {
         let key = self.varint()?;
         let tag = u32::try_from(key >> 3).map_err(|_| cut())?;
-        let payload = match key & 7 {
+        Ok((tag, key & 7))
+    }
+
+    pub(super) fn payload(&mut self, wire_type: u64) -> Result<Payload<'a>, DecodeError> {
+        Ok(match wire_type {
             0 => Payload::Varint(self.varint()?),
             1 => self.take(8).map(|_| Payload::Fixed)?,
             2 => {
@@ -59,8 +69,7 @@ impl<'a> Reader<'a> {
             }
             5 => self.take(4).map(|_| Payload::Fixed)?,
             other => return Err(DecodeError(format!("unknown wire type {other}"))),
-        };
-        Ok(Some((tag, payload)))
+        })
     }
 
     pub(super) fn varint(&mut self) -> Result<u64, DecodeError> {

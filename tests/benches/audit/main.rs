@@ -55,8 +55,8 @@ struct Arguments {
     /// Pods of the cluster
     #[arg(long, default_value_t = 30_000)]
     pods: usize,
-    /// How often the contestants take turns
-    #[arg(long, default_value_t = 5)]
+    /// How often the contestants take turns; an even number is fair to all of them
+    #[arg(long, default_value_t = 4)]
     repeats: usize,
     /// kubectl-nodelife; by default it is built from this workspace
     #[arg(long, value_name = "PROGRAM")]
