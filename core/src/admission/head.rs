@@ -11,6 +11,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 
 use super::json::Text;
 use super::review::{Names, is_review};
+use super::skim::Skim;
 
 /// The fields of `AdmissionRequest` up to the object, in their order
 /// (k8s.io/api/admission/v1, v0.36.3).
@@ -51,8 +52,7 @@ impl<'a> Head<'a> {
             object: None,
         };
         // It ends with an error either way: at the object, or where something is amiss.
-        let mut json = serde_json::Deserializer::from_slice(bytes);
-        let _ = Envelope(&mut reader).deserialize(&mut json);
+        let _ = Envelope(&mut reader).deserialize(&mut Skim(bytes));
         let object = reader.object?;
         is_review(&reader.api_version, &reader.kind).then_some(Self {
             names: reader.names,

@@ -12,13 +12,15 @@ use wide::u8x16;
 
 /// Bytes that are looked at together, one bit each.
 const BLOCK: usize = 64;
+/// Bytes that are compared at once.
+const LANE: usize = 16;
 
 /// How many bytes the value takes that `bytes` begins with. None where it has no end, or where
 /// no value begins.
 pub(super) fn length(bytes: &[u8]) -> Option<usize> {
     match bytes.first()? {
         b'{' | b'[' => collection(bytes),
-        b'"' => text(bytes),
+        b'"' => text(bytes).map(|text| text.length),
         _ => {
             let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']') || is_space(*byte);
             let length = bytes.iter().position(is_end).unwrap_or(bytes.len());
@@ -32,20 +34,43 @@ pub(super) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
-/// The length of a text with its quotes.
-pub(super) fn text(bytes: &[u8]) -> Option<usize> {
+/// A text, as it stands there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Text {
+    /// How many bytes it takes with its quotes.
+    pub(super) length: usize,
+    /// Whether it says what stands there, without a character that is written as another one.
+    pub(super) is_plain: bool,
+}
+
+/// The text that `bytes` begin with.
+pub(super) fn text(bytes: &[u8]) -> Option<Text> {
     let mut at = 1;
+    let mut is_plain = true;
     loop {
-        let found = bytes
-            .get(at..)?
-            .iter()
-            .position(|byte| matches!(byte, b'"' | b'\\'))?;
-        at += found;
+        at += special(bytes.get(at..)?)?;
         if bytes.get(at) == Some(&b'"') {
-            return Some(at + 1);
+            let length = at + 1;
+            return Some(Text { length, is_plain });
         }
+        is_plain = false;
         at += 2;
     }
+}
+
+/// Where the first quote or backslash stands.
+fn special(bytes: &[u8]) -> Option<usize> {
+    let (lanes, rest) = bytes.as_chunks();
+    for (index, lane) in lanes.iter().enumerate() {
+        let lane = u8x16::new(*lane);
+        let found = lane.simd_eq(u8x16::splat(b'"')) | lane.simd_eq(u8x16::splat(b'\\'));
+        let found = found.to_bitmask();
+        if found != 0 {
+            return Some(index * LANE + found.trailing_zeros() as usize);
+        }
+    }
+    let found = rest.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+    Some(lanes.len() * LANE + found)
 }
 
 /// The length of an object or a list with its brackets.
@@ -117,7 +142,7 @@ impl Marks {
         for (index, lane) in lanes.iter().enumerate() {
             let lane = u8x16::new(*lane);
             let at = |byte: u8, lane: u8x16| {
-                u64::from(lane.simd_eq(u8x16::splat(byte)).to_bitmask()) << (16 * index)
+                u64::from(lane.simd_eq(u8x16::splat(byte)).to_bitmask()) << (LANE * index)
             };
             // `[` and `{` differ in this one bit, and so do `]` and `}`.
             let folded = lane | u8x16::splat(0x20);

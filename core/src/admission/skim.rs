@@ -3,8 +3,9 @@
 //! A [`Deserializer`] that goes through objects by itself and leaves every other value to
 //! `serde_json`.
 
-use serde::de::value::BorrowedStrDeserializer;
-use serde::de::{Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, Visitor};
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor,
+};
 use serde::forward_to_deserialize_any;
 use serde_json::Error;
 
@@ -18,10 +19,14 @@ pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Error> 
 }
 
 /// What is still to be read.
-struct Skim<'a>(&'a [u8]);
+pub(super) struct Skim<'a>(pub(super) &'a [u8]);
 
 fn malformed() -> Error {
     Error::custom("malformed")
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, Error> {
+    std::str::from_utf8(bytes).map_err(Error::custom)
 }
 
 impl<'a> Skim<'a> {
@@ -31,13 +36,17 @@ impl<'a> Skim<'a> {
         self.split(length)
     }
 
-    /// The next text, taken off, with its quotes.
-    fn text(&mut self) -> Result<&'a [u8], Error> {
-        let length = match self.0.first() {
-            Some(b'"') => passing::text(self.0).ok_or_else(malformed)?,
-            _ => return Err(malformed()),
-        };
-        self.split(length)
+    /// The bytes of the next text, if that is what comes and it says what stands there; taken off.
+    fn plain_bytes(&mut self) -> Result<Option<&'a [u8]>, Error> {
+        if self.0.first() != Some(&b'"') {
+            return Ok(None);
+        }
+        let text = passing::text(self.0).ok_or_else(malformed)?;
+        if !text.is_plain {
+            return Ok(None);
+        }
+        let quoted = self.split(text.length)?;
+        Ok(quoted.get(1..quoted.len() - 1))
     }
 
     fn split(&mut self, length: usize) -> Result<&'a [u8], Error> {
@@ -72,6 +81,9 @@ impl<'de> Deserializer<'de> for &mut Skim<'de> {
     type Error = Error;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if let Some(plain) = self.plain_bytes()? {
+            return visitor.visit_borrowed_str(utf8(plain)?);
+        }
         serde_json::Deserializer::from_slice(self.value()?).deserialize_any(visitor)
     }
 
@@ -91,6 +103,18 @@ impl<'de> Deserializer<'de> for &mut Skim<'de> {
                 is_first: true,
             };
             visitor.visit_map(members)
+        } else {
+            self.deserialize_any(visitor)
+        }
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.take(b'[') {
+            let items = Items {
+                skim: self,
+                is_first: true,
+            };
+            visitor.visit_seq(items)
         } else {
             self.deserialize_any(visitor)
         }
@@ -122,7 +146,7 @@ impl<'de> Deserializer<'de> for &mut Skim<'de> {
 
     forward_to_deserialize_any! {
         bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
-        unit unit_struct seq tuple tuple_struct enum identifier
+        unit unit_struct tuple tuple_struct enum identifier
     }
 }
 
@@ -145,22 +169,68 @@ impl<'de> MapAccess<'de> for Members<'_, 'de> {
         if !std::mem::take(&mut self.is_first) && !self.skim.take(b',') {
             return Err(malformed());
         }
-        let key = self.skim.text()?;
+        let key = if let Some(plain) = self.skim.plain_bytes()? {
+            seed.deserialize(Key(plain))
+        } else if self.skim.0.starts_with(b"\"") {
+            seed.deserialize(&mut serde_json::Deserializer::from_slice(
+                self.skim.value()?,
+            ))
+        } else {
+            Err(malformed())
+        };
+        let key = key?;
         if !self.skim.take(b':') {
             return Err(malformed());
         }
-        let bare = key.get(1..key.len() - 1).unwrap_or_default();
-        let key = match std::str::from_utf8(bare) {
-            Ok(bare) if !bare.contains('\\') => {
-                seed.deserialize(BorrowedStrDeserializer::new(bare))
-            }
-            _ => seed.deserialize(&mut serde_json::Deserializer::from_slice(key)),
-        };
-        key.map(Some)
+        Ok(Some(key))
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
         seed.deserialize(&mut *self.skim)
+    }
+}
+
+/// A key without its quotes. Whoever looks for the names of fields compares bytes, and needs no
+/// text.
+struct Key<'a>(&'a [u8]);
+
+impl<'de> Deserializer<'de> for Key<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_borrowed_str(utf8(self.0)?)
+    }
+
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_borrowed_bytes(self.0)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
+        option unit unit_struct newtype_struct seq tuple tuple_struct map struct enum ignored_any
+    }
+}
+
+/// The items of a list, from behind its bracket on.
+struct Items<'r, 'a> {
+    skim: &'r mut Skim<'a>,
+    is_first: bool,
+}
+
+impl<'de> SeqAccess<'de> for Items<'_, 'de> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Error> {
+        if self.skim.take(b']') {
+            return Ok(None);
+        }
+        if !std::mem::take(&mut self.is_first) && !self.skim.take(b',') {
+            return Err(malformed());
+        }
+        seed.deserialize(&mut *self.skim).map(Some)
     }
 }
 

@@ -12,7 +12,6 @@ use std::io::Write as _;
 use serde::Deserialize;
 
 use super::json::{Text, or_default};
-use super::node_restriction::object::PodMeta;
 use super::policy::Tolerations;
 use super::quote::Quoted;
 use super::review::{Operation, Request};
@@ -24,9 +23,11 @@ pub(super) const NOT_READY: &str = "node.kubernetes.io/not-ready";
 pub(super) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 /// One of the two, and what is said about it.
-struct Condition {
+struct Condition<'p> {
     taint: &'static str,
     annotation: &'static str,
+    /// The pod's annotation.
+    wish: Option<&'p Text<'p>>,
     /// What the in-tree plugin gives.
     in_tree: i64,
     /// What the first policy that fits gives, or else the cluster.
@@ -36,9 +37,36 @@ struct Condition {
 #[derive(Deserialize)]
 struct Pod<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
-    metadata: PodMeta<'a>,
+    metadata: Metadata<'a>,
     #[serde(borrow, default, deserialize_with = "or_default")]
     spec: Spec<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    annotations: Wishes<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    owner_references: Vec<Owner<'a>>,
+}
+
+/// The annotations by which a pod asks for seconds of its own.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Wishes<'a> {
+    #[serde(borrow, rename = "nodelife.dev/not-ready-seconds")]
+    not_ready: Option<Text<'a>>,
+    #[serde(borrow, rename = "nodelife.dev/unreachable-seconds")]
+    unreachable: Option<Text<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Owner<'a> {
+    #[serde(borrow)]
+    kind: Text<'a>,
+    controller: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -170,7 +198,8 @@ pub(super) fn default(request: &Request<'_>, policy: &Tolerations) -> Result<Def
 }
 
 /// Both conditions, with what the first policy that fits the pod says.
-fn conditions(namespace: &str, pod: &Pod<'_>, policy: &Tolerations) -> [Condition; 2] {
+fn conditions<'p>(namespace: &str, pod: &'p Pod<'_>, policy: &Tolerations) -> [Condition<'p>; 2] {
+    let wishes = &pod.metadata.annotations;
     let fits =
         |list: &[String], value: &str| list.is_empty() || list.iter().any(|one| one == value);
     let first = policy.policies.iter().find(|one| {
@@ -183,6 +212,7 @@ fn conditions(namespace: &str, pod: &Pod<'_>, policy: &Tolerations) -> [Conditio
         Condition {
             taint: NOT_READY,
             annotation: "nodelife.dev/not-ready-seconds",
+            wish: wishes.not_ready.as_ref(),
             in_tree: policy.in_tree.not_ready_seconds,
             seconds: first
                 .and_then(|one| one.not_ready_seconds)
@@ -191,6 +221,7 @@ fn conditions(namespace: &str, pod: &Pod<'_>, policy: &Tolerations) -> [Conditio
         Condition {
             taint: UNREACHABLE,
             annotation: "nodelife.dev/unreachable-seconds",
+            wish: wishes.unreachable.as_ref(),
             in_tree: policy.in_tree.unreachable_seconds,
             seconds: first
                 .and_then(|one| one.unreachable_seconds)
@@ -199,12 +230,11 @@ fn conditions(namespace: &str, pod: &Pod<'_>, policy: &Tolerations) -> [Conditio
     ]
 }
 
-impl Condition {
+impl Condition<'_> {
     /// The seconds for `pod`: its annotation's, where those count, or else the policy's.
     fn seconds_for(&self, pod: &Pod<'_>, policy: &Tolerations, warnings: &mut Vec<String>) -> i64 {
-        let annotation = pod.metadata.annotations.get(self.annotation);
-        let Some(text) = annotation.filter(|_| policy.annotations && !pod.is_of_daemon_set())
-        else {
+        let counts = policy.annotations && !pod.is_of_daemon_set();
+        let Some(text) = self.wish.filter(|_| counts) else {
             return self.seconds;
         };
         match text.parse() {

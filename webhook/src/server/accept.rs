@@ -9,7 +9,7 @@ use futures::FutureExt as _;
 use http::header::CONNECTION;
 use http::{HeaderValue, Request};
 use hyper::body::Incoming;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -19,15 +19,16 @@ use tower::ServiceExt as _;
 
 use super::drain::Drain;
 use super::metrics::{Handshake, Metrics};
-use super::slow::{Busy, Impatient};
+use super::slow::{Impatient, Patience, Turns};
 
 /// Longest TLS handshake; the API server gives itself as long.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Longest head of a request, from its first byte.
-const HEAD: Duration = Duration::from_secs(10);
-/// Longest idle time. The API server drops its own idle connections after 90 s
-/// (Go's default transport); whoever is quicker races with a call.
-const IDLE: Duration = Duration::from_mins(2);
+/// How long clients may take. The API server drops its own idle connections after 90 s (Go's
+/// default transport); whoever is quicker races with a call.
+const PATIENCE: Patience = Patience {
+    head: Duration::from_secs(10),
+    idle: Duration::from_mins(2),
+};
 /// Connections at one time: an API server keeps 25, the rest is room for slow strangers.
 const CONNECTIONS: usize = 2048;
 /// File descriptors for all else: lookups, logs, the health port.
@@ -113,14 +114,14 @@ impl Acceptor {
             }
         };
         self.metrics.handshake(Handshake::Done);
-        let busy = Busy::default();
-        let stream = Impatient::new(stream, HEAD, busy.clone());
+        let turns = Turns::default();
+        let stream = Impatient::new(stream, PATIENCE, turns.clone());
         let service = hyper::service::service_fn(|request: Request<Incoming>| {
-            busy.set(true);
-            let busy = busy.clone();
+            turns.pass();
+            let turns = turns.clone();
             let drain = Arc::clone(&self.drain);
             self.router.clone().oneshot(request).map(move |answer| {
-                busy.set(false);
+                turns.pass();
                 answer.map(|mut answer| {
                     if drain.is_leaving() {
                         let close = HeaderValue::from_static("close");
@@ -131,8 +132,8 @@ impl Acceptor {
             })
         });
         let served = hyper::server::conn::http1::Builder::new()
-            .timer(TokioTimer::new())
-            .header_read_timeout(IDLE)
+            // It counts from the last answer on: `Impatient` knows better.
+            .header_read_timeout(None)
             .max_buf_size(LARGEST_HEAD)
             .serve_connection(TokioIo::new(stream), service)
             .await;
