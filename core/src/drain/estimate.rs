@@ -25,6 +25,10 @@ pub(super) struct Leaving<'a> {
 /// status: what a control plane that is not busy takes for both (the drain bench shows it).
 const CONTROL_PLANE: Millis = 150;
 
+/// Between two evictions under one budget, which are sent one after the other: an answer, and the
+/// controller's note of it.
+const EVICTION: Millis = 40;
+
 /// The writes that kube-controller-manager allows a controller at once, as time, and the time
 /// between two after that: 30, and 20 a second (v1.36.3,
 /// `pkg/controller/apis/config/v1alpha1/defaults.go`). Where many budgets let pods go at once
@@ -153,6 +157,8 @@ impl Course<'_> {
         stops: impl Fn(&Pod) -> Millis,
     ) -> Option<Millis> {
         let mut purses: BTreeMap<&BudgetKey, BinaryHeap<Reverse<Millis>>> = BTreeMap::new();
+        // When the next may be sent under each.
+        let mut sent: BTreeMap<&BudgetKey, Millis> = BTreeMap::new();
         let mut free: BinaryHeap<Reverse<Millis>> =
             std::iter::repeat_n(Reverse(0), self.concurrency).collect();
         let mut end = 0;
@@ -200,7 +206,9 @@ impl Course<'_> {
                     queues.remove(key);
                 }
                 purse.pop().filter(|coin| *coin != Reverse(NEVER))?;
-                let at = begin.max(coin);
+                let next = sent.entry(key).or_default();
+                let at = begin.max(coin).max(*next);
+                *next = at.saturating_add(EVICTION);
                 let made = writes.replace(at.saturating_add(first(pod)), share.steady);
                 let back = made.saturating_add(replaced(pod).unwrap_or(NEVER));
                 purse.push(Reverse(back));
