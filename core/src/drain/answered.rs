@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::budget::BudgetKey;
 use super::event::Effect;
 use super::inventory::{Impossible, is_operated};
 use super::machine::Machine;
@@ -219,6 +220,15 @@ impl Machine {
         let Some(tracked) = self.pods.get(uid.as_str()) else {
             return Block::Denied(message);
         };
+        if self.budgets.is_unseen() {
+            return match named(&tracked.pod.metadata.namespace, &message) {
+                Some(budget) => Block::Budget {
+                    budget,
+                    refusal: BudgetRefusal::Unseen(message),
+                },
+                None => Block::Denied(message),
+            };
+        }
         let matching = self.budgets.matching(&tracked.pod);
         let [budget] = matching.as_slice() else {
             return Block::Denied(message);
@@ -242,7 +252,8 @@ impl Machine {
             _ => Vec::new(),
         };
         let ruling = Ruling::Several(budgets.clone());
-        if is_operated(&tracked.pod, &ruling, &self.budgets, &self.owners) {
+        let operated = is_operated(&tracked.pod, &ruling, &self.budgets, &self.owners);
+        if operated || self.settings.wait_for_impossible {
             let wait = (IN_PROGRESS_WAIT, IN_PROGRESS_WAIT);
             let block = Block::SeveralBudgets(budgets);
             return self.hold(uid, block, wait, Hold::UnlessChanged(seen), now);
@@ -250,6 +261,17 @@ impl Machine {
         let why = Impossible::SeveralBudgets(budgets);
         Some(State::Impossible(Reason::Budgets(why)))
     }
+}
+
+/// The budget that a refusal names: each of its sentences begins with it (`checkAndDecrement` and
+/// `createTooManyRequestsError` in pkg/registry/core/pod/storage/eviction.go, v1.36.3).
+fn named(namespace: &Str, message: &str) -> Option<BudgetKey> {
+    let rest = message.strip_prefix("The disruption budget ")?;
+    let (name, _) = rest.split_once(' ')?;
+    Some(BudgetKey {
+        namespace: namespace.clone(),
+        name: name.into(),
+    })
 }
 
 /// A wait of exactly so many seconds, as the server asked for.

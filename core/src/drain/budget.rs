@@ -54,41 +54,63 @@ impl Budget {
 
 /// All budgets that are known, by namespace and name.
 #[derive(Clone, Debug, Default)]
-pub struct Budgets(BTreeMap<BudgetKey, Budget>);
+pub struct Budgets {
+    known: BTreeMap<BudgetKey, Budget>,
+    unseen: bool,
+}
 
 impl Budgets {
     /// The budgets of a list.
     pub fn of(budgets: impl IntoIterator<Item = Budget>) -> Self {
-        Self(budgets.into_iter().map(|b| (b.key(), b)).collect())
+        Self {
+            known: budgets.into_iter().map(|b| (b.key(), b)).collect(),
+            unseen: false,
+        }
+    }
+
+    /// They may not be seen (any more): what is known is out of date, and which budgets there are
+    /// shows only in the API server's answers. What is seen again ends that.
+    pub fn lose(&mut self) {
+        self.unseen = true;
+    }
+
+    /// Whether they may not be seen.
+    pub fn is_unseen(&self) -> bool {
+        self.unseen
+    }
+
+    /// What was known last, also of budgets that may not be seen any more.
+    pub fn into_known(self) -> Vec<Budget> {
+        self.known.into_values().collect()
     }
 
     /// Takes up a new state of a budget.
     pub fn insert(&mut self, budget: Budget) {
-        self.0.insert(budget.key(), budget);
+        self.unseen = false;
+        self.known.insert(budget.key(), budget);
     }
 
     /// Forgets a budget that was deleted.
     pub fn remove(&mut self, key: &BudgetKey) {
-        self.0.remove(key);
+        self.unseen = false;
+        self.known.remove(key);
     }
 
-    /// The budget of this name.
+    /// The budget of this name; none of those that may not be seen.
     pub fn get(&self, key: &BudgetKey) -> Option<&Budget> {
-        self.0.get(key)
+        self.known.get(key).filter(|_| !self.unseen)
     }
 
-    /// Every budget.
-    pub fn iter(&self) -> impl Iterator<Item = &Budget> {
-        self.0.values()
-    }
-
-    /// The budgets that the pod counts under, by name.
+    /// The budgets that the pod counts under, by name; none of those that may not be seen.
     pub fn matching(&self, pod: &Pod) -> Vec<&Budget> {
+        if self.unseen {
+            return Vec::new();
+        }
         let first = BudgetKey {
             namespace: pod.metadata.namespace.clone(),
             name: Str::default(),
         };
-        self.0
+        self.known
             .range(first..)
             .map(|(_, budget)| budget)
             .take_while(|budget| budget.metadata.namespace == pod.metadata.namespace)

@@ -28,6 +28,8 @@ pub enum Event {
     },
     /// All budgets.
     Budgets(Vec<Budget>),
+    /// Budgets may not be seen (any more), until one is.
+    BudgetsUnseen,
     /// A budget came or changed.
     Budget(Box<Budget>),
     /// A budget was deleted.

@@ -209,6 +209,10 @@ impl Impossible {
 impl fmt::Display for Impossible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            // The server says only that there are several.
+            Self::SeveralBudgets(budgets) if budgets.is_empty() => f.write_str(
+                "selected by more than one budget, and the eviction API takes one at most",
+            ),
             Self::SeveralBudgets(budgets) => {
                 write!(f, "selected by {} budgets (", budgets.len())?;
                 for (i, budget) in budgets.iter().enumerate() {
@@ -402,9 +406,10 @@ fn impossible(pod: &Pod, ruling: &Ruling, around: Surroundings<'_>) -> Option<Im
             BudgetRefusal::Exhausted { .. } => never(pod, budget, around),
             BudgetRefusal::NotObserved
             | BudgetRefusal::Broken(_)
-            | BudgetRefusal::Outdated { .. } => None,
+            | BudgetRefusal::Outdated { .. }
+            | BudgetRefusal::Unseen(_) => None,
         },
-        Ruling::Free(_) | Ruling::Counted { .. } => None,
+        Ruling::Free(_) | Ruling::Counted { .. } | Ruling::Unseen => None,
     }
     .filter(|_| !is_operated(pod, ruling, around.budgets, around.owners))
 }
@@ -432,6 +437,7 @@ pub(super) fn is_operated(pod: &Pod, ruling: &Ruling, budgets: &Budgets, owners:
     let keys = match ruling {
         Ruling::Refused { budget, .. } => std::slice::from_ref(budget),
         Ruling::Several(budgets) => budgets.as_slice(),
+        Ruling::Unseen => &[],
         Ruling::Free(_) | Ruling::Counted { .. } => return false,
     };
     owners.is_custom(pod)

@@ -6,6 +6,8 @@
 //! - An eviction is sent for a pod that was last seen on a node of the drain, under
 //!   this UID and not terminating; never twice at a time for one pod, and one at a
 //!   time for each budget.
+//! - Where budgets may not be seen, one at a time is sent in each namespace, and the API server
+//!   decides.
 //! - A refused eviction is sent again when the budget or the pod changed, or after a
 //!   jittered wait; where the server said how long, not sooner.
 //! - After an answer that leaves the outcome open the pod is looked at first.
@@ -153,6 +155,8 @@ pub struct Machine {
     pub(super) settling: Settling,
     /// Whether some pods have to go before others although `--order` does not say so.
     pub(super) ordered: bool,
+    /// Whether something was sent that is in no budget's purse.
+    pub(super) blind: bool,
     stop: Option<Stop>,
 }
 
@@ -175,6 +179,7 @@ impl Machine {
             listed: BTreeSet::new(),
             settling: Settling::default(),
             ordered: false,
+            blind: false,
             stop: None,
         }
     }
@@ -213,6 +218,11 @@ impl Machine {
         };
         let last = self.purses.last(budget);
         Some(last.map_or(blocked.first, |last| last.max(blocked.first)))
+    }
+
+    /// Whether the budgets are seen.
+    pub fn sees_budgets(&self) -> bool {
+        !self.budgets.is_unseen()
     }
 
     /// Why it ended early, if it did.
@@ -289,6 +299,7 @@ impl Machine {
                 self.budgets = Budgets::of(budgets);
                 self.purses.relisted();
             }
+            Event::BudgetsUnseen => self.budgets.lose(),
             Event::Budget(budget) => {
                 self.purses.counted(&budget);
                 self.budgets.insert(*budget);

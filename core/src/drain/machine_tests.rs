@@ -5,6 +5,9 @@ use crate::object::{Budget, Pod, Workload, WorkloadKind};
 
 const NODE: &str = "n";
 
+#[path = "unseen_tests.rs"]
+mod unseen;
+
 struct Drain {
     machine: Machine,
     now: Timestamp,

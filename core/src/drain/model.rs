@@ -43,6 +43,7 @@ impl Run {
             now,
             features: seed,
         };
+        run.world.blind(seed % 9 == 2);
         run.begin();
         run
     }
@@ -53,10 +54,23 @@ impl Run {
         self.world.reconnect();
         let attachments = self.world.attachments();
         self.step(attachments);
-        let budgets = Event::Budgets(vec![self.world.budget.clone()]);
-        self.step(budgets);
+        if self.world.blind {
+            self.step(Event::BudgetsUnseen);
+        } else {
+            self.step(Event::Budgets(vec![self.world.budget.clone()]));
+        }
         let listed = self.world.list();
         self.step(listed);
+    }
+
+    /// The right to see budgets is taken, or given back.
+    fn blind(&mut self, blind: bool) {
+        self.world.blind(blind);
+        self.step(if blind {
+            Event::BudgetsUnseen
+        } else {
+            Event::Budgets(vec![self.world.budget.clone()])
+        });
     }
 
     fn step(&mut self, event: Event) {
@@ -66,7 +80,7 @@ impl Run {
     }
 
     fn chaos(&mut self) {
-        match self.random.below(20) {
+        match self.random.below(22) {
             0 => {
                 // kill -9: what was on its way was carried out, or never will be.
                 self.world.drop_requests(&mut self.random, self.now);
@@ -86,6 +100,8 @@ impl Run {
             11..=14 => {
                 self.deliver();
             }
+            20 => self.blind(true),
+            21 => self.blind(false),
             15 | 16 => {
                 self.answer(true);
             }
@@ -213,6 +229,7 @@ fn a_drain_that_cannot_go_on_says_what_it_waits_for() {
         let mut run = Run::new(seed);
         // Nothing but the drain itself: it waits for as long as it takes.
         run.features = 1;
+        run.world.blind(false);
         run.world.freeze();
         run.begin();
         for _ in 0..50 {

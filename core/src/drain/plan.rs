@@ -28,9 +28,12 @@ pub struct DrainPlan {
     /// The nodes, in the order in which they are emptied.
     pub nodes: Vec<Str>,
     /// How many rounds of evictions the budgets allow for at the fewest; the pods of
-    /// one go before replacements of those of the round before are Ready.
-    pub waves: u32,
-    /// How long it will take; absent where nothing tells how long replacements take.
+    /// one go before replacements of those of the round before are Ready. Absent where the
+    /// budgets may not be seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waves: Option<u32>,
+    /// How long it will take; absent where nothing tells how long replacements take, or what
+    /// the budgets allow.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub duration: Option<Duration>,
     /// Every pod of the nodes, by namespace and name.
@@ -55,7 +58,8 @@ pub struct PlannedPod {
     pub node: Str,
     /// What would happen.
     pub action: Action,
-    /// In which round, counted from 1; absent for pods that are not evicted.
+    /// In which round, counted from 1; absent for pods that are not evicted, and where the
+    /// budgets may not be seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wave: Option<u32>,
     /// Why.
@@ -167,9 +171,13 @@ impl DrainPlan {
                 })
             })
             .collect();
+        let is_unseen = |item: &Item| item.verdict == Verdict::Evict(Ruling::Unseen);
+        // What the budgets allow makes the waves.
+        let foreseen = deletes || !items.iter().any(is_unseen);
         let mut waves = Waves::default();
         let wave_of: BTreeMap<&str, u32> = leaving
             .iter()
+            .filter(|_| foreseen)
             .map(|leaving| {
                 let wave = waves.next(leaving.share.as_ref());
                 (leaving.pod.metadata.uid.as_str(), wave)
@@ -189,8 +197,8 @@ impl DrainPlan {
         Self {
             api_version: crate::API_VERSION,
             kind: "DrainPlan",
-            waves: wave_of.values().copied().max().unwrap_or(0),
-            duration: outlook.and_then(|outlook| {
+            waves: foreseen.then(|| wave_of.values().copied().max().unwrap_or(0)),
+            duration: outlook.filter(|_| foreseen).and_then(|outlook| {
                 let (concurrency, grace) = (outlook.concurrency, outlook.grace_period_seconds);
                 estimate(&nodes, &leaving, outlook.pods, concurrency, grace)
             }),
@@ -261,7 +269,7 @@ fn under(ruling: &Ruling) -> Option<BudgetKey> {
         Ruling::Free(Freedom::Unready(budget))
         | Ruling::Counted { budget, .. }
         | Ruling::Refused { budget, .. } => Some(budget.clone()),
-        Ruling::Free(_) | Ruling::Several(_) => None,
+        Ruling::Free(_) | Ruling::Several(_) | Ruling::Unseen => None,
     }
 }
 
@@ -278,6 +286,7 @@ fn because(ruling: &Ruling) -> String {
         Ruling::Refused { budget, refusal } => {
             format!("waits for budget {budget}: {refusal}")
         }
+        Ruling::Unseen => "whether a budget protects it is not known".to_owned(),
         Ruling::Several(budgets) => {
             format!(
                 "selected by {} budgets, and an operator may lift them",
@@ -297,13 +306,19 @@ mod tests {
     use crate::object::Budget;
 
     fn plan(pods: usize, budgets: &[Budget]) -> DrainPlan {
-        let budgets = Budgets::of(budgets.iter().cloned());
+        plan_under(pods, &Budgets::of(budgets.iter().cloned()), false)
+    }
+
+    fn plan_under(pods: usize, budgets: &Budgets, deletes: bool) -> DrainPlan {
         let pods: Vec<_> = (0..pods).map(|i| pod(&format!("p{i}"), "n")).collect();
         let items = inventory(
             &pods,
-            &Permissions::default(),
+            &Permissions {
+                disable_eviction: deletes,
+                ..Permissions::default()
+            },
             Surroundings {
-                budgets: &budgets,
+                budgets,
                 owners: &Owners::default(),
                 pods: &pods,
                 now: Timestamp::UNIX_EPOCH,
@@ -317,12 +332,27 @@ mod tests {
             grace_period_seconds: None,
         };
         let nodes = vec!["n".into()];
-        DrainPlan::new(nodes, &items, &budgets, None, false, Some(&outlook))
+        DrainPlan::new(nodes, &items, budgets, None, deletes, Some(&outlook))
+    }
+
+    #[test]
+    fn without_sight_of_the_budgets_nothing_is_claimed_of_them() {
+        let mut budgets = Budgets::of([budget("web", 1, 4, 3)]);
+        budgets.lose();
+        let plan = plan_under(4, &budgets, false);
+        assert_eq!((plan.waves, plan.duration), (None, None));
+        for pod in &plan.pods {
+            assert_eq!((pod.action, pod.wave), (Action::Evict, None));
+            assert_eq!(pod.reason, "whether a budget protects it is not known");
+        }
+        // And what passes them by has no need to know.
+        let plan = plan_under(4, &budgets, true);
+        assert_eq!((plan.waves, plan.duration.is_some()), (Some(1), true));
     }
 
     #[test]
     fn four_pods_under_a_budget_of_one_take_four_waves() {
-        assert_eq!(plan(4, &[budget("web", 1, 4, 3)]).waves, 4);
+        assert_eq!(plan(4, &[budget("web", 1, 4, 3)]).waves, Some(4));
     }
 
     #[test]
@@ -338,7 +368,7 @@ mod tests {
     #[test]
     fn without_a_budget_all_go_at_once() {
         let plan = plan(60, &[]);
-        assert_eq!(plan.waves, 1);
+        assert_eq!(plan.waves, Some(1));
         let duration = plan.duration.unwrap();
         let seconds = (duration.least_seconds, duration.most_seconds);
         assert_eq!((seconds.0.rounded(), seconds.1.rounded()), (0, 30));
@@ -359,7 +389,7 @@ mod tests {
     #[test]
     fn pods_under_two_budgets_have_no_wave() {
         let plan = plan(1, &[budget("x", 1, 3, 2), budget("y", 1, 3, 2)]);
-        assert_eq!(plan.waves, 0);
+        assert_eq!(plan.waves, Some(0));
         assert_eq!(plan.pods[0].action, Action::Impossible);
     }
 }

@@ -33,6 +33,8 @@ pub enum Ruling {
     },
     /// More than one budget selects the pod: the API answers 500 whatever they allow.
     Several(Vec<BudgetKey>),
+    /// The budgets may not be seen: the answer itself will tell.
+    Unseen,
 }
 
 /// Why no budget has a say.
@@ -74,6 +76,8 @@ pub enum BudgetRefusal {
         /// The server's words.
         message: String,
     },
+    /// The server refused, and the budgets may not be seen: its words are all that is known.
+    Unseen(String),
 }
 
 impl fmt::Display for BudgetRefusal {
@@ -103,6 +107,7 @@ impl fmt::Display for BudgetRefusal {
                 f,
                 "the status that is known here allows {allowed}, but the server refused: {message}"
             ),
+            Self::Unseen(message) => write!(f, "the API server says: {message}"),
         }
     }
 }
@@ -111,6 +116,9 @@ impl fmt::Display for BudgetRefusal {
 pub fn ruling(pod: &Pod, budgets: &Budgets) -> Ruling {
     if ignores_budgets(pod) {
         return Ruling::Free(Freedom::Phase);
+    }
+    if budgets.is_unseen() {
+        return Ruling::Unseen;
     }
     match budgets.matching(pod).as_slice() {
         [] => Ruling::Free(Freedom::NoBudget),

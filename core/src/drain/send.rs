@@ -43,6 +43,13 @@ impl Machine {
     pub(super) fn send(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         self.purses.expire(now);
         self.give_up_behind(effects);
+        if self.blind && self.sees_budgets() {
+            // Of what was sent before they were seen no purse knows: it is answered first.
+            if self.in_flight() > 0 {
+                return;
+            }
+            self.blind = false;
+        }
         for uid in self.candidates() {
             if !self.has_room() {
                 return;
@@ -66,7 +73,8 @@ impl Machine {
     }
 
     /// The pods that wait on nodes whose turn it is: those that are not Ready first,
-    /// since they cost their budget nothing, then by name.
+    /// since they cost their budget nothing, then by name. Where budgets may not be seen, what
+    /// was refused less often comes before: each gets its try.
     fn candidates(&self) -> Vec<Str> {
         let mut waiting: Vec<&Tracked> = self
             .pods
@@ -82,6 +90,7 @@ impl Machine {
                 let meta = &t.pod.metadata;
                 (
                     t.pod.is_ready(),
+                    if self.sees_budgets() { 0 } else { t.failures },
                     meta.namespace.clone(),
                     meta.name.clone(),
                     meta.uid.clone(),
@@ -97,7 +106,7 @@ impl Machine {
 
     fn due(&self, tracked: &Tracked, now: Timestamp) -> Due {
         let mut overdue = false;
-        let forced = self.passed_by(&tracked.pod, now);
+        let forced = self.passed_by(tracked, now);
         if let State::Blocked(blocked) = &tracked.state {
             overdue = now >= blocked.retry_at;
             match &blocked.hold {
@@ -145,7 +154,40 @@ impl Machine {
             }
             Ruling::Refused { budget, refusal } => Due::Block(Block::Budget { budget, refusal }),
             Ruling::Several(budgets) => self.due_under_several(tracked, budgets, probe),
+            Ruling::Unseen => self.due_unseen(tracked, now),
         }
+    }
+
+    /// Budgets may not be seen: the API server decides, and the implicit budget holds for all
+    /// workloads. One eviction at a time in a namespace is one at a time for each of its budgets.
+    fn due_unseen(&self, tracked: &Tracked, now: Timestamp) -> Due {
+        let namespace = &tracked.pod.metadata.namespace;
+        let busy = |other: &Tracked| {
+            other.state == State::Evicting && other.pod.metadata.namespace == *namespace
+        };
+        if self.pods.values().any(busy) || self.waits_behind_sibling(tracked, now) {
+            return Due::Nothing;
+        }
+        self.due_without_budget(tracked, now)
+    }
+
+    /// Whether a budget that is not seen has just refused another pod of the same controller. It
+    /// would most likely refuse this one as well, so they take turns.
+    fn waits_behind_sibling(&self, tracked: &Tracked, now: Timestamp) -> bool {
+        let uid = |t: &Tracked| t.pod.metadata.controller().map(|c| c.uid.clone());
+        let Some(controller) = uid(tracked) else {
+            return false;
+        };
+        self.pods
+            .values()
+            .filter(|other| other.pod.metadata.uid != tracked.pod.metadata.uid)
+            .filter(|other| uid(other).as_ref() == Some(&controller))
+            .filter_map(|other| match &other.state {
+                State::Blocked(blocked) => blocked.unseen().map(|_| blocked),
+                _ => None,
+            })
+            .max_by_key(|blocked| blocked.since)
+            .is_some_and(|last| now < last.retry_at)
     }
 
     /// No budget selects the pod: the implicit one decides.
@@ -208,6 +250,7 @@ impl Machine {
             return;
         };
         let view = self.view(&tracked.pod);
+        self.blind |= !self.sees_budgets();
         let meta = &tracked.pod.metadata;
         let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
         if let Some(draw) = draw {
@@ -234,16 +277,19 @@ impl Machine {
 
     /// The budget that refuses this pod, if the user has named it as one to pass by and has
     /// waited long enough.
-    fn passed_by(&self, pod: &Pod, now: Timestamp) -> Option<BudgetKey> {
+    fn passed_by(&self, tracked: &Tracked, now: Timestamp) -> Option<BudgetKey> {
         let force = self
             .settings
             .force
             .as_ref()
             .filter(|force| now >= force.at)?;
-        match ruling(pod, &self.budgets) {
-            Ruling::Refused { budget, .. } if force.budgets.contains(&budget) => Some(budget),
-            _ => None,
-        }
+        let budget = match (ruling(&tracked.pod, &self.budgets), &tracked.state) {
+            (Ruling::Refused { budget, .. }, _) => budget,
+            // The server has named it.
+            (Ruling::Unseen, State::Blocked(blocked)) => blocked.unseen()?.clone(),
+            _ => return None,
+        };
+        force.budgets.contains(&budget).then_some(budget)
     }
 
     fn force(&mut self, uid: &Str, budget: BudgetKey, now: Timestamp, effects: &mut Vec<Effect>) {

@@ -96,6 +96,18 @@ pub struct Blocked {
     pub(super) hold: Hold,
 }
 
+impl Blocked {
+    /// The budget that is in the way and may not be seen.
+    pub(super) fn unseen(&self) -> Option<&BudgetKey> {
+        match &self.block {
+            Block::Budget { budget, refusal } => {
+                matches!(refusal, BudgetRefusal::Unseen(_)).then_some(budget)
+            }
+            _ => None,
+        }
+    }
+}
+
 /// What may bring the next try forward.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Hold {
@@ -128,7 +140,7 @@ pub enum Block {
         /// Its numbers.
         refusal: BudgetRefusal,
     },
-    /// No budget selects it, and too few pods of its workload are Ready to spare one.
+    /// No budget that is seen selects it, and too few pods of its workload are Ready to spare one.
     Implicit {
         /// The workload: namespace, and kind/name.
         workload: BudgetKey,
@@ -235,10 +247,13 @@ impl fmt::Display for Block {
                 has,
             } => write!(
                 f,
-                "waits for replacements: {workload} has no budget, and the implicit one needs \
-                 {needs} healthy pods and has {has}; it gives way when none come for {} s",
+                "waits for replacements: the implicit budget of {workload} needs {needs} healthy \
+                 pods and has {has}; it gives way when none come for {} s",
                 super::send::IMPLICIT_PATIENCE.as_secs()
             ),
+            Self::SeveralBudgets(budgets) if budgets.is_empty() => {
+                f.write_str("blocked by more than one budget at once")
+            }
             Self::SeveralBudgets(budgets) => {
                 write!(f, "blocked by {} budgets at once:", budgets.len())?;
                 budgets.iter().try_for_each(|budget| write!(f, " {budget}"))

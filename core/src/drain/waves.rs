@@ -28,7 +28,7 @@ impl Share {
             ));
         }
         let (budget, now) = match ruling {
-            Ruling::Free(_) | Ruling::Several(_) => return None,
+            Ruling::Free(_) | Ruling::Several(_) | Ruling::Unseen => return None,
             Ruling::Counted { budget, allowed } => (budget, *allowed),
             Ruling::Refused { budget, .. } => (budget, 0),
         };

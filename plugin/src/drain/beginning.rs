@@ -1,5 +1,6 @@
-//! The cordons of a drain.
+//! How a drain begins: its cordons, and where its machine starts.
 
+use nodelife_core::drain::Event;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
@@ -9,6 +10,20 @@ use super::executor::Executor;
 use crate::exit::ExitStatus;
 
 impl Executor<'_> {
+    /// What was read before the cordon is where the machine starts.
+    pub(super) fn begin(&mut self) -> anyhow::Result<()> {
+        let budgets = std::mem::take(&mut self.scene.budgets);
+        let unseen = budgets.is_unseen();
+        self.step(Event::Budgets(budgets.into_known()))?;
+        if unseen {
+            self.step(Event::BudgetsUnseen)?;
+        }
+        for (node, pods) in std::mem::take(&mut self.scene.pods) {
+            self.step(Event::Listed { node, pods })?;
+        }
+        Ok(())
+    }
+
     /// Cordons all nodes, or those whose turn does not come later. `locked`: the only node, as
     /// its lock left it.
     pub(super) async fn cordon_first(

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use nodelife_cluster::Cluster;
 use nodelife_cluster::list::Selection;
 use nodelife_cluster::node::NodePatch;
-use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::drain::{Effect, Event, Machine, Mark, Settings, with_waiting};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
@@ -253,6 +253,10 @@ impl<'a> Executor<'a> {
                 }
                 sight = watches.next() => match sight {
                     Some(Sight::Event(event)) => event,
+                    Some(Sight::BudgetsUnseen(error)) => {
+                        self.lose_budgets(&error)?;
+                        continue;
+                    }
                     Some(Sight::Trouble { what, essential, error }) => {
                         self.trouble(&what, essential, error)?;
                         continue;
@@ -271,17 +275,7 @@ impl<'a> Executor<'a> {
         self.end()
     }
 
-    /// What was read before the cordon is where the machine starts.
-    fn begin(&mut self) -> anyhow::Result<()> {
-        let budgets = std::mem::take(&mut self.scene.budgets);
-        self.step(Event::Budgets(budgets))?;
-        for (node, pods) in std::mem::take(&mut self.scene.pods) {
-            self.step(Event::Listed { node, pods })?;
-        }
-        Ok(())
-    }
-
-    fn step(&mut self, event: Event) -> anyhow::Result<()> {
+    pub(super) fn step(&mut self, event: Event) -> anyhow::Result<()> {
         let now = self.now();
         for effect in self.machine.step(event, now) {
             self.carry_out(effect, now)?;
@@ -378,22 +372,6 @@ impl<'a> Executor<'a> {
                 self.events.record(&node, what, "", &text);
             }
         }
-        Ok(())
-    }
-
-    /// Trouble that passes is told and waited out; a right that is missing does not come back.
-    fn trouble(&mut self, what: &str, essential: bool, error: ApiError) -> anyhow::Result<()> {
-        if !essential {
-            tracing::debug!(what, %error, "lost sight");
-            return Ok(());
-        }
-        if matches!(
-            error,
-            ApiError::Forbidden(_) | ApiError::Unauthorized { .. } | ApiError::Untrusted { .. }
-        ) {
-            return Err(anyhow::Error::from(error).context(format!("failed to watch {what}")));
-        }
-        self.narrator.trouble(what, &error);
         Ok(())
     }
 

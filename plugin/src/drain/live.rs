@@ -101,7 +101,7 @@ fn numbers(block: &Block) -> String {
             workload,
             needs,
             has,
-        } => format!("{has} healthy, needs {needs}: {workload} has no budget"),
+        } => format!("{has} healthy, needs {needs}: implicit budget of {workload}"),
         block => block.to_string(),
     }
 }

@@ -1,23 +1,22 @@
 //! What is there before a drain begins.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use nodelife_cluster::list::Selection;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::drain::{
-    BudgetRefusal, Budgets, DrainPlan, Event, ImplicitBudget, Item, Outlook, Owners, Permissions,
-    Ruling, Surroundings, claims, inventory, keeps_replicas, ruling,
+    BudgetRefusal, Budgets, DrainPlan, ImplicitBudget, Item, Outlook, Owners, Permissions, Ruling,
+    Surroundings, claims, inventory, keeps_replicas, ruling,
 };
-use nodelife_core::object::{Budget, Node, Pod, WorkloadKind};
-use nodelife_core::snapshot::Snapshot;
+use nodelife_core::object::{Node, Pod, WorkloadKind};
+use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use nodelife_core::zone::ZoneKey;
 
 use super::choice::Choice;
 use super::rest::{self, Rest};
-use super::watches::{Sight, Watches};
+use super::watches::Watches;
 use crate::output::Printer;
 
 /// How fast a drain goes about it.
@@ -36,7 +35,9 @@ pub(crate) struct Scene {
     /// Their pods.
     pub(crate) pods: BTreeMap<Str, Vec<Pod>>,
     /// All budgets.
-    pub(crate) budgets: Vec<Budget>,
+    pub(crate) budgets: Budgets,
+    /// Why those may not be seen, where that is so.
+    pub(crate) unseen: Option<String>,
     /// The controllers of the pods.
     pub(crate) owners: Owners,
     /// All pods of the namespaces whose budgets allow nothing: what such a budget can
@@ -59,7 +60,8 @@ impl Scene {
         let mut scene = Self {
             nodes: choice.nodes,
             pods: BTreeMap::new(),
-            budgets: Vec::new(),
+            budgets: Budgets::default(),
+            unseen: None,
             owners: Owners::default(),
             neighbours: Vec::new(),
             rest: None,
@@ -101,11 +103,17 @@ impl Scene {
             let pods = pods.filter(|pod| pod.spec.node_name == *name);
             (name.clone(), pods.cloned().collect())
         };
+        let unseen = snapshot.why_missing(Source::Budgets).map(str::to_owned);
+        let mut budgets = Budgets::of(snapshot.budgets.iter().cloned());
+        if unseen.is_some() {
+            budgets.lose();
+        }
         Self {
             pods: nodes.iter().map(on).collect(),
             nodes,
             owners: Owners::of(&snapshot),
-            budgets: snapshot.budgets,
+            budgets,
+            unseen,
             neighbours: snapshot.pods.clone(),
             rest: Some(Rest {
                 nodes: snapshot.nodes,
@@ -146,59 +154,15 @@ impl Scene {
             let listed = cluster.list(&listing::PODS, &selection, |_| {}).await?;
             self.pods.insert(name, listed.items);
         }
-        let listed = cluster
+        match cluster
             .list(&listing::BUDGETS, &Selection::default(), |_| {})
-            .await?;
-        self.budgets = listed.items;
-        Ok(())
-    }
-
-    /// Waits for the first list of each watch.
-    async fn see(&mut self, watches: &mut Watches) -> anyhow::Result<()> {
-        let patience = Patience::new();
-        let mut budgets_seen = false;
-        while !budgets_seen || self.pods.len() < self.nodes.len() {
-            match watches.next().await {
-                Some(Sight::Event(event)) => budgets_seen |= self.take_in(event),
-                // The watch tries again by itself.
-                Some(Sight::Trouble { error, .. }) if patience.bears(&error) => {}
-                // Nothing was done yet, so nothing is lost by ending here.
-                Some(Sight::Trouble { error, .. }) => return Err(error.into()),
-                None => anyhow::bail!("failed to watch the cluster"),
-            }
+            .await
+        {
+            Ok(listed) => self.budgets = Budgets::of(listed.items),
+            Err(error @ ApiError::Forbidden(_)) => self.lose_budgets(&error),
+            Err(error) => return Err(error),
         }
         Ok(())
-    }
-
-    /// Takes in what a watch showed; whether it was the list of budgets.
-    fn take_in(&mut self, event: Event) -> bool {
-        match event {
-            Event::Listed { node, pods } => {
-                self.pods.insert(node, pods);
-            }
-            Event::Pod(pod) => {
-                let pods = self.pods.entry(pod.spec.node_name.clone()).or_default();
-                pods.retain(|known| known.metadata.uid != pod.metadata.uid);
-                pods.push(*pod);
-            }
-            Event::PodGone { uid } => {
-                for pods in self.pods.values_mut() {
-                    pods.retain(|known| known.metadata.uid != uid);
-                }
-            }
-            Event::Budgets(budgets) => {
-                self.budgets = budgets;
-                return true;
-            }
-            Event::Budget(budget) => {
-                self.budgets.retain(|known| known.key() != budget.key());
-                self.budgets.push(*budget);
-            }
-            Event::Workload(workload) => self.owners.update(*workload),
-            Event::BudgetGone(key) => self.budgets.retain(|known| known.key() != key),
-            _ => {}
-        }
-        false
     }
 
     /// Leaves out the nodes with pods that cannot be evicted as things are, and names them.
@@ -247,11 +211,10 @@ impl Scene {
 
     /// Namespaces of pods whose budget allows nothing now.
     fn needy_namespaces(&self) -> BTreeSet<Str> {
-        let budgets = Budgets::of(self.budgets.iter().cloned());
         self.all_pods()
             .filter(|pod| {
                 matches!(
-                    ruling(pod, &budgets),
+                    ruling(pod, &self.budgets),
                     Ruling::Refused {
                         refusal: BudgetRefusal::Exhausted { .. },
                         ..
@@ -318,40 +281,8 @@ impl Scene {
         Ok(())
     }
 
-    /// Waits for the first list of the controllers of this kind.
-    async fn see_kind(
-        &mut self,
-        watches: &mut Watches,
-        wanted: WorkloadKind,
-    ) -> anyhow::Result<Result<(), ApiError>> {
-        let patience = Patience::new();
-        loop {
-            match watches.next().await {
-                Some(Sight::Event(Event::Workloads { kind, workloads })) => {
-                    self.owners.add_listed([kind], workloads);
-                    if kind == wanted {
-                        return Ok(Ok(()));
-                    }
-                }
-                Some(Sight::Event(event)) => {
-                    self.take_in(event);
-                }
-                Some(Sight::Trouble { error, .. }) if patience.bears(&error) => {}
-                Some(Sight::Trouble { what, error, .. }) if what == format!("the {wanted}s") => {
-                    return Ok(Err(error));
-                }
-                // A kind that was told of before, and goes on to be tried.
-                Some(Sight::Trouble {
-                    essential: false, ..
-                }) => {}
-                Some(Sight::Trouble { error, .. }) => return Err(error.into()),
-                None => anyhow::bail!("failed to watch the cluster"),
-            }
-        }
-    }
-
     /// The verdicts.
-    fn inventory(&self, permissions: &Permissions, budgets: &Budgets, now: Timestamp) -> Vec<Item> {
+    fn inventory(&self, permissions: &Permissions, now: Timestamp) -> Vec<Item> {
         // Each pod once: a pod without a controller counts for one.
         let known: BTreeMap<&str, &Pod> = self
             .all_pods()
@@ -360,7 +291,7 @@ impl Scene {
             .collect();
         let known: Vec<Pod> = known.into_values().cloned().collect();
         let around = Surroundings {
-            budgets,
+            budgets: &self.budgets,
             owners: &self.owners,
             pods: &known,
             now,
@@ -376,8 +307,7 @@ impl Scene {
         pace: Pace,
         now: Timestamp,
     ) -> DrainPlan {
-        let budgets = Budgets::of(self.budgets.iter().cloned());
-        let items = self.inventory(permissions, &budgets, now);
+        let items = self.inventory(permissions, now);
         let outlook = self.rest.as_ref().map(|rest| Outlook {
             nodes: &rest.nodes,
             pods: &rest.pods,
@@ -388,26 +318,11 @@ impl Scene {
         DrainPlan::new(
             self.nodes.iter().map(|n| n.metadata.name.clone()).collect(),
             &items,
-            &budgets,
+            &self.budgets,
             implicit.map(|implicit| (implicit, &self.owners)),
             permissions.disable_eviction,
             outlook.as_ref(),
         )
-    }
-}
-
-/// How long the first sight of something may be overdue.
-struct Patience(Instant);
-
-impl Patience {
-    /// As long as a read is tried again: `Cluster::read`.
-    fn new() -> Self {
-        Self(Instant::now() + Duration::from_secs(30))
-    }
-
-    /// Whether this trouble may still pass.
-    fn bears(&self, error: &ApiError) -> bool {
-        error.is_transient() && Instant::now() < self.0
     }
 }
 

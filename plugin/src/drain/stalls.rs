@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::list::Selection;
 use nodelife_cluster::{ApiError, listing};
-use nodelife_core::drain::{Block, BudgetKey, State};
+use nodelife_core::drain::{Block, BudgetKey, BudgetRefusal, State};
 use nodelife_core::object::Pod;
 use tokio::task::JoinSet;
 
@@ -68,9 +68,13 @@ impl Executor<'_> {
             let State::Blocked(blocked) = &tracked.state else {
                 continue;
             };
-            let Block::Budget { budget, .. } = &blocked.block else {
+            let Block::Budget { budget, refusal } = &blocked.block else {
                 continue;
             };
+            if matches!(refusal, BudgetRefusal::Unseen(_)) {
+                // Which pods it counts is not known.
+                continue;
+            }
             if self.stalls.told.insert(budget.clone()) {
                 let (cluster, budget) = (self.cluster.clone(), budget.clone());
                 self.stalls.asked.spawn(async move {

@@ -86,7 +86,7 @@ impl Surges {
                 *against
             } else {
                 let deployment = read(cluster, &key).await?;
-                let spec = scene.budgets.iter().find(|known| known.key() == *budget);
+                let spec = scene.budgets.get(budget);
                 let fixed = spec.is_some_and(|budget| {
                     matches!(budget.spec.min_available, Some(IntOrString::Int(_)))
                 });

@@ -15,6 +15,8 @@ use nodelife_core::text::Str;
 pub(crate) enum Sight {
     /// Something for the machine.
     Event(Event),
+    /// The right to see budgets is missing; the watch goes on trying.
+    BudgetsUnseen(ApiError),
     /// A watch has trouble and tries again by itself.
     Trouble {
         /// What is not seen meanwhile.
@@ -133,6 +135,10 @@ fn of_budgets(update: Update<Budget>) -> Sight {
         Update::Listed(budgets) => Sight::Event(Event::Budgets(budgets)),
         Update::Applied(budget) => Sight::Event(Event::Budget(Box::new(budget))),
         Update::Deleted(budget) => Sight::Event(Event::BudgetGone(budget.key())),
+        Update::Trouble {
+            error: error @ ApiError::Forbidden(_),
+            ..
+        } => Sight::BudgetsUnseen(error),
         Update::Trouble { error, .. } => Sight::Trouble {
             what: "the disruption budgets".to_owned(),
             essential: true,

@@ -55,3 +55,16 @@ budgets:
         show(&output)
     );
 }
+
+#[test]
+fn a_plan_without_budgets_claims_nothing_of_them() {
+    let file = fs::read_to_string(root().join(DRAIN)).unwrap();
+    let (before, rest) = file.split_once("\nbudgets:\n").unwrap();
+    let (_, after) = rest.split_once("\nworkloads:\n").unwrap();
+    let why = "missing: {budgets: 'not allowed to list poddisruptionbudgets.policy'}";
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("unseen.yaml");
+    fs::write(&path, format!("{before}\n{why}\nworkloads:\n{after}")).unwrap();
+    let words = ["drain", "old", "-f", path.to_str().unwrap()];
+    insta::assert_snapshot!(show(&crate::nodelife(&words).output().unwrap()));
+}

@@ -32,6 +32,8 @@ pub(super) struct World {
     /// When the last pod went that no budget selects and whose workload had none to spare.
     given_way: Option<Timestamp>,
     frozen: bool,
+    /// Whether the drain may not see the budget.
+    pub(super) blind: bool,
     versions: u64,
     late: u32,
     /// Changes that the watches have not shown yet, in order.
@@ -58,6 +60,7 @@ impl World {
             attached: BTreeSet::new(),
             given_way: None,
             frozen: false,
+            blind: false,
             versions: 1,
             late: 0,
             pod_sights: VecDeque::new(),
@@ -164,8 +167,17 @@ impl World {
     fn budget_changed(&mut self) {
         self.versions += 1;
         self.budget.metadata.resource_version = Str::from(self.versions.to_string());
+        if !self.blind {
+            self.budget_sights
+                .push_back(Event::Budget(Box::new(self.budget.clone())));
+        }
+    }
+
+    /// From now on the drain may not see the budget, or may again, and then lists it.
+    pub(super) fn blind(&mut self, blind: bool) {
+        self.blind = blind;
         self.budget_sights
-            .push_back(Event::Budget(Box::new(self.budget.clone())));
+            .retain(|sight| !matches!(sight, Event::Budget(_)));
     }
 
     fn pod_changed(&mut self, uid: &Str) {

@@ -20,6 +20,7 @@ use crate::cli::ClusterArgs;
 use crate::command::connect;
 use crate::drain::{
     Beside, Executor, Manner, Pace, Scene, Surges, Telling, Watches, distinct, everywhere,
+    say_unseen,
 };
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
@@ -118,6 +119,11 @@ async fn prepare(
         watches = Some(Watches::open(&cluster, &names));
     }
     let mut scene = Scene::load(&cluster, choice, everywhere, watches.as_mut(), printer).await?;
+    if let Some(why) = &scene.unseen
+        && !permissions.disable_eviction
+    {
+        say_unseen(why, printer);
+    }
     let mut plan = scene.plan(
         &permissions,
         args.implicit_budget.0.as_ref(),

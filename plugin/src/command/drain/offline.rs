@@ -6,12 +6,12 @@ use nodelife_cluster::snapshot;
 use nodelife_core::snapshot::{Snapshot, Source};
 
 use super::{DrainArgs, pace, permissions, plan};
-use crate::drain::{Scene, pick};
+use crate::drain::{Scene, pick, say_unseen};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
 /// What a plan cannot do without.
-const NEEDED: [Source; 3] = [Source::Nodes, Source::Pods, Source::Budgets];
+const NEEDED: [Source; 2] = [Source::Nodes, Source::Pods];
 
 /// Prints the plan for the nodes as the files show them.
 pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
@@ -25,6 +25,9 @@ pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<Ex
     let nodes = pick(&snapshot.nodes, &args.nodes, args.selector.as_ref())?;
     let now = snapshot.taken_at.unwrap_or_else(Timestamp::now);
     let scene = Scene::of(snapshot, nodes);
+    if let Some(why) = &scene.unseen {
+        say_unseen(why, printer);
+    }
     let implicit = args.implicit_budget.0.as_ref();
     let drain = scene.plan(&permissions(args), implicit, pace(args), now);
     let refusal = plan::refusal(&drain, args.on_impossible, printer);

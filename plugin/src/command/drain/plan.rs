@@ -52,7 +52,10 @@ pub(super) fn print(
     let mut table = Table::new(["WAVE", "ACTION", "NODE", "POD", "REASON"]);
     let mut pods: Vec<_> = plan.pods.iter().collect();
     // Those that are evicted first, in the order of their waves.
-    pods.sort_by_key(|pod| pod.wave.unwrap_or(u32::MAX));
+    pods.sort_by_key(|pod| {
+        let goes = matches!(pod.action, Action::Evict | Action::Delete);
+        (pod.wave.unwrap_or(u32::MAX), !goes)
+    });
     for pod in pods {
         let wave = pod.wave.map_or_else(|| "-".to_owned(), |w| w.to_string());
         table.row([
@@ -66,10 +69,16 @@ pub(super) fn print(
     }
     printer.table(&table)?;
     let evicted = plan.with(Action::Evict).chain(plan.with(Action::Delete));
+    let waves = plan.waves.map_or_else(
+        || ", in how many waves is not known".to_owned(),
+        |waves| {
+            let waves = usize::try_from(waves).unwrap_or(usize::MAX);
+            format!(" in {}", count(waves, "wave"))
+        },
+    );
+    let evicted = count(evicted.count(), "pod");
     printer.note(format_args!(
-        "{} would go in {}; nothing was changed",
-        count(evicted.count(), "pod"),
-        count(usize::try_from(plan.waves).unwrap_or(usize::MAX), "wave"),
+        "{evicted} would go{waves}; nothing was changed"
     ));
     if let Some(duration) = &plan.duration {
         foretell(duration, printer);

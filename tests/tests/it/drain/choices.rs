@@ -1,4 +1,4 @@
-//! What the user can choose, and rights that are missing. Nothing runs beside the API server.
+//! What the user can choose. Nothing runs beside the API server.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -8,59 +8,8 @@ use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, PodFixture};
 use nodelife_tests::{AuditEvent, PATIENCE, wait_until};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, CORDON, EVICT, READ, bench_with_node, conforms, report};
+use super::bench::{Bench, bench_with_node, conforms, report};
 use super::defects::{end, open, start};
-
-/// Defect a: kubectl goes on when the cordon failed.
-#[tokio::test]
-async fn nothing_is_evicted_when_the_cordon_is_not_allowed() {
-    let (mut bench, node) = bench_with_node("no-patch").await;
-    let pod = PodFixture::new("web")
-        .running_on(&node)
-        .create(&bench.namespace)
-        .await
-        .unwrap();
-    // All that a drain needs but `patch nodes`.
-    bench.act_with(&[READ, EVICT]).await;
-    let output = bench.drain(&[&node, "--force"]).await;
-    assert_eq!(output.status, Some(7), "{}", output.stderr);
-    assert!(
-        output.stderr.contains(&format!(
-            "failed to cordon node {node}, so that nothing was evicted"
-        )),
-        "{}",
-        output.stderr
-    );
-    assert!(bench.evictions().await.is_empty());
-    assert!(!bench.is_cordoned(&node).await);
-    bench.check(&[pod]).await;
-}
-
-/// Nor where budgets cannot be seen: what they allow would be a guess.
-#[tokio::test]
-async fn nothing_is_changed_where_budgets_cannot_be_seen() {
-    let (mut bench, node) = bench_with_node("no-budgets").await;
-    let pod = PodFixture::new("web")
-        .running_on(&node)
-        .create(&bench.namespace)
-        .await
-        .unwrap();
-    let read = ("read", "get,list,watch", "nodes,pods");
-    bench.act_with(&[read, EVICT, CORDON]).await;
-    let output = bench.drain(&[&node, "--force"]).await;
-    assert_eq!(output.status, Some(7), "{}", output.stderr);
-    // The API server says so in protobuf, in which budgets are asked for.
-    for said in [
-        "cannot list resource \"poddisruptionbudgets\"",
-        "kubectl auth can-i list poddisruptionbudgets.policy",
-    ] {
-        assert!(output.stderr.contains(said), "{}", output.stderr);
-    }
-    let garbled = |c: char| c == char::REPLACEMENT_CHARACTER || c.is_control() && c != '\n';
-    assert!(!output.stderr.contains(garbled), "{:?}", output.stderr);
-    bench.check_nothing_written().await;
-    bench.check(&[pod]).await;
-}
 
 #[tokio::test]
 async fn a_partial_drain_leaves_what_is_impossible_and_ends_with_7() {

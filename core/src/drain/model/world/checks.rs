@@ -64,7 +64,10 @@ impl World {
                 Effect::Evict { uid: other, .. } => {
                     other == uid
                         || machine.pod(other).is_some_and(|other| {
-                            self.budget.selects(&other.pod) && self.budget.selects(&tracked.pod)
+                            // Unseen, it may select any of them.
+                            (self.blind
+                                || self.budget.selects(&other.pod)
+                                    && self.budget.selects(&tracked.pod))
                                 // Pending pods and the like are sent beside it.
                                 && other.state == State::Evicting
                         })

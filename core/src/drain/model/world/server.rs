@@ -113,10 +113,13 @@ impl World {
             }
             Ruling::Refused { .. } => {
                 return Reply::BudgetExhausted {
-                    message: "no".to_owned(),
+                    message: format!(
+                        "The disruption budget {} does not allow evicting pods currently",
+                        self.budget.metadata.name
+                    ),
                 };
             }
-            Ruling::Several(_) => return Reply::SeveralBudgets,
+            Ruling::Several(_) | Ruling::Unseen => unreachable!(),
         }
         self.terminate(uid, now);
         let accepted = self.accepted.entry(uid.clone()).or_default();

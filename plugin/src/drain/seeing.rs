@@ -1,0 +1,164 @@
+//! What is seen before a drain begins, and what it does without where it loses sight.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use nodelife_cluster::ApiError;
+use nodelife_core::drain::{Budgets, Event};
+use nodelife_core::object::WorkloadKind;
+
+use super::Scene;
+use super::executor::Executor;
+use super::watches::{Sight, Watches};
+use crate::output::Printer;
+
+impl Scene {
+    /// Waits for the first list of each watch.
+    pub(super) async fn see(&mut self, watches: &mut Watches) -> anyhow::Result<()> {
+        let patience = Patience::new();
+        let mut budgets_seen = false;
+        while !budgets_seen || self.pods.len() < self.nodes.len() {
+            match watches.next().await {
+                Some(Sight::Event(event)) => budgets_seen |= self.take_in(event),
+                Some(Sight::BudgetsUnseen(error)) => {
+                    self.lose_budgets(&error);
+                    budgets_seen = true;
+                }
+                // The watch tries again by itself.
+                Some(Sight::Trouble { error, .. }) if patience.bears(&error) => {}
+                // Nothing was done yet, so nothing is lost by ending here.
+                Some(Sight::Trouble { error, .. }) => return Err(error.into()),
+                None => anyhow::bail!("failed to watch the cluster"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes in what a watch showed; whether it was the list of the budgets.
+    fn take_in(&mut self, event: Event) -> bool {
+        match event {
+            Event::Listed { node, pods } => {
+                self.pods.insert(node, pods);
+            }
+            Event::Pod(pod) => {
+                let pods = self.pods.entry(pod.spec.node_name.clone()).or_default();
+                pods.retain(|known| known.metadata.uid != pod.metadata.uid);
+                pods.push(*pod);
+            }
+            Event::PodGone { uid } => {
+                for pods in self.pods.values_mut() {
+                    pods.retain(|known| known.metadata.uid != uid);
+                }
+            }
+            Event::Budgets(budgets) => {
+                self.budgets = Budgets::of(budgets);
+                self.unseen = None;
+                return true;
+            }
+            Event::Budget(budget) => self.budgets.insert(*budget),
+            Event::BudgetGone(key) => self.budgets.remove(&key),
+            Event::Workload(workload) => self.owners.update(*workload),
+            _ => {}
+        }
+        false
+    }
+
+    /// Waits for the first list of the controllers of this kind.
+    pub(super) async fn see_kind(
+        &mut self,
+        watches: &mut Watches,
+        wanted: WorkloadKind,
+    ) -> anyhow::Result<Result<(), ApiError>> {
+        let patience = Patience::new();
+        loop {
+            match watches.next().await {
+                Some(Sight::Event(Event::Workloads { kind, workloads })) => {
+                    self.owners.add_listed([kind], workloads);
+                    if kind == wanted {
+                        return Ok(Ok(()));
+                    }
+                }
+                Some(Sight::Event(event)) => {
+                    self.take_in(event);
+                }
+                Some(Sight::BudgetsUnseen(error)) => self.lose_budgets(&error),
+                Some(Sight::Trouble { error, .. }) if patience.bears(&error) => {}
+                Some(Sight::Trouble { what, error, .. }) if what == format!("the {wanted}s") => {
+                    return Ok(Err(error));
+                }
+                // A kind that was told of before, and goes on to be tried.
+                Some(Sight::Trouble {
+                    essential: false, ..
+                }) => {}
+                Some(Sight::Trouble { error, .. }) => return Err(error.into()),
+                None => anyhow::bail!("failed to watch the cluster"),
+            }
+        }
+    }
+
+    pub(super) fn lose_budgets(&mut self, why: &ApiError) {
+        self.unseen.get_or_insert_with(|| why.to_string());
+        self.budgets.lose();
+    }
+}
+
+impl Executor<'_> {
+    /// Trouble that passes is told and waited out; a right that is missing does not come back.
+    pub(super) fn trouble(
+        &mut self,
+        what: &str,
+        essential: bool,
+        error: ApiError,
+    ) -> anyhow::Result<()> {
+        if !essential {
+            tracing::debug!(what, %error, "lost sight");
+            return Ok(());
+        }
+        if matches!(
+            error,
+            ApiError::Forbidden(_) | ApiError::Unauthorized { .. } | ApiError::Untrusted { .. }
+        ) {
+            return Err(anyhow::Error::from(error).context(format!("failed to watch {what}")));
+        }
+        self.narrator.trouble(what, &error);
+        Ok(())
+    }
+
+    /// The right to see budgets was lost under way. The drain goes on as it would have begun without
+    /// it: the API server holds each eviction to the budgets as before, and to end here would
+    /// leave a node half empty for the sake of a plan. A right that is given back is noticed.
+    pub(super) fn lose_budgets(&mut self, why: &ApiError) -> anyhow::Result<()> {
+        // The watch tries again, and is told the same.
+        if !self.machine.sees_budgets() {
+            return Ok(());
+        }
+        if !self.manner.delete {
+            say_unseen(why, self.narrator.printer());
+        }
+        self.step(Event::BudgetsUnseen)
+    }
+}
+
+/// Says what is not known where the budgets may not be seen.
+pub(crate) fn say_unseen(why: &impl fmt::Display, printer: &mut Printer) {
+    printer.warn(format_args!("disruption budgets cannot be seen: {why}"));
+    printer.note(
+        "the API server still decides about each eviction; what the budgets allow, in how many \
+         waves the pods go, and how long that takes, is not known",
+    );
+}
+
+/// How long the first sight of something may be overdue.
+struct Patience(Instant);
+
+impl Patience {
+    /// As long as a read is tried again: `Cluster::read`.
+    fn new() -> Self {
+        Self(Instant::now() + Duration::from_secs(30))
+    }
+
+    /// Whether this trouble may still pass.
+    fn bears(&self, error: &ApiError) -> bool {
+        error.is_transient() && Instant::now() < self.0
+    }
+}
