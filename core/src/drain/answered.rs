@@ -117,7 +117,8 @@ impl Machine {
                 let wait = retry_after.map_or(OPEN_WAIT, fixed);
                 self.hold(uid, Block::Uncertain(message), wait, Hold::LookFirst, now)
             }
-            Reply::Denied { message, .. } | Reply::Forbidden(message) | Reply::Invalid(message) => {
+            Reply::Forbidden(message) => Some(State::Impossible(Reason::Forbidden(message))),
+            Reply::Denied { message, .. } | Reply::Invalid(message) => {
                 Some(State::Impossible(Reason::Said(message)))
             }
         };

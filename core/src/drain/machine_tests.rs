@@ -516,3 +516,29 @@ fn a_lower_order_goes_first_and_holds_up_the_others_though_it_is_blocked() {
     drain.answer("c", Reply::Accepted);
     assert_eq!(evicted(&drain.gone("c")), ["a"]);
 }
+
+#[test]
+fn a_node_is_barred_only_as_long_as_nothing_went() {
+    let forbidden = || Reply::Forbidden("no right".to_owned());
+    let lost = Reply::Uncertain {
+        message: "cut".to_owned(),
+        retry_after: None,
+    };
+    for (other, barred) in [
+        (forbidden(), true),
+        (Reply::SeveralBudgets, true),
+        (Reply::Accepted, false),
+        (lost, false),
+    ] {
+        let (mut drain, _) = Drain::new(
+            Settings::default(),
+            vec![pod("a", NODE), pod("b", NODE)],
+            Vec::new(),
+        );
+        assert_eq!(drain.machine.barred_by(NODE), None);
+        drain.answer("a", forbidden());
+        drain.answer("b", other.clone());
+        let namespace = drain.machine.barred_by(NODE).map(Str::as_str);
+        assert_eq!(namespace, barred.then_some("default"), "{other:?}");
+    }
+}

@@ -186,6 +186,25 @@ impl Machine {
         matches!(phase, Some(Phase::Settling | Phase::Done)) && !self.pods().any(left)
     }
 
+    /// The namespace of a pod that the user may not evict, on a node from which nothing was evicted
+    /// for want of that right; none where something was, or may have been.
+    pub fn barred_by(&self, node: &str) -> Option<&Str> {
+        let here = || self.pods().filter(|t| t.pod.spec.node_name == node);
+        let went = |t: &Tracked| {
+            let goes = matches!(
+                t.state,
+                State::Terminating { .. } | State::Stuck | State::Gone
+            );
+            t.attempts > 0 && (goes || t.is_unclear())
+        };
+        let forbidden = |t: &&Tracked| {
+            let state = &t.state;
+            matches!(state, State::Impossible(Reason::Forbidden(_)))
+        };
+        let barred = here().find(forbidden)?;
+        (!here().any(went)).then_some(&barred.pod.metadata.namespace)
+    }
+
     /// The report, as of now. `nodes`: what is known of them, for what they say about pods that
     /// do not go.
     pub fn report(&self, nodes: &[Node], started_at: Timestamp, now: Timestamp) -> DrainReport {

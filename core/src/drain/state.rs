@@ -77,6 +77,8 @@ pub enum State {
 pub enum Reason {
     /// Its budgets.
     Budgets(Impossible),
+    /// The right is missing; the server's words.
+    Forbidden(String),
     /// What the server, a webhook or a policy said.
     Said(String),
 }
@@ -230,7 +232,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Budgets(why) => why.fmt(f),
-            Self::Said(message) => message.fmt(f),
+            Self::Forbidden(message) | Self::Said(message) => message.fmt(f),
         }
     }
 }

@@ -21,10 +21,46 @@ impl Executor<'_> {
             }
         }
         let report = self.machine.report(&self.scene.nodes, self.started_at, now);
-        let stays = !self.undo_on_failure;
+        let returned = self.returned();
         self.narrator
-            .end(&self.machine, &report, status, (now, stays))?;
+            .end(&self.machine, &report, status, (now, &returned))?;
+        self.say_barred(&returned);
         Ok(status)
+    }
+
+    /// The nodes whose cordon of this run is taken back: with `--undo-on-failure` all that it could
+    /// not empty, and in any case those that its user may not evict anything from. (To ask for
+    /// that right beforehand would be one request more for every drain; this costs those alone
+    /// who lack it.)
+    pub(super) fn returned(&self) -> Vec<Str> {
+        let given_back = |node: &&Str| {
+            !self.machine.is_drained(node)
+                && (self.undo_on_failure || self.machine.barred_by(node).is_some())
+        };
+        self.cordoned.iter().filter(given_back).cloned().collect()
+    }
+
+    /// Names the right for want of which nothing was evicted from a node.
+    fn say_barred(&mut self, returned: &[Str]) {
+        let (right, flags) = if self.manner.delete {
+            ("delete pods", "delete pods")
+        } else {
+            ("create pods/eviction", "create pods --subresource=eviction")
+        };
+        for (node, _) in self.machine.nodes() {
+            let Some(namespace) = self.machine.barred_by(node) else {
+                continue;
+            };
+            let back = if returned.contains(node) {
+                ", and the cordon is taken back"
+            } else {
+                ""
+            };
+            self.narrator.printer().warn(format_args!(
+                "node/{node}: nothing was evicted{back}: not allowed to {right} in namespace \
+                 {namespace}; check with: kubectl auth can-i {flags} -n {namespace}"
+            ));
+        }
     }
 
     /// The nodes that are empty and wait for something.

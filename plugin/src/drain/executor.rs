@@ -146,9 +146,10 @@ impl<'a> Executor<'a> {
         if tokio::time::timeout(patience * 5, restore).await.is_err() {
             self.surges.say_left(self.narrator.printer());
         }
-        if self.undo_on_failure && !matches!(ended, Ok(ExitStatus::Done)) {
+        let returned = self.returned();
+        if !returned.is_empty() && !matches!(ended, Ok(ExitStatus::Done)) {
             tokio::select! {
-                () = self.undo() => {}
+                () = self.undo(returned) => {}
                 () = interrupts.next() => {}
             }
         }
@@ -188,9 +189,7 @@ impl<'a> Executor<'a> {
         self.narrator.printer().note(text);
     }
 
-    async fn undo(&mut self) {
-        let mut nodes = std::mem::take(&mut self.cordoned);
-        nodes.retain(|node| !self.machine.is_drained(node));
+    async fn undo(&mut self, nodes: Vec<Str>) {
         let printer = self.narrator.printer();
         if let Err(error) = undo(&self.cluster, &nodes, Some(&self.mark), false, printer).await {
             printer.warn(format_args!("failed to take the cordon back: {error}"));

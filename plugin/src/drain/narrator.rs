@@ -216,23 +216,29 @@ impl<'a> Narrator<'a> {
         ));
     }
 
-    /// How it ended at this time, and how to go on; `stays`: with the cordons as they are.
+    /// How it ended at this time, and how to go on; `returned`: the nodes whose cordon is taken
+    /// back.
     pub(crate) fn end(
         &mut self,
         machine: &Machine,
         report: &DrainReport,
         status: ExitStatus,
-        (now, stays): (Timestamp, bool),
+        (now, returned): (Timestamp, &[Str]),
     ) -> anyhow::Result<()> {
         self.printer.live(Vec::new());
-        self.say_end(machine, status, (now, stays));
+        self.say_end(machine, status, (now, returned));
         if self.telling.report {
             self.printer.json(report)?;
         }
         Ok(())
     }
 
-    fn say_end(&mut self, machine: &Machine, status: ExitStatus, (now, stays): (Timestamp, bool)) {
+    fn say_end(
+        &mut self,
+        machine: &Machine,
+        status: ExitStatus,
+        (now, returned): (Timestamp, &[Str]),
+    ) {
         match machine.stopped() {
             Some(Stop::Deadline) => self.printer.note("the time of --timeout is over"),
             // That was told when it happened.
@@ -264,24 +270,24 @@ impl<'a> Narrator<'a> {
                 self.printer.note(format_args!("  {reason}"));
             }
         }
-        let open: Vec<&str> = machine
+        let (open, kept): (Vec<&str>, Vec<&str>) = machine
             .nodes()
             .filter(|(node, phase)| {
                 !matches!(phase, Phase::Waiting | Phase::Cordoning) && !machine.is_drained(node)
             })
             .map(|(node, _)| node.as_str())
-            .collect();
+            .partition(|node| returned.iter().any(|back| back.as_str() == *node));
+        let on = "to go on, run the same command again";
         if !open.is_empty() {
             let open = open.join(" ");
-            let on = "to go on, run the same command again";
-            self.printer.note(if stays {
-                format!(
-                    "not drained, and still cordoned: {open}; {on}; \
-                     to give up: kubectl nodelife drain {open} --undo"
-                )
-            } else {
-                format!("not drained: {open}; {on}")
-            });
+            self.printer.note(format_args!("not drained: {open}; {on}"));
+        }
+        if !kept.is_empty() {
+            let kept = kept.join(" ");
+            self.printer.note(format_args!(
+                "not drained, and still cordoned: {kept}; {on}; \
+                 to give up: kubectl nodelife drain {kept} --undo"
+            ));
         }
     }
 }

@@ -6,13 +6,14 @@ use http::Method;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::Resource;
 use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::drain::{DrainPlan, FIELD_MANAGER, Impossible};
+use nodelife_core::drain::{DrainPlan, FIELD_MANAGER, Impossible, Reply};
 use nodelife_core::object::{IntOrString, WorkloadKind};
 use nodelife_core::text::Str;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::Scene;
+use super::requests::remove;
+use super::{Manner, Scene};
 use crate::output::Printer;
 
 const DEPLOYMENTS: Resource = Resource::grouped("apps", "v1", "deployments");
@@ -51,19 +52,20 @@ pub(crate) struct Surges {
 
 impl Surges {
     /// Chooses the Deployments whose pods the plan calls impossible to evict and that another
-    /// pod would help, and has the plan wait for them.
+    /// pod would help, and has the plan wait for them. None whose pods the user may not evict
+    /// `manner`: its rollout would be for nothing, and no cordon that is taken back takes it back.
     pub(crate) async fn choose(
         cluster: &Cluster,
         scene: &Scene,
         plan: &mut DrainPlan,
-        how: How,
+        (how, manner): (How, Manner),
         printer: &mut Printer,
     ) -> Result<Self, ApiError> {
         let mut surges = Self {
             how: Some(how),
             ..Self::default()
         };
-        let mut judged: BTreeMap<Key, Option<&'static str>> = BTreeMap::new();
+        let mut judged: BTreeMap<Key, Option<String>> = BTreeMap::new();
         for (uid, why) in plan.impossible.clone() {
             let Impossible::NeverAllows { budget, .. } = &why else {
                 continue;
@@ -83,15 +85,21 @@ impl Surges {
             let meta = &scaler.metadata;
             let key = (meta.namespace.clone(), meta.name.clone());
             let against = if let Some(against) = judged.get(&key) {
-                *against
+                against.clone()
             } else {
                 let deployment = read(cluster, &key).await?;
                 let spec = scene.budgets.get(budget);
                 let fixed = spec.is_some_and(|budget| {
                     matches!(budget.spec.min_available, Some(IntOrString::Int(_)))
                 });
-                let against = objection(how, &deployment, fixed);
-                judged.insert(key.clone(), against);
+                let mut against = objection(how, &deployment, fixed).map(str::to_owned);
+                if against.is_none() {
+                    let which = (&key.0, &pod.metadata.name, &uid);
+                    if let Reply::Forbidden(why) = remove(cluster, manner, which, true).await {
+                        against = Some(format!("its pods may not be evicted: {why}"));
+                    }
+                }
+                judged.insert(key.clone(), against.clone());
                 against
             };
             if let Some(against) = against {

@@ -131,7 +131,10 @@ async fn prepare(
         cluster.clock().now(),
     );
     let surges = match args.surge {
-        Some(how) => Surges::choose(&cluster, &scene, &mut plan, how.into(), printer).await?,
+        Some(how) => {
+            let how = (how.into(), manner(args));
+            Surges::choose(&cluster, &scene, &mut plan, how, printer).await?
+        }
         None => Surges::default(),
     };
     if let Some(status) = plan::refusal(&plan, args.on_impossible, printer) {

@@ -48,7 +48,7 @@
 //! | 17 | who holds a pod that does not go | `chosen::a_node_that_is_stuck_holds_up_no_other_with_concurrency`, `ends::a_pod_that_has_grace_left_is_not_called_stuck` |
 //! | 18 | budgets that are named are passed by, in their time | `waited::only_a_named_budget_is_passed_by_and_only_after_its_time` |
 //! | 19 | volumes are waited for | `waited::a_drain_that_waits_for_volumes_ends_when_they_are_detached`, `waited::the_volume_of_a_daemon_sets_pod_holds_up_no_drain`, `waited::a_volume_that_stays_attached_is_named_at_the_end` |
-//! | 20 | no eviction without a cordon | `rights::nothing_is_evicted_when_the_cordon_is_not_allowed` |
+//! | 20 | no eviction without a cordon, and no cordon left behind without the right to evict | `rights::nothing_is_evicted_when_the_cordon_is_not_allowed`, `rights::a_cordon_is_taken_back_where_the_right_to_evict_is_missing` |
 //! | | budgets that may not be seen are left to the API server | `rights::a_drain_goes_on_where_budgets_cannot_be_seen`, `rights::a_drain_goes_on_that_loses_sight_of_budgets` |
 //! | 21 | one try each, or some pods alone | `waited::once_gives_each_pod_one_try_and_waits_for_no_budget`, `chosen::a_pod_selector_leaves_the_others_and_counts_them` |
 //! | 22 | two drains of one node do not fight | `lock::a_second_drain_names_the_first_and_changes_nothing` |

@@ -2,11 +2,14 @@
 
 use std::time::Instant;
 
-use nodelife_tests::fixture::PodFixture;
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
 use nodelife_tests::fixture::budget::write_status;
-use nodelife_tests::{AuditEvent, PATIENCE, wait_until};
+use nodelife_tests::fixture::{NodeFixture, PodFixture};
+use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::{AuditEvent, ControlPlane, Identity, PATIENCE, wait_until};
 
-use super::bench::{Bench, CORDON, EVICT, READ, Right, bench_with_node, report};
+use super::bench::{Bench, CORDON, EVICT, READ, Right, TELL, bench_with_node, report};
 use super::defects::{blocked_pod, end, open, start};
 use super::said::Said;
 
@@ -120,4 +123,93 @@ async fn drain_past_a_budget(bench: &Bench, node: &str) -> String {
     assert!(said.text.contains(&blocked), "{}", said.text);
     assert!(!said.text.contains("no budget"), "{}", said.text);
     said.text
+}
+
+/// Number 20: nothing stays changed behind a user who may not evict, whichever way.
+#[tokio::test]
+async fn a_cordon_is_taken_back_where_the_right_to_evict_is_missing() {
+    let mut bench = Bench::new(ControlPlane::shared_api().await, "no-evict").await;
+    let nodes = ["a", "b", "theirs"].map(|name| bench.node(name));
+    let mut pods = Vec::new();
+    for node in &nodes {
+        let client = bench.namespace.client();
+        NodeFixture::new(node).create(client).await.unwrap();
+        let name = format!("on-{node}");
+        let pod = PodFixture::new(&name).running_on(node);
+        pods.push(pod.create(&bench.namespace).await.unwrap());
+    }
+    let [a, b, theirs] = &nodes;
+    let kubectl = Kubectl::new(bench.plane, &Identity::Admin).unwrap();
+    let cordon = kubectl.run(["cordon", theirs.as_str()]).await.unwrap();
+    cordon.success().unwrap();
+    bench.act_with(&[READ, CORDON, TELL]).await;
+    let namespace = bench.namespace.name.clone();
+
+    let ways: [(&[&str], &str, &str); 2] = [
+        (
+            &[a, b, "--force", "-o", "json"],
+            "create pods/eviction",
+            "create pods --subresource=eviction",
+        ),
+        (
+            &[a, "--force", "--disable-eviction", "-o", "json"],
+            "delete pods",
+            "delete pods",
+        ),
+    ];
+    for (arguments, right, flags) in ways {
+        let output = bench.drain(arguments).await;
+        assert_eq!(output.status, Some(7), "{}", output.stderr);
+        assert_eq!(report(&output)["nodes"][0]["drained"], false);
+        for node in arguments
+            .iter()
+            .filter(|word| nodes.iter().any(|n| n == *word))
+        {
+            for line in [
+                format!(
+                    "node/{node}: nothing was evicted, and the cordon is taken back: not allowed \
+                     to {right} in namespace {namespace}; check with: kubectl auth can-i {flags} \
+                     -n {namespace}\n"
+                ),
+                format!("node/{node}: uncordoned\n"),
+            ] {
+                assert!(output.stderr.contains(&line), "{line}{}", output.stderr);
+            }
+            assert_eq!(marks(&bench, node).await, Vec::<String>::new());
+            assert!(!bench.is_cordoned(node).await);
+        }
+        let kept = output.stderr.contains("still cordoned");
+        assert!(!kept, "{}", output.stderr);
+    }
+
+    // What somebody else cordoned is not ours to take back.
+    let output = bench.drain(&[theirs, "--force"]).await;
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    let said = output.stderr.contains("nothing was evicted: not allowed");
+    assert!(said, "{}", output.stderr);
+    assert!(bench.is_cordoned(theirs).await);
+    assert_eq!(marks(&bench, theirs).await, Vec::<String>::new());
+
+    let tries = bench.evictions().await;
+    assert!(tries.iter().all(|event| event.code() == 403), "{tries:#?}");
+    let deleted = format!("on-{a}");
+    let requests = bench.requests().await;
+    let mut deletions = requests.iter().filter(|e| e.is("delete", "pods"));
+    assert!(deletions.all(|event| event.code() == 403));
+    bench.check_forced(&pods, &[&deleted]).await;
+}
+
+/// The annotations and taints of ours that a node bears.
+async fn marks(bench: &Bench, node: &str) -> Vec<String> {
+    let nodes: Api<Node> = Api::all(bench.namespace.client().clone());
+    let node = serde_json::to_value(nodes.get(node).await.unwrap()).unwrap();
+    let annotations = node["metadata"]["annotations"].as_object();
+    let annotations = annotations
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key.clone());
+    let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+    let taints = taints.filter_map(|taint| taint["key"].as_str().map(str::to_owned));
+    let all = annotations.chain(taints);
+    all.filter(|key| key.starts_with("nodelife.dev/")).collect()
 }

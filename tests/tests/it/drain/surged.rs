@@ -6,11 +6,11 @@ use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
 use nodelife_tests::{ControlPlane, PATIENCE, wait_until};
 use serde_json::json;
 
-use super::bench::Bench;
+use super::bench::{Bench, CORDON, EVICT, READ};
 
 /// Number 12: a single replica moves, and at every moment one is Ready.
 async fn surge(how: &str) {
-    let bench = Bench::new(ControlPlane::shared().await, "surge").await;
+    let mut bench = Bench::new(ControlPlane::shared().await, "surge").await;
     let (node, other) = (bench.node("a"), bench.node("b"));
     let pool = bench.namespace.name.clone();
     let client = bench.namespace.client();
@@ -28,11 +28,20 @@ async fn surge(how: &str) {
     fixture(&other).create(client).await.unwrap();
     let before = bench.pods_on(&node).await;
 
-    let refused = bench.drain(&[&node]).await;
-    assert_eq!(refused.status, Some(7), "{}", refused.stderr);
+    let surge = format!("--surge={how}");
+    let own = "deployments.apps,replicasets.apps";
+    let own = ("own", "get,list,watch,patch", own);
+    bench.act_with(&[READ, CORDON, own]).await;
+    // Without another pod it never goes, and for who may not evict it another would be for nothing.
+    for arguments in [&[&*node] as &[&str], &[&node, &surge]] {
+        let refused = bench.drain(arguments).await;
+        assert_eq!(refused.status, Some(7), "{}", refused.stderr);
+        let told = refused.stderr.contains("its pods may not be evicted: ");
+        assert_eq!(told, arguments.len() > 1, "{}", refused.stderr);
+    }
     bench.check_nothing_written().await;
 
-    let surge = format!("--surge={how}");
+    bench.act_with(&[EVICT]).await;
     let output = bench
         .drain_keeping(&[node.as_str(), &surge, "--timeout=100s"], 1)
         .await;
