@@ -1,6 +1,8 @@
 //! Whole lists, page by page: one is decoded while the next is on its way, and that one is asked
 //! for as soon as the first bytes of the one before say where it begins.
 
+use std::sync::Arc;
+
 use http::Method;
 use nodelife_core::text::Str;
 use tokio::task::JoinHandle;
@@ -123,8 +125,11 @@ impl Cluster {
             // The page before, and how many objects come after it.
             let mut decoding: Option<(Decoding<T>, Option<u64>)> = None;
             loop {
-                let early = coming.token_of_next().await;
-                let early = early.map(|token| (self.ask(&call, &token), token));
+                let token = coming.token_of_next().await;
+                let early = token.and_then(|token| {
+                    let room = Arc::clone(&self.ahead).try_acquire_owned().ok()?;
+                    Some((self.ask(&call, &token), token, room))
+                });
                 let page = match coming.page(&call).await {
                     Ok(page) => page,
                     Err(ApiError::Expired(_)) if restarts < RESTARTS => {
@@ -176,7 +181,7 @@ impl Cluster {
                 }
                 decoding = Some((now, head.remaining));
                 coming = match early {
-                    Some((early, token)) if token == head.next => early,
+                    Some((early, token, _)) if token == head.next => early,
                     // A page that broke off and was read again may show another version.
                     _ => self.ask(&call, &head.next),
                 };

@@ -10,6 +10,7 @@ use std::time::Duration;
 use http::{HeaderName, HeaderValue};
 use kube::Client;
 use serde::Deserialize;
+use tokio::sync::Semaphore;
 
 pub use clock::ServerClock;
 pub use options::ClientOptions;
@@ -25,6 +26,9 @@ const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// How long a connection may take to be made.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// How many pages of all lists may be asked for early.
+const PAGES_AHEAD: usize = 1;
 
 /// What every request says of its sender.
 pub const USER_AGENT: &str = concat!("nodelife/", env!("CARGO_PKG_VERSION"));
@@ -46,6 +50,9 @@ pub struct Cluster {
     pub(crate) warnings: ServerWarnings,
     /// Whether every request is sent as somebody else already.
     pub(crate) impersonates: bool,
+    /// Room for pages that are asked for before the one in front of them is here: of all the
+    /// lists that go on at once, the longest gains by it, and each page is some megabytes.
+    pub(crate) ahead: Arc<Semaphore>,
     namespace: Arc<str>,
     version: Option<Arc<ServerVersion>>,
     /// The proxy on the way, without its user and password.
@@ -150,6 +157,7 @@ impl Cluster {
             credentials,
             warnings: ServerWarnings::default(),
             impersonates,
+            ahead: Arc::new(Semaphore::new(PAGES_AHEAD)),
             namespace,
             version: None,
             proxy,
