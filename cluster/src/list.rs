@@ -122,10 +122,21 @@ impl Cluster {
             let mut coming = self.ask(&call, "");
             let mut consistent = true;
             let mut resource_version = None;
+            let mut decoded = None;
             // The page before, and how many objects come after it.
             let mut decoding: Option<(Decoding<T>, Option<u64>)> = None;
             loop {
                 let token = coming.token_of_next().await;
+                // First, so that no more than two pages are held: the one that comes and another.
+                if let Some((before, remaining)) = decoding.take() {
+                    let so_far = before.finish(&call).await?;
+                    progress(Progress {
+                        listed: so_far.items.len(),
+                        remaining,
+                        consistent,
+                    });
+                    decoded = Some(so_far);
+                }
                 let early = token.and_then(|token| {
                     let room = Arc::clone(&self.ahead).try_acquire_owned().ok()?;
                     Some((self.ask(&call, &token), token, room))
@@ -149,21 +160,12 @@ impl Cluster {
                     Err(error) => return Err(error),
                 };
                 // The pages of a list are about as long as each other.
-                call = call.with_room(page.body.len() + page.body.len() / 8);
+                call = call.with_room(page.body.len() + page.body.len() / 32);
                 let head = page.head.clone();
                 let resource_version = resource_version.get_or_insert(head.resource_version);
-                let decoded = match decoding.take() {
-                    None => Decoded::with_room_for(head.remaining),
-                    Some((before, remaining)) => {
-                        let decoded = before.finish(&call).await?;
-                        progress(Progress {
-                            listed: decoded.items.len(),
-                            remaining,
-                            consistent,
-                        });
-                        decoded
-                    }
-                };
+                let decoded = decoded
+                    .take()
+                    .unwrap_or_else(|| Decoded::with_room_for(head.remaining));
                 let now = Decoding::start(listing, page, decoded);
                 if head.next.is_empty() {
                     let Decoded { mut items, .. } = now.finish(&call).await?;
