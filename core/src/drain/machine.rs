@@ -382,6 +382,13 @@ impl Machine {
             return;
         };
         let news = !tracked.state.reads_like(&state);
+        let goes = |state: &State| matches!(state, State::Terminating { .. } | State::Gone);
+        if goes(&state)
+            && !goes(&tracked.state)
+            && let Some(controller) = tracked.pod.metadata.controller()
+        {
+            self.settling.lost(&controller.uid);
+        }
         match &state {
             State::Blocked(blocked) => {
                 tracked.blocked_since.get_or_insert(blocked.first);

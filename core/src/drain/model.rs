@@ -1,16 +1,19 @@
 //! The machine against a small world of its own: random schedules of events, answers, lost
 //! answers, crashes and clock jumps, and what must hold in each of them.
 //!
-//! The world keeps the truth (pods, one budget, what the API server would answer) and lets the
-//! machine see it late. A schedule is drawn from its seed, so a failure is replayed by its number.
+//! The world keeps the truth (up to three nodes, their pods, two budgets over all of them, what the
+//! API server would answer) and lets the machine see it late. A schedule is drawn from its seed, so a failure is replayed by its number.
 
 mod world;
+
+use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::testing::workload;
 use super::*;
-use crate::object::WorkloadKind;
+use crate::object::{Budget, WorkloadKind};
+use crate::text::Str;
 use world::{Random, World};
 
 /// How many schedules are run.
@@ -20,7 +23,7 @@ const SCHEDULES: u64 = 100_000;
 const CHAOS: u32 = 25;
 
 /// Steps within which a drain in a world that behaves has to end.
-const PATIENCE: u32 = 400;
+const PATIENCE: u32 = 1000;
 
 struct Run {
     random: Random,
@@ -57,10 +60,12 @@ impl Run {
         if self.world.blind {
             self.step(Event::BudgetsUnseen);
         } else {
-            self.step(Event::Budgets(vec![self.world.budget.clone()]));
+            self.step(Event::Budgets(self.world.budgets()));
         }
-        let listed = self.world.list();
-        self.step(listed);
+        for node in self.world.nodes.clone() {
+            let listed = self.world.list(&node);
+            self.step(listed);
+        }
     }
 
     /// The right to see budgets is taken, or given back.
@@ -69,14 +74,25 @@ impl Run {
         self.step(if blind {
             Event::BudgetsUnseen
         } else {
-            Event::Budgets(vec![self.world.budget.clone()])
+            Event::Budgets(self.world.budgets())
         });
     }
 
     fn step(&mut self, event: Event) {
+        let waited = self.in_phase(Phase::Waiting);
+        self.world.draining = self.in_phase(Phase::Draining);
         for effect in self.machine.step(event, self.now) {
             self.world.accept(effect, &self.machine, self.now);
         }
+        self.world.check_turns(&waited, &self.machine);
+    }
+
+    fn in_phase(&self, wanted: Phase) -> BTreeSet<Str> {
+        let nodes = self.machine.nodes();
+        nodes
+            .filter(|(_, phase)| *phase == wanted)
+            .map(|(node, _)| node.clone())
+            .collect()
     }
 
     fn chaos(&mut self) {
@@ -87,7 +103,7 @@ impl Run {
                 self.begin();
             }
             1 => {
-                let listed = self.world.relist();
+                let listed = self.world.relist(&mut self.random);
                 self.step(listed);
             }
             2 => self.world.bind_late(&mut self.random),
@@ -164,6 +180,9 @@ fn machine(world: &World, features: u64, now: Timestamp) -> Machine {
         wait_volumes: features.is_multiple_of(3),
         claims: world.claims(),
         cordon_each: features.is_multiple_of(5),
+        concurrency: usize::try_from(1 + features % 3).unwrap(),
+        max_per_zone: (features % 8 == 1).then_some(1),
+        zones: world.zones(),
         order: if features % 17 == 4 {
             Order::Strict
         } else {
@@ -174,7 +193,13 @@ fn machine(world: &World, features: u64, now: Timestamp) -> Machine {
         blocked_timeout: is_impatient(features).then(|| SignedDuration::from_secs(40)),
         force: (features % 11 == 5).then(|| Force {
             at: now + SignedDuration::from_secs(100),
-            budgets: [world.budget.key()].into(),
+            // The other one is not to be passed by.
+            budgets: world
+                .budgets()
+                .first()
+                .map(Budget::key)
+                .into_iter()
+                .collect(),
         }),
         permissions: Permissions {
             force: true,
@@ -186,7 +211,7 @@ fn machine(world: &World, features: u64, now: Timestamp) -> Machine {
     web.status.ready_replicas = Some(world.ready());
     let mut owners = Owners::default();
     owners.add_listed([WorkloadKind::ReplicaSet], [web]);
-    Machine::new(settings, vec![world.node.clone()], owners)
+    Machine::new(settings, world.nodes.clone(), owners)
 }
 
 fn is_once(features: u64) -> bool {

@@ -25,8 +25,8 @@ pub enum Awaited {
         workload: String,
         /// How many pods were Ready before, or are wanted now if those are fewer.
         wanted: i32,
-        /// How many are.
-        ready: i32,
+        /// How many are; none while they are being counted.
+        ready: Option<i32>,
         /// The ones that wait for a node, with the scheduler's words.
         pending: Vec<String>,
     },
@@ -40,12 +40,18 @@ impl fmt::Display for Awaited {
             Self::Replacements {
                 workload,
                 wanted,
-                ready,
+                ready: Some(ready),
                 pending,
             } => {
                 write!(f, "{ready} of {wanted} pods of {workload} are Ready")?;
                 pending.iter().try_for_each(|pod| write!(f, "; {pod}"))
             }
+            Self::Replacements {
+                workload, wanted, ..
+            } => write!(
+                f,
+                "{wanted} pods of {workload} have to be Ready, and are being counted"
+            ),
             Self::Volume(name) => write!(f, "volume {name} is still attached"),
         }
     }
@@ -65,9 +71,12 @@ pub struct Recount {
 struct Replaced {
     /// How many were Ready when the drain began.
     before: i32,
+    /// The last count, until another pod goes, from this node or the next.
     last: Option<Recount>,
     /// A count is on its way.
     asked: bool,
+    /// A pod has gone since the last count was asked for: it shows too many.
+    overtaken: bool,
     due: Option<Timestamp>,
 }
 
@@ -84,6 +93,22 @@ impl Settling {
     pub(super) fn is_asked(&self, workload: &str) -> bool {
         let replaced = self.workloads.get(workload);
         replaced.is_some_and(|replaced| replaced.asked)
+    }
+
+    /// The workload's pods are being counted.
+    pub(super) fn count_begins(&mut self, workload: &str) {
+        if let Some(replaced) = self.workloads.get_mut(workload) {
+            replaced.overtaken = false;
+        }
+    }
+
+    /// A pod of the workload goes.
+    pub(super) fn lost(&mut self, workload: &str) {
+        if let Some(replaced) = self.workloads.get_mut(workload) {
+            replaced.last = None;
+            replaced.overtaken = true;
+            replaced.due = None;
+        }
     }
 }
 
@@ -111,17 +136,16 @@ impl Machine {
                 let Some((wanted, workload)) = self.wanted(&uid) else {
                     continue;
                 };
-                let last = self.settling.workloads.get(&uid);
-                let last = last.and_then(|replaced| replaced.last.clone());
-                if last.as_ref().is_some_and(|last| last.ready >= wanted) {
+                let count = self.settling.workloads.get(&uid);
+                let count = count.and_then(|replaced| replaced.last.as_ref());
+                if count.is_some_and(|count| count.ready >= wanted) {
                     continue;
                 }
-                let Recount { ready, pending } = last.unwrap_or_default();
                 awaited.push(Awaited::Replacements {
                     workload,
                     wanted,
-                    ready,
-                    pending,
+                    ready: count.map(|count| count.ready),
+                    pending: count.map_or_else(Vec::new, |count| count.pending.clone()),
                 });
             }
         }
@@ -232,6 +256,7 @@ impl Machine {
                 continue;
             }
             replaced.asked = true;
+            replaced.overtaken = false;
             effects.push(Effect::Count {
                 namespace: workload.metadata.namespace.clone(),
                 workload: uid,
@@ -252,6 +277,11 @@ impl Machine {
             return;
         };
         replaced.asked = false;
+        if count.is_some() && replaced.overtaken {
+            // The next one is due at once.
+            replaced.due = None;
+            return;
+        }
         replaced.due = Some(now + RECOUNT);
         if let Some(count) = count
             && replaced.last.as_ref() != Some(&count)

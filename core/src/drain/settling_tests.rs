@@ -103,6 +103,52 @@ fn the_next_node_begins_when_the_replacements_are_ready() {
     assert_eq!(begun(&machine), ["n", "m"]);
 }
 
+/// Pods of the second node went after the count that was enough for the first.
+#[test]
+fn each_node_waits_for_a_count_of_its_own() {
+    let settings = Settings {
+        wait_ready: true,
+        ..Settings::default()
+    };
+    let pods = [pod("a", "n"), pod("b", "m")];
+    let (mut machine, _) = drain(settings, &pods, Vec::new());
+    empty(&mut machine, "u-a", "n");
+    counted(&mut machine, 2, T0);
+    list(&mut machine, "n", Vec::new());
+    assert_eq!(begun(&machine), ["n", "m"]);
+    let effects = empty(&mut machine, "u-b", "m");
+    assert_eq!(counts(&effects), 1, "{effects:?}");
+    assert_eq!(
+        machine.awaited("m")[0].to_string(),
+        "2 pods of ReplicaSet default/web have to be Ready, and are being counted"
+    );
+    counted(&mut machine, 2, T0);
+    list(&mut machine, "m", Vec::new());
+    assert!(machine.is_finished());
+}
+
+/// A count shows pods as Ready that went while it was on its way.
+#[test]
+fn a_count_that_a_pod_overtakes_is_made_again() {
+    let settings = Settings {
+        wait_ready: true,
+        concurrency: 2,
+        ..Settings::default()
+    };
+    let pods = [pod("a", "n"), pod("b", "m")];
+    let (mut machine, _) = drain(settings, &pods, Vec::new());
+    assert_eq!(counts(&empty(&mut machine, "u-a", "n")), 1);
+    empty(&mut machine, "u-b", "m");
+    let effects = counted(&mut machine, 2, T0);
+    assert_eq!(counts(&effects), 1, "{effects:?}");
+    assert!(!machine.awaited("n").is_empty());
+    counted(&mut machine, 2, T0);
+    for node in ["n", "m"] {
+        list(&mut machine, node, Vec::new());
+    }
+    assert!(machine.is_finished());
+}
+
 #[test]
 fn without_a_change_pods_are_counted_again_after_a_while() {
     let settings = Settings {

@@ -1,80 +1,86 @@
 //! The truth, and what of it the machine gets to see.
 
 mod checks;
+mod guard;
 mod random;
 mod server;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
-use crate::drain::testing::{budget, pod};
+use crate::drain::testing::pod;
 use crate::drain::{Effect, Event};
 use crate::object::{Budget, ClaimSource, Pod, Volume, VolumeAttachment};
 use crate::text::Str;
+use guard::Guard;
 pub(super) use random::Random;
+
+/// What the pods are labelled with: a budget selects each of the first two, none the last.
+const APPS: [&str; 3] = ["web", "db", "other"];
+
+/// Where pods run that no drain of these is about.
+const ELSEWHERE: &str = "elsewhere";
 
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) seed: u64,
-    pub(super) node: Str,
-    /// The pods of the node that there are, by UID.
+    /// The nodes of the drain.
+    pub(super) nodes: Vec<Str>,
+    /// The pods that there are, by UID.
     pods: BTreeMap<Str, Pod>,
-    pub(super) budget: Budget,
-    /// Ready pods of the budget that are elsewhere, and those that will be.
-    elsewhere: i32,
-    coming: i32,
+    guards: Vec<Guard>,
     /// Pods of the workload that are gone or going, and the replacements that are Ready.
     lost: i32,
     replaced: i32,
-    /// UIDs of the pods whose volume is attached.
-    attached: BTreeSet<Str>,
+    /// UIDs of the pods whose volume is attached, and their nodes.
+    attached: BTreeMap<Str, Str>,
     /// When the last pod went that no budget selects and whose workload had none to spare.
     given_way: Option<Timestamp>,
     frozen: bool,
-    /// Whether the drain may not see the budget.
+    /// Whether the drain may not see the budgets.
     pub(super) blind: bool,
     versions: u64,
     late: u32,
-    /// Changes that the watches have not shown yet, in order.
-    pod_sights: VecDeque<Event>,
+    /// Changes that the watches, one of the pods of each node, have not shown yet, in order.
+    pod_sights: BTreeMap<Str, VecDeque<Event>>,
     budget_sights: VecDeque<Event>,
     requests: Vec<Effect>,
     accepted: BTreeMap<Str, u32>,
-    gone: BTreeSet<Str>,
+    /// The nodes that were emptied before the last event came.
+    pub(super) draining: BTreeSet<Str>,
+    /// The nodes that are said to be done, and the pods that came to them after that.
+    done: BTreeSet<Str>,
+    too_late: BTreeSet<Str>,
 }
 
 impl World {
     pub(super) fn new(random: &mut Random) -> Self {
-        let count = 1 + random.below(4);
-        let elsewhere = i32::try_from(random.below(3)).unwrap();
+        let nodes = (0..=random.below(3)).map(|i| format!("n{i}").into());
         let mut world = Self {
             seed: 0,
-            node: "n".into(),
+            nodes: nodes.collect(),
             pods: BTreeMap::new(),
-            budget: budget("web", 0, 0, 0),
-            elsewhere,
-            coming: 0,
+            guards: Vec::new(),
             lost: 0,
             replaced: 0,
-            attached: BTreeSet::new(),
+            attached: BTreeMap::new(),
             given_way: None,
             frozen: false,
             blind: false,
             versions: 1,
             late: 0,
-            pod_sights: VecDeque::new(),
+            pod_sights: BTreeMap::new(),
             budget_sights: VecDeque::new(),
             requests: Vec::new(),
             accepted: BTreeMap::new(),
-            gone: BTreeSet::new(),
+            draining: BTreeSet::new(),
+            done: BTreeSet::new(),
+            too_late: BTreeSet::new(),
         };
-        for i in 0..count {
-            let mut pod = pod(&format!("p{i}"), "n");
-            if random.chance(20) {
-                // No budget has a say.
-                pod.metadata.labels = [("app".into(), "other".into())].into();
-            }
+        for i in 0..=random.below(5) {
+            let mut pod = pod(&format!("p{i}"), &world.node(random));
+            label(&mut pod, random);
             if random.chance(10) {
                 pod.status.conditions.clear();
             }
@@ -87,90 +93,85 @@ impl World {
                     }),
                     ..Volume::default()
                 });
-                world.attached.insert(pod.metadata.uid.clone());
+                let node = pod.spec.node_name.clone();
+                world.attached.insert(pod.metadata.uid.clone(), node);
             }
             world.pods.insert(pod.metadata.uid.clone(), pod);
         }
-        world.budget.status.expected_pods = int(world.covered().len()) + elsewhere;
-        // Something may always go.
-        world.budget.status.desired_healthy = (world.budget.status.expected_pods - 1).max(0);
-        world.count(Timestamp::UNIX_EPOCH);
+        world.guards = APPS[..2]
+            .iter()
+            .map(|app| Guard::new(app, &world.pods, random))
+            .collect();
+        world.controller(Timestamp::UNIX_EPOCH);
         world.budget_sights.clear();
         world
     }
 
+    /// One of the nodes of the drain.
+    fn node(&self, random: &mut Random) -> Str {
+        let count = u32::try_from(self.nodes.len()).unwrap();
+        self.nodes[random.below(count) as usize].clone()
+    }
+
+    /// Two zones, in turns.
+    pub(super) fn zones(&self) -> BTreeMap<Str, Str> {
+        let zones = ["a", "b"].into_iter().cycle().map(Str::from);
+        self.nodes.iter().cloned().zip(zones).collect()
+    }
+
+    pub(super) fn budgets(&self) -> Vec<Budget> {
+        let guards = self.guards.iter();
+        guards.map(|guard| guard.budget.clone()).collect()
+    }
+
     /// Each volume, its claim and its attachment have the UID of their pod for a name.
     pub(super) fn claims(&self) -> BTreeMap<Str, (Str, Str)> {
-        let claims = self.attached.iter();
+        let claims = self.attached.keys();
         claims
             .map(|uid| (uid.clone(), ("default".into(), uid.clone())))
             .collect()
     }
 
     pub(super) fn attachments(&self) -> Event {
-        let attachments = self.attached.iter().map(|uid| {
+        let attachments = self.attached.iter().map(|(uid, node)| {
             let mut attachment = VolumeAttachment::default();
             attachment.metadata.name = uid.clone();
-            attachment.spec.node_name = self.node.clone();
+            attachment.spec.node_name = node.clone();
             attachment.spec.source.persistent_volume_name = Some(uid.clone());
             attachment
         });
         Event::Attachments(attachments.collect())
     }
 
-    /// Ready pods of the workload, here and elsewhere.
+    /// Ready pods of the workload, wherever they are.
     pub(super) fn ready(&self) -> i32 {
         let here = self.pods.values();
         let here = here.filter(|pod| pod.is_ready() && !pod.is_terminating());
         int(here.count()) + self.replaced
     }
 
-    fn covered(&self) -> Vec<&Pod> {
-        self.pods
-            .values()
-            .filter(|pod| self.budget.selects(pod))
-            .collect()
-    }
-
-    /// What the disruption controller would write.
-    fn count(&mut self, now: Timestamp) {
-        let noted = self.budget.status.disrupted_pods.clone();
-        let covered = self.covered();
-        let kept: BTreeMap<Str, Timestamp> = noted
-            .into_iter()
-            .filter(|(name, since)| {
-                *since + SignedDuration::from_mins(2) > now
-                    && covered
-                        .iter()
-                        .any(|p| p.metadata.name == *name && !p.is_terminating())
-            })
-            .collect();
-        let here = int(covered
-            .iter()
-            .filter(|p| p.is_ready() && !p.is_terminating() && !kept.contains_key(&p.metadata.name))
-            .count());
-        let healthy = here + self.elsewhere;
-        let status = &mut self.budget.status;
-        let allowed = (healthy - status.desired_healthy).max(0);
-        let allowed = if self.frozen { 0 } else { allowed };
-        if (status.current_healthy, status.disruptions_allowed) == (healthy, allowed)
-            && status.disrupted_pods == kept
-        {
-            return;
+    /// What the disruption controller writes.
+    pub(super) fn controller(&mut self, now: Timestamp) {
+        for i in 0..self.guards.len() {
+            if self.guards[i].count(&self.pods, self.frozen, now) {
+                self.budget_changed(i);
+            }
         }
-        status.current_healthy = healthy;
-        status.disruptions_allowed = allowed;
-        status.disrupted_pods = kept;
-        self.budget_changed();
     }
 
-    fn budget_changed(&mut self) {
+    fn budget_changed(&mut self, i: usize) {
         self.versions += 1;
-        self.budget.metadata.resource_version = Str::from(self.versions.to_string());
+        let budget = &mut self.guards[i].budget;
+        budget.metadata.resource_version = Str::from(self.versions.to_string());
         if !self.blind {
-            self.budget_sights
-                .push_back(Event::Budget(Box::new(self.budget.clone())));
+            let shown = Box::new(budget.clone());
+            self.budget_sights.push_back(Event::Budget(shown));
         }
+    }
+
+    /// The budget that selects the pod.
+    fn guard_of(&self, pod: &Pod) -> Option<usize> {
+        self.guards.iter().position(|g| g.budget.selects(pod))
     }
 
     /// From now on the drain may not see the budget, or may again, and then lists it.
@@ -181,35 +182,51 @@ impl World {
     }
 
     fn pod_changed(&mut self, uid: &Str) {
-        let pod = self.pods[uid].clone();
-        self.pod_sights.push_back(Event::Pod(Box::new(pod)));
+        let pod = &self.pods[uid];
+        let (node, event) = (&pod.spec.node_name, Event::Pod(Box::new(pod.clone())));
+        self.show(&node.clone(), event);
     }
 
-    /// Nothing is allowed any more, and nothing but covered pods is there.
+    /// The watch of the node's pods will show it.
+    fn show(&mut self, node: &Str, event: Event) {
+        if self.nodes.contains(node) {
+            let watch = self.pod_sights.entry(node.clone()).or_default();
+            watch.push_back(event);
+        }
+    }
+
+    /// Nothing is allowed any more, and nothing but covered pods of one node is there.
     pub(super) fn freeze(&mut self) {
         self.frozen = true;
-        let budget = self.budget.clone();
+        self.nodes.truncate(1);
+        let web = &mut self.guards[0].budget;
+        web.status.desired_healthy = 99;
         self.pods
-            .retain(|_, pod| budget.selects(pod) && pod.is_ready());
+            .retain(|_, pod| web.selects(pod) && pod.is_ready());
         if self.pods.is_empty() {
-            let pod = pod("last", "n");
+            let pod = pod("last", ELSEWHERE);
             self.pods.insert(pod.metadata.uid.clone(), pod);
         }
-        self.budget.status.desired_healthy = 99;
-        self.count(Timestamp::UNIX_EPOCH);
+        for pod in self.pods.values_mut() {
+            pod.spec.node_name = self.nodes[0].clone();
+        }
+        self.controller(Timestamp::UNIX_EPOCH);
     }
 
-    pub(super) fn list(&self) -> Event {
+    pub(super) fn list(&self, node: &Str) -> Event {
+        let pods = self.pods.values();
+        let pods = pods.filter(|pod| pod.spec.node_name == *node);
         Event::Listed {
-            node: self.node.clone(),
-            pods: self.pods.values().cloned().collect(),
+            node: node.clone(),
+            pods: pods.cloned().collect(),
         }
     }
 
-    /// The watch has lost its place and lists again.
-    pub(super) fn relist(&mut self) -> Event {
-        self.pod_sights.clear();
-        self.list()
+    /// A watch has lost its place and lists again.
+    pub(super) fn relist(&mut self, random: &mut Random) -> Event {
+        let node = self.node(random);
+        self.pod_sights.remove(&node);
+        self.list(&node)
     }
 
     pub(super) fn reconnect(&mut self) {
@@ -218,23 +235,49 @@ impl World {
         self.requests.clear();
         // A new process cannot know.
         self.given_way = None;
+        self.done.clear();
     }
 
     pub(super) fn bind_late(&mut self, random: &mut Random) {
         if self.late < 2 && random.chance(50) {
             self.late += 1;
-            let mut pod = pod(&format!("late{}", self.late), "n");
-            if random.chance(50) {
-                pod.metadata.labels = [("app".into(), "other".into())].into();
-            } else {
-                let status = &mut self.budget.status;
-                status.expected_pods += 1;
-                status.desired_healthy = status.expected_pods - 1;
+            let mut pod = pod(&format!("late{}", self.late), &self.node(random));
+            label(&mut pod, random);
+            if let Some(guard) = self.guard_of(&pod) {
+                self.guards[guard].expect_one_more();
             }
-            let uid = pod.metadata.uid.clone();
-            self.pods.insert(uid.clone(), pod);
-            self.pod_changed(&uid);
+            self.bind(pod);
         }
+    }
+
+    fn bind(&mut self, pod: Pod) {
+        let uid = pod.metadata.uid.clone();
+        if self.done.contains(&pod.spec.node_name) {
+            self.too_late.insert(uid.clone());
+        }
+        self.pods.insert(uid.clone(), pod);
+        self.pod_changed(&uid);
+    }
+
+    /// What comes in the place of a pod that is gone bears its name, on any node.
+    fn bear_again(&mut self, gone: &Pod, random: &mut Random) {
+        let again = format!("{}-again", gone.metadata.uid);
+        let guard = self.guard_of(gone);
+        let missed = guard.is_none_or(|guard| self.guards[guard].coming > 0);
+        if again.len() > 20 || !missed || self.replaced >= self.lost || !random.chance(15) {
+            return;
+        }
+        if let Some(guard) = guard {
+            self.guards[guard].coming -= 1;
+        }
+        self.lost -= 1;
+        let mut pod = pod(&gone.metadata.name, ELSEWHERE);
+        pod.metadata.uid = again.into();
+        pod.metadata.labels = gone.metadata.labels.clone();
+        if random.chance(50) {
+            pod.spec.node_name = self.node(random);
+        }
+        self.bind(pod);
     }
 
     fn one(&self, random: &mut Random) -> Option<Str> {
@@ -257,9 +300,11 @@ impl World {
         };
         if !pod.is_terminating() {
             pod.metadata.deletion_timestamp = Some(now);
-            let counted = self.budget.selects(pod);
+            let pod = pod.clone();
             self.pod_changed(uid);
-            self.coming += i32::from(counted);
+            if let Some(guard) = self.guard_of(&pod) {
+                self.guards[guard].coming += 1;
+            }
             self.lost += 1;
         }
     }
@@ -274,14 +319,14 @@ impl World {
             .collect();
         for uid in ended {
             if random.chance(60) {
-                self.pods.remove(&uid);
-                self.gone.insert(uid.clone());
-                self.pod_sights.push_back(Event::PodGone { uid });
+                let pod = self.pods.remove(&uid).unwrap();
+                self.show(&pod.spec.node_name, Event::PodGone { uid });
+                self.bear_again(&pod, random);
             }
         }
         let free: Vec<Str> = self
             .attached
-            .iter()
+            .keys()
             .filter(|uid| !self.pods.contains_key(*uid))
             .cloned()
             .collect();
@@ -293,18 +338,13 @@ impl World {
         }
     }
 
-    pub(super) fn controller(&mut self, now: Timestamp) {
-        self.count(now);
-    }
-
     /// A replacement becomes Ready elsewhere.
     pub(super) fn heal(&mut self, random: &mut Random) {
         if self.replaced < self.lost && random.chance(70) {
             self.replaced += 1;
         }
-        if self.coming > 0 && random.chance(70) {
-            self.coming -= 1;
-            self.elsewhere += 1;
+        for guard in &mut self.guards {
+            guard.heal(random);
         }
         let broken: Vec<Str> = self
             .pods
@@ -327,15 +367,25 @@ impl World {
         }
     }
 
+    /// What one of the watches shows next.
     pub(super) fn next_sight(&mut self, random: &mut Random) -> Option<Event> {
-        if random.chance(50) {
-            let first = self.pod_sights.pop_front();
-            first.or_else(|| self.budget_sights.pop_front())
-        } else {
-            let first = self.budget_sights.pop_front();
-            first.or_else(|| self.pod_sights.pop_front())
-        }
+        let watches = self.pod_sights.values_mut();
+        let watches = watches.chain([&mut self.budget_sights]);
+        let mut watches: Vec<_> = watches.filter(|watch| !watch.is_empty()).collect();
+        let count = u32::try_from(watches.len()).unwrap();
+        (count > 0)
+            .then(|| watches[random.below(count) as usize].pop_front())
+            .flatten()
     }
+}
+
+fn label(pod: &mut Pod, random: &mut Random) {
+    let app = match random.below(10) {
+        0..=5 => APPS[0],
+        6 | 7 => APPS[1],
+        _ => APPS[2],
+    };
+    pod.metadata.labels = [("app".into(), app.into())].into();
 }
 
 fn int(count: usize) -> i32 {

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use super::World;
 use super::random::Random;
 use crate::drain::{Budgets, Effect, Event, Freedom, Recount, Reply, Ruling, Throttle, ruling};
+use crate::object::Pod;
 use crate::text::Str;
 
 impl World {
@@ -12,8 +13,12 @@ impl World {
     pub(in crate::drain::model) fn drop_requests(&mut self, random: &mut Random, now: Timestamp) {
         for request in std::mem::take(&mut self.requests) {
             match request {
-                Effect::Evict { uid, .. } if random.chance(50) => drop(self.evict(&uid, now)),
-                Effect::Force { uid, .. } if random.chance(50) => drop(self.delete(&uid, now)),
+                Effect::Evict { name, uid, .. } if random.chance(50) => {
+                    self.evict(&name, &uid, now);
+                }
+                Effect::Force { name, uid, .. } if random.chance(50) => {
+                    self.delete(&name, &uid, now);
+                }
                 _ => {}
             }
         }
@@ -33,22 +38,22 @@ impl World {
         let request = self.requests.remove(random.below(count) as usize);
         let fault = faults && random.chance(40);
         Some(match request {
-            Effect::Evict { uid, .. } => {
+            Effect::Evict { name, uid, .. } => {
                 let reply = if fault {
-                    self.fault(&uid, random, now)
+                    self.fault(&name, &uid, random, now)
                 } else {
-                    self.evict(&uid, now)
+                    self.evict(&name, &uid, now)
                 };
                 Event::Answered { uid, reply }
             }
-            Effect::Force { uid, .. } => {
+            Effect::Force { name, uid, .. } => {
                 let reply = if fault {
                     Reply::Uncertain {
                         message: "cut".to_owned(),
                         retry_after: None,
                     }
                 } else {
-                    self.delete(&uid, now)
+                    self.delete(&name, &uid, now)
                 };
                 Event::Answered { uid, reply }
             }
@@ -63,18 +68,18 @@ impl World {
                 uid,
                 message: "cut".to_owned(),
             },
-            Effect::Look { uid, .. } => Event::Looked {
-                found: self.pods.get(&uid).cloned().map(Box::new),
+            Effect::Look { name, uid, .. } => Event::Looked {
+                found: self.named(&name).cloned().map(Box::new),
                 uid,
             },
             Effect::Confirm { node } if fault => Event::ConfirmFailed { node },
-            Effect::Confirm { .. } => self.list(),
+            Effect::Confirm { node } => self.list(&node),
             Effect::Cordon { node } => Event::Cordoned { node },
             other => panic!("seed {}: {other:?}", self.seed),
         })
     }
 
-    fn fault(&mut self, uid: &Str, random: &mut Random, now: Timestamp) -> Reply {
+    fn fault(&mut self, name: &Str, uid: &Str, random: &mut Random, now: Timestamp) -> Reply {
         let carried_out = random.chance(50);
         match random.below(4) {
             0 => Reply::Throttled {
@@ -88,7 +93,7 @@ impl World {
             },
             _ => {
                 if carried_out {
-                    self.evict(uid, now);
+                    self.evict(name, uid, now);
                 }
                 Reply::Uncertain {
                     message: "cut".to_owned(),
@@ -98,44 +103,50 @@ impl World {
         }
     }
 
-    /// What the API server does (pkg/registry/core/pod/storage/eviction.go, v1.36.3).
-    fn evict(&mut self, uid: &Str, now: Timestamp) -> Reply {
-        let Some(pod) = self.pods.get(uid).cloned() else {
+    /// The pod that bears this name, which may be another than the one that was seen.
+    fn named(&self, name: &Str) -> Option<&Pod> {
+        self.pods.values().find(|pod| pod.metadata.name == *name)
+    }
+
+    /// What the API server does (pkg/registry/core/pod/storage/eviction.go, v1.36.3): the UID is
+    /// compared last, when the budget is charged.
+    fn evict(&mut self, name: &Str, uid: &Str, now: Timestamp) -> Reply {
+        let Some(pod) = self.named(name).cloned() else {
             return Reply::NotFound;
         };
-        match ruling(&pod, &Budgets::of([self.budget.clone()])) {
+        match ruling(&pod, &Budgets::of(self.budgets())) {
             Ruling::Free(Freedom::NoBudget | Freedom::Phase | Freedom::Unready(_)) => {}
             Ruling::Counted { .. } => {
-                self.budget.status.disruptions_allowed -= 1;
-                let name = pod.metadata.name.clone();
-                self.budget.status.disrupted_pods.insert(name, now);
-                self.budget_changed();
+                let guard = self.guard_of(&pod).unwrap();
+                self.guards[guard].charge(name.clone(), now);
+                self.budget_changed(guard);
             }
-            Ruling::Refused { .. } => {
+            Ruling::Refused { budget, .. } => {
                 return Reply::BudgetExhausted {
                     message: format!(
                         "The disruption budget {} does not allow evicting pods currently",
-                        self.budget.metadata.name
+                        budget.name
                     ),
                 };
             }
             Ruling::Several(_) | Ruling::Unseen => unreachable!(),
         }
-        self.terminate(uid, now);
-        let accepted = self.accepted.entry(uid.clone()).or_default();
-        *accepted += 1;
-        assert_eq!(*accepted, 1, "seed {}: {uid} was evicted twice", self.seed);
-        Reply::Accepted
+        self.delete(name, uid, now)
     }
 
-    fn delete(&mut self, uid: &Str, now: Timestamp) -> Reply {
-        if !self.pods.contains_key(uid) {
+    fn delete(&mut self, name: &Str, uid: &Str, now: Timestamp) -> Reply {
+        let Some(pod) = self.named(name) else {
             return Reply::NotFound;
+        };
+        if pod.metadata.uid != *uid {
+            return Reply::Conflict;
         }
+        let (seed, node) = (self.seed, &pod.spec.node_name);
+        assert!(self.nodes.contains(node), "seed {seed}: {uid} of {node}");
         self.terminate(uid, now);
         let accepted = self.accepted.entry(uid.clone()).or_default();
         *accepted += 1;
-        assert_eq!(*accepted, 1, "seed {}: {uid} went twice", self.seed);
+        assert_eq!(*accepted, 1, "seed {seed}: {uid} went twice");
         Reply::Accepted
     }
 }
