@@ -98,11 +98,7 @@ impl<'de> Deserializer<'de> for &mut Skim<'de> {
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         if self.take(b'{') {
-            let members = Members {
-                skim: self,
-                is_first: true,
-            };
-            visitor.visit_map(members)
+            visitor.visit_map(Inside::of(self))
         } else {
             self.deserialize_any(visitor)
         }
@@ -110,11 +106,7 @@ impl<'de> Deserializer<'de> for &mut Skim<'de> {
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
         if self.take(b'[') {
-            let items = Items {
-                skim: self,
-                is_first: true,
-            };
-            visitor.visit_seq(items)
+            visitor.visit_seq(Inside::of(self))
         } else {
             self.deserialize_any(visitor)
         }
@@ -150,24 +142,41 @@ impl<'de> Deserializer<'de> for &mut Skim<'de> {
     }
 }
 
-/// The members of an object, from behind its bracket on.
-struct Members<'r, 'a> {
+/// The members of an object or the items of a list, from behind its bracket on.
+struct Inside<'r, 'a> {
     skim: &'r mut Skim<'a>,
     is_first: bool,
 }
 
-impl<'de> MapAccess<'de> for Members<'_, 'de> {
+impl<'r, 'a> Inside<'r, 'a> {
+    fn of(skim: &'r mut Skim<'a>) -> Self {
+        Self {
+            skim,
+            is_first: true,
+        }
+    }
+
+    /// Goes to the next of them, or past the bracket behind the last.
+    fn has_next(&mut self, close: u8) -> Result<bool, Error> {
+        if self.skim.take(close) {
+            return Ok(false);
+        }
+        if !std::mem::take(&mut self.is_first) && !self.skim.take(b',') {
+            return Err(malformed());
+        }
+        Ok(true)
+    }
+}
+
+impl<'de> MapAccess<'de> for Inside<'_, 'de> {
     type Error = Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Error> {
-        if self.skim.take(b'}') {
+        if !self.has_next(b'}')? {
             return Ok(None);
-        }
-        if !std::mem::take(&mut self.is_first) && !self.skim.take(b',') {
-            return Err(malformed());
         }
         let key = if let Some(plain) = self.skim.plain_bytes()? {
             seed.deserialize(Key(plain))
@@ -211,24 +220,15 @@ impl<'de> Deserializer<'de> for Key<'de> {
     }
 }
 
-/// The items of a list, from behind its bracket on.
-struct Items<'r, 'a> {
-    skim: &'r mut Skim<'a>,
-    is_first: bool,
-}
-
-impl<'de> SeqAccess<'de> for Items<'_, 'de> {
+impl<'de> SeqAccess<'de> for Inside<'_, 'de> {
     type Error = Error;
 
     fn next_element_seed<T: DeserializeSeed<'de>>(
         &mut self,
         seed: T,
     ) -> Result<Option<T::Value>, Error> {
-        if self.skim.take(b']') {
+        if !self.has_next(b']')? {
             return Ok(None);
-        }
-        if !std::mem::take(&mut self.is_first) && !self.skim.take(b',') {
-            return Err(malformed());
         }
         seed.deserialize(&mut *self.skim).map(Some)
     }

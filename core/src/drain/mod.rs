@@ -31,6 +31,7 @@ mod ruling;
 mod seen;
 mod send;
 mod settling;
+mod start_up;
 mod state;
 mod tally;
 #[cfg(test)]

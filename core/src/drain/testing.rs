@@ -1,5 +1,7 @@
 //! Objects for the tests of this module.
 
+use jiff::{SignedDuration, Timestamp};
+
 use crate::object::{
     Budget, LabelSelector, Node, NodeCondition, OwnerReference, Pod, PodCondition, Workload,
     WorkloadKind, WorkloadSpec,
@@ -23,6 +25,22 @@ pub(crate) fn pod(name: &str, node: &str) -> Pod {
     pod.status.conditions.push(PodCondition {
         kind: "Ready".into(),
         status: "True".into(),
+        ..PodCondition::default()
+    });
+    pod
+}
+
+/// A pod on `node` that was Ready so many milliseconds after its binding, and has 10 s to stop.
+pub(crate) fn started(name: &str, node: &str, millis: i64) -> Pod {
+    let mut pod = pod(name, node);
+    let bound = Timestamp::UNIX_EPOCH;
+    pod.spec.termination_grace_period_seconds = Some(10);
+    pod.status.conditions[0].last_transition_time =
+        Some(bound + SignedDuration::from_millis(millis));
+    pod.status.conditions.push(PodCondition {
+        kind: "PodScheduled".into(),
+        status: "True".into(),
+        last_transition_time: Some(bound),
         ..PodCondition::default()
     });
     pod

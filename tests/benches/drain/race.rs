@@ -57,6 +57,13 @@ pub(crate) struct Run {
     pub(crate) foretold: Option<f64>,
 }
 
+impl Run {
+    /// How far off what was foretold is, as a part of what happened.
+    pub(crate) fn error(&self) -> Option<f64> {
+        Some(self.foretold? / self.seconds - 1.0)
+    }
+}
+
 /// A control plane of one pace.
 pub(crate) struct Race {
     plane: ControlPlane,

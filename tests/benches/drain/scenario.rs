@@ -23,10 +23,10 @@ impl Pace {
         self.gone_ms.div_ceil(1000)
     }
 
-    /// In how many batches the pods of the other nodes come. Times in the API are whole seconds,
-    /// of which pods that are fast take a small part.
-    fn batches(self) -> usize {
-        if self.ready_ms < 1000 { 16 } else { 6 }
+    /// Whether each pod comes alone. Times in the API are whole seconds, of which pods that are fast
+    /// take a small part: what tells how long it is are many pods that began at different moments.
+    fn alone(self) -> bool {
+        self.ready_ms < 1000
     }
 
     /// The part of it that they take.
@@ -138,6 +138,11 @@ pub(crate) const SCENARIOS: [Scenario; 7] = [
     },
 ];
 
+/// The name of a Deployment, its budget and the label of its pods.
+fn app(i: usize) -> String {
+    format!("web-{i}")
+}
+
 /// How many other nodes there are.
 const OTHERS: usize = 5;
 
@@ -157,7 +162,6 @@ impl Scenario {
         let client = namespace.client();
         let pool = &namespace.name;
         let node = |name: &str| NodeFixture::kwok(name).label("pool", pool);
-        let app = |i: usize| format!("web-{i}");
         let nodes: Api<Node> = Api::all(client.clone());
         let mut drained = Vec::new();
         for i in 0..self.nodes {
@@ -167,29 +171,16 @@ impl Scenario {
             let narrow = node(&name).capacity(room.clone()).allocatable(room);
             narrow.create(client).await?;
             drained.push(name);
-            for d in 0..self.deployments {
-                self.scale(namespace, &app(d), self.here * (i + 1)).await?;
-            }
-            for d in 0..self.deployments {
-                wait_ready(namespace, &app(d), self.here * (i + 1)).await?;
-            }
+            self.grow(namespace, (self.here * i, self.here * (i + 1)), 1)
+                .await?;
         }
         for i in 0..OTHERS {
             node(&format!("{pool}-other-{i}")).create(client).await?;
         }
         // They come in batches, as in a rollout: times in the API are whole seconds, and those
         // of pods that all began at one moment are all wrong by the same part of one.
-        let here = self.here * self.nodes;
-        let batches = self.pace.batches().min(self.replicas - here);
-        for batch in 1..=batches {
-            let replicas = here + (self.replicas - here) * batch / batches;
-            for d in 0..self.deployments {
-                self.scale(namespace, &app(d), replicas).await?;
-            }
-            for d in 0..self.deployments {
-                wait_ready(namespace, &app(d), replicas).await?;
-            }
-        }
+        self.grow(namespace, (self.here * self.nodes, self.replicas), 6)
+            .await?;
         for d in 0..self.deployments {
             if let Some(most) = self.budget {
                 let most = most
@@ -209,6 +200,34 @@ impl Scenario {
             nodes.patch_status(name, &params, &wide).await?;
         }
         Ok(drained)
+    }
+
+    /// Brings each Deployment from so many replicas to so many, in so many batches.
+    async fn grow(
+        &self,
+        namespace: &TestNamespace,
+        (from, to): (usize, usize),
+        batches: usize,
+    ) -> Result<()> {
+        let alone = self.pace.alone();
+        let batches = if alone {
+            to - from
+        } else {
+            batches.min(to - from)
+        };
+        for batch in 1..=batches {
+            let replicas = from + (to - from) * batch / batches;
+            for d in 0..self.deployments {
+                self.scale(namespace, &app(d), replicas).await?;
+                if alone {
+                    wait_ready(namespace, &app(d), replicas).await?;
+                }
+            }
+            for d in 0..self.deployments {
+                wait_ready(namespace, &app(d), replicas).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn scale(&self, namespace: &TestNamespace, app: &str, replicas: usize) -> Result<()> {

@@ -43,7 +43,7 @@
 //! | 12 | another pod for a single one | `surged::a_rollout_moves_a_single_replica_that_is_never_missing`, `surged::a_replica_more_lets_a_single_one_go_and_is_taken_back` |
 //! | 13 | order by priority, annotations and rules | `choices::the_higher_priority_goes_when_the_lower_is_gone`, `choices::a_strict_order_waits_for_what_a_budget_blocks`, `choices::an_order_by_priority_passes_by_what_a_budget_blocks`, `rounds::pods_go_stay_and_finish_as_annotations_and_rules_say` |
 //! | 14 | several nodes and zones | `rounds::no_pod_moves_twice_and_no_zone_loses_two_nodes_at_once`, `waited::two_nodes_of_one_zone_are_never_drained_at_once`, `budgeted::nodes_that_are_emptied_at_once_share_a_budget` |
-//! | 15 | replacements that are Pending, with the scheduler's words | `waited::a_replacement_that_is_pending_is_told_of_with_the_schedulers_words` |
+//! | 15 | replacements that are Pending, with the scheduler's words | `waited::a_replacement_that_is_pending_is_told_of_with_the_schedulers_words`, `waited::each_node_waits_for_its_own_replacements` |
 //! | 16 | what fits nowhere else is told before | `foreseen::a_pod_that_fits_nowhere_else_is_told_of_before_it_goes`, `foreseen::a_pod_with_a_local_volume_is_told_of_before_it_goes` |
 //! | 17 | who holds a pod that does not go | `chosen::a_node_that_is_stuck_holds_up_no_other_with_concurrency`, `ends::a_pod_that_has_grace_left_is_not_called_stuck` |
 //! | 18 | budgets that are named are passed by, in their time | `waited::only_a_named_budget_is_passed_by_and_only_after_its_time` |

@@ -12,6 +12,8 @@ use nodelife_tests::{ControlPlane, PATIENCE, wait_until};
 use serde_json::json;
 
 use super::bench::{Bench, report};
+use super::defects::start;
+use super::said::Said;
 
 #[tokio::test]
 async fn once_gives_each_pod_one_try_and_waits_for_no_budget() {
@@ -161,6 +163,42 @@ async fn with_wait_ready_every_replacement_is_ready_at_the_end() {
         .iter()
         .filter(|pod| nodelife_tests::fixture::pod::is_ready(pod));
     assert_eq!(ready.count(), 3, "{there:#?}");
+    bench.check(&before).await;
+}
+
+/// There is room for the replacements of the first node alone: what was enough for it is not
+/// enough for the second.
+#[tokio::test]
+async fn each_node_waits_for_its_own_replacements() {
+    let bench = Bench::new(ControlPlane::shared().await, "each-replaced").await;
+    let pool = bench.namespace.name.clone();
+    let client = bench.namespace.client();
+    let two_pods = json!({"pods": "2"});
+    let fixture = |name: &str| NodeFixture::kwok(name).label("pool", &pool);
+    let narrow = |name: &str| {
+        let narrow = fixture(name).capacity(two_pods.clone());
+        narrow.allocatable(two_pods.clone())
+    };
+    let [first, second, third] = ["a", "b", "c"].map(|name| bench.node(name));
+    for node in [&first, &second] {
+        narrow(node).create(client).await.unwrap();
+    }
+    WorkloadFixture::deployment("web", 4)
+        .pod_spec(json!({"nodeSelector": {"pool": pool}}))
+        .create_ready(&bench.namespace, 4)
+        .await
+        .unwrap();
+    narrow(&third).create(client).await.unwrap();
+    let mut before = bench.pods_on(&first).await;
+    before.extend(bench.pods_on(&second).await);
+    let flags = [&*first, &*second, "--wait-ready", "--implicit-budget=none"];
+    let mut drain = start(&bench, &flags);
+    let mut said = Said::by(&mut drain);
+    let waits = format!("node/{second}: empty, and waits: 2 of 4 pods of ReplicaSet");
+    said.until(&[&waits, "is Pending: 0/"]).await;
+    fixture(&bench.node("d")).create(client).await.unwrap();
+    let (status, ()) = tokio::join!(drain.wait(), said.rest());
+    assert_eq!(status.unwrap().code(), Some(0), "{}", said.text);
     bench.check(&before).await;
 }
 

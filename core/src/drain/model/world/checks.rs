@@ -116,8 +116,10 @@ impl World {
                 assert!(!self.attached.contains_key(uid), "seed {seed}: {uid}");
             }
         }
-        // While another node is emptied, its pods are missing.
-        let last = machine.nodes().all(|(_, phase)| phase == Phase::Done);
+        // While another node is emptied, its pods are missing; and what went after its node was given
+        // up is nobody's any more.
+        let last = settings.pod_timeout.is_none()
+            && machine.nodes().all(|(_, phase)| phase == Phase::Done);
         if settings.wait_ready && last && machine.pods().filter(gone).any(|t| t.accepted) {
             let web = machine.owners.workload("u-web").unwrap();
             let before = web.status.ready_replicas.unwrap();
