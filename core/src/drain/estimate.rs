@@ -24,7 +24,7 @@ pub(super) struct Leaving<'a> {
 
 /// From an eviction to the binding of the replacement, and from its Ready to the budget's new
 /// status: what a control plane that is not busy takes for both (the drain bench shows it).
-const CONTROL_PLANE: Millis = 150;
+const CONTROL_PLANE: Millis = 100;
 
 /// Between two evictions under one budget, which are sent one after the other: an answer, and the
 /// controller's note of it.
@@ -270,7 +270,7 @@ mod tests {
         let pods: Vec<Pod> = (0..5)
             .map(|i| started(&format!("p{i}"), "a", 6000))
             .collect();
-        assert_eq!(span(&pods, Some(&share(1, 1)), 1), Some((25, 35)));
+        assert_eq!(span(&pods, Some(&share(1, 1)), 1), Some((24, 34)));
         assert_eq!(span(&pods, Some(&share(2, 2)), 1), Some((12, 22)));
         // Nothing now: somebody's replacement has to come first.
         assert_eq!(span(&pods, Some(&share(0, 1)), 1), Some((31, 41)));

@@ -1,5 +1,7 @@
 //! What is drained: the pods on the nodes, their budgets, and how fast the nodes are.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Node;
@@ -9,6 +11,7 @@ use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
 use nodelife_tests::{PATIENCE, TestNamespace, wait_until};
 use serde_json::json;
+use tokio::time::sleep;
 
 /// How fast kwok's pods are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -221,6 +224,9 @@ impl Scenario {
                 self.scale(namespace, &app(d), replicas).await?;
                 if alone {
                     wait_ready(namespace, &app(d), replicas).await?;
+                    // Steps of half a second would begin at two moments of each second alone.
+                    let out_of_step = (batch * self.deployments + d) * 618 % 1000 / 3;
+                    sleep(Duration::from_millis(u64::try_from(out_of_step)?)).await;
                 }
             }
             for d in 0..self.deployments {
