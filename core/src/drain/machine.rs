@@ -387,7 +387,8 @@ impl Machine {
             && !goes(&tracked.state)
             && let Some(controller) = tracked.pod.metadata.controller()
         {
-            self.settling.lost(&controller.uid);
+            let node = &tracked.pod.spec.node_name;
+            self.settling.lost(&controller.uid, node);
         }
         match &state {
             State::Blocked(blocked) => {

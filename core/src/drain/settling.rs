@@ -71,13 +71,25 @@ pub struct Recount {
 struct Replaced {
     /// How many were Ready when the drain began.
     before: i32,
-    /// The last count, until another pod goes, from this node or the next.
     last: Option<Recount>,
+    /// The nodes whose pods had gone when that count began. What goes from another one later is
+    /// that one's to wait for.
+    counted_for: BTreeSet<Str>,
+    /// The same of the count that is on its way.
+    begun_for: BTreeSet<Str>,
+    /// The nodes for which a count was enough.
+    enough_for: BTreeSet<Str>,
     /// A count is on its way.
     asked: bool,
-    /// A pod has gone since the last count was asked for: it shows too many.
-    overtaken: bool,
     due: Option<Timestamp>,
+}
+
+impl Replaced {
+    /// What is there for a node that waits, as far as it is known.
+    fn count_for(&self, node: &str) -> Option<&Recount> {
+        let last = self.last.as_ref();
+        last.filter(|_| self.counted_for.contains(node))
+    }
 }
 
 /// What is known of volumes and replacements.
@@ -95,18 +107,12 @@ impl Settling {
         replaced.is_some_and(|replaced| replaced.asked)
     }
 
-    /// The workload's pods are being counted.
-    pub(super) fn count_begins(&mut self, workload: &str) {
+    /// A pod of the workload goes from the node.
+    pub(super) fn lost(&mut self, workload: &str, node: &str) {
         if let Some(replaced) = self.workloads.get_mut(workload) {
-            replaced.overtaken = false;
-        }
-    }
-
-    /// A pod of the workload goes.
-    pub(super) fn lost(&mut self, workload: &str) {
-        if let Some(replaced) = self.workloads.get_mut(workload) {
-            replaced.last = None;
-            replaced.overtaken = true;
+            replaced.counted_for.remove(node);
+            replaced.begun_for.remove(node);
+            replaced.enough_for.remove(node);
             replaced.due = None;
         }
     }
@@ -136,9 +142,10 @@ impl Machine {
                 let Some((wanted, workload)) = self.wanted(&uid) else {
                     continue;
                 };
-                let count = self.settling.workloads.get(&uid);
-                let count = count.and_then(|replaced| replaced.last.as_ref());
-                if count.is_some_and(|count| count.ready >= wanted) {
+                let replaced = self.settling.workloads.get(&uid);
+                let count = replaced.and_then(|replaced| replaced.count_for(node));
+                let enough = replaced.is_some_and(|replaced| replaced.enough_for.contains(node));
+                if enough || count.is_some_and(|count| count.ready >= wanted) {
                     continue;
                 }
                 awaited.push(Awaited::Replacements {
@@ -231,32 +238,24 @@ impl Machine {
         if !self.settings.wait_ready {
             return;
         }
-        let waiting: BTreeSet<Str> = self
-            .nodes
-            .iter()
-            .filter(|(_, phase)| **phase == Phase::Settling)
-            .flat_map(|(node, _)| self.bereft(node))
-            .collect();
+        let mut waiting: BTreeSet<Str> = BTreeSet::new();
+        for node in self.settling_nodes() {
+            waiting.extend(self.bereft(&node));
+        }
         for uid in waiting {
-            let Some((wanted, _)) = self.wanted(&uid) else {
-                continue;
-            };
             let Some(workload) = self.owners.workload(&uid) else {
                 continue;
             };
+            let waits = self.waiting_for(&uid);
             let Some(replaced) = self.settling.workloads.get_mut(&uid) else {
                 continue;
             };
-            let enough = replaced
-                .last
-                .as_ref()
-                .is_some_and(|last| last.ready >= wanted);
             let due = replaced.due.is_none_or(|due| now >= due);
-            if replaced.asked || enough || !due || self.tallies.is_asked(&uid) {
+            if replaced.asked || waits.is_empty() || !due || self.tallies.is_asked(&uid) {
                 continue;
             }
             replaced.asked = true;
-            replaced.overtaken = false;
+            replaced.begun_for = waits;
             effects.push(Effect::Count {
                 namespace: workload.metadata.namespace.clone(),
                 workload: uid,
@@ -266,6 +265,28 @@ impl Machine {
         }
     }
 
+    fn settling_nodes(&self) -> Vec<Str> {
+        let settling = self.nodes().filter(|(_, phase)| *phase == Phase::Settling);
+        settling.map(|(node, _)| node.clone()).collect()
+    }
+
+    /// The empty nodes for which no count of the workload was enough yet.
+    fn waiting_for(&self, workload: &Str) -> BTreeSet<Str> {
+        let wanted = self.wanted(workload).map(|(wanted, _)| wanted);
+        let replaced = self.settling.workloads.get(workload);
+        let (Some(wanted), Some(replaced)) = (wanted, replaced) else {
+            return BTreeSet::new();
+        };
+        let mut nodes = self.settling_nodes();
+        nodes.retain(|node| {
+            let count = replaced.count_for(node);
+            self.bereft(node).contains(workload)
+                && !replaced.enough_for.contains(node)
+                && count.is_none_or(|count| count.ready < wanted)
+        });
+        nodes.into_iter().collect()
+    }
+
     pub(super) fn counted_replacements(
         &mut self,
         workload: &Str,
@@ -273,32 +294,33 @@ impl Machine {
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
-        let Some(replaced) = self.settling.workloads.get_mut(workload) else {
+        let open = self.waiting_for(workload);
+        let wanted = self.wanted(workload).map(|(wanted, _)| wanted);
+        let replaced = self.settling.workloads.get_mut(workload);
+        let Some(replaced) = replaced.filter(|replaced| replaced.asked) else {
             return;
         };
         replaced.asked = false;
-        if count.is_some() && replaced.overtaken {
-            // The next one is due at once.
-            replaced.due = None;
-            return;
-        }
         replaced.due = Some(now + RECOUNT);
-        if let Some(count) = count
-            && replaced.last.as_ref() != Some(&count)
-        {
-            replaced.last = Some(count);
-            let nodes: Vec<Str> = self
-                .nodes
-                .iter()
-                .filter(|(_, phase)| **phase == Phase::Settling)
-                .map(|(node, _)| node.clone())
-                .collect();
-            for node in nodes {
-                if self.bereft(&node).contains(workload) && !self.awaited(&node).is_empty() {
-                    effects.push(Effect::Awaits { node });
-                }
-            }
+        let (Some(count), Some(wanted)) = (count, wanted) else {
+            return;
+        };
+        let news = replaced.last.as_ref() != Some(&count);
+        let nodes = std::mem::take(&mut replaced.begun_for);
+        if !open.is_subset(&nodes) {
+            // For some it began too early: the next one is due at once.
+            replaced.due = None;
         }
+        if count.ready >= wanted {
+            replaced.enough_for.extend(nodes.iter().cloned());
+        } else {
+            let told = nodes
+                .iter()
+                .filter(|node| news || !replaced.counted_for.contains(*node));
+            effects.extend(told.map(|node| Effect::Awaits { node: node.clone() }));
+        }
+        replaced.last = Some(count);
+        replaced.counted_for = nodes;
     }
 
     /// A status that shows as many Ready pods as are waited for is worth a count at once.

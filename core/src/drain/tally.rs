@@ -93,7 +93,6 @@ impl Machine {
             tally.asked = true;
             tally.stale = false;
             tally.due = None;
-            self.settling.count_begins(uid);
             effects.push(Effect::Count {
                 namespace: workload.metadata.namespace.clone(),
                 workload: uid.clone(),
