@@ -90,6 +90,12 @@ impl Replaced {
         let last = self.last.as_ref();
         last.filter(|_| self.counted_for.contains(node))
     }
+
+    /// Whether the node has what it waits for, or once had it.
+    fn is_enough_for(&self, node: &str, wanted: i32) -> bool {
+        let count = self.count_for(node);
+        self.enough_for.contains(node) || count.is_some_and(|count| count.ready >= wanted)
+    }
 }
 
 /// What is known of volumes and replacements.
@@ -143,11 +149,10 @@ impl Machine {
                     continue;
                 };
                 let replaced = self.settling.workloads.get(&uid);
-                let count = replaced.and_then(|replaced| replaced.count_for(node));
-                let enough = replaced.is_some_and(|replaced| replaced.enough_for.contains(node));
-                if enough || count.is_some_and(|count| count.ready >= wanted) {
+                if replaced.is_some_and(|replaced| replaced.is_enough_for(node, wanted)) {
                     continue;
                 }
+                let count = replaced.and_then(|replaced| replaced.count_for(node));
                 awaited.push(Awaited::Replacements {
                     workload,
                     wanted,
@@ -279,10 +284,7 @@ impl Machine {
         };
         let mut nodes = self.settling_nodes();
         nodes.retain(|node| {
-            let count = replaced.count_for(node);
-            self.bereft(node).contains(workload)
-                && !replaced.enough_for.contains(node)
-                && count.is_none_or(|count| count.ready < wanted)
+            self.bereft(node).contains(workload) && !replaced.is_enough_for(node, wanted)
         });
         nodes.into_iter().collect()
     }

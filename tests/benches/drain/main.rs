@@ -31,8 +31,7 @@ const BESIDE_GREEDY: f64 = 1.05;
 const BESIDE_KUBECTL: f64 = 2.5;
 /// Requests for a drain of one node that are no evictions, at most, where budgets bind.
 const OTHER_REQUESTS: usize = 10;
-/// The duration in the plan lies within this share of what then happened, in the median run:
-/// start-ups are known in whole seconds, and conflicts in the API server are chance.
+/// The duration in the plan lies within this share of what then happened, in every run.
 const FORESIGHT: f64 = 0.25;
 
 /// How long a drain takes beside `kubectl drain` and two greedy drivers.
@@ -135,10 +134,7 @@ async fn compete(arguments: &Arguments, race: &Race, scenario: &Scenario) -> Res
         "others",
         "least Ready",
     ))?;
-    let time = |who: Contestant| {
-        runs.get(&who)
-            .map_or(f64::NAN, |runs| median(runs, |run| run.seconds))
-    };
+    let time = |who: Contestant| runs.get(&who).map_or(f64::NAN, |runs| median(runs));
     let ours = time(Contestant::Ours);
     for (who, runs) in &runs {
         let most = |of: fn(&Run) -> usize| runs.iter().map(of).max().unwrap_or_default();
@@ -147,8 +143,8 @@ async fn compete(arguments: &Arguments, race: &Race, scenario: &Scenario) -> Res
         say(&format!(
             "{:<16} {:>8.2} {:>7.2} {:>10} {:>7} {:>6} {:>11}  ({})",
             who.name(),
-            median(runs, |run| run.seconds),
-            median(runs, |run| run.seconds) / ours,
+            median(runs),
+            median(runs) / ours,
             most(|run| run.evictions),
             most(|run| run.refused),
             most(|run| run.others),
@@ -227,15 +223,16 @@ fn limits(
     }
     limits.push((
         format!("foretold within {FORESIGHT}"),
-        median(mine, |run| run.error().map_or(f64::INFINITY, f64::abs)) <= FORESIGHT,
+        mine.iter()
+            .all(|run| run.error().is_some_and(|off| off.abs() <= FORESIGHT)),
     ));
     limits
 }
 
-fn median(runs: &[Run], of: impl Fn(&Run) -> f64) -> f64 {
-    let mut figures: Vec<f64> = runs.iter().map(of).collect();
-    figures.sort_by(f64::total_cmp);
-    figures.get(figures.len() / 2).copied().unwrap_or(f64::NAN)
+fn median(runs: &[Run]) -> f64 {
+    let mut times: Vec<f64> = runs.iter().map(|run| run.seconds).collect();
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn seconds(ms: u32) -> f64 {
