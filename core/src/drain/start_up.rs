@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use jiff::Timestamp;
+
 use super::duration::{Millis, Seconds};
 use crate::object::Pod;
 
@@ -19,6 +21,15 @@ pub(super) struct Typical {
     /// So many pods of its controller, and so many of others.
     own: usize,
     others: usize,
+    /// In so many seconds the pods of its controller were bound.
+    moments: u64,
+}
+
+/// How long one pod took.
+#[derive(Clone, Copy)]
+struct StartUp {
+    bound: Timestamp,
+    took: Millis,
 }
 
 impl<'a> StartUps<'a> {
@@ -27,7 +38,7 @@ impl<'a> StartUps<'a> {
         let wanted: BTreeSet<&str> = wanted
             .filter_map(|pod| Some(pod.metadata.controller()?.uid.as_str()))
             .collect();
-        let mut took: BTreeMap<&str, Vec<Millis>> = BTreeMap::new();
+        let mut took: BTreeMap<&str, Vec<StartUp>> = BTreeMap::new();
         for pod in pods {
             if let (Some(controller), Some(one)) = (pod.metadata.controller(), start_up(pod))
                 && wanted.contains(controller.uid.as_str())
@@ -53,27 +64,30 @@ impl<'a> StartUps<'a> {
 /// The mean of those that lie near the median. The times are whole seconds, which a mean
 /// evens out, so one second away is near; and a pod that lost its readiness later says nothing
 /// about its start, but is far away.
-fn typical(mut took: Vec<Millis>) -> Option<Typical> {
-    took.sort_unstable();
-    let median = *took.get(took.len() / 2)?;
-    took.retain(|one| one.abs_diff(median) <= (median / 2).max(SECOND));
-    let count = u64::try_from(took.len()).ok().filter(|count| *count > 0)?;
+fn typical(mut all: Vec<StartUp>) -> Option<Typical> {
+    all.sort_unstable_by_key(|one| one.took);
+    let median = all.get(all.len() / 2)?.took;
+    all.retain(|one| one.took.abs_diff(median) <= (median / 2).max(SECOND));
+    let count = u64::try_from(all.len()).ok().filter(|count| *count > 0)?;
+    let moments: BTreeSet<Timestamp> = all.iter().map(|one| one.bound).collect();
     Some(Typical {
-        took: took.iter().sum::<Millis>() / count,
-        own: took.len(),
+        took: all.iter().map(|one| one.took).sum::<Millis>() / count,
+        own: all.len(),
         others: 0,
+        moments: u64::try_from(moments.len()).ok()?,
     })
 }
 
 impl Typical {
     /// Whether this differs from another time by no more than whole seconds explain: the longest of
     /// many controllers' would be too long by chance. Between two times of the API half a second
-    /// is one standard deviation at most, a mean of n is better by the root of n, and twice that
-    /// is believed.
+    /// is one standard deviation at most, and three are believed. A mean of n is better by the
+    /// root of n, but pods that were bound in one second began at about the same part of it, and
+    /// are all wrong by as much.
     fn is_by_chance(self, other: Millis) -> bool {
         let apart = self.took.abs_diff(other);
-        u64::try_from(self.own)
-            .is_ok_and(|count| apart.saturating_mul(apart).saturating_mul(count) <= SECOND * SECOND)
+        let believed = 3 * SECOND / 2;
+        apart.saturating_mul(apart).saturating_mul(self.moments) <= believed * believed
     }
 
     fn among(self, all: Self) -> Self {
@@ -81,6 +95,7 @@ impl Typical {
             took: all.took,
             own: self.own,
             others: all.own.saturating_sub(self.own),
+            moments: all.moments,
         }
     }
 }
@@ -99,14 +114,15 @@ impl fmt::Display for Typical {
     }
 }
 
-fn start_up(pod: &Pod) -> Option<Millis> {
+fn start_up(pod: &Pod) -> Option<StartUp> {
     let ready = pod.condition("Ready").filter(|c| c.status == "True")?;
     let bound = pod
         .condition("PodScheduled")
         .and_then(|c| c.last_transition_time)
         .or(pod.metadata.creation_timestamp)?;
     let took = ready.last_transition_time?.duration_since(bound);
-    u64::try_from(took.as_millis()).ok()
+    let took = u64::try_from(took.as_millis()).ok()?;
+    Some(StartUp { bound, took })
 }
 
 #[cfg(test)]
@@ -142,6 +158,26 @@ mod tests {
             typical("u-slow").to_string(),
             "4.5 s after their binding (4 of them)"
         );
+    }
+
+    /// Six of one second are one that is wrong by up to all of it, and six of six seconds are not.
+    #[test]
+    fn pods_of_one_second_are_all_wrong_by_as_much() {
+        let same = pods("same", &[1; 6]);
+        let mut apart = pods("apart", &[1; 6]);
+        for (second, pod) in (0..).zip(&mut apart) {
+            for condition in &mut pod.status.conditions {
+                condition.last_transition_time = condition
+                    .last_transition_time
+                    .map(|at| at + jiff::SignedDuration::from_secs(second));
+            }
+        }
+        let mut all = pods("many", &[0; 30]);
+        all.extend([same, apart].concat());
+        let start_ups = StartUps::of(&all, all.iter());
+        let took = |name: &str| start_ups.typical(name).map(|typical| typical.took);
+        assert_eq!(took("u-same"), Some(285));
+        assert_eq!(took("u-apart"), Some(1000));
     }
 
     #[test]

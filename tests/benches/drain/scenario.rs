@@ -1,5 +1,6 @@
 //! What is drained: the pods on the nodes, their budgets, and how fast the nodes are.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,7 +12,7 @@ use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
 use nodelife_tests::{PATIENCE, TestNamespace, wait_until};
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::time::interval;
 
 /// How fast kwok's pods are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,12 +25,6 @@ impl Pace {
     /// Seconds that pods have to stop: no fewer than they take.
     fn grace(self) -> u32 {
         self.gone_ms.div_ceil(1000)
-    }
-
-    /// Whether each pod comes alone. Times in the API are whole seconds, of which pods that are fast
-    /// take a small part: what tells how long it is are many pods that began at different moments.
-    fn alone(self) -> bool {
-        self.ready_ms < 1000
     }
 
     /// The part of it that they take.
@@ -146,6 +141,11 @@ fn app(i: usize) -> String {
     format!("web-{i}")
 }
 
+/// Between two pods that are set up. Times in the API are whole seconds: those of pods that all began
+/// at one moment of a second are wrong by the same part of it, and a mean of them tells nothing.
+/// Steps of the golden section leave no part of the second without a pod.
+const OUT_OF_STEP: Duration = Duration::from_millis(382);
+
 /// How many other nodes there are.
 const OTHERS: usize = 5;
 
@@ -174,16 +174,14 @@ impl Scenario {
             let narrow = node(&name).capacity(room.clone()).allocatable(room);
             narrow.create(client).await?;
             drained.push(name);
-            self.grow(namespace, (self.here * i, self.here * (i + 1)), 1)
-                .await?;
+            let here = self.here * i..self.here * (i + 1);
+            self.grow(namespace, here).await?;
         }
         for i in 0..OTHERS {
             node(&format!("{pool}-other-{i}")).create(client).await?;
         }
-        // They come in batches, as in a rollout: times in the API are whole seconds, and those
-        // of pods that all began at one moment are all wrong by the same part of one.
-        self.grow(namespace, (self.here * self.nodes, self.replicas), 6)
-            .await?;
+        let elsewhere = self.here * self.nodes..self.replicas;
+        self.grow(namespace, elsewhere).await?;
         for d in 0..self.deployments {
             if let Some(most) = self.budget {
                 let most = most
@@ -205,33 +203,17 @@ impl Scenario {
         Ok(drained)
     }
 
-    /// Brings each Deployment from so many replicas to so many, in so many batches.
-    async fn grow(
-        &self,
-        namespace: &TestNamespace,
-        (from, to): (usize, usize),
-        batches: usize,
-    ) -> Result<()> {
-        let alone = self.pace.alone();
-        let batches = if alone {
-            to - from
-        } else {
-            batches.min(to - from)
-        };
-        for batch in 1..=batches {
-            let replicas = from + (to - from) * batch / batches;
+    /// Adds these replicas to each Deployment, one by one, and waits for them.
+    async fn grow(&self, namespace: &TestNamespace, replicas: Range<usize>) -> Result<()> {
+        let mut step = interval(OUT_OF_STEP);
+        for replica in replicas.clone() {
             for d in 0..self.deployments {
-                self.scale(namespace, &app(d), replicas).await?;
-                if alone {
-                    wait_ready(namespace, &app(d), replicas).await?;
-                    // Steps of half a second would begin at two moments of each second alone.
-                    let out_of_step = (batch * self.deployments + d) * 618 % 1000 / 3;
-                    sleep(Duration::from_millis(u64::try_from(out_of_step)?)).await;
-                }
+                step.tick().await;
+                self.scale(namespace, &app(d), replica + 1).await?;
             }
-            for d in 0..self.deployments {
-                wait_ready(namespace, &app(d), replicas).await?;
-            }
+        }
+        for d in 0..self.deployments {
+            wait_ready(namespace, &app(d), replicas.end).await?;
         }
         Ok(())
     }
