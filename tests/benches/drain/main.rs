@@ -112,7 +112,7 @@ async fn run(arguments: &Arguments) -> Result<bool> {
 
 async fn compete(arguments: &Arguments, race: &Race, scenario: &Scenario) -> Result<bool> {
     let mut runs: BTreeMap<Contestant, Vec<Run>> = BTreeMap::new();
-    for turn in 0..arguments.repeats {
+    for turn in 0..arguments.repeats * scenario.rounds {
         for contestant in Contestant::ALL {
             if contestant != Contestant::Kubectl || turn < arguments.kubectl_repeats {
                 let run = race.run(scenario, contestant).await?;
