@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::budget::BudgetKey;
+use super::control_plane::{CONFLICT, EVICTION, TURNAROUND, Writes};
 use super::duration::{Duration, Millis, Seconds};
 use super::implicit::is_key;
 use super::start_up::StartUps;
@@ -22,38 +23,6 @@ pub(super) struct Leaving<'a> {
     pub(super) pod: &'a Pod,
     pub(super) share: Option<Share>,
 }
-
-/// From an eviction to the binding of the replacement, and from its Ready to the budget's new
-/// status: what a control plane that is not busy takes for both (the drain bench shows it).
-const CONTROL_PLANE: Millis = 100;
-
-/// Between two evictions under one budget, which are sent one after the other: an API server reads
-/// the budgets when its cache is up to date, which it asks etcd every 100 ms (v1.36.3,
-/// `staging/src/k8s.io/apiserver/pkg/storage/cacher/progress/watch_progress.go`,
-/// `progressRequestPeriod`) unless something changes before. The drain bench sees 40 to 100 ms.
-const EVICTION: Millis = 80;
-
-/// An eviction that meets the disruption controller's note of the one before is tried again by the
-/// API server after so long (v1.36.3, `pkg/registry/core/pod/storage/eviction.go`,
-/// `EvictionsRetry`), and every later one waits for it. Which ones do is chance, one in so many
-/// in the drain bench, so each counts with its part of the time.
-const CONFLICT: Millis = 500 / CONFLICT_ONE_IN;
-const CONFLICT_ONE_IN: Millis = 30;
-
-/// The writes that kube-controller-manager allows a controller at once, as time, and the time
-/// between two after that: 30, and 20 a second (v1.36.3,
-/// `pkg/controller/apis/config/v1alpha1/defaults.go`). Where many budgets let pods go at once
-/// their replacements wait for it.
-const BURST: Millis = 1500;
-const WRITE: Millis = 50;
-
-/// What a workload's controller writes for a replacement: the pod and an event, and statuses, of
-/// which one is for all that are replaced at one time. The audit log of the drain bench shows them.
-const CREATION: Millis = 2 * WRITE;
-const STATUS_AT_CREATION: Millis = WRITE / 2;
-/// When it is Ready, and when the old one is gone. A controller that has to wait for its turn
-/// writes them together with the next.
-const STATUS_AT_READY: Millis = 2 * WRITE;
 
 /// Nobody knows when.
 const NEVER: Millis = Millis::MAX;
@@ -72,7 +41,7 @@ pub(super) fn estimate(
     let start_ups = StartUps::of(pods, waited_for.map(|leaving| leaving.pod));
     let replaced = |pod: &Pod| {
         let typical = start_ups.typical(&pod.metadata.controller()?.uid)?;
-        Some(typical.took.saturating_add(CONTROL_PLANE))
+        Some(typical.took.saturating_add(TURNAROUND))
     };
     let stops = |pod: &Pod| {
         let seconds = grace.map_or_else(
@@ -114,6 +83,22 @@ pub(super) fn estimate(
     })
 }
 
+/// What a budget lets go, over all nodes.
+struct Account {
+    /// When each eviction that it allows may be sent.
+    coins: BinaryHeap<Reverse<Millis>>,
+    /// When the next may be sent after the last.
+    next: Option<Millis>,
+}
+
+/// What is to go from one node under one budget.
+#[derive(Default)]
+struct Queue<'a> {
+    pods: VecDeque<(&'a Pod, &'a Share)>,
+    /// By how much conflicts hold up the next.
+    late: Millis,
+}
+
 struct Course<'a> {
     nodes: &'a [Str],
     leaving: &'a [Leaving<'a>],
@@ -121,17 +106,15 @@ struct Course<'a> {
 }
 
 impl Course<'_> {
-    /// When the last pod is gone. Each budget is a purse of coins, of which an eviction takes one
-    /// and the replacement gives it back when it is Ready; none if that is not known of one
-    /// that is waited for.
+    /// When the last pod is gone. An eviction takes a coin out of its budget's account, and the
+    /// replacement gives it back when it is Ready; none if that is not known of one that is waited
+    /// for.
     fn run(
         &self,
         replaced: impl Fn(&Pod) -> Option<Millis>,
         stops: impl Fn(&Pod) -> Millis,
     ) -> Option<Millis> {
-        let mut purses: BTreeMap<&BudgetKey, BinaryHeap<Reverse<Millis>>> = BTreeMap::new();
-        // When the next may be sent under each.
-        let mut sent: BTreeMap<&BudgetKey, Millis> = BTreeMap::new();
+        let mut accounts: BTreeMap<&BudgetKey, Account> = BTreeMap::new();
         let mut free: BinaryHeap<Reverse<Millis>> =
             std::iter::repeat_n(Reverse(0), self.concurrency).collect();
         let mut end = 0;
@@ -139,11 +122,9 @@ impl Course<'_> {
             let begin = free.pop().map_or(0, |Reverse(at)| at);
             let mut emptied = begin;
             let mut writes = Writes::default();
-            // By how much conflicts hold up the next under each.
-            let mut late: BTreeMap<&BudgetKey, Millis> = BTreeMap::new();
             // A name is free again when the old pod is gone.
             let first = |pod: &Pod| if keeps_name(pod) { stops(pod) } else { 0 };
-            let mut queues: BTreeMap<&BudgetKey, VecDeque<(&Pod, &Share)>> = BTreeMap::new();
+            let mut queues: BTreeMap<&BudgetKey, Queue<'_>> = BTreeMap::new();
             for Leaving { pod, share } in self.leaving {
                 if pod.spec.node_name != *node {
                     continue;
@@ -153,90 +134,45 @@ impl Course<'_> {
                     continue;
                 };
                 let ready = replaced(pod).unwrap_or(NEVER);
-                purses
-                    .entry(&share.key)
-                    .or_insert_with(|| share.coins(ready, self.leaving.len()));
-                queues
-                    .entry(&share.key)
-                    .or_default()
-                    .push_back((pod, share));
+                accounts.entry(&share.key).or_insert_with(|| Account {
+                    coins: share.coins(ready, self.leaving.len()),
+                    next: None,
+                });
+                let queue = queues.entry(&share.key).or_default();
+                queue.pods.push_back((pod, share));
             }
             // The next is the one whose replacement is written first: that is the order in which
             // they wait for each other.
-            let written = |queue: &VecDeque<(&Pod, &Share)>, coin: Millis| {
-                let pod = queue.front()?.0;
+            let written = |queue: &Queue<'_>, coin: Millis| {
+                let pod = queue.pods.front()?.0;
                 Some(begin.max(coin).saturating_add(first(pod)))
             };
             while let Some((_, coin, key)) = queues
                 .iter()
                 .filter_map(|(key, queue)| {
-                    let coin = purses.get(key)?.peek()?.0;
+                    let coin = accounts.get(key)?.coins.peek()?.0;
                     Some((written(queue, coin)?, coin, *key))
                 })
                 .min()
             {
-                let (purse, queue) = (purses.get_mut(key)?, queues.get_mut(key)?);
-                let (pod, share) = queue.pop_front()?;
-                if queue.is_empty() {
-                    queues.remove(key);
+                let (account, queue) = (accounts.get_mut(key)?, queues.get_mut(key)?);
+                let (pod, share) = queue.pods.pop_front()?;
+                account.coins.pop().filter(|coin| *coin != Reverse(NEVER))?;
+                let at = begin.max(coin).max(account.next.unwrap_or(0));
+                if account.next == Some(at) && !is_key(key) {
+                    queue.late = queue.late.saturating_add(CONFLICT);
                 }
-                purse.pop().filter(|coin| *coin != Reverse(NEVER))?;
-                let next = sent.get(key).copied();
-                let at = begin.max(coin).max(next.unwrap_or(0));
-                sent.insert(key, at.saturating_add(EVICTION));
-                let late = late.entry(key).or_default();
-                if next == Some(at) && !is_key(key) {
-                    *late = late.saturating_add(CONFLICT);
-                }
+                account.next = Some(at.saturating_add(EVICTION));
                 let start_up = replaced(pod).unwrap_or(NEVER);
                 let back = writes.replace(at.saturating_add(first(pod)), start_up, share.steady);
-                purse.push(Reverse(back));
-                let gone = at.saturating_add(*late).saturating_add(stops(pod));
+                account.coins.push(Reverse(back));
+                let gone = at.saturating_add(queue.late).saturating_add(stops(pod));
                 emptied = emptied.max(gone);
             }
             free.push(Reverse(emptied));
             end = end.max(emptied);
         }
         Some(end)
-    }
-}
-
-/// The writes of a controller, which have a limit.
-#[derive(Default)]
-struct Writes {
-    /// When all of them would be done, one after the other.
-    until: Millis,
-    /// When replacements become Ready, and what is then to be written.
-    ready: BinaryHeap<Reverse<(Millis, Millis)>>,
-}
-
-impl Writes {
-    /// When a replacement is Ready that is to be made at `at`, `together` with so many, and takes
-    /// `start_up`.
-    fn replace(&mut self, at: Millis, start_up: Millis, together: u32) -> Millis {
-        while let Some(&Reverse((ready, cost))) = self.ready.peek()
-            && ready <= at
-        {
-            self.ready.pop();
-            if self.wait(ready) == 0 {
-                self.write(ready, cost);
-            }
-        }
-        let together = u64::from(together.max(1));
-        self.write(at, CREATION + STATUS_AT_CREATION / together);
-        let ready = at.saturating_add(self.wait(at)).saturating_add(start_up);
-        self.ready
-            .push(Reverse((ready, STATUS_AT_READY / together)));
-        ready
-    }
-
-    fn write(&mut self, at: Millis, cost: Millis) {
-        self.until = self.until.max(at).saturating_add(cost);
-    }
-
-    /// How long a write has to wait.
-    fn wait(&self, at: Millis) -> Millis {
-        self.until.saturating_sub(at.saturating_add(BURST))
     }
 }
 

@@ -8,6 +8,7 @@ mod absent;
 pub mod answer;
 mod answered;
 mod budget;
+mod control_plane;
 mod diagnosis;
 mod duration;
 mod elsewhere;
