@@ -49,7 +49,8 @@ pub(super) async fn kill_at_every_step(
     let run = || installation.certs_with(&kubeconfig, flags).unwrap();
     let leases: Api<Lease> = Api::namespaced(installation.admin.clone(), NAMESPACE);
     // The successor of a killed writer waits 15 s for its Lease, which is no protection,
-    // only politeness; eighteen times that would be long.
+    // only politeness; eighteen times that would be long, and a leaf that is due for renewal lives
+    // for 13 s.
     let free = async || {
         let _ = leases
             .delete("nodelife-certs", &DeleteParams::default())
@@ -83,6 +84,7 @@ pub(super) async fn kill_at_every_step(
         *kills.entry(step).or_default() += 1;
         check(step);
     }
+    free().await;
     proxy.heal();
     kills
 }
