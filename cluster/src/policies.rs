@@ -3,7 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use nodelife_core::admission::{Policies, Recorded, RecordedError};
+use nodelife_admission::{Policies, Recorded, RecordedError};
 use serde::Deserialize;
 use serde_json::Value;
 

@@ -4,13 +4,13 @@
 //! whoever calls it hands in the objects and the time. CI holds that by the
 //! crate's dependencies.
 //!
-//! Three ways lead through the house, and the middle of each is here:
+//! Three ways lead through the house, and the middle of two is here:
 //!
 //! 1. audit: [`snapshot::Snapshot`] → [`rule`]s → [`finding::Finding`]s → [`report::AuditReport`]
 //! 2. drain: [`snapshot::Snapshot`] → inventory → plan → state machine per pod ([`drain`])
-//! 3. webhook: review → policies → verdict ([`admission`])
+//!
+//! The third, webhook: review → policies → verdict, is the crate `nodelife-admission`.
 
-pub mod admission;
 pub mod allocatable;
 pub mod drain;
 pub mod failure;

@@ -8,7 +8,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use libfuzzer_sys::fuzz_target;
-use nodelife_core::admission::{
+use nodelife_admission::{
     Answer, Decision, Lookup, Mode, Phase, Policies, Request, Review, decide_with, write_answer,
 };
 use serde_json::{Value, json};

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use nodelife_admission::Policies;
 use nodelife_cluster::policies::load;
-use nodelife_core::admission::Policies;
 
 /// Reads the file again every `interval`, for ever. A file that cannot be used is reported
 /// once, and what was in force goes on.

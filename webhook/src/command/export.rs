@@ -10,8 +10,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
+use nodelife_admission::{Policies, configurations, exported};
 use nodelife_cluster::policies::load;
-use nodelife_core::admission::{Policies, configurations, exported};
 use serde_json::Value;
 
 #[derive(Debug, Args)]

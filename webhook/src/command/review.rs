@@ -8,10 +8,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
+use nodelife_admission::{Answer, Phase, Policies, Recorded, Review, decide_with, write_answer};
 use nodelife_cluster::policies::{load, recorded};
-use nodelife_core::admission::{
-    Answer, Phase, Policies, Recorded, Review, decide_with, write_answer,
-};
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {

@@ -19,7 +19,7 @@ use futures::FutureExt as _;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Limited};
-use nodelife_core::admission::{
+use nodelife_admission::{
     Decision, Known, Outcome, Phase, Policies, Review, Verdict, decide, write_answer,
 };
 use tokio::time::error::Elapsed;
@@ -279,7 +279,7 @@ async fn verdict(state: &State, review: &Review<'_>, phase: Phase, deadline: Ins
                     state.lookups.answer(&lookup, deadline).await
                 } else {
                     let text = "the request needs too many lookups".to_owned();
-                    nodelife_core::admission::Answer::Failed(text)
+                    nodelife_admission::Answer::Failed(text)
                 };
                 known.insert(lookup, answer);
             }

@@ -13,7 +13,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use nodelife_core::admission::{AUDIENCE_VERB, Access, Answer, Lookup};
+use nodelife_admission::{AUDIENCE_VERB, Access, Answer, Lookup};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;

@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use nodelife_core::admission::{Operation, Phase};
+use nodelife_admission::{Operation, Phase};
 use std::fmt::Write as _;
 
 use prometheus_client::encoding::text::encode;

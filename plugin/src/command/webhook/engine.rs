@@ -5,8 +5,8 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use anyhow::Context as _;
+use nodelife_admission::{Policies, Recorded};
 use nodelife_cluster::policies::{load, recorded};
-use nodelife_core::admission::{Policies, Recorded};
 
 use crate::cli::EngineArgs;
 

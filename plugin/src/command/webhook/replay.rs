@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io::BufRead as _;
 
 use anyhow::Context as _;
-use nodelife_core::admission::{Objection, Replay, Replayed};
+use nodelife_admission::{Objection, Replay, Replayed};
 use serde::Serialize;
 
 use super::engine;

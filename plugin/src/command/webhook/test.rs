@@ -1,7 +1,7 @@
 //! `webhook test`
 
 use anyhow::Context as _;
-use nodelife_core::admission::{
+use nodelife_admission::{
     Answer, Decision, Phase, Policies, Recorded, Review, Verdict, decide_with,
 };
 use serde::Serialize;

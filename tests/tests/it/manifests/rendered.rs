@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use nodelife_core::admission::{Policies, configurations};
+use nodelife_admission::{Policies, configurations};
 use nodelife_tests::installation::{WEBHOOK, manifests};
 use nodelife_tests::program::GoProgram;
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use nodelife_core::admission::{
+use nodelife_admission::{
     AUDIENCE_VERB, Answer, Lookup, Mode, Phase, Policies, Review, Rule, RuleName, Verdict,
     decide_with,
 };

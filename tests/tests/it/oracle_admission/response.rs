@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use nodelife_core::admission::{
+use nodelife_admission::{
     Answer, Lookup, Mode, Phase, Policies, Review, Verdict, decide_with, write_answer,
 };
 use nodelife_tests::oracle::{self, ResponseAnswer};

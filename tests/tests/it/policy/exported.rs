@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use nodelife_core::admission::{Mode, Policies, exported};
+use nodelife_admission::{Mode, Policies, exported};
 use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::oracle::{self, PoliciesAnswer, PolicyAnswer};
 use nodelife_tests::{ControlPlane, Identity, PATIENCE, program, wait_until};

@@ -1,7 +1,7 @@
 //! The filters against the in-tree plugin: what it refuses is always sent to the webhook.
 //! The API server's own code compiles and evaluates them.
 
-use nodelife_core::admission::{Policies, Webhook, configurations};
+use nodelife_admission::{Policies, Webhook, configurations};
 use nodelife_tests::oracle::{self, AdmissionAnswer, FilterAnswer};
 use serde_json::{Value, json};
 

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use nodelife_core::quantity::Quantity;
 use serde_json::{Map, Value};
 
 use super::super::quote::Quoted;
 use super::super::review::Operation;
 use super::super::verdict::{Denial, Rule};
 use super::Asked;
-use crate::quantity::Quantity;
 
 const RULE: Rule = Rule::Claims;
 

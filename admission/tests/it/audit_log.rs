@@ -1,13 +1,6 @@
 //! Audit logs, asked again.
-// The helpers are tests' code as well, where a panic is a failed test.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    clippy::needless_pass_by_value
-)]
 
-use nodelife_core::admission::{Answer, Policies, Replay, Replayed};
+use nodelife_admission::{Answer, Policies, Replay, Replayed};
 use serde_json::{Value, json};
 
 /// An event of the node n1, complete and allowed, with `fields` over it.

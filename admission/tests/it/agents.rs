@@ -1,14 +1,6 @@
 //! Agents held to their own node: the published attacks, and an agent's honest writes.
-// The helpers are tests' code as well, where a panic is a failed test.
-#![allow(
-    clippy::unwrap_used,
-    clippy::indexing_slicing,
-    clippy::needless_pass_by_value
-)]
 
-use nodelife_core::admission::{
-    Known, Outcome, Phase, Policies, Recorded, Review, Verdict, decide,
-};
+use nodelife_admission::{Known, Outcome, Phase, Policies, Recorded, Review, Verdict, decide};
 use serde_json::{Value, json};
 
 fn policies() -> Policies {

@@ -1,12 +1,6 @@
 //! Rules that the in-tree plugin does not have, and the versions that it changed in.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::needless_pass_by_value
-)]
 
-use nodelife_core::admission::{Decision, Mode, Phase, Policies, Review, Verdict, decide_with};
+use nodelife_admission::{Decision, Mode, Phase, Policies, Review, Verdict, decide_with};
 use serde_json::{Value, json};
 
 fn policies(restriction: Value) -> Policies {
@@ -28,7 +22,7 @@ fn decided(review: &Value, policies: &Policies) -> Decision {
     let bytes = serde_json::to_vec(review).unwrap();
     let review = Review::parse(&bytes).unwrap();
     decide_with(&review.request, policies, Phase::Validating, |lookup| {
-        nodelife_core::admission::Answer::read(lookup, br#"{"metadata": {"uid": "u1"}}"#)
+        nodelife_admission::Answer::read(lookup, br#"{"metadata": {"uid": "u1"}}"#)
     })
 }
 

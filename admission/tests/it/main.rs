@@ -7,12 +7,15 @@
     clippy::needless_pass_by_value
 )]
 
+mod agents;
+mod audit_log;
+mod hardening;
 mod reading;
 mod tolerations;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use nodelife_core::admission::{
+use nodelife_admission::{
     Answer, Known, Lookup, Outcome, Phase, PodFacts, Policies, Review, Verdict, VolumeFacts,
     decide, write_answer,
 };
