@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nodelife_core::drain::answer::RawAnswer;
+use nodelife_core::response::RawAnswer;
 use thiserror::Error;
 
 use crate::resource::Target;

@@ -4,7 +4,7 @@
 //! API server drops without a word, and the grace period and the UID with it.
 
 use http::Method;
-use nodelife_core::drain::answer::RawAnswer;
+use nodelife_core::response::RawAnswer;
 use serde::Serialize;
 
 use crate::client::Cluster;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Response, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
-use nodelife_core::drain::answer::RawAnswer;
+use nodelife_core::response::RawAnswer;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;

@@ -12,20 +12,26 @@
 //! The third, webhook: review → policies → verdict, is the crate `nodelife-admission`.
 
 pub mod allocatable;
+pub mod disruption;
 pub mod drain;
 pub mod failure;
 pub mod finding;
+#[cfg(test)]
+mod fixtures;
 pub mod node_access;
 pub mod object;
 pub mod quantity;
 pub mod report;
 pub mod request;
+pub mod response;
 pub mod rule;
+mod scheduling;
 pub mod shutdown;
 pub mod snapshot;
 pub mod taint;
 pub mod text;
 pub mod version;
+pub mod workload;
 pub mod zone;
 
 // Beside the sources, since it writes files.

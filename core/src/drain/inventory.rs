@@ -5,12 +5,11 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::budget::{BudgetKey, Budgets};
-use super::owner::{Owners, Presence};
-use super::rule::{self, Origin, PodRule, Treatment};
-use super::ruling::{BudgetRefusal, Ruling, ruling};
+use super::behavior::{self, Origin, PodRule, Treatment};
+use crate::disruption::{BudgetKey, BudgetRefusal, Budgets, Ruling, ruling};
 use crate::object::{LabelSelector, Pod};
 use crate::text::Str;
+use crate::workload::{Owners, Presence};
 
 /// Annotations by which people ask to be left alone, with the value that says so.
 const PROTECTIONS: [(&str, &str); 2] = [
@@ -314,8 +313,8 @@ fn verdict(
     if controller.is_some_and(|c| c.kind == "DaemonSet") && presence != Some(Presence::Absent) {
         return Verdict::Skip(Skip::DaemonSet);
     }
-    warnings.extend(rule::objection(pod));
-    match rule::treatment(pod, &permissions.rules) {
+    warnings.extend(behavior::objection(pod));
+    match behavior::treatment(pod, &permissions.rules) {
         Some((Treatment::Skip, origin)) => return Verdict::Skip(Skip::Asked(origin)),
         Some((Treatment::WaitCompleted, origin)) => {
             return Verdict::Await(Await::Completion(origin));
@@ -448,5 +447,4 @@ pub(super) fn is_operated(pod: &Pod, ruling: &Ruling, budgets: &Budgets, owners:
 }
 
 #[cfg(test)]
-#[path = "inventory_tests.rs"]
 mod tests;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::owner::by_owner;
 use super::{Context, Found, Group, Rule, Sink, say};
-use crate::drain::Elsewhere;
 use crate::finding::Severity;
 use crate::object::Pod;
+use crate::scheduling::Elsewhere;
 use crate::snapshot::Source;
 
 pub(super) const RULES: &[Rule] = &[

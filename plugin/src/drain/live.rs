@@ -2,7 +2,8 @@
 //! A pure function of what is known, so that it can be tested without a terminal.
 
 use jiff::{SignedDuration, Timestamp};
-use nodelife_core::drain::{Block, BudgetRefusal, Machine, State, Tracked, diagnosis};
+use nodelife_core::disruption::BudgetRefusal;
+use nodelife_core::drain::{Block, Machine, State, Tracked, diagnosis};
 use nodelife_core::object::Node;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 

@@ -4,9 +4,10 @@ use nodelife_cluster::evict::Removal;
 use nodelife_cluster::list::Selection;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::{ApiError, Cluster, listing, resource};
-use nodelife_core::drain::{Event, Presence, Recount, Reply, Throttle};
+use nodelife_core::drain::{Event, Recount, Reply, Throttle};
 use nodelife_core::object::{OwnerReference, Pod, WorkloadKind};
 use nodelife_core::text::Str;
+use nodelife_core::workload::Presence;
 
 use super::Manner;
 

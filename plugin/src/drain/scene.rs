@@ -5,13 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::Timestamp;
 use nodelife_cluster::list::Selection;
 use nodelife_cluster::{ApiError, Cluster, listing};
+use nodelife_core::disruption::{
+    BudgetRefusal, Budgets, ImplicitBudget, Ruling, keeps_replicas, ruling,
+};
 use nodelife_core::drain::{
-    BudgetRefusal, Budgets, DrainPlan, ImplicitBudget, Item, Outlook, Owners, Permissions, Ruling,
-    Surroundings, claims, inventory, keeps_replicas, ruling,
+    DrainPlan, Item, Outlook, Permissions, Surroundings, claims, inventory,
 };
 use nodelife_core::object::{Node, Pod, WorkloadKind};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
+use nodelife_core::workload::Owners;
 use nodelife_core::zone::ZoneKey;
 
 use super::choice::Choice;

@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use nodelife_cluster::ApiError;
-use nodelife_core::drain::{Budgets, Event};
+use nodelife_core::disruption::Budgets;
+use nodelife_core::drain::Event;
 use nodelife_core::object::WorkloadKind;
 
 use super::Scene;

@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::list::Selection;
 use nodelife_cluster::{ApiError, listing};
-use nodelife_core::drain::{Block, BudgetKey, BudgetRefusal, State};
+use nodelife_core::disruption::{BudgetKey, BudgetRefusal};
+use nodelife_core::drain::{Block, State};
 use nodelife_core::object::Pod;
 use tokio::task::JoinSet;
 

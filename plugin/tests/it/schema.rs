@@ -76,8 +76,9 @@ fn holds(document: &Value, kind: &str) {
 /// A drain needs a cluster, and its report only what the machine was told.
 #[test]
 fn the_report_of_a_drain_is_what_its_schema_says() {
-    use nodelife_core::drain::{Event, Machine, Owners, Recount, Reply, Settings};
+    use nodelife_core::drain::{Event, Machine, Recount, Reply, Settings};
     use nodelife_core::object::{Pod, Workload};
+    use nodelife_core::workload::Owners;
 
     let web: Workload = serde_json::from_value(serde_json::json!({
         "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "shop", "uid": "web"},

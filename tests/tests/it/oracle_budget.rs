@@ -1,12 +1,13 @@
 //! nodelife's arithmetic of disruption budgets against the disruption controller's own `sync`.
 
 use jiff::{SignedDuration, Timestamp};
-use nodelife_core::drain::{CountError, Counts, Owners};
+use nodelife_core::disruption::{CountError, Counts};
 use nodelife_core::object::{
     Budget, IntOrString, LabelSelector, OwnerReference, Pod, PodCondition, Requirement, Workload,
     WorkloadKind, WorkloadSpec, WorkloadStatus,
 };
 use nodelife_core::text::Str;
+use nodelife_core::workload::Owners;
 use nodelife_tests::oracle::{self, BudgetAnswer, BudgetCase};
 use proptest::prelude::*;
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use nodelife_core::drain::{BudgetKey, ImplicitBudget, Order, PodRule};
+use nodelife_core::disruption::{BudgetKey, ImplicitBudget};
+use nodelife_core::drain::{Order, PodRule};
 use nodelife_core::object::{IntOrString, LabelSelector};
 
 use crate::cli::InputArgs;

@@ -57,7 +57,7 @@
 //! | | the API server may fail and restart | `faults::a_budget_is_kept_though_three_of_ten_answers_are_faults`, `faults::a_drain_goes_on_after_a_restart_of_the_api_server` |
 //!
 //! The arithmetic of budgets is held against the disruption controller's in `oracle_budget` and
-//! `live_budget`, the machine against random schedules in `nodelife_core::drain::model`, and the time
+//! `live_budget`, the machine against random schedules in the simulation of `nodelife_core::drain`, and the time
 //! that a drain takes against others in `benches/drain`.
 
 mod answers;

@@ -1,0 +1,308 @@
+//! The arithmetic of disruption budgets.
+//!
+//! Mirrors pkg/controller/disruption/disruption.go of Kubernetes v1.36.3:
+//! `getExpectedPodCount`, `getExpectedScale`, `countHealthyPods`,
+//! `updatePdbStatus`.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::object::{Budget, BudgetSpec, IntOrString, Pod, WorkloadKind};
+use crate::text::Str;
+use crate::workload::{Owners, Presence};
+
+/// For how long an eviction that was allowed counts although the pod is still
+/// there: `DeletionTimeout` in disruption.go.
+pub const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
+
+/// Namespace and name of a budget.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BudgetKey {
+    /// Namespace.
+    pub namespace: Str,
+    /// Name.
+    pub name: Str,
+}
+
+impl fmt::Display for BudgetKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl Budget {
+    /// Namespace and name.
+    pub fn key(&self) -> BudgetKey {
+        BudgetKey {
+            namespace: self.metadata.namespace.clone(),
+            name: self.metadata.name.clone(),
+        }
+    }
+
+    /// Whether the pod counts under this budget.
+    pub fn selects(&self, pod: &Pod) -> bool {
+        self.metadata.namespace == pod.metadata.namespace
+            && self
+                .spec
+                .selector
+                .as_ref()
+                .is_some_and(|selector| selector.matches(&pod.metadata.labels))
+    }
+}
+
+/// All budgets that are known, by namespace and name.
+#[derive(Clone, Debug, Default)]
+pub struct Budgets {
+    known: BTreeMap<BudgetKey, Budget>,
+    unseen: bool,
+}
+
+impl Budgets {
+    /// The budgets of a list.
+    pub fn of(budgets: impl IntoIterator<Item = Budget>) -> Self {
+        Self {
+            known: budgets.into_iter().map(|b| (b.key(), b)).collect(),
+            unseen: false,
+        }
+    }
+
+    /// They may not be seen (any more): what is known is out of date, and which budgets there are
+    /// shows only in the API server's answers. What is seen again ends that.
+    pub fn lose(&mut self) {
+        self.unseen = true;
+    }
+
+    /// Whether they may not be seen.
+    pub fn is_unseen(&self) -> bool {
+        self.unseen
+    }
+
+    /// What was known last, also of budgets that may not be seen any more.
+    pub fn into_known(self) -> Vec<Budget> {
+        self.known.into_values().collect()
+    }
+
+    /// Takes up a new state of a budget.
+    pub fn insert(&mut self, budget: Budget) {
+        self.unseen = false;
+        self.known.insert(budget.key(), budget);
+    }
+
+    /// Forgets a budget that was deleted.
+    pub fn remove(&mut self, key: &BudgetKey) {
+        self.unseen = false;
+        self.known.remove(key);
+    }
+
+    /// The budget of this name; none of those that may not be seen.
+    pub fn get(&self, key: &BudgetKey) -> Option<&Budget> {
+        self.known.get(key).filter(|_| !self.unseen)
+    }
+
+    /// The budgets that the pod counts under, by name; none of those that may not be seen.
+    pub fn matching(&self, pod: &Pod) -> Vec<&Budget> {
+        if self.unseen {
+            return Vec::new();
+        }
+        let first = BudgetKey {
+            namespace: pod.metadata.namespace.clone(),
+            name: Str::default(),
+        };
+        self.known
+            .range(first..)
+            .map(|(_, budget)| budget)
+            .take_while(|budget| budget.metadata.namespace == pod.metadata.namespace)
+            .filter(|budget| budget.selects(pod))
+            .collect()
+    }
+}
+
+/// The numbers of a budget's status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// How many pods are counted in all.
+    pub expected: i32,
+    /// How many have to be Ready.
+    pub desired: i32,
+    /// How many are.
+    pub healthy: i32,
+    /// How many evictions are allowed now.
+    pub allowed: i32,
+}
+
+/// Why the disruption controller cannot count a budget: it then allows nothing
+/// (`failSafe`) and says so in the condition `DisruptionAllowed`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CountError {
+    /// Jobs and DaemonSets have no scale.
+    #[error("{0} does not implement the scale subresource")]
+    NoScale(&'static str),
+    /// The controller of a pod is gone, or another one bears its name.
+    #[error("found no controllers for pod {0:?}")]
+    NoController(Str),
+    /// A percentage that is none.
+    #[error("invalid value for IntOrString: {0}")]
+    Value(Str),
+    /// The controller is of a kind whose scale was not read here.
+    #[error("the scale of {kind} {name} is not known")]
+    Unread {
+        /// Kind of the controller.
+        kind: Str,
+        /// Its name.
+        name: Str,
+    },
+}
+
+impl Budget {
+    /// What the disruption controller would write into the status now; `pods`
+    /// are all pods that the budget selects.
+    pub fn count(
+        &self,
+        pods: &[&Pod],
+        owners: &Owners,
+        now: Timestamp,
+    ) -> Result<Counts, CountError> {
+        let (expected, desired) = self.expectation(pods, owners)?;
+        let healthy = to_i32(
+            pods.iter()
+                .filter(|pod| {
+                    let disrupted = self.status.disrupted_pods.get(&pod.metadata.name);
+                    !pod.is_terminating()
+                        && disrupted.is_none_or(|since| *since + DELETION_TIMEOUT <= now)
+                        && pod.is_ready()
+                })
+                .count(),
+        );
+        let spare = healthy.saturating_sub(desired);
+        let allowed = if expected > 0 && spare > 0 { spare } else { 0 };
+        Ok(Counts {
+            expected,
+            desired,
+            healthy,
+            allowed,
+        })
+    }
+
+    /// `expectedPods` and `desiredHealthy`.
+    fn expectation(&self, pods: &[&Pod], owners: &Owners) -> Result<(i32, i32), CountError> {
+        let expected = match (&self.spec.max_unavailable, &self.spec.min_available) {
+            (None, None) => return Ok((0, 0)),
+            (None, Some(IntOrString::Int(_))) => to_i32(pods.len()),
+            _ => scale_of(pods, owners)?,
+        };
+        Ok((expected, self.spec.desired(expected)?))
+    }
+
+    /// Whether no eviction of a Ready pod can be allowed at the present scale,
+    /// with the numbers (needed, reachable) that say so.
+    pub fn never_allows(
+        &self,
+        pods: &[&Pod],
+        owners: &Owners,
+    ) -> Result<Option<(i32, i32)>, CountError> {
+        let most = reachable(pods, owners)?;
+        let desired = self.spec.desired(most)?;
+        Ok((most > 0 && desired >= most).then_some((desired, most)))
+    }
+}
+
+impl BudgetSpec {
+    /// How many of `expected` pods have to be Ready.
+    pub fn desired(&self, expected: i32) -> Result<i32, CountError> {
+        match (&self.max_unavailable, &self.min_available) {
+            (Some(most), _) => Ok(expected.saturating_sub(most.scaled(expected)?).max(0)),
+            (None, Some(least)) => least.scaled(expected),
+            (None, None) => Ok(0),
+        }
+    }
+}
+
+impl fmt::Display for BudgetSpec {
+    /// The line of the manifest that binds: `maxUnavailable 1`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.max_unavailable, &self.min_available) {
+            (Some(most), _) => write!(f, "maxUnavailable {most}"),
+            (None, Some(least)) => write!(f, "minAvailable {least}"),
+            (None, None) => f.write_str("neither minAvailable nor maxUnavailable"),
+        }
+    }
+}
+
+impl fmt::Display for IntOrString {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Int(value) => value.fmt(f),
+            Self::String(text) => text.fmt(f),
+        }
+    }
+}
+
+impl IntOrString {
+    /// The count, percentages taken of `total` and rounded up.
+    ///
+    /// Mirrors `GetScaledValueFromIntOrPercent` of k8s.io/apimachinery v0.36.3
+    /// (`pkg/util/intstr/intstr.go`).
+    pub fn scaled(&self, total: i32) -> Result<i32, CountError> {
+        match self {
+            Self::Int(value) => Ok(*value),
+            Self::String(text) => {
+                let percent: i64 = text
+                    .strip_suffix('%')
+                    .and_then(|digits| digits.parse().ok())
+                    .ok_or_else(|| CountError::Value(text.clone()))?;
+                let hundredths = percent.saturating_mul(i64::from(total));
+                let whole = hundredths.div_euclid(100);
+                let up = i64::from(hundredths.rem_euclid(100) != 0);
+                i32::try_from(whole + up).map_err(|_| CountError::Value(text.clone()))
+            }
+        }
+    }
+}
+
+/// The most pods that the budget can ever count at the present scale: what
+/// the controllers want, and the pods that have none.
+///
+/// An integer `minAvailable` counts the pods that are there at this moment,
+/// surge and finished ones included, so `expectedPods` itself does not tell.
+fn reachable(pods: &[&Pod], owners: &Owners) -> Result<i32, CountError> {
+    let bare = pods
+        .iter()
+        .filter(|pod| pod.metadata.controller().is_none() && !pod.is_terminal())
+        .count();
+    Ok(scale_of(pods, owners)?.saturating_add(to_i32(bare)))
+}
+
+/// The sum of `spec.replicas` over the distinct controllers of the pods.
+fn scale_of(pods: &[&Pod], owners: &Owners) -> Result<i32, CountError> {
+    let mut replicas: BTreeMap<&str, i32> = BTreeMap::new();
+    for pod in pods {
+        let Some(reference) = pod.metadata.controller() else {
+            continue;
+        };
+        match WorkloadKind::of(reference) {
+            Some(WorkloadKind::Job) => return Err(CountError::NoScale("jobs.batch")),
+            Some(WorkloadKind::DaemonSet) => return Err(CountError::NoScale("daemonsets.apps")),
+            _ => {}
+        }
+        let Some(scaler) = owners.scaler(pod) else {
+            return Err(match owners.presence(reference) {
+                Presence::Absent => CountError::NoController(pod.metadata.name.clone()),
+                _ => CountError::Unread {
+                    kind: reference.kind.clone(),
+                    name: reference.name.clone(),
+                },
+            });
+        };
+        // The API server writes 1 where a manifest says nothing.
+        replicas.insert(&scaler.metadata.uid, scaler.spec.replicas.unwrap_or(1));
+    }
+    Ok(replicas
+        .values()
+        .fold(0, |sum: i32, wanted| sum.saturating_add(*wanted)))
+}
+
+fn to_i32(count: usize) -> i32 {
+    i32::try_from(count).unwrap_or(i32::MAX)
+}

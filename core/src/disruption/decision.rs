@@ -1,0 +1,304 @@
+//! What the eviction API will answer for a pod, read off the pod and its budgets.
+//!
+//! Mirrors pkg/registry/core/pod/storage/eviction.go of Kubernetes v1.36.3
+//! (`Create`, `canIgnorePDB`, `checkAndDecrement`).
+
+use std::fmt;
+
+use super::budget::{BudgetKey, Budgets};
+use crate::object::{Budget, BudgetStatus, Pod, UnhealthyPodEvictionPolicy};
+
+/// The most unconfirmed evictions that a budget may hold: `MaxDisruptedPodSize`
+/// in eviction.go.
+const MAX_DISRUPTED_PODS: usize = 2000;
+
+/// The answer to expect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ruling {
+    /// No budget has a say.
+    Free(Freedom),
+    /// The eviction takes one of the disruptions that the budget allows.
+    Counted {
+        /// The budget.
+        budget: BudgetKey,
+        /// How many it allows now.
+        allowed: i32,
+    },
+    /// The budget refuses.
+    Refused {
+        /// The budget.
+        budget: BudgetKey,
+        /// Why.
+        refusal: BudgetRefusal,
+    },
+    /// More than one budget selects the pod: the API answers 500 whatever they allow.
+    Several(Vec<BudgetKey>),
+    /// The budgets may not be seen: the answer itself will tell.
+    Unseen,
+}
+
+/// Why no budget has a say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Freedom {
+    /// None selects the pod.
+    NoBudget,
+    /// Pending, finished and terminating pods are deleted without a look at budgets.
+    Phase,
+    /// The pod is not Ready, and the budget lets such pods go.
+    Unready(BudgetKey),
+}
+
+/// Why a budget refuses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BudgetRefusal {
+    /// The disruption controller has not counted the present spec.
+    NotObserved,
+    /// `disruptionsAllowed` is negative or too many evictions are unconfirmed.
+    Broken(&'static str),
+    /// The controller could not count, with its own words.
+    SyncFailed(String),
+    /// Nothing is allowed now.
+    Exhausted {
+        /// How many pods have to be Ready.
+        needs: i32,
+        /// How many are.
+        has: i32,
+        /// How many are counted in all.
+        expected: i32,
+        /// How many evictions were allowed that the numbers before do not show yet: the API
+        /// server takes them off `disruptionsAllowed` alone, and the controller counts later.
+        uncounted: i32,
+    },
+    /// The server refused although the status that is known here allows some: it has a newer one.
+    Outdated {
+        /// How many the known status allows.
+        allowed: i32,
+        /// The server's words.
+        message: String,
+    },
+    /// The server refused, and the budgets may not be seen: its words are all that is known.
+    Unseen(String),
+}
+
+impl fmt::Display for BudgetRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotObserved => f.write_str("its spec has not been counted by the server yet"),
+            Self::Broken(what) => f.write_str(what),
+            Self::SyncFailed(message) => write!(f, "it failed to sync: {message}"),
+            Self::Exhausted { expected: 0, .. } => {
+                f.write_str("no controller wants any of its pods, and then it allows nothing")
+            }
+            Self::Exhausted {
+                needs,
+                has,
+                expected,
+                uncounted,
+            } => {
+                write!(f, "needs {needs} healthy pods and has {has} of {expected}")?;
+                match uncounted {
+                    _ if has <= needs => Ok(()),
+                    0 => f.write_str(", but its status allows nothing yet"),
+                    1 => f.write_str(", 1 of them just evicted"),
+                    more => write!(f, ", {more} of them just evicted"),
+                }
+            }
+            Self::Outdated { allowed, message } => write!(
+                f,
+                "the status that is known here allows {allowed}, but the server refused: {message}"
+            ),
+            Self::Unseen(message) => write!(f, "the API server says: {message}"),
+        }
+    }
+}
+
+/// What the eviction API will answer for `pod` under these budgets.
+pub fn ruling(pod: &Pod, budgets: &Budgets) -> Ruling {
+    if ignores_budgets(pod) {
+        return Ruling::Free(Freedom::Phase);
+    }
+    if budgets.is_unseen() {
+        return Ruling::Unseen;
+    }
+    match budgets.matching(pod).as_slice() {
+        [] => Ruling::Free(Freedom::NoBudget),
+        [budget] => under(pod, budget),
+        several => Ruling::Several(several.iter().map(|b| b.key()).collect()),
+    }
+}
+
+/// `canIgnorePDB` of eviction.go.
+fn ignores_budgets(pod: &Pod) -> bool {
+    pod.is_terminal() || pod.is_terminating() || pod.status.phase == "Pending"
+}
+
+fn under(pod: &Pod, budget: &Budget) -> Ruling {
+    let status = &budget.status;
+    if !pod.is_ready() {
+        let always = budget.spec.unhealthy_pod_eviction_policy
+            == Some(UnhealthyPodEvictionPolicy::AlwaysAllow);
+        let healthy =
+            status.current_healthy >= status.desired_healthy && status.desired_healthy > 0;
+        if always || healthy {
+            return Ruling::Free(Freedom::Unready(budget.key()));
+        }
+    }
+    match budget.refusal() {
+        Some(refusal) => Ruling::Refused {
+            budget: budget.key(),
+            refusal,
+        },
+        None => Ruling::Counted {
+            budget: budget.key(),
+            allowed: status.disruptions_allowed,
+        },
+    }
+}
+
+impl BudgetStatus {
+    /// How many evictions the API server has allowed since the controller counted last: each
+    /// lowers `disruptionsAllowed` and notes the pod, and leaves the other numbers as they were.
+    fn uncounted(&self) -> i32 {
+        if self.disrupted_pods.is_empty() {
+            return 0;
+        }
+        let spare = self.current_healthy.saturating_sub(self.desired_healthy);
+        spare.saturating_sub(self.disruptions_allowed).max(0)
+    }
+}
+
+impl Budget {
+    /// Why the budget allows nothing now: `checkAndDecrement` of eviction.go.
+    pub fn refusal(&self) -> Option<BudgetRefusal> {
+        let status = &self.status;
+        if status.observed_generation < self.metadata.generation.unwrap_or(0) {
+            return Some(BudgetRefusal::NotObserved);
+        }
+        if status.disruptions_allowed < 0 {
+            return Some(BudgetRefusal::Broken("its disruptionsAllowed is negative"));
+        }
+        if status.disrupted_pods.len() > MAX_DISRUPTED_PODS {
+            return Some(BudgetRefusal::Broken(
+                "it holds more than 2000 evictions that were not confirmed",
+            ));
+        }
+        if status.disruptions_allowed > 0 {
+            return None;
+        }
+        Some(match self.sync_failure() {
+            Some(message) => BudgetRefusal::SyncFailed(message.to_owned()),
+            None => BudgetRefusal::Exhausted {
+                needs: status.desired_healthy,
+                has: status.current_healthy,
+                expected: status.expected_pods,
+                uncounted: status.uncounted(),
+            },
+        })
+    }
+
+    /// The controller's words when it cannot count this budget.
+    pub fn sync_failure(&self) -> Option<&str> {
+        self.status
+            .conditions
+            .iter()
+            .find(|c| c.kind == "DisruptionAllowed")
+            .filter(|c| c.status == "False" && c.reason == "SyncFailed" && !c.message.is_empty())
+            .map(|c| c.message.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{budget, pod};
+
+    fn of(pod: &Pod, budgets: &[Budget]) -> Ruling {
+        ruling(pod, &Budgets::of(budgets.iter().cloned()))
+    }
+
+    #[test]
+    fn pending_and_finished_pods_pass_even_under_two_budgets() {
+        for phase in ["Pending", "Succeeded", "Failed"] {
+            let mut pod = pod("a", "n");
+            pod.status.phase = phase.into();
+            assert_eq!(
+                of(&pod, &[budget("x", 0, 1, 1), budget("y", 0, 1, 1)]),
+                Ruling::Free(Freedom::Phase)
+            );
+        }
+    }
+
+    #[test]
+    fn two_budgets_are_several_whatever_they_allow() {
+        let several = of(
+            &pod("a", "n"),
+            &[budget("x", 5, 6, 1), budget("y", 5, 6, 1)],
+        );
+        assert!(matches!(several, Ruling::Several(keys) if keys.len() == 2));
+    }
+
+    #[test]
+    fn an_unready_pod_passes_by_policy() {
+        let mut unready = pod("a", "n");
+        unready.status.conditions.clear();
+        let key = budget("x", 0, 0, 0).key();
+        // Enough others are Ready.
+        assert_eq!(
+            of(&unready, &[budget("x", 0, 2, 2)]),
+            Ruling::Free(Freedom::Unready(key.clone()))
+        );
+        // Too few are.
+        assert!(matches!(
+            of(&unready, &[budget("x", 0, 1, 2)]),
+            Ruling::Refused { .. }
+        ));
+        // Under desiredHealthy 0 it takes a disruption, and none is allowed.
+        assert!(matches!(
+            of(&unready, &[budget("x", 0, 0, 0)]),
+            Ruling::Refused { .. }
+        ));
+        let mut always = budget("x", 0, 0, 2);
+        always.spec.unhealthy_pod_eviction_policy = Some(UnhealthyPodEvictionPolicy::AlwaysAllow);
+        assert_eq!(of(&unready, &[always]), Ruling::Free(Freedom::Unready(key)));
+    }
+
+    #[test]
+    fn a_budget_of_an_older_generation_refuses_first() {
+        let mut stale = budget("x", 3, 4, 1);
+        stale.metadata.generation = Some(2);
+        stale.status.observed_generation = 1;
+        assert!(matches!(
+            of(&pod("a", "n"), &[stale]),
+            Ruling::Refused {
+                refusal: BudgetRefusal::NotObserved,
+                ..
+            }
+        ));
+    }
+
+    #[test]
+    fn a_refusal_names_its_numbers() {
+        let refusal = budget("x", 0, 3, 3).refusal().unwrap();
+        assert_eq!(refusal.to_string(), "needs 3 healthy pods and has 3 of 3");
+    }
+
+    #[test]
+    fn a_refusal_with_healthy_pods_to_spare_says_why() {
+        let said = |budget: &Budget| budget.refusal().unwrap().to_string();
+        // As the API server leaves it when it has allowed an eviction.
+        let mut taken = budget("x", 0, 12, 11);
+        let evicted = [("a".into(), jiff::Timestamp::UNIX_EPOCH)];
+        taken.status.disrupted_pods = evicted.into();
+        assert_eq!(
+            said(&taken),
+            "needs 11 healthy pods and has 12 of 12, 1 of them just evicted"
+        );
+        taken.status.disrupted_pods.clear();
+        assert_eq!(
+            said(&taken),
+            "needs 11 healthy pods and has 12 of 12, but its status allows nothing yet"
+        );
+        taken.status.expected_pods = 0;
+        assert!(said(&taken).starts_with("no controller wants any"));
+    }
+}

@@ -1,0 +1,139 @@
+//! The budget of pods that have none.
+//!
+//! `kubectl drain` spares them only because it throttles itself. A fast drain would take
+//! all replicas of a workload down at once, so a share of them has to stay Ready.
+
+use std::fmt;
+
+use super::budget::{BudgetKey, CountError};
+use crate::object::{IntOrString, Pod, Workload, WorkloadKind};
+use crate::text::Str;
+use crate::workload::Owners;
+
+/// How much of a workload without a budget may be missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImplicitBudget(IntOrString);
+
+impl Default for ImplicitBudget {
+    /// As much as a Deployment takes down by itself when it rolls (`maxUnavailable`, 25 %).
+    fn default() -> Self {
+        Self(IntOrString::String("25%".into()))
+    }
+}
+
+impl ImplicitBudget {
+    /// A number of pods or a percentage.
+    ///
+    /// # Errors
+    ///
+    /// Text that is neither, in the words of the budget's arithmetic.
+    pub fn new(most: IntOrString) -> Result<Self, CountError> {
+        most.scaled(100)?;
+        Ok(Self(most))
+    }
+
+    /// What it leaves for the workload of this pod; none where the pod is not Ready, has a
+    /// controller that keeps no number of replicas, or one that was not read.
+    pub(crate) fn room(&self, pod: &Pod, owners: &Owners) -> Option<Room> {
+        if !pod.is_ready() {
+            return None;
+        }
+        let workload = owners.workload(&pod.metadata.controller()?.uid)?;
+        if !keeps_replicas(workload.kind) {
+            return None;
+        }
+        let replicas = workload.spec.replicas.unwrap_or(1);
+        // A drain that may take nothing would never end.
+        let most = self.0.scaled(replicas).ok()?.max(1);
+        Some(Room {
+            key: key(workload),
+            needs: replicas.saturating_sub(most).max(0),
+            has: workload.status.ready_replicas.unwrap_or(0),
+            replicas,
+        })
+    }
+}
+
+impl fmt::Display for ImplicitBudget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Whether this controller itself keeps a number of pods.
+pub fn keeps_replicas(kind: WorkloadKind) -> bool {
+    matches!(
+        kind,
+        WorkloadKind::ReplicaSet | WorkloadKind::StatefulSet | WorkloadKind::ReplicationController
+    )
+}
+
+/// The name that stands for a workload among the budgets: no budget has one with a slash.
+pub(crate) fn key(workload: &Workload) -> BudgetKey {
+    BudgetKey {
+        namespace: workload.metadata.namespace.clone(),
+        name: Str::from(format!("{}/{}", workload.kind, workload.metadata.name)),
+    }
+}
+
+/// Whether this stands for a workload.
+pub(crate) fn is_key(key: &BudgetKey) -> bool {
+    key.name.contains('/')
+}
+
+/// What an implicit budget leaves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// The workload: namespace, and kind/name.
+    pub(crate) key: BudgetKey,
+    /// How many pods have to be Ready.
+    pub(crate) needs: i32,
+    /// How many are.
+    pub(crate) has: i32,
+    /// How many are wanted.
+    pub(crate) replicas: i32,
+}
+
+impl Room {
+    /// How many may go now.
+    pub(crate) fn allowed(&self) -> i32 {
+        self.has.saturating_sub(self.needs).max(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{pod, workload};
+
+    fn room(most: &ImplicitBudget, replicas: i32, ready: i32) -> Option<i32> {
+        let mut owners = Owners::default();
+        let mut web = workload(WorkloadKind::ReplicaSet, "web", replicas);
+        web.status.ready_replicas = Some(ready);
+        owners.add_listed([WorkloadKind::ReplicaSet], [web]);
+        most.room(&pod("a", "n"), &owners).map(|r| r.allowed())
+    }
+
+    #[test]
+    fn a_quarter_may_be_missing_and_one_always_may() {
+        for (replicas, ready, allowed) in
+            [(60, 60, 15), (60, 50, 5), (60, 45, 0), (4, 4, 1), (1, 1, 1)]
+        {
+            let room = room(&ImplicitBudget::default(), replicas, ready);
+            assert_eq!(room, Some(allowed), "{ready} of {replicas}");
+        }
+        let none = ImplicitBudget::new(IntOrString::Int(0)).unwrap();
+        assert_eq!(room(&none, 3, 3), Some(1));
+    }
+
+    #[test]
+    fn what_is_not_ready_or_not_known_is_free() {
+        let mut unready = pod("a", "n");
+        unready.status.conditions.clear();
+        let owners = Owners::default();
+        let budget = ImplicitBudget::default();
+        assert_eq!(budget.room(&unready, &owners), None);
+        assert_eq!(budget.room(&pod("a", "n"), &owners), None);
+        assert!(ImplicitBudget::new(IntOrString::String("many".into())).is_err());
+    }
+}

@@ -1,0 +1,174 @@
+//! Which of its pods a budget has to do without.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use super::budget::DELETION_TIMEOUT;
+use crate::object::{Budget, Pod};
+use crate::text::Str;
+
+/// A pod that its budget counts on, and that serves nobody at present.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absentee {
+    /// Its name; the namespace is the budget's.
+    pub name: Str,
+    /// Its node; empty where it has none.
+    pub node: Str,
+    /// Why it does not count.
+    pub why: Absence,
+    /// Since when, where its object tells.
+    pub seconds: Option<i64>,
+}
+
+/// Why a pod does not count as healthy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Absence {
+    /// It is being deleted.
+    Terminating,
+    /// Its eviction was allowed, and it was not seen to be deleted yet.
+    JustEvicted,
+    /// It ran to its end.
+    Ended,
+    /// No node has taken it yet.
+    Unscheduled,
+    /// Its condition Ready is not True.
+    NotReady,
+}
+
+impl fmt::Display for Absentee {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        if !self.node.is_empty() {
+            write!(f, " on {}", self.node)?;
+        }
+        f.write_str(match self.why {
+            Absence::Terminating => " is terminating",
+            Absence::JustEvicted => " was just evicted",
+            Absence::Ended => " has ended",
+            Absence::Unscheduled => " waits for a node",
+            Absence::NotReady => " is not Ready",
+        })?;
+        match self.seconds {
+            Some(seconds) => write!(f, " (for {seconds} s)"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Budget {
+    /// Its pods among these that do not count as healthy, by name: the complement of what
+    /// [`Budget::count`] counts.
+    pub fn absentees(&self, pods: &[Pod], now: Timestamp) -> Vec<Absentee> {
+        let selected = pods.iter().filter(|pod| self.selects(pod));
+        let mut absentees: Vec<Absentee> = selected
+            .filter_map(|pod| {
+                let (why, since) = self.absence(pod, now)?;
+                Some(Absentee {
+                    name: pod.metadata.name.clone(),
+                    node: pod.spec.node_name.clone(),
+                    why,
+                    seconds: since.map(|since| now.duration_since(since).as_secs().max(0)),
+                })
+            })
+            .collect();
+        absentees.sort_by(|a, b| a.name.cmp(&b.name));
+        absentees
+    }
+
+    fn absence(&self, pod: &Pod, now: Timestamp) -> Option<(Absence, Option<Timestamp>)> {
+        let changed = |kind: &str| pod.condition(kind).and_then(|c| c.last_transition_time);
+        if pod.is_terminating() {
+            return Some((Absence::Terminating, None));
+        }
+        let evicted = self.status.disrupted_pods.get(&pod.metadata.name);
+        if let Some(since) = evicted.filter(|since| **since + DELETION_TIMEOUT > now) {
+            return Some((Absence::JustEvicted, Some(*since)));
+        }
+        if pod.is_ready() {
+            return None;
+        }
+        Some(if pod.is_terminal() {
+            (Absence::Ended, changed("Ready"))
+        } else if pod.spec.node_name.is_empty() {
+            (Absence::Unscheduled, changed("PodScheduled"))
+        } else {
+            (Absence::NotReady, changed("Ready"))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+    use crate::fixtures::{budget, pod, workload};
+    use crate::object::{PodCondition, WorkloadKind};
+    use crate::workload::Owners;
+
+    #[test]
+    fn each_pod_that_is_missing_is_named_with_its_place_and_its_reason() {
+        let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1);
+        let ago = |seconds| now - SignedDuration::from_secs(seconds);
+        let mut budget = budget("web", 0, 1, 1);
+        let not_ready = |name: &str, node: &str| {
+            let mut pod = pod(name, node);
+            pod.status.conditions = vec![PodCondition {
+                kind: "Ready".into(),
+                status: "False".into(),
+                last_transition_time: Some(ago(300)),
+                ..PodCondition::default()
+            }];
+            pod
+        };
+        let mut terminating = pod("e", "n");
+        terminating.metadata.deletion_timestamp = Some(now);
+        let mut ended = not_ready("d", "n");
+        ended.status.phase = "Failed".into();
+        let mut other = not_ready("other", "n");
+        other.metadata.labels.clear();
+        let evicted = |budget: &mut Budget, name: &str, seconds| {
+            let disrupted = &mut budget.status.disrupted_pods;
+            disrupted.insert(name.into(), ago(seconds));
+        };
+        evicted(&mut budget, "f", 5);
+        evicted(&mut budget, "a", 500);
+        let pods = [
+            terminating,
+            pod("a", "n"),
+            not_ready("b", "m"),
+            not_ready("c", ""),
+            ended,
+            pod("f", "n"),
+            other,
+        ];
+        let said: Vec<String> = budget
+            .absentees(&pods, now)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            said,
+            [
+                "b on m is not Ready (for 300 s)",
+                "c waits for a node",
+                "d on n has ended (for 300 s)",
+                "e on n is terminating",
+                "f on n was just evicted (for 5 s)",
+            ]
+        );
+        // Who is not named is counted.
+        let selected: Vec<&Pod> = pods.iter().filter(|pod| budget.selects(pod)).collect();
+        let mut owners = Owners::default();
+        owners.add_listed(
+            WorkloadKind::ALL,
+            [workload(WorkloadKind::ReplicaSet, "web", 6)],
+        );
+        let counts = budget.count(&selected, &owners, now).unwrap();
+        assert_eq!(
+            usize::try_from(counts.healthy).unwrap() + said.len(),
+            selected.len()
+        );
+    }
+}

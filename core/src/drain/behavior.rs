@@ -1,0 +1,145 @@
+//! What is asked for some pods: by a label or an annotation that they bear, or by a flag.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::object::{LabelSelector, Pod};
+use crate::text::Str;
+
+/// What Cluster API's drain reads on a pod.
+const LABEL: &str = "cluster.x-k8s.io/drain";
+
+/// The same as an annotation, which takes an order as well.
+const ANNOTATION: &str = "nodelife.dev/drain";
+
+/// What is to be done with a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Treatment {
+    /// It stays.
+    Skip,
+    /// It is waited for until it finishes by itself.
+    WaitCompleted,
+    /// It goes when all pods of a lower order are gone; pods that nothing is asked for have 0.
+    Order(i32),
+}
+
+impl FromStr for Treatment {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "skip" => Ok(Self::Skip),
+            "wait-completed" => Ok(Self::WaitCompleted),
+            _ => text
+                .strip_prefix("order=")
+                .and_then(|order| order.parse().ok())
+                .map(Self::Order)
+                .ok_or_else(|| {
+                    format!("'{text}' is none of skip, wait-completed and order=NUMBER")
+                }),
+        }
+    }
+}
+
+/// A treatment for the pods with some labels.
+#[derive(Clone, Debug)]
+pub struct PodRule {
+    /// Which pods.
+    pub selector: LabelSelector,
+    /// What is to be done with them.
+    pub treatment: Treatment,
+}
+
+/// Who asks for a treatment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The pod's label `cluster.x-k8s.io/drain`.
+    Label,
+    /// The pod's annotation `nodelife.dev/drain`.
+    Annotation,
+    /// `--pod-rule`
+    Flag,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Label => write!(f, "its label {LABEL}"),
+            Self::Annotation => write!(f, "its annotation {ANNOTATION}"),
+            Self::Flag => f.write_str("--pod-rule"),
+        }
+    }
+}
+
+/// What is asked for this pod, and by whom: what it bears goes before the rules, and of those
+/// the first that selects it counts.
+pub(super) fn treatment(pod: &Pod, rules: &[PodRule]) -> Option<(Treatment, Origin)> {
+    let meta = &pod.metadata;
+    let said = |text: Option<&Str>, origin: Origin| {
+        let treatment = text?.parse::<Treatment>().ok()?;
+        Some((treatment, origin))
+    };
+    let chosen = || {
+        let rule = rules
+            .iter()
+            .find(|rule| rule.selector.matches(&meta.labels))?;
+        Some((rule.treatment, Origin::Flag))
+    };
+    said(meta.labels.get(LABEL), Origin::Label)
+        .or_else(|| said(meta.annotations.get(ANNOTATION), Origin::Annotation))
+        .or_else(chosen)
+}
+
+/// After which others the pod goes: 0 where nothing is asked for.
+pub(super) fn order(pod: &Pod, rules: &[PodRule]) -> i32 {
+    match treatment(pod, rules) {
+        Some((Treatment::Order(order), _)) => order,
+        _ => 0,
+    }
+}
+
+/// What is wrong with what the pod bears.
+pub(super) fn objection(pod: &Pod) -> Option<String> {
+    let text = pod.metadata.annotations.get(ANNOTATION)?;
+    let why = text.parse::<Treatment>().err()?;
+    Some(format!("its annotation {ANNOTATION} is not heeded: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::pod;
+
+    #[test]
+    fn what_a_pod_bears_goes_before_the_rules() {
+        let all = PodRule {
+            selector: LabelSelector::default(),
+            treatment: Treatment::Order(2),
+        };
+        let rules = [all];
+        let mut asked = pod("a", "n");
+        assert_eq!(
+            treatment(&asked, &rules),
+            Some((Treatment::Order(2), Origin::Flag))
+        );
+        let annotations = &mut asked.metadata.annotations;
+        annotations.insert(ANNOTATION.into(), "order=-1".into());
+        assert_eq!(order(&asked, &rules), -1);
+        asked.metadata.labels.insert(LABEL.into(), "skip".into());
+        assert_eq!(
+            treatment(&asked, &rules),
+            Some((Treatment::Skip, Origin::Label))
+        );
+        assert_eq!(treatment(&pod("b", "n"), &[]), None);
+    }
+
+    #[test]
+    fn what_is_no_treatment_is_said() {
+        let mut odd = pod("a", "n");
+        let annotations = &mut odd.metadata.annotations;
+        annotations.insert(ANNOTATION.into(), "later".into());
+        assert_eq!(treatment(&odd, &[]), None);
+        assert!(objection(&odd).unwrap().contains("'later' is none of"));
+        assert!("order=x".parse::<Treatment>().is_err());
+    }
+}

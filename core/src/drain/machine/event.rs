@@ -1,0 +1,181 @@
+//! What the machine is told, and what it wants done.
+
+use super::settle::Recount;
+use crate::disruption::BudgetKey;
+use crate::drain::eviction::Reply;
+use crate::object::{Budget, OwnerReference, Pod, VolumeAttachment, Workload, WorkloadKind};
+use crate::text::Str;
+use crate::workload::Presence;
+
+/// Something that happened.
+#[derive(Clone, Debug)]
+pub enum Event {
+    /// Time passed.
+    Tick,
+    /// All pods of a node, read consistently.
+    Listed {
+        /// The node.
+        node: Str,
+        /// Its pods.
+        pods: Vec<Pod>,
+    },
+    /// A pod of a node came or changed.
+    Pod(Box<Pod>),
+    /// A pod is gone.
+    PodGone {
+        /// Its UID.
+        uid: Str,
+    },
+    /// All budgets.
+    Budgets(Vec<Budget>),
+    /// Budgets may not be seen (any more), until one is.
+    BudgetsUnseen,
+    /// A budget came or changed.
+    Budget(Box<Budget>),
+    /// A budget was deleted.
+    BudgetGone(BudgetKey),
+    /// All controllers of a kind, as far as they are watched.
+    Workloads {
+        /// The kind.
+        kind: WorkloadKind,
+        /// The controllers.
+        workloads: Vec<Workload>,
+    },
+    /// A controller came or changed.
+    Workload(Box<Workload>),
+    /// The answer to an [`Effect::Evict`].
+    Answered {
+        /// The pod.
+        uid: Str,
+        /// The answer.
+        reply: Reply,
+    },
+    /// The answer to an [`Effect::Look`]: the pod, or that none bears its name.
+    Looked {
+        /// The pod that was asked for.
+        uid: Str,
+        /// What bears its name.
+        found: Option<Box<Pod>>,
+    },
+    /// An [`Effect::Look`] that failed.
+    LookFailed {
+        /// The pod that was asked for.
+        uid: Str,
+        /// Why.
+        message: String,
+    },
+    /// The answer to an [`Effect::LookUpOwner`].
+    Owner {
+        /// UID of the controller.
+        uid: Str,
+        /// Whether it is there.
+        presence: Presence,
+    },
+    /// An [`Effect::Cordon`] was carried out.
+    Cordoned {
+        /// The node.
+        node: Str,
+    },
+    /// An [`Effect::Confirm`] failed.
+    ConfirmFailed {
+        /// The node.
+        node: Str,
+    },
+    /// The answer to an [`Effect::Count`]; none if it failed.
+    Counted {
+        /// UID of the workload.
+        workload: Str,
+        /// What was counted.
+        count: Option<Recount>,
+    },
+    /// All attachments of volumes.
+    Attachments(Vec<VolumeAttachment>),
+    /// An attachment came or changed.
+    Attachment(Box<VolumeAttachment>),
+    /// A volume was detached.
+    AttachmentGone {
+        /// Name of the attachment.
+        name: Str,
+    },
+    /// The user asked to stop.
+    Interrupted,
+}
+
+/// Something to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Send an eviction (or a deletion, where the user wants those) with this UID.
+    Evict {
+        /// Namespace.
+        namespace: Str,
+        /// Name.
+        name: Str,
+        /// UID, for the precondition.
+        uid: Str,
+    },
+    /// Delete a pod past its budget, with this UID.
+    Force {
+        /// Namespace.
+        namespace: Str,
+        /// Name.
+        name: Str,
+        /// UID, for the precondition.
+        uid: Str,
+        /// The budget.
+        budget: BudgetKey,
+        /// The least seconds that the pod gets to stop, where its own are fewer.
+        at_least: Option<u32>,
+    },
+    /// Count the pods of a workload.
+    Count {
+        /// Its namespace.
+        namespace: Str,
+        /// Its UID.
+        workload: Str,
+        /// A label selector that all of them fit; it may be empty.
+        labels: String,
+        /// Whether to ask why pods wait for a node.
+        with_pending: bool,
+    },
+    /// Read the pod.
+    Look {
+        /// Namespace.
+        namespace: Str,
+        /// Name.
+        name: Str,
+        /// UID of the pod that is meant.
+        uid: Str,
+    },
+    /// Find out whether a controller is still there.
+    LookUpOwner {
+        /// The pod's namespace.
+        namespace: Str,
+        /// The controller.
+        owner: OwnerReference,
+    },
+    /// Cordon a node: its turn has come.
+    Cordon {
+        /// The node.
+        node: Str,
+    },
+    /// List the pods of a node consistently.
+    Confirm {
+        /// The node.
+        node: Str,
+    },
+    /// A pod's state changed in a way that is worth a line.
+    Changed {
+        /// The pod.
+        uid: Str,
+    },
+    /// A node was found empty, and waits for replacements or volumes.
+    Awaits {
+        /// The node.
+        node: Str,
+    },
+    /// A node was found empty of all that had to go, and waits for nothing more.
+    Done {
+        /// The node.
+        node: Str,
+    },
+}

@@ -1,0 +1,103 @@
+//! Which nodes are being emptied, and when one is done.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+use super::event::Effect;
+use super::{Machine, Phase};
+use crate::text::Str;
+
+impl Machine {
+    /// The cordon of a node stands: its pods may go.
+    pub(super) fn cordoned(&mut self, node: &str) {
+        if let Some(phase) = self.nodes.get_mut(node)
+            && *phase == Phase::Cordoning
+        {
+            *phase = Phase::Draining;
+        }
+    }
+
+    /// Begins nodes as long as there is room, and confirms those that look empty.
+    pub(super) fn settle_nodes(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let open: BTreeSet<&Str> = self
+            .pods
+            .values()
+            .filter(|tracked| !tracked.state.is_settled())
+            .map(|tracked| &tracked.pod.spec.node_name)
+            .collect();
+        for node in &self.order {
+            let Some(phase) = self.nodes.get_mut(node.as_str()) else {
+                continue;
+            };
+            let due = match phase {
+                Phase::Draining => self.listed.contains(node.as_str()),
+                Phase::Unconfirmed(at) => now >= *at,
+                Phase::Waiting
+                | Phase::Cordoning
+                | Phase::Confirming
+                | Phase::Settling
+                | Phase::Done => false,
+            };
+            if due && !open.contains(node) {
+                *phase = Phase::Confirming;
+                effects.push(Effect::Confirm { node: node.clone() });
+            }
+        }
+        self.finish_nodes(effects);
+        let next = self.next_nodes();
+        if next.is_empty() {
+            return;
+        }
+        for node in next {
+            if self.settings.cordon_each {
+                self.nodes.insert(node.clone(), Phase::Cordoning);
+                effects.push(Effect::Cordon { node });
+            } else {
+                self.nodes.insert(node, Phase::Draining);
+            }
+        }
+        self.send(now, effects);
+        self.settle_nodes(now, effects);
+    }
+
+    /// Nodes that wait for nothing more are listed once more: pods may have come meanwhile.
+    fn finish_nodes(&mut self, effects: &mut Vec<Effect>) {
+        let settled: Vec<Str> = self
+            .nodes()
+            .filter(|(node, phase)| *phase == Phase::Settling && self.awaited(node).is_empty())
+            .map(|(node, _)| node.clone())
+            .collect();
+        for node in settled {
+            self.nodes.insert(node.clone(), Phase::Confirming);
+            effects.push(Effect::Confirm { node });
+        }
+    }
+
+    /// The nodes whose turn it is now.
+    fn next_nodes(&self) -> Vec<Str> {
+        let zone = |node: &Str| self.settings.zones.get(node.as_str());
+        let mut busy = 0;
+        let mut busy_in: BTreeMap<Option<&Str>, usize> = BTreeMap::new();
+        for (node, phase) in self.nodes() {
+            if !matches!(phase, Phase::Waiting | Phase::Done) {
+                busy += 1;
+                *busy_in.entry(zone(node)).or_default() += 1;
+            }
+        }
+        let most = self.settings.max_per_zone.unwrap_or(usize::MAX).max(1);
+        let mut next = Vec::new();
+        for (node, phase) in self.nodes() {
+            if phase != Phase::Waiting || busy >= self.settings.concurrency.max(1) {
+                continue;
+            }
+            let beside = busy_in.entry(zone(node)).or_default();
+            if *beside < most {
+                *beside += 1;
+                busy += 1;
+                next.push(node.clone());
+            }
+        }
+        next
+    }
+}

@@ -1,0 +1,379 @@
+//! What a node that is empty waits for before the next one begins: that the replacements of
+//! its pods are Ready, and that their volumes are detached.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::event::Effect;
+use super::replicas::selector;
+use super::state::{State, Tracked};
+use super::{Machine, Phase};
+use crate::disruption::keeps_replicas;
+use crate::object::{PersistentVolume, VolumeAttachment, Workload};
+use crate::text::Str;
+
+/// How long until pods are counted again although nothing showed a change.
+pub(super) const RECOUNT: SignedDuration = SignedDuration::from_secs(10);
+
+/// What a node waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Awaited {
+    /// Pods of a workload that evicted some of its pods here.
+    Replacements {
+        /// Kind, namespace and name of the workload.
+        workload: String,
+        /// How many pods were Ready before, or are wanted now if those are fewer.
+        wanted: i32,
+        /// How many are; none while they are being counted.
+        ready: Option<i32>,
+        /// The ones that wait for a node, with the scheduler's words.
+        pending: Vec<String>,
+    },
+    /// A volume of a pod that is gone.
+    Volume(Str),
+}
+
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Replacements {
+                workload,
+                wanted,
+                ready: Some(ready),
+                pending,
+            } => {
+                write!(f, "{ready} of {wanted} pods of {workload} are Ready")?;
+                pending.iter().try_for_each(|pod| write!(f, "; {pod}"))
+            }
+            Self::Replacements {
+                workload, wanted, ..
+            } => write!(
+                f,
+                "{wanted} pods of {workload} have to be Ready, and are being counted"
+            ),
+            Self::Volume(name) => write!(f, "volume {name} is still attached"),
+        }
+    }
+}
+
+/// What a count of a workload's pods showed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recount {
+    /// Pods that are Ready and stay.
+    pub ready: i32,
+    /// Pods that wait for a node, with the scheduler's words.
+    pub pending: Vec<String>,
+}
+
+/// The pods of a workload, as far as its replacements are waited for.
+#[derive(Clone, Debug, Default)]
+struct Replaced {
+    /// How many were Ready when the drain began.
+    before: i32,
+    last: Option<Recount>,
+    /// The nodes whose pods had gone when that count began. What goes from another one later is
+    /// that one's to wait for.
+    counted_for: BTreeSet<Str>,
+    /// The same of the count that is on its way.
+    begun_for: BTreeSet<Str>,
+    /// The nodes for which a count was enough.
+    enough_for: BTreeSet<Str>,
+    /// A count is on its way.
+    asked: bool,
+    due: Option<Timestamp>,
+}
+
+impl Replaced {
+    /// What is there for a node that waits, as far as it is known.
+    fn count_for(&self, node: &str) -> Option<&Recount> {
+        let last = self.last.as_ref();
+        last.filter(|_| self.counted_for.contains(node))
+    }
+
+    /// Whether the node has what it waits for, or once had it.
+    fn is_enough_for(&self, node: &str, wanted: i32) -> bool {
+        let count = self.count_for(node);
+        self.enough_for.contains(node) || count.is_some_and(|count| count.ready >= wanted)
+    }
+}
+
+/// What is known of volumes and replacements.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Settling {
+    workloads: BTreeMap<Str, Replaced>,
+    /// By their names; none before the first list.
+    attachments: Option<BTreeMap<Str, VolumeAttachment>>,
+}
+
+impl Settling {
+    /// Whether a count of the workload's pods is on its way.
+    pub(super) fn is_asked(&self, workload: &str) -> bool {
+        let replaced = self.workloads.get(workload);
+        replaced.is_some_and(|replaced| replaced.asked)
+    }
+
+    /// A pod of the workload goes from the node.
+    pub(super) fn lost(&mut self, workload: &str, node: &str) {
+        if let Some(replaced) = self.workloads.get_mut(workload) {
+            replaced.counted_for.remove(node);
+            replaced.begun_for.remove(node);
+            replaced.enough_for.remove(node);
+            replaced.due = None;
+        }
+    }
+}
+
+impl Machine {
+    /// The controllers of pods that are gone from the node by our doing.
+    fn bereft(&self, node: &str) -> BTreeSet<Str> {
+        let gone =
+            |t: &&Tracked| t.pod.spec.node_name == node && t.accepted && t.state == State::Gone;
+        let controllers = self.pods().filter(gone);
+        controllers
+            .filter_map(|t| t.pod.metadata.controller())
+            .filter(|controller| {
+                let workload = self.owners.workload(&controller.uid);
+                workload.is_some_and(|workload| keeps_replicas(workload.kind))
+            })
+            .map(|controller| controller.uid.clone())
+            .collect()
+    }
+
+    /// What the node still waits for.
+    pub fn awaited(&self, node: &str) -> Vec<Awaited> {
+        let mut awaited = Vec::new();
+        if self.settings.wait_ready {
+            for uid in self.bereft(node) {
+                let Some((wanted, workload)) = self.wanted(&uid) else {
+                    continue;
+                };
+                let replaced = self.settling.workloads.get(&uid);
+                if replaced.is_some_and(|replaced| replaced.is_enough_for(node, wanted)) {
+                    continue;
+                }
+                let count = replaced.and_then(|replaced| replaced.count_for(node));
+                awaited.push(Awaited::Replacements {
+                    workload,
+                    wanted,
+                    ready: count.map(|count| count.ready),
+                    pending: count.map_or_else(Vec::new, |count| count.pending.clone()),
+                });
+            }
+        }
+        if self.settings.wait_volumes {
+            let attached = self.attached(node);
+            awaited.extend(attached.into_iter().map(Awaited::Volume));
+        }
+        awaited
+    }
+
+    /// How many pods of a workload have to be Ready again, and what it is called. One that was
+    /// broken before does not have to be mended, and one that was scaled down is done sooner.
+    fn wanted(&self, uid: &Str) -> Option<(i32, String)> {
+        let workload = self.owners.workload(uid)?;
+        let before = self.settling.workloads.get(uid)?.before;
+        let meta = &workload.metadata;
+        let name = format!("{} {}/{}", workload.kind, meta.namespace, meta.name);
+        Some((before.min(workload.spec.replicas.unwrap_or(1)), name))
+    }
+
+    /// The volumes that only pods which are gone used, and that are still attached to the node.
+    fn attached(&self, node: &str) -> Vec<Str> {
+        let here = || self.pods().filter(|t| t.pod.spec.node_name == node);
+        let claims = |t: &Tracked| -> Vec<(Str, Str)> {
+            let namespace = &t.pod.metadata.namespace;
+            let volumes = t.pod.spec.volumes.iter();
+            let claims = volumes.filter_map(|volume| volume.persistent_volume_claim.as_ref());
+            claims
+                .map(|claim| (namespace.clone(), claim.claim_name.clone()))
+                .collect()
+        };
+        // A DaemonSet's pod keeps its volume where it is.
+        let kept: BTreeSet<_> = here()
+            .filter(|t| t.state != State::Gone)
+            .flat_map(claims)
+            .collect();
+        let left: BTreeSet<_> = here()
+            .filter(|t| t.state == State::Gone)
+            .flat_map(claims)
+            .filter(|claim| !kept.contains(claim))
+            .collect();
+        let is_left = |name: &Str| {
+            let claim = self.settings.claims.get(name.as_str());
+            claim.is_some_and(|claim| left.contains(claim))
+        };
+        let Some(attachments) = &self.settling.attachments else {
+            // Not known yet.
+            let volumes = self.settings.claims.keys();
+            return volumes.filter(|name| is_left(name)).cloned().collect();
+        };
+        attachments
+            .values()
+            .filter(|attachment| attachment.spec.node_name == node)
+            .filter_map(|attachment| attachment.spec.source.persistent_volume_name.as_ref())
+            .filter(|name| is_left(name))
+            .cloned()
+            .collect()
+    }
+
+    /// How many pods of each workload were Ready before anything was evicted.
+    pub(super) fn note_before(&mut self) {
+        for tracked in self.pods.values() {
+            let Some(controller) = tracked.pod.metadata.controller() else {
+                continue;
+            };
+            let Some(workload) = self.owners.workload(&controller.uid) else {
+                continue;
+            };
+            let before = workload.status.ready_replicas.unwrap_or(0);
+            self.settling
+                .workloads
+                .entry(controller.uid.clone())
+                .or_insert_with(|| Replaced {
+                    before,
+                    ..Replaced::default()
+                });
+        }
+    }
+
+    /// Has the pods counted that empty nodes wait for: the status of their controllers may be
+    /// older than what they lost.
+    pub(super) fn recount_replacements(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        if !self.settings.wait_ready {
+            return;
+        }
+        let mut waiting: BTreeSet<Str> = BTreeSet::new();
+        for node in self.settling_nodes() {
+            waiting.extend(self.bereft(&node));
+        }
+        for uid in waiting {
+            let Some(workload) = self.owners.workload(&uid) else {
+                continue;
+            };
+            let waits = self.waiting_for(&uid);
+            let Some(replaced) = self.settling.workloads.get_mut(&uid) else {
+                continue;
+            };
+            let due = replaced.due.is_none_or(|due| now >= due);
+            if replaced.asked || waits.is_empty() || !due || self.tallies.is_asked(&uid) {
+                continue;
+            }
+            replaced.asked = true;
+            replaced.begun_for = waits;
+            effects.push(Effect::Count {
+                namespace: workload.metadata.namespace.clone(),
+                workload: uid,
+                labels: selector(workload),
+                with_pending: true,
+            });
+        }
+    }
+
+    fn settling_nodes(&self) -> Vec<Str> {
+        let settling = self.nodes().filter(|(_, phase)| *phase == Phase::Settling);
+        settling.map(|(node, _)| node.clone()).collect()
+    }
+
+    /// The empty nodes for which no count of the workload was enough yet.
+    fn waiting_for(&self, workload: &Str) -> BTreeSet<Str> {
+        let wanted = self.wanted(workload).map(|(wanted, _)| wanted);
+        let replaced = self.settling.workloads.get(workload);
+        let (Some(wanted), Some(replaced)) = (wanted, replaced) else {
+            return BTreeSet::new();
+        };
+        let mut nodes = self.settling_nodes();
+        nodes.retain(|node| {
+            self.bereft(node).contains(workload) && !replaced.is_enough_for(node, wanted)
+        });
+        nodes.into_iter().collect()
+    }
+
+    pub(super) fn counted_replacements(
+        &mut self,
+        workload: &Str,
+        count: Option<Recount>,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
+        let open = self.waiting_for(workload);
+        let wanted = self.wanted(workload).map(|(wanted, _)| wanted);
+        let replaced = self.settling.workloads.get_mut(workload);
+        let Some(replaced) = replaced.filter(|replaced| replaced.asked) else {
+            return;
+        };
+        replaced.asked = false;
+        replaced.due = Some(now + RECOUNT);
+        let (Some(count), Some(wanted)) = (count, wanted) else {
+            return;
+        };
+        let news = replaced.last.as_ref() != Some(&count);
+        let nodes = std::mem::take(&mut replaced.begun_for);
+        if !open.is_subset(&nodes) {
+            // For some it began too early: the next one is due at once.
+            replaced.due = None;
+        }
+        if count.ready >= wanted {
+            replaced.enough_for.extend(nodes.iter().cloned());
+        } else {
+            let told = nodes
+                .iter()
+                .filter(|node| news || !replaced.counted_for.contains(*node));
+            effects.extend(told.map(|node| Effect::Awaits { node: node.clone() }));
+        }
+        replaced.last = Some(count);
+        replaced.counted_for = nodes;
+    }
+
+    /// A status that shows as many Ready pods as are waited for is worth a count at once.
+    pub(super) fn workload_changed(&mut self, workload: &Workload) {
+        let Some((wanted, _)) = self.wanted(&workload.metadata.uid) else {
+            return;
+        };
+        let replaced = self.settling.workloads.get_mut(&workload.metadata.uid);
+        if let Some(replaced) = replaced
+            && workload.status.ready_replicas.unwrap_or(0) >= wanted
+        {
+            replaced.due = None;
+        }
+    }
+
+    /// When pods are counted again.
+    pub(super) fn recounts_at(&self) -> impl Iterator<Item = Timestamp> {
+        let settles = self.nodes.values().any(|phase| *phase == Phase::Settling);
+        self.settling
+            .workloads
+            .values()
+            .filter(move |_| settles)
+            .filter_map(|replaced| replaced.due)
+    }
+
+    pub(super) fn attachments(&mut self, all: Vec<VolumeAttachment>) {
+        let by_name = all.into_iter().map(|a| (a.metadata.name.clone(), a));
+        self.settling.attachments = Some(by_name.collect());
+    }
+
+    pub(super) fn attachment(&mut self, attachment: VolumeAttachment) {
+        let known = self.settling.attachments.get_or_insert_default();
+        known.insert(attachment.metadata.name.clone(), attachment);
+    }
+
+    pub(super) fn detached(&mut self, name: &str) {
+        if let Some(known) = &mut self.settling.attachments {
+            known.remove(name);
+        }
+    }
+}
+
+/// The claim that each volume is bound to, by the volume's name.
+pub fn claims(volumes: &[PersistentVolume]) -> BTreeMap<Str, (Str, Str)> {
+    volumes
+        .iter()
+        .filter_map(|volume| {
+            let claim = volume.spec.claim_ref.as_ref()?;
+            let claim = (claim.namespace.clone(), claim.name.clone());
+            Some((volume.metadata.name.clone(), claim))
+        })
+        .collect()
+}

@@ -1,0 +1,279 @@
+//! Where a pod of the drain stands.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use crate::disruption::{BudgetKey, BudgetRefusal};
+use crate::drain::eviction::Throttle;
+use crate::drain::inventory::{Impossible, Need, Skip};
+use crate::object::Pod;
+use crate::text::Str;
+
+/// A pod of a node that is being drained.
+#[derive(Clone, Debug)]
+pub struct Tracked {
+    /// The pod as it was last seen.
+    pub pod: Pod,
+    /// Where it stands.
+    pub state: State,
+    /// It goes when the pods of a lower order are gone.
+    pub(super) order: i32,
+    /// Evictions and deletions that were sent.
+    pub attempts: u32,
+    /// Answers in a row that settled nothing; they make the waits longer.
+    pub(super) failures: u32,
+    /// What the last attempt was decided by.
+    pub(super) sent_on: View,
+    /// When the first was sent.
+    pub started_at: Option<Timestamp>,
+    /// When the pod was seen to be gone.
+    pub finished_at: Option<Timestamp>,
+    /// Since when it has been blocked, by one thing or another; absent since it moved on.
+    pub(super) blocked_since: Option<Timestamp>,
+    /// Whether the server took one of the evictions.
+    pub accepted: bool,
+    /// What the user should know all the same.
+    pub warnings: Vec<String>,
+}
+
+/// Where a pod stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It stays on the node.
+    Skipped(Skip),
+    /// It may go as soon as its turn comes.
+    Waiting,
+    /// Whether its controller is gone is being looked up.
+    Inspecting,
+    /// The eviction was sent and not answered yet.
+    Evicting,
+    /// What became of it is being looked up, after an answer that left it open.
+    Looking,
+    /// It cannot go now.
+    Blocked(Blocked),
+    /// It is being deleted.
+    Terminating {
+        /// Since when, by the drain's clock.
+        since: Timestamp,
+    },
+    /// It is waited for until it finishes by itself.
+    Completing,
+    /// It is gone from the node.
+    Gone,
+    /// It came while the drain ran, and a flag is missing to evict it.
+    Refused(Vec<Need>),
+    /// It cannot be evicted as things are.
+    Impossible(Reason),
+    /// It was blocked for longer than `--blocked-timeout`, or at all with `--once`.
+    GivenUp(Block),
+    /// It was evicted and not gone within `--pod-timeout`.
+    Stuck,
+}
+
+/// Why a pod cannot be evicted as things are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Its budgets.
+    Budgets(Impossible),
+    /// The right is missing; the server's words.
+    Forbidden(String),
+    /// What the server, a webhook or a policy said.
+    Said(String),
+}
+
+/// Why a pod waits, and when it is tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    /// Why.
+    pub block: Block,
+    /// Since when it is this block.
+    pub since: Timestamp,
+    /// Since when it has been blocked by one thing or another.
+    pub first: Timestamp,
+    /// When it is tried again although nothing changed.
+    pub retry_at: Timestamp,
+    /// What may bring the next try forward.
+    pub(super) hold: Hold,
+}
+
+impl Blocked {
+    /// The budget that is in the way and may not be seen.
+    pub(super) fn unseen(&self) -> Option<&BudgetKey> {
+        match &self.block {
+            Block::Budget { budget, refusal } => {
+                matches!(refusal, BudgetRefusal::Unseen(_)).then_some(budget)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What may bring the next try forward.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    /// The budget's status, as soon as it allows: nothing was asked in vain.
+    Open,
+    /// The server refused what the watch showed as allowed: only another state of
+    /// the pod or of its budget than this is worth a try.
+    UnlessChanged(View),
+    /// Nothing: the server said when to come back.
+    Fixed,
+    /// Nothing, and the pod has to be looked at first.
+    LookFirst,
+}
+
+/// What an eviction was decided by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct View {
+    pub(super) phase: Str,
+    pub(super) ready: bool,
+    pub(super) budget: Option<(BudgetKey, Str)>,
+}
+
+/// Why a pod waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// Its budget allows nothing now.
+    Budget {
+        /// The budget.
+        budget: BudgetKey,
+        /// Its numbers.
+        refusal: BudgetRefusal,
+    },
+    /// No budget that is seen selects it, and too few pods of its workload are Ready to spare one.
+    Implicit {
+        /// The workload: namespace, and kind/name.
+        workload: BudgetKey,
+        /// How many have to be Ready.
+        needs: i32,
+        /// How many are.
+        has: i32,
+    },
+    /// More than one budget selects it, and an operator may change that.
+    SeveralBudgets(Vec<BudgetKey>),
+    /// The server asked to slow down.
+    Throttled(Throttle),
+    /// A webhook asked to come back later, or denied for the first times.
+    Denied(String),
+    /// Its namespace is being deleted and takes the pod with it.
+    NamespaceTerminating,
+    /// Another pod bears its name, or it changed under the request.
+    Conflict,
+    /// The server failed, or did not answer.
+    Uncertain(String),
+    /// A pod that has to go first, as namespace/name, stays.
+    Behind(String),
+}
+
+impl State {
+    /// Whether nothing more is to be done or waited for.
+    pub fn is_settled(&self) -> bool {
+        matches!(
+            self,
+            Self::Skipped(_)
+                | Self::Gone
+                | Self::Refused(_)
+                | Self::Impossible(_)
+                | Self::GivenUp(_)
+                | Self::Stuck
+        )
+    }
+
+    /// Whether a request of this pod is on its way.
+    pub fn is_in_flight(&self) -> bool {
+        matches!(self, Self::Evicting | Self::Looking | Self::Inspecting)
+    }
+
+    /// Whether `other` is worth a line of its own after `self`: another state, or
+    /// another reason to wait, but not other numbers of the same budget.
+    pub fn reads_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Blocked(one), Self::Blocked(two)) => match (&one.block, &two.block) {
+                (Block::Budget { budget: a, .. }, Block::Budget { budget: b, .. }) => a == b,
+                (one, two) => std::mem::discriminant(one) == std::mem::discriminant(two),
+            },
+            (one, two) => std::mem::discriminant(one) == std::mem::discriminant(two),
+        }
+    }
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Skipped(skip) => write!(f, "stays: {skip}"),
+            Self::Waiting => f.write_str("waits for its turn"),
+            Self::Inspecting => f.write_str("its controller is being looked up"),
+            Self::Evicting => f.write_str("evicting"),
+            Self::Looking => f.write_str("being looked up"),
+            Self::Blocked(blocked) => blocked.block.fmt(f),
+            Self::Terminating { .. } => f.write_str("terminating"),
+            Self::Completing => f.write_str("waited for until it completes"),
+            Self::Gone => f.write_str("gone"),
+            Self::Refused(needs) => {
+                f.write_str("came during the drain and stays: ")?;
+                for (i, need) in needs.iter().enumerate() {
+                    let semicolon = if i == 0 { "" } else { "; " };
+                    write!(f, "{semicolon}{need} ({})", need.remedy())?;
+                }
+                Ok(())
+            }
+            Self::Impossible(reason) => write!(f, "cannot be evicted: {reason}"),
+            Self::GivenUp(block) => {
+                write!(f, "no longer waited for: {block}")
+            }
+            Self::Stuck => f.write_str("evicted, and not gone within --pod-timeout"),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Budgets(why) => why.fmt(f),
+            Self::Forbidden(message) | Self::Said(message) => message.fmt(f),
+        }
+    }
+}
+
+impl fmt::Display for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Budget { budget, refusal } => {
+                write!(f, "blocked by budget {budget}: {refusal}")
+            }
+            Self::Implicit {
+                workload,
+                needs,
+                has,
+            } => write!(
+                f,
+                "waits for replacements: the implicit budget of {workload} needs {needs} healthy \
+                 pods and has {has}; it gives way when none come for {} s",
+                super::dispatch::IMPLICIT_PATIENCE.as_secs()
+            ),
+            Self::SeveralBudgets(budgets) if budgets.is_empty() => {
+                f.write_str("blocked by more than one budget at once")
+            }
+            Self::SeveralBudgets(budgets) => {
+                write!(f, "blocked by {} budgets at once:", budgets.len())?;
+                budgets.iter().try_for_each(|budget| write!(f, " {budget}"))
+            }
+            Self::Throttled(Throttle::PriorityAndFairness) => {
+                f.write_str("throttled by the API server's priority and fairness")
+            }
+            Self::Throttled(Throttle::Overload) => {
+                f.write_str("throttled: the API server is overloaded or shutting down")
+            }
+            Self::Denied(message) => write!(f, "denied: {message}"),
+            Self::NamespaceTerminating => {
+                f.write_str("its namespace is being deleted and takes the pod with it")
+            }
+            Self::Conflict => f.write_str("it changed under the request"),
+            Self::Uncertain(message) => write!(f, "no clear answer: {message}"),
+            Self::Behind(first) => {
+                write!(f, "{first} has to go before it (--order strict), and stays")
+            }
+        }
+    }
+}

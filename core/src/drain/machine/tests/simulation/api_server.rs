@@ -1,0 +1,153 @@
+//! The API server: what becomes of a request, and what is answered.
+
+use jiff::Timestamp;
+
+use super::cluster::World;
+use super::random::Random;
+use crate::disruption::{Budgets, Freedom, Ruling, ruling};
+use crate::drain::{Effect, Event, Recount, Reply, Throttle};
+use crate::object::Pod;
+use crate::text::Str;
+
+impl World {
+    /// The process is gone: each request was carried out, or never will be.
+    pub(super) fn drop_requests(&mut self, random: &mut Random, now: Timestamp) {
+        for request in std::mem::take(&mut self.requests) {
+            match request {
+                Effect::Evict { name, uid, .. } if random.chance(50) => {
+                    self.evict(&name, &uid, now);
+                }
+                Effect::Force { name, uid, .. } if random.chance(50) => {
+                    self.delete(&name, &uid, now);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// One of the requests is answered.
+    pub(super) fn next_answer(
+        &mut self,
+        random: &mut Random,
+        faults: bool,
+        now: Timestamp,
+    ) -> Option<Event> {
+        let count = u32::try_from(self.requests.len()).unwrap();
+        if count == 0 {
+            return None;
+        }
+        let request = self.requests.remove(random.below(count) as usize);
+        let fault = faults && random.chance(40);
+        Some(match request {
+            Effect::Evict { name, uid, .. } => {
+                let reply = if fault {
+                    self.fault(&name, &uid, random, now)
+                } else {
+                    self.evict(&name, &uid, now)
+                };
+                Event::Answered { uid, reply }
+            }
+            Effect::Force { name, uid, .. } => {
+                let reply = if fault {
+                    Reply::Uncertain {
+                        message: "cut".to_owned(),
+                        retry_after: None,
+                    }
+                } else {
+                    self.delete(&name, &uid, now)
+                };
+                Event::Answered { uid, reply }
+            }
+            Effect::Count { workload, .. } => Event::Counted {
+                workload,
+                count: (!fault).then(|| Recount {
+                    ready: self.ready(),
+                    pending: Vec::new(),
+                }),
+            },
+            Effect::Look { uid, .. } if fault => Event::LookFailed {
+                uid,
+                message: "cut".to_owned(),
+            },
+            Effect::Look { name, uid, .. } => Event::Looked {
+                found: self.named(&name).cloned().map(Box::new),
+                uid,
+            },
+            Effect::Confirm { node } if fault => Event::ConfirmFailed { node },
+            Effect::Confirm { node } => self.list(&node),
+            Effect::Cordon { node } => Event::Cordoned { node },
+            other => panic!("seed {}: {other:?}", self.seed),
+        })
+    }
+
+    fn fault(&mut self, name: &Str, uid: &Str, random: &mut Random, now: Timestamp) -> Reply {
+        let carried_out = random.chance(50);
+        match random.below(4) {
+            0 => Reply::Throttled {
+                by: Throttle::PriorityAndFairness,
+                retry_after: Some(random.below(5)),
+            },
+            1 => Reply::Denied {
+                message: "admission webhook \"x\" denied the request".to_owned(),
+                later: true,
+                retry_after: None,
+            },
+            _ => {
+                if carried_out {
+                    self.evict(name, uid, now);
+                }
+                Reply::Uncertain {
+                    message: "cut".to_owned(),
+                    retry_after: None,
+                }
+            }
+        }
+    }
+
+    /// The pod that bears this name, which may be another than the one that was seen.
+    fn named(&self, name: &Str) -> Option<&Pod> {
+        self.pods.values().find(|pod| pod.metadata.name == *name)
+    }
+
+    /// What the API server does (pkg/registry/core/pod/storage/eviction.go, v1.36.3): the UID is
+    /// compared last, when the budget is charged.
+    fn evict(&mut self, name: &Str, uid: &Str, now: Timestamp) -> Reply {
+        let Some(pod) = self.named(name).cloned() else {
+            return Reply::NotFound;
+        };
+        match ruling(&pod, &Budgets::of(self.budgets())) {
+            Ruling::Free(Freedom::NoBudget | Freedom::Phase | Freedom::Unready(_)) => {}
+            Ruling::Counted { .. } => {
+                let guard = self.guard_of(&pod).unwrap();
+                self.guards[guard].charge(name.clone(), now);
+                self.budget_changed(guard);
+            }
+            Ruling::Refused { budget, .. } => {
+                return Reply::BudgetExhausted {
+                    message: format!(
+                        "The disruption budget {} does not allow evicting pods currently",
+                        budget.name
+                    ),
+                };
+            }
+            Ruling::Several(_) | Ruling::Unseen => unreachable!(),
+        }
+        self.delete(name, uid, now)
+    }
+
+    fn delete(&mut self, name: &Str, uid: &Str, now: Timestamp) -> Reply {
+        let Some(pod) = self.named(name) else {
+            return Reply::NotFound;
+        };
+        if pod.metadata.uid != *uid {
+            return Reply::Conflict;
+        }
+        let (seed, node) = (self.seed, &pod.spec.node_name);
+        assert!(self.nodes.contains(node), "seed {seed}: {uid} of {node}");
+        self.terminate(uid, now);
+        let accepted = self.accepted.entry(uid.clone()).or_default();
+        *accepted += 1;
+        assert_eq!(*accepted, 1, "seed {seed}: {uid} went twice");
+        Reply::Accepted
+    }
+}

@@ -1,0 +1,388 @@
+//! The truth, and what of it the machine gets to see.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use jiff::Timestamp;
+
+use super::disruption_controller::Guard;
+use super::random::Random;
+use crate::drain::{Effect, Event};
+use crate::fixtures::pod;
+use crate::object::{Budget, ClaimSource, Pod, Volume, VolumeAttachment};
+use crate::text::Str;
+
+/// What the pods are labelled with: a budget selects each of the first two, none the last.
+const APPS: [&str; 3] = ["web", "db", "other"];
+
+/// Where pods run that no drain of these is about.
+const ELSEWHERE: &str = "elsewhere";
+
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) seed: u64,
+    /// The nodes of the drain.
+    pub(super) nodes: Vec<Str>,
+    /// The pods that there are, by UID.
+    pub(super) pods: BTreeMap<Str, Pod>,
+    pub(super) guards: Vec<Guard>,
+    /// Pods of the workload that are gone or going, and the replacements that are Ready.
+    pub(super) lost: i32,
+    pub(super) replaced: i32,
+    /// UIDs of the pods whose volume is attached, and their nodes.
+    pub(super) attached: BTreeMap<Str, Str>,
+    /// When the last pod went that no budget selects and whose workload had none to spare.
+    pub(super) given_way: Option<Timestamp>,
+    pub(super) frozen: bool,
+    /// Whether the drain may not see the budgets.
+    pub(super) blind: bool,
+    pub(super) versions: u64,
+    pub(super) late: u32,
+    /// Changes that the watches, one of the pods of each node, have not shown yet, in order.
+    pub(super) pod_sights: BTreeMap<Str, VecDeque<Event>>,
+    pub(super) budget_sights: VecDeque<Event>,
+    pub(super) requests: Vec<Effect>,
+    pub(super) accepted: BTreeMap<Str, u32>,
+    /// The nodes that were emptied before the last event came.
+    pub(super) draining: BTreeSet<Str>,
+    /// The nodes that are said to be done, and the pods that came to them after that.
+    pub(super) done: BTreeSet<Str>,
+    pub(super) too_late: BTreeSet<Str>,
+}
+
+impl World {
+    pub(super) fn new(random: &mut Random) -> Self {
+        let nodes = (0..=random.below(3)).map(|i| format!("n{i}").into());
+        let mut world = Self {
+            seed: 0,
+            nodes: nodes.collect(),
+            pods: BTreeMap::new(),
+            guards: Vec::new(),
+            lost: 0,
+            replaced: 0,
+            attached: BTreeMap::new(),
+            given_way: None,
+            frozen: false,
+            blind: false,
+            versions: 1,
+            late: 0,
+            pod_sights: BTreeMap::new(),
+            budget_sights: VecDeque::new(),
+            requests: Vec::new(),
+            accepted: BTreeMap::new(),
+            draining: BTreeSet::new(),
+            done: BTreeSet::new(),
+            too_late: BTreeSet::new(),
+        };
+        for i in 0..=random.below(5) {
+            let mut pod = pod(&format!("p{i}"), &world.node(random));
+            label(&mut pod, random);
+            if random.chance(10) {
+                pod.status.conditions.clear();
+            }
+            // Only a strict order looks at it.
+            pod.spec.priority = random.chance(30).then_some(1000);
+            if random.chance(50) {
+                pod.spec.volumes.push(Volume {
+                    persistent_volume_claim: Some(ClaimSource {
+                        claim_name: pod.metadata.uid.clone(),
+                    }),
+                    ..Volume::default()
+                });
+                let node = pod.spec.node_name.clone();
+                world.attached.insert(pod.metadata.uid.clone(), node);
+            }
+            world.pods.insert(pod.metadata.uid.clone(), pod);
+        }
+        world.guards = APPS[..2]
+            .iter()
+            .map(|app| Guard::new(app, &world.pods, random))
+            .collect();
+        world.controller(Timestamp::UNIX_EPOCH);
+        world.budget_sights.clear();
+        world
+    }
+
+    /// One of the nodes of the drain.
+    pub(super) fn node(&self, random: &mut Random) -> Str {
+        let count = u32::try_from(self.nodes.len()).unwrap();
+        self.nodes[random.below(count) as usize].clone()
+    }
+
+    /// Two zones, in turns.
+    pub(super) fn zones(&self) -> BTreeMap<Str, Str> {
+        let zones = ["a", "b"].into_iter().cycle().map(Str::from);
+        self.nodes.iter().cloned().zip(zones).collect()
+    }
+
+    pub(super) fn budgets(&self) -> Vec<Budget> {
+        let guards = self.guards.iter();
+        guards.map(|guard| guard.budget.clone()).collect()
+    }
+
+    /// Each volume, its claim and its attachment have the UID of their pod for a name.
+    pub(super) fn claims(&self) -> BTreeMap<Str, (Str, Str)> {
+        let claims = self.attached.keys();
+        claims
+            .map(|uid| (uid.clone(), ("default".into(), uid.clone())))
+            .collect()
+    }
+
+    pub(super) fn attachments(&self) -> Event {
+        let attachments = self.attached.iter().map(|(uid, node)| {
+            let mut attachment = VolumeAttachment::default();
+            attachment.metadata.name = uid.clone();
+            attachment.spec.node_name = node.clone();
+            attachment.spec.source.persistent_volume_name = Some(uid.clone());
+            attachment
+        });
+        Event::Attachments(attachments.collect())
+    }
+
+    /// Ready pods of the workload, wherever they are.
+    pub(super) fn ready(&self) -> i32 {
+        let here = self.pods.values();
+        let here = here.filter(|pod| pod.is_ready() && !pod.is_terminating());
+        int(here.count()) + self.replaced
+    }
+
+    /// What the disruption controller writes.
+    pub(super) fn controller(&mut self, now: Timestamp) {
+        for i in 0..self.guards.len() {
+            if self.guards[i].count(&self.pods, self.frozen, now) {
+                self.budget_changed(i);
+            }
+        }
+    }
+
+    pub(super) fn budget_changed(&mut self, i: usize) {
+        self.versions += 1;
+        let budget = &mut self.guards[i].budget;
+        budget.metadata.resource_version = Str::from(self.versions.to_string());
+        if !self.blind {
+            let shown = Box::new(budget.clone());
+            self.budget_sights.push_back(Event::Budget(shown));
+        }
+    }
+
+    /// The budget that selects the pod.
+    pub(super) fn guard_of(&self, pod: &Pod) -> Option<usize> {
+        self.guards.iter().position(|g| g.budget.selects(pod))
+    }
+
+    /// From now on the drain may not see the budget, or may again, and then lists it.
+    pub(super) fn blind(&mut self, blind: bool) {
+        self.blind = blind;
+        self.budget_sights
+            .retain(|sight| !matches!(sight, Event::Budget(_)));
+    }
+
+    pub(super) fn pod_changed(&mut self, uid: &Str) {
+        let pod = &self.pods[uid];
+        let (node, event) = (&pod.spec.node_name, Event::Pod(Box::new(pod.clone())));
+        self.show(&node.clone(), event);
+    }
+
+    /// The watch of the node's pods will show it.
+    pub(super) fn show(&mut self, node: &Str, event: Event) {
+        if self.nodes.contains(node) {
+            let watch = self.pod_sights.entry(node.clone()).or_default();
+            watch.push_back(event);
+        }
+    }
+
+    /// Nothing is allowed any more, and nothing but covered pods of one node is there.
+    pub(super) fn freeze(&mut self) {
+        self.frozen = true;
+        self.nodes.truncate(1);
+        let web = &mut self.guards[0].budget;
+        web.status.desired_healthy = 99;
+        self.pods
+            .retain(|_, pod| web.selects(pod) && pod.is_ready());
+        if self.pods.is_empty() {
+            let pod = pod("last", ELSEWHERE);
+            self.pods.insert(pod.metadata.uid.clone(), pod);
+        }
+        for pod in self.pods.values_mut() {
+            pod.spec.node_name = self.nodes[0].clone();
+        }
+        self.controller(Timestamp::UNIX_EPOCH);
+    }
+
+    pub(super) fn list(&self, node: &Str) -> Event {
+        let pods = self.pods.values();
+        let pods = pods.filter(|pod| pod.spec.node_name == *node);
+        Event::Listed {
+            node: node.clone(),
+            pods: pods.cloned().collect(),
+        }
+    }
+
+    /// A watch has lost its place and lists again.
+    pub(super) fn relist(&mut self, random: &mut Random) -> Event {
+        let node = self.node(random);
+        self.pod_sights.remove(&node);
+        self.list(&node)
+    }
+
+    pub(super) fn reconnect(&mut self) {
+        self.pod_sights.clear();
+        self.budget_sights.clear();
+        self.requests.clear();
+        // A new process cannot know.
+        self.given_way = None;
+        self.done.clear();
+    }
+
+    pub(super) fn bind_late(&mut self, random: &mut Random) {
+        if self.late < 2 && random.chance(50) {
+            self.late += 1;
+            let mut pod = pod(&format!("late{}", self.late), &self.node(random));
+            label(&mut pod, random);
+            if let Some(guard) = self.guard_of(&pod) {
+                self.guards[guard].expect_one_more();
+            }
+            self.bind(pod);
+        }
+    }
+
+    pub(super) fn bind(&mut self, pod: Pod) {
+        let uid = pod.metadata.uid.clone();
+        if self.done.contains(&pod.spec.node_name) {
+            self.too_late.insert(uid.clone());
+        }
+        self.pods.insert(uid.clone(), pod);
+        self.pod_changed(&uid);
+    }
+
+    /// What comes in the place of a pod that is gone bears its name, on any node.
+    pub(super) fn bear_again(&mut self, gone: &Pod, random: &mut Random) {
+        let again = format!("{}-again", gone.metadata.uid);
+        let guard = self.guard_of(gone);
+        let missed = guard.is_none_or(|guard| self.guards[guard].coming > 0);
+        if again.len() > 20 || !missed || self.replaced >= self.lost || !random.chance(15) {
+            return;
+        }
+        if let Some(guard) = guard {
+            self.guards[guard].coming -= 1;
+        }
+        self.lost -= 1;
+        let mut pod = pod(&gone.metadata.name, ELSEWHERE);
+        pod.metadata.uid = again.into();
+        pod.metadata.labels = gone.metadata.labels.clone();
+        if random.chance(50) {
+            pod.spec.node_name = self.node(random);
+        }
+        self.bind(pod);
+    }
+
+    pub(super) fn one(&self, random: &mut Random) -> Option<Str> {
+        let count = u32::try_from(self.pods.len()).unwrap();
+        (count > 0)
+            .then(|| self.pods.keys().nth(random.below(count) as usize).cloned())
+            .flatten()
+    }
+
+    /// Somebody else deletes a pod.
+    pub(super) fn delete_one(&mut self, random: &mut Random, now: Timestamp) {
+        if let Some(uid) = self.one(random) {
+            self.terminate(&uid, now);
+        }
+    }
+
+    pub(super) fn terminate(&mut self, uid: &Str, now: Timestamp) {
+        let Some(pod) = self.pods.get_mut(uid) else {
+            return;
+        };
+        if !pod.is_terminating() {
+            pod.metadata.deletion_timestamp = Some(now);
+            let pod = pod.clone();
+            self.pod_changed(uid);
+            if let Some(guard) = self.guard_of(&pod) {
+                self.guards[guard].coming += 1;
+            }
+            self.lost += 1;
+        }
+    }
+
+    /// A terminating pod goes.
+    pub(super) fn kubelet(&mut self, random: &mut Random) {
+        let ended: Vec<Str> = self
+            .pods
+            .values()
+            .filter(|pod| pod.is_terminating())
+            .map(|pod| pod.metadata.uid.clone())
+            .collect();
+        for uid in ended {
+            if random.chance(60) {
+                let pod = self.pods.remove(&uid).unwrap();
+                self.show(&pod.spec.node_name, Event::PodGone { uid });
+                self.bear_again(&pod, random);
+            }
+        }
+        let free: Vec<Str> = self
+            .attached
+            .keys()
+            .filter(|uid| !self.pods.contains_key(*uid))
+            .cloned()
+            .collect();
+        for name in free {
+            if random.chance(60) {
+                self.attached.remove(&name);
+                self.budget_sights.push_back(Event::AttachmentGone { name });
+            }
+        }
+    }
+
+    /// A replacement becomes Ready elsewhere.
+    pub(super) fn heal(&mut self, random: &mut Random) {
+        if self.replaced < self.lost && random.chance(70) {
+            self.replaced += 1;
+        }
+        for guard in &mut self.guards {
+            guard.heal(random);
+        }
+        let broken: Vec<Str> = self
+            .pods
+            .values()
+            .filter(|pod| !pod.is_ready())
+            .map(|pod| pod.metadata.uid.clone())
+            .collect();
+        for uid in broken {
+            let ready = pod("x", "n").status.conditions;
+            self.pods.get_mut(&uid).unwrap().status.conditions = ready;
+            self.pod_changed(&uid);
+        }
+    }
+
+    /// A pod is no longer Ready.
+    pub(super) fn break_one(&mut self, random: &mut Random) {
+        if let Some(uid) = self.one(random) {
+            self.pods.get_mut(&uid).unwrap().status.conditions.clear();
+            self.pod_changed(&uid);
+        }
+    }
+
+    /// What one of the watches shows next.
+    pub(super) fn next_sight(&mut self, random: &mut Random) -> Option<Event> {
+        let watches = self.pod_sights.values_mut();
+        let watches = watches.chain([&mut self.budget_sights]);
+        let mut watches: Vec<_> = watches.filter(|watch| !watch.is_empty()).collect();
+        let count = u32::try_from(watches.len()).unwrap();
+        (count > 0)
+            .then(|| watches[random.below(count) as usize].pop_front())
+            .flatten()
+    }
+}
+
+fn label(pod: &mut Pod, random: &mut Random) {
+    let app = match random.below(10) {
+        0..=5 => APPS[0],
+        6 | 7 => APPS[1],
+        _ => APPS[2],
+    };
+    pod.metadata.labels = [("app".into(), app.into())].into();
+}
+
+pub(super) fn int(count: usize) -> i32 {
+    i32::try_from(count).unwrap()
+}

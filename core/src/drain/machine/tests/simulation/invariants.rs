@@ -1,0 +1,154 @@
+//! What the machine may want, and when it may say that it is done.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::super::super::dispatch::IMPLICIT_PATIENCE;
+use super::cluster::{World, int};
+use crate::drain::{Effect, Machine, Order, Phase, State, Tracked};
+use crate::text::Str;
+
+impl World {
+    /// Takes up what the machine wants done, and checks that it may want it.
+    pub(super) fn accept(&mut self, effect: Effect, machine: &Machine, now: Timestamp) {
+        let seed = self.seed;
+        match &effect {
+            Effect::Done { node } => {
+                self.done.insert(node.clone());
+                self.check_settled(node, machine);
+            }
+            Effect::Force { uid, budget, .. } => {
+                let force = machine.settings.force.as_ref().unwrap();
+                assert!(now >= force.at, "seed {seed}");
+                assert!(force.budgets.contains(budget), "seed {seed}");
+                let tracked = machine.pod(uid).unwrap();
+                let guard = self.guard_of(&tracked.pod).unwrap();
+                assert_eq!(*budget, self.guards[guard].budget.key(), "seed {seed}");
+                assert!(!tracked.pod.is_terminating(), "seed {seed}");
+            }
+            _ => {}
+        }
+        if let Effect::Evict { uid, .. } | Effect::Force { uid, .. } = &effect {
+            let node = &machine.pod(uid).unwrap().pod.spec.node_name;
+            let phase = machine.nodes.get(node.as_str());
+            assert_eq!(phase, Some(&Phase::Draining), "seed {seed}: {uid}");
+            let cordon = Effect::Cordon { node: node.clone() };
+            assert!(
+                !self.requests.contains(&cordon),
+                "seed {seed}: {uid} before the cordon"
+            );
+        }
+        if let Effect::Evict { uid, .. } = &effect {
+            let tracked = machine.pod(uid).unwrap();
+            assert_eq!(tracked.state, State::Evicting, "seed {seed}");
+            assert!(!tracked.pod.is_terminating(), "seed {seed}");
+            assert!(
+                !machine.settings.once || tracked.attempts == 1,
+                "seed {seed}"
+            );
+            if machine.settings.order == Order::Strict {
+                let priority = |t: &Tracked| t.pod.spec.priority.unwrap_or(0);
+                let gone = |t: &Tracked| matches!(t.state, State::Gone | State::Skipped(_));
+                let before = |t: &&Tracked| {
+                    // A node whose turn comes later is not waited for.
+                    self.draining.contains(&t.pod.spec.node_name)
+                        && priority(t) < priority(tracked)
+                        && !gone(t)
+                };
+                let first = machine.pods().find(before).map(|t| &t.state);
+                assert_eq!(first, None, "seed {seed}: {uid} before its turn");
+            }
+            // The workload wants more pods than there are: the implicit budget gives way to one
+            // of them a minute.
+            let implicit = machine.settings.implicit.is_some();
+            if implicit && tracked.pod.is_ready() && self.guard_of(&tracked.pod).is_none() {
+                let last = self.given_way.replace(now);
+                assert!(
+                    last.is_none_or(|last| now >= last + IMPLICIT_PATIENCE),
+                    "seed {seed}: {uid} so soon after {last:?}"
+                );
+            }
+            let under_way = |request: &&Effect| match request {
+                Effect::Evict { uid: other, .. } => {
+                    other == uid
+                        || machine.pod(other).is_some_and(|other| {
+                            // Unseen, it may select any of them.
+                            let guard = self.guard_of(&other.pod);
+                            (self.blind
+                                || guard.is_some() && guard == self.guard_of(&tracked.pod))
+                                // Pending pods and the like are sent beside it.
+                                && other.state == State::Evicting
+                        })
+                }
+                _ => false,
+            };
+            let other = self.requests.iter().find(under_way);
+            assert_eq!(other, None, "seed {seed}: two at a time");
+        }
+        let told = matches!(
+            effect,
+            Effect::Changed { .. } | Effect::Done { .. } | Effect::Awaits { .. }
+        );
+        if !told {
+            self.requests.push(effect);
+        }
+    }
+
+    /// A node is done: nothing is left on it, and what it was to wait for is there.
+    fn check_settled(&self, node: &Str, machine: &Machine) {
+        let seed = self.seed;
+        let settings = &machine.settings;
+        if !settings.once && settings.pod_timeout.is_none() {
+            let left = self.pods.values().find(|p| p.spec.node_name == *node);
+            assert_eq!(left, None, "seed {seed}: {node} is said to be done");
+        }
+        let gone = |t: &&Tracked| t.state == State::Gone;
+        if settings.wait_volumes {
+            let here = |t: &&Tracked| t.pod.spec.node_name == *node;
+            for tracked in machine.pods().filter(gone).filter(here) {
+                let uid = &tracked.pod.metadata.uid;
+                assert!(!self.attached.contains_key(uid), "seed {seed}: {uid}");
+            }
+        }
+        // While another node is emptied, its pods are missing; and what went after its node was given
+        // up is nobody's any more.
+        let last = settings.pod_timeout.is_none()
+            && machine.nodes().all(|(_, phase)| phase == Phase::Done);
+        if settings.wait_ready && last && machine.pods().filter(gone).any(|t| t.accepted) {
+            let web = machine.owners.workload("u-web").unwrap();
+            let before = web.status.ready_replicas.unwrap();
+            // One that is here may have become unready since it was counted.
+            let here = int(self.pods.len());
+            assert!(self.ready() + here >= before, "seed {seed}");
+        }
+    }
+
+    /// Nodes begin only as the settings say; `waited` are those that had not before this step.
+    pub(super) fn check_turns(&self, waited: &BTreeSet<Str>, machine: &Machine) {
+        let busy: Vec<&Str> = machine
+            .nodes()
+            .filter(|(_, phase)| !matches!(phase, Phase::Waiting | Phase::Done))
+            .map(|(node, _)| node)
+            .collect();
+        if !busy.iter().any(|node| waited.contains(*node)) {
+            return;
+        }
+        let (seed, settings) = (self.seed, &machine.settings);
+        assert!(busy.len() <= settings.concurrency, "seed {seed}: {busy:?}");
+        if let Some(most) = settings.max_per_zone {
+            for zone in ["a", "b"] {
+                let in_zone = |node: &&&Str| settings.zones[node.as_str()] == *zone;
+                let count = busy.iter().filter(in_zone).count();
+                assert!(count <= most, "seed {seed}: {busy:?}");
+            }
+        }
+    }
+
+    pub(super) fn check_drained(&self) {
+        let left = self.pods.values().find(|pod| {
+            self.nodes.contains(&pod.spec.node_name) && !self.too_late.contains(&pod.metadata.uid)
+        });
+        assert_eq!(left, None, "seed {}", self.seed);
+    }
+}

@@ -1,0 +1,279 @@
+//! The machine against a small world of its own: random schedules of events, answers, lost
+//! answers, crashes and clock jumps, and what must hold in each of them.
+//!
+//! The world keeps the truth (up to three nodes, their pods, two budgets over all of them, what the
+//! API server would answer) and lets the machine see it late. A schedule is drawn from its seed, so a failure is replayed by its number.
+
+mod api_server;
+mod cluster;
+mod disruption_controller;
+mod invariants;
+mod random;
+
+use std::collections::BTreeSet;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::disruption::ImplicitBudget;
+use crate::drain::{Event, Force, Machine, Order, Outcome, Permissions, Phase, Settings};
+use crate::fixtures::workload;
+use crate::object::{Budget, WorkloadKind};
+use crate::text::Str;
+use crate::workload::Owners;
+use cluster::World;
+use random::Random;
+
+/// How many schedules are run.
+const SCHEDULES: u64 = 100_000;
+
+/// Steps of chaos in each, before the world behaves.
+const CHAOS: u32 = 25;
+
+/// Steps within which a drain in a world that behaves has to end.
+const PATIENCE: u32 = 1000;
+
+struct Run {
+    random: Random,
+    world: World,
+    machine: Machine,
+    now: Timestamp,
+    /// What the drain is asked for, drawn from the seed.
+    features: u64,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let world = World::new(&mut random);
+        let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1);
+        let mut run = Self {
+            machine: machine(&world, seed, now),
+            world,
+            random,
+            now,
+            features: seed,
+        };
+        run.world.blind(seed % 9 == 2);
+        run.begin();
+        run
+    }
+
+    /// A new process: it knows nothing but what it lists.
+    fn begin(&mut self) {
+        self.machine = machine(&self.world, self.features, self.now);
+        self.world.reconnect();
+        let attachments = self.world.attachments();
+        self.step(attachments);
+        if self.world.blind {
+            self.step(Event::BudgetsUnseen);
+        } else {
+            self.step(Event::Budgets(self.world.budgets()));
+        }
+        for node in self.world.nodes.clone() {
+            let listed = self.world.list(&node);
+            self.step(listed);
+        }
+    }
+
+    /// The right to see budgets is taken, or given back.
+    fn blind(&mut self, blind: bool) {
+        self.world.blind(blind);
+        self.step(if blind {
+            Event::BudgetsUnseen
+        } else {
+            Event::Budgets(self.world.budgets())
+        });
+    }
+
+    fn step(&mut self, event: Event) {
+        let waited = self.in_phase(Phase::Waiting);
+        self.world.draining = self.in_phase(Phase::Draining);
+        for effect in self.machine.step(event, self.now) {
+            self.world.accept(effect, &self.machine, self.now);
+        }
+        self.world.check_turns(&waited, &self.machine);
+    }
+
+    fn in_phase(&self, wanted: Phase) -> BTreeSet<Str> {
+        let nodes = self.machine.nodes();
+        nodes
+            .filter(|(_, phase)| *phase == wanted)
+            .map(|(node, _)| node.clone())
+            .collect()
+    }
+
+    fn chaos(&mut self) {
+        match self.random.below(22) {
+            0 => {
+                // kill -9: what was on its way was carried out, or never will be.
+                self.world.drop_requests(&mut self.random, self.now);
+                self.begin();
+            }
+            1 => {
+                let listed = self.world.relist(&mut self.random);
+                self.step(listed);
+            }
+            2 => self.world.bind_late(&mut self.random),
+            3 => self.world.delete_one(&mut self.random, self.now),
+            4 => self.now += SignedDuration::from_secs(i64::from(self.random.below(200))),
+            5 | 6 => self.world.kubelet(&mut self.random),
+            7 | 8 => self.world.controller(self.now),
+            9 => self.world.heal(&mut self.random),
+            10 => self.world.break_one(&mut self.random),
+            11..=14 => {
+                self.deliver();
+            }
+            20 => self.blind(true),
+            21 => self.blind(false),
+            15 | 16 => {
+                self.answer(true);
+            }
+            _ => {
+                self.now += SignedDuration::from_millis(i64::from(self.random.below(3000)));
+                self.step(Event::Tick);
+            }
+        }
+    }
+
+    fn deliver(&mut self) -> bool {
+        let event = self.world.next_sight(&mut self.random);
+        let any = event.is_some();
+        if let Some(event) = event {
+            self.step(event);
+        }
+        any
+    }
+
+    fn answer(&mut self, faults: bool) -> bool {
+        let event = self.world.next_answer(&mut self.random, faults, self.now);
+        let any = event.is_some();
+        if let Some(event) = event {
+            self.step(event);
+        }
+        any
+    }
+
+    /// The world behaves from now on: the drain has to end.
+    fn end(&mut self) {
+        for _ in 0..PATIENCE {
+            if self.machine.is_finished() {
+                return;
+            }
+            self.world.kubelet(&mut self.random);
+            self.world.heal(&mut self.random);
+            self.world.controller(self.now);
+            let busy = self.deliver() | self.answer(false);
+            if !busy {
+                self.now = match self.machine.wake_at(self.now) {
+                    Some(at) => at,
+                    None => self.now + SignedDuration::from_secs(1),
+                };
+                self.step(Event::Tick);
+            }
+        }
+        let states: Vec<_> = self
+            .machine
+            .pods()
+            .map(|t| (t.pod.metadata.name.clone(), t.state.clone()))
+            .collect();
+        panic!("it did not end: {states:?}, {:?}", self.world);
+    }
+}
+
+fn machine(world: &World, features: u64, now: Timestamp) -> Machine {
+    let settings = Settings {
+        once: is_once(features),
+        wait_ready: features.is_multiple_of(2),
+        wait_volumes: features.is_multiple_of(3),
+        claims: world.claims(),
+        cordon_each: features.is_multiple_of(5),
+        concurrency: usize::try_from(1 + features % 3).unwrap(),
+        max_per_zone: (features % 8 == 1).then_some(1),
+        zones: world.zones(),
+        order: if features % 17 == 4 {
+            Order::Strict
+        } else {
+            Order::None
+        },
+        implicit: (features % 4 == 3).then(ImplicitBudget::default),
+        pod_timeout: is_impatient(features).then(|| SignedDuration::from_secs(20)),
+        blocked_timeout: is_impatient(features).then(|| SignedDuration::from_secs(40)),
+        force: (features % 11 == 5).then(|| Force {
+            at: now + SignedDuration::from_secs(100),
+            // The other one is not to be passed by.
+            budgets: world
+                .budgets()
+                .first()
+                .map(Budget::key)
+                .into_iter()
+                .collect(),
+        }),
+        permissions: Permissions {
+            force: true,
+            ..Permissions::default()
+        },
+        ..Settings::default()
+    };
+    let mut web = workload(WorkloadKind::ReplicaSet, "web", 1000);
+    web.status.ready_replicas = Some(world.ready());
+    let mut owners = Owners::default();
+    owners.add_listed([WorkloadKind::ReplicaSet], [web]);
+    Machine::new(settings, world.nodes.clone(), owners)
+}
+
+fn is_once(features: u64) -> bool {
+    features % 7 == 3
+}
+
+/// Whether it leaves pods behind that take too long.
+fn is_impatient(features: u64) -> bool {
+    features % 13 == 6
+}
+
+#[test]
+fn no_schedule_breaks_a_promise_and_every_one_ends() {
+    let threads: u64 = 2;
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            scope.spawn(move || {
+                for seed in (thread..SCHEDULES).step_by(2) {
+                    let mut run = Run::new(seed);
+                    run.world.seed = seed;
+                    for _ in 0..CHAOS {
+                        if !run.machine.is_finished() {
+                            run.chaos();
+                        }
+                    }
+                    run.end();
+                    if !is_once(seed) && !is_impatient(seed) {
+                        run.world.check_drained();
+                    }
+                }
+            });
+        }
+    });
+}
+
+/// What a drain that may not go on has to say: the budget that it waits for.
+#[test]
+fn a_drain_that_cannot_go_on_says_what_it_waits_for() {
+    for seed in 0..200 {
+        let mut run = Run::new(seed);
+        // Nothing but the drain itself: it waits for as long as it takes.
+        run.features = 1;
+        run.world.blind(false);
+        run.world.freeze();
+        run.begin();
+        for _ in 0..50 {
+            if !(run.deliver() | run.answer(false)) {
+                run.now += SignedDuration::from_secs(1);
+                run.step(Event::Tick);
+            }
+        }
+        assert!(!run.machine.is_finished());
+        for tracked in run.machine.pods() {
+            assert_eq!(tracked.outcome(), Outcome::Blocked, "{:?}", tracked.state);
+            assert!(tracked.state.to_string().contains("default/web"));
+        }
+    }
+}

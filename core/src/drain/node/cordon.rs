@@ -1,0 +1,146 @@
+//! The note on a node that a drain of ours cordoned it, and what it allows to undo.
+
+use std::fmt;
+
+use jiff::Timestamp;
+
+use crate::object::{Node, Taint};
+use crate::text::Str;
+
+/// The annotation of a node that a drain cordoned: when, and on whose machine account.
+pub const CORDONED_BY: &str = "nodelife.dev/cordoned-by";
+
+/// Under which name our writes stand in `metadata.managedFields`.
+pub const FIELD_MANAGER: &str = "nodelife";
+
+/// The taint of a node whose turn in a drain is still to come: pods that go elsewhere should
+/// rather not go there, but may where nothing else has room.
+const WAITING: (&str, &str) = ("nodelife.dev/drain-waiting", "PreferNoSchedule");
+
+/// The taints of a node with that of one that waits; none if it bears it already, or is cordoned.
+pub fn with_waiting(node: &Node) -> Option<Vec<Taint>> {
+    let waits = node.spec.taints.iter().any(|taint| taint.key == WAITING.0);
+    if waits || node.spec.unschedulable {
+        return None;
+    }
+    let mut taints = node.spec.taints.clone();
+    taints.push(Taint {
+        key: WAITING.0.into(),
+        effect: WAITING.1.into(),
+        ..Taint::default()
+    });
+    Some(taints)
+}
+
+/// The taints of a node without that of one that waits; none if it does not bear it.
+pub fn without_waiting(node: &Node) -> Option<Vec<Taint>> {
+    let mut taints = node.spec.taints.clone();
+    taints.retain(|taint| taint.key != WAITING.0);
+    (taints.len() < node.spec.taints.len()).then_some(taints)
+}
+
+/// Who cordoned a node, and when: what the annotation says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark(Str);
+
+impl Mark {
+    /// The mark of a run that began at this time.
+    pub fn new(who: &str, began: Timestamp) -> Self {
+        Self(Str::from(format!("{who} at {began}")))
+    }
+
+    /// The mark that a node bears.
+    pub fn of(node: &Node) -> Option<Self> {
+        let annotation = node.metadata.annotations.get(CORDONED_BY)?;
+        Some(Self(annotation.clone()))
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What undoing a drain means for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Undo {
+    /// It is uncordoned, and the mark taken off.
+    Uncordon,
+    /// It is not cordoned any more: only the mark is taken off.
+    Forget,
+    /// It is not cordoned, and never was by us.
+    Nothing,
+    /// No drain of ours cordoned it.
+    Foreign,
+    /// A drain of ours did, but somebody has uncordoned and cordoned it since.
+    Again,
+    /// Another drain than this one cordoned it.
+    OtherRun,
+}
+
+/// What undoing means for `node`, whose field `spec.unschedulable` was written by `writer`
+/// last, where that is known. `run`: only what this run did.
+pub fn undo(node: &Node, writer: Option<&str>, run: Option<&Mark>) -> Undo {
+    let mark = Mark::of(node);
+    let other = run.is_some_and(|run| mark.as_ref().is_some_and(|mark| mark != run));
+    match (mark, node.spec.unschedulable) {
+        (Some(_), _) if other => Undo::OtherRun,
+        (None, true) => Undo::Foreign,
+        (None, false) => Undo::Nothing,
+        (Some(_), false) => Undo::Forget,
+        (Some(_), true) if writer.is_some_and(|writer| writer != FIELD_MANAGER) => Undo::Again,
+        (Some(_), true) => Undo::Uncordon,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::node;
+
+    fn marked(cordoned: bool, mark: Option<&Mark>) -> Node {
+        let mut node = node("n");
+        node.spec.unschedulable = cordoned;
+        if let Some(mark) = mark {
+            let text = Str::from(mark.to_string());
+            node.metadata.annotations.insert(CORDONED_BY.into(), text);
+        }
+        node
+    }
+
+    #[test]
+    fn the_taint_of_a_node_that_waits_comes_and_goes() {
+        let mut node = node("n");
+        assert_eq!(without_waiting(&node), None);
+        node.spec.taints = with_waiting(&node).unwrap();
+        assert_eq!(node.spec.taints.len(), 1);
+        assert_eq!(with_waiting(&node), None);
+        assert_eq!(without_waiting(&node), Some(Vec::new()));
+    }
+
+    #[test]
+    fn only_what_a_run_of_ours_cordoned_is_uncordoned() {
+        let ours = Mark::new("ann", Timestamp::UNIX_EPOCH);
+        let next = Mark::new("ann", Timestamp::from_second(60).unwrap());
+        for (cordoned, mark, writer, run, expected) in [
+            (true, Some(&ours), Some("nodelife"), None, Undo::Uncordon),
+            (true, Some(&ours), None, Some(&ours), Undo::Uncordon),
+            (
+                true,
+                Some(&ours),
+                Some("nodelife"),
+                Some(&next),
+                Undo::OtherRun,
+            ),
+            (true, Some(&ours), Some("kubectl-cordon"), None, Undo::Again),
+            (true, None, Some("kubectl-cordon"), None, Undo::Foreign),
+            (true, None, Some("nodelife"), Some(&ours), Undo::Foreign),
+            (false, Some(&ours), None, None, Undo::Forget),
+            (false, None, None, None, Undo::Nothing),
+        ] {
+            let node = marked(cordoned, mark);
+            assert_eq!(undo(&node, writer, run), expected, "{node:?} {writer:?}");
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! In how many rounds the budgets let pods go.
+
+use std::collections::BTreeMap;
+
+use crate::disruption::{BudgetKey, BudgetRefusal, Budgets, Room, Ruling};
+
+/// What the budget of a pod lets go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Share {
+    /// The budget, or the workload of an implicit one.
+    pub(super) key: BudgetKey,
+    /// How many now.
+    pub(super) now: u32,
+    /// How many once every pod is Ready again, at least 1.
+    pub(super) steady: u32,
+}
+
+impl Share {
+    /// The share that a pod with this ruling draws from; none where it may go at any time.
+    pub(super) fn of(ruling: &Ruling, budgets: &Budgets, room: Option<Room>) -> Option<Self> {
+        if let Some(room) = room {
+            return Some(Self::new(
+                &room.key,
+                room.allowed(),
+                room.replicas.saturating_sub(room.needs),
+            ));
+        }
+        let (budget, now) = match ruling {
+            Ruling::Free(_) | Ruling::Several(_) | Ruling::Unseen => return None,
+            Ruling::Counted { budget, allowed } => (budget, *allowed),
+            Ruling::Refused { budget, .. } => (budget, 0),
+        };
+        let steady = match ruling {
+            Ruling::Refused { refusal, .. }
+                if !matches!(refusal, BudgetRefusal::Exhausted { .. }) =>
+            {
+                1
+            }
+            _ => budgets.get(budget).map_or(1, |budget| {
+                let status = &budget.status;
+                status.expected_pods.saturating_sub(status.desired_healthy)
+            }),
+        };
+        Some(Self::new(budget, now, steady))
+    }
+
+    fn new(key: &BudgetKey, now: i32, steady: i32) -> Self {
+        Self {
+            key: key.clone(),
+            now: u32::try_from(now).unwrap_or(0),
+            steady: u32::try_from(steady).unwrap_or(0).max(1),
+        }
+    }
+}
+
+/// How many evictions were put into each round of each budget.
+#[derive(Default)]
+pub(super) struct Waves(BTreeMap<BudgetKey, Round>);
+
+struct Round {
+    number: u32,
+    left: u32,
+}
+
+impl Waves {
+    /// The round of the next pod with this share.
+    pub(super) fn next(&mut self, share: Option<&Share>) -> u32 {
+        let Some(share) = share else {
+            return 1;
+        };
+        let round = self.0.entry(share.key.clone()).or_insert_with(|| Round {
+            number: 1,
+            // Where nothing is allowed the first round waits until the budget has recovered.
+            left: if share.now > 0 {
+                share.now
+            } else {
+                share.steady
+            },
+        });
+        if round.left == 0 {
+            round.number += 1;
+            round.left = share.steady;
+        }
+        round.left -= 1;
+        round.number
+    }
+}

@@ -1,0 +1,95 @@
+//! Why a pod that was evicted is still there.
+
+use jiff::Timestamp;
+
+use crate::object::{Node, Pod};
+
+/// What holds a terminating pod, as far as its object and its node's show; nothing if it
+/// is not terminating.
+pub fn diagnosis(pod: &Pod, node: Option<&Node>, now: Timestamp) -> Vec<String> {
+    let mut reasons = Vec::new();
+    let Some(due) = pod.metadata.deletion_timestamp else {
+        return reasons;
+    };
+    // The deletion timestamp has the grace period in it.
+    let left = due.duration_since(now).as_secs();
+    if left > 0 {
+        reasons.push(format!("{left} s of grace left"));
+    } else {
+        reasons.push(format!("grace over for {} s", -left));
+    }
+    if !pod.metadata.finalizers.is_empty() {
+        let names: Vec<&str> = pod.metadata.finalizers.iter().map(AsRef::as_ref).collect();
+        reasons.push(format!(
+            "finalizers hold it ({}): whoever set them has to take them off",
+            names.join(", ")
+        ));
+    } else if left <= 0 {
+        reasons.push(match node {
+            Some(node) if !node.is_ready() => format!(
+                "node {} is not Ready, so nobody ends it: if the machine is off for good, \
+                 set the taint node.kubernetes.io/out-of-service",
+                node.metadata.name
+            ),
+            _ => "its kubelet has not reported the end: look at the pod's events".to_owned(),
+        });
+        let volumes = pod.spec.volumes.iter();
+        let claims: Vec<&str> = volumes
+            .filter_map(|volume| volume.persistent_volume_claim.as_ref())
+            .map(|claim| claim.claim_name.as_str())
+            .collect();
+        if !claims.is_empty() {
+            reasons.push(format!(
+                "it holds the volumes of the claims {}: a volume that cannot be unmounted keeps \
+                 its pod",
+                claims.join(", ")
+            ));
+        }
+    }
+    reasons
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+    use crate::fixtures::pod;
+    use crate::object::{ClaimSource, Volume};
+
+    #[test]
+    fn finalizers_are_named_and_grace_is_counted() {
+        let now = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(10);
+        let mut held = pod("a", "n");
+        assert!(diagnosis(&held, None, now).is_empty());
+        held.metadata.deletion_timestamp = Some(now + SignedDuration::from_secs(12));
+        assert_eq!(diagnosis(&held, None, now), ["12 s of grace left"]);
+        held.metadata.deletion_timestamp = Some(now - SignedDuration::from_secs(5));
+        held.metadata.finalizers.push("example.com/hold".into());
+        assert_eq!(
+            diagnosis(&held, None, now),
+            [
+                "grace over for 5 s",
+                "finalizers hold it (example.com/hold): whoever set them has to take them off"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_dead_node_is_named() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut lost = pod("a", "n");
+        lost.metadata.deletion_timestamp = Some(now);
+        let mut node = Node::default();
+        node.metadata.name = "n".into();
+        lost.spec.volumes.push(Volume {
+            persistent_volume_claim: Some(ClaimSource {
+                claim_name: "data".into(),
+            }),
+            ..Volume::default()
+        });
+        let reasons = diagnosis(&lost, Some(&node), now);
+        assert!(reasons[1].contains("out-of-service"), "{reasons:?}");
+        assert!(reasons[2].contains("claims data"), "{reasons:?}");
+    }
+}

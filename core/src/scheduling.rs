@@ -1,0 +1,350 @@
+//! Whether the pods of a drain fit on other nodes, and why a pod waits for one.
+//!
+//! Mirrors the filters of the scheduler of Kubernetes v1.36.3 as far as nodes, pods and volumes
+//! show what they go by: `NodeUnschedulable`, `TaintToleration`, `NodeAffinity`,
+//! `NodeResourcesFit` (pkg/scheduler/framework/plugins), the node affinity of volumes
+//! (`VolumeBinding`) and required anti-affinity between pods (`InterPodAffinity`). Ports, spread
+//! constraints, required affinity to pods and limits on volumes only make it worse: what is said
+//! to fit nowhere does not, what is not may still have to wait.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::object::{Node, PersistentVolume, Pod, PodAffinityTerm};
+use crate::quantity::Quantity;
+use crate::request::{self, ByContainers};
+use crate::taint::{self, NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE};
+use crate::text::Str;
+
+/// Billionths, by resource.
+type Room = BTreeMap<Str, i128>;
+
+/// The nodes that stay, and what they have left.
+#[derive(Clone, Debug)]
+pub(crate) struct Elsewhere<'a> {
+    hosts: Vec<Host<'a>>,
+    /// By namespace and name of their claim.
+    volumes: BTreeMap<(&'a str, &'a str), &'a PersistentVolume>,
+}
+
+#[derive(Clone, Debug)]
+struct Host<'a> {
+    node: &'a Node,
+    free: Room,
+    pods: Vec<&'a Pod>,
+    /// What of `free` replacements were given.
+    given: Room,
+    /// Pods whose replacements were put here.
+    moved: Vec<&'a Pod>,
+}
+
+/// Why no other node takes a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Nowhere {
+    others: usize,
+    obstacles: Refusal,
+    /// Whether one would, had the pods before it not moved there.
+    crowded: bool,
+}
+
+/// What keeps nodes from taking a pod, and how many each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal(BTreeMap<Obstacle, usize>);
+
+/// Why a node does not take a pod, in the order in which the scheduler looks.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Obstacle {
+    Cordoned,
+    NotReady,
+    Taint(Str),
+    Affinity,
+    Full,
+    Short(Str),
+    Volume(Str),
+    Neighbour,
+}
+
+impl fmt::Display for Nowhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.others {
+            0 => return f.write_str("there is no other node for its replacement"),
+            1 => f.write_str("its replacement does not fit on the only other node")?,
+            others => write!(
+                f,
+                "its replacement fits on none of the {others} other nodes"
+            )?,
+        }
+        if self.crowded {
+            f.write_str(" once those of the pods before it are there")?;
+        }
+        if !self.obstacles.0.is_empty() {
+            write!(f, ": {}", self.obstacles)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, (obstacle, count)) in self.0.iter().enumerate() {
+            let separator = if i == 0 { "" } else { ", " };
+            write!(f, "{separator}{count} {obstacle}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Obstacle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Cordoned => f.write_str("cordoned"),
+            Self::NotReady => f.write_str("not Ready"),
+            Self::Taint(key) => write!(f, "with the taint {key}"),
+            Self::Affinity => f.write_str("not of its node selector or affinity"),
+            Self::Full => f.write_str("with as many pods as it takes"),
+            Self::Short(resource) => write!(f, "with too little {resource}"),
+            Self::Volume(name) => write!(f, "out of reach of its volume {name}"),
+            Self::Neighbour => f.write_str("with a pod that must not be near"),
+        }
+    }
+}
+
+impl<'a> Elsewhere<'a> {
+    /// All nodes but those that are drained.
+    pub(crate) fn new(
+        nodes: &'a [Node],
+        pods: &'a [Pod],
+        volumes: &'a [PersistentVolume],
+        drained: &[Str],
+    ) -> Self {
+        let mut on_node: BTreeMap<&str, Vec<&Pod>> = BTreeMap::new();
+        for pod in pods.iter().filter(|pod| !pod.is_terminal()) {
+            let node = pod.spec.node_name.as_str();
+            on_node.entry(node).or_default().push(pod);
+        }
+        let mut requests = ByContainers::new(request::requests);
+        let hosts = nodes
+            .iter()
+            .filter(|node| !drained.contains(&node.metadata.name))
+            .map(|node| {
+                let pods = on_node.remove(node.metadata.name.as_str());
+                Host::new(node, pods.unwrap_or_default(), &mut requests)
+            })
+            .collect();
+        let volumes = volumes
+            .iter()
+            .filter_map(|volume| {
+                let claim = volume.spec.claim_ref.as_ref()?;
+                Some(((claim.namespace.as_str(), claim.name.as_str()), volume))
+            })
+            .collect();
+        Self { hosts, volumes }
+    }
+
+    /// Finds a place for the replacement of `pod`, and holds it for what comes after.
+    pub(crate) fn place(&mut self, pod: &'a Pod) -> Result<(), Nowhere> {
+        let wanted = wanted(pod);
+        let mut obstacles: BTreeMap<Obstacle, usize> = BTreeMap::new();
+        let mut best: Option<(usize, i128)> = None;
+        for (i, host) in self.hosts.iter().enumerate() {
+            if let Some(obstacle) = self.obstacle(host, pod, &wanted, true) {
+                *obstacles.entry(obstacle).or_default() += 1;
+                continue;
+            }
+            // The emptiest, as the scheduler's default scores have it.
+            let left = host.thousandths_left();
+            if best.is_none_or(|(_, most)| left > most) {
+                best = Some((i, left));
+            }
+        }
+        if let Some(host) = best.and_then(|(i, _)| self.hosts.get_mut(i)) {
+            for (name, amount) in wanted {
+                *host.given.entry(name).or_default() += amount;
+            }
+            host.moved.push(pod);
+            return Ok(());
+        }
+        let takes = |host| self.obstacle(host, pod, &wanted, false).is_none();
+        Err(Nowhere {
+            others: self.hosts.len(),
+            crowded: self.hosts.iter().any(takes),
+            obstacles: Refusal(obstacles),
+        })
+    }
+
+    /// How many nodes do not take the pod and why, as far as they are the reason themselves;
+    /// none where one takes it, or where the pod selects no node at all.
+    pub(crate) fn refusal(&self, pod: &Pod) -> Option<Refusal> {
+        let wanted = wanted(pod);
+        let mut obstacles = BTreeMap::new();
+        for host in &self.hosts {
+            let obstacle = host.closed_to(pod);
+            let obstacle = obstacle.or_else(|| host.too_full_for(&wanted, false))?;
+            *obstacles.entry(obstacle).or_default() += 1;
+        }
+        let own = obstacles.keys().any(|one| *one != Obstacle::Affinity);
+        own.then_some(Refusal(obstacles))
+    }
+
+    /// Why `host` does not take the pod; `moved`: the pods that were put there count.
+    fn obstacle(&self, host: &Host<'_>, pod: &Pod, wanted: &Room, moved: bool) -> Option<Obstacle> {
+        host.closed_to(pod)
+            .or_else(|| host.too_full_for(wanted, moved))
+            .or_else(|| self.out_of_reach(host.node, pod))
+            .or_else(|| {
+                self.crowds(host.node, pod, moved)
+                    .then_some(Obstacle::Neighbour)
+            })
+    }
+
+    fn out_of_reach(&self, node: &Node, pod: &Pod) -> Option<Obstacle> {
+        let claims = pod.spec.volumes.iter();
+        let claims = claims.filter_map(|volume| volume.persistent_volume_claim.as_ref());
+        claims
+            .filter_map(|claim| {
+                let key = (pod.metadata.namespace.as_str(), claim.claim_name.as_str());
+                self.volumes.get(&key)
+            })
+            .find(|volume| {
+                let affinity = volume.spec.node_affinity.as_ref();
+                affinity.is_some_and(|affinity| !affinity.required.matches(node))
+            })
+            .map(|volume| Obstacle::Volume(volume.metadata.name.clone()))
+    }
+
+    /// Whether the pod does not stand one that is near `node`, or one of those it.
+    fn crowds(&self, node: &Node, pod: &Pod, moved: bool) -> bool {
+        self.hosts.iter().any(|host| {
+            let near = |term: &PodAffinityTerm| {
+                let value = |node: &Node| {
+                    let labels = &node.metadata.labels;
+                    labels.get(term.topology_key.as_str()).cloned()
+                };
+                value(node).is_some_and(|value_here| value(host.node) == Some(value_here))
+            };
+            let repels = |one: &Pod, other: &Pod| {
+                terms(one).any(|term| near(term) && selects(term, one, other))
+            };
+            let moved = host.moved.iter().filter(|_| moved);
+            let mut others = host.pods.iter().chain(moved);
+            others.any(|other| repels(pod, other) || repels(other, pod))
+        })
+    }
+}
+
+fn wanted(pod: &Pod) -> Room {
+    let requests = request::requests(pod).into_iter();
+    requests
+        .map(|(name, amount)| (name, amount.nano()))
+        .collect()
+}
+
+fn terms(pod: &Pod) -> impl Iterator<Item = &PodAffinityTerm> {
+    let affinity = pod.spec.affinity.iter();
+    affinity
+        .filter_map(|affinity| affinity.pod_anti_affinity.as_ref())
+        .flat_map(|anti| &anti.required)
+}
+
+/// Whether the term of `owner` means `other`. Namespaces by labels are not known here, so
+/// that such a term means nobody.
+fn selects(term: &PodAffinityTerm, owner: &Pod, other: &Pod) -> bool {
+    let namespace = &other.metadata.namespace;
+    let here = match &term.namespace_selector {
+        Some(selector) if selector.match_labels.is_empty() => selector.match_expressions.is_empty(),
+        None if term.namespaces.is_empty() => owner.metadata.namespace == *namespace,
+        Some(_) | None => false,
+    };
+    (here || term.namespaces.contains(namespace))
+        && term
+            .label_selector
+            .as_ref()
+            .is_some_and(|selector| selector.matches(&other.metadata.labels))
+}
+
+impl<'a> Host<'a> {
+    fn new(node: &'a Node, pods: Vec<&'a Pod>, requests: &mut ByContainers<'a>) -> Self {
+        let amounts = node.status.allocatable.iter();
+        let mut free: Room = amounts
+            .filter_map(|(name, text)| Some((name.clone(), Quantity::parse(text).ok()?.nano())))
+            .collect();
+        for pod in &pods {
+            for (name, amount) in requests.of(pod) {
+                *free.entry(name.clone()).or_default() -= amount.nano();
+            }
+        }
+        Self {
+            node,
+            free,
+            pods,
+            given: Room::new(),
+            moved: Vec::new(),
+        }
+    }
+
+    fn closed_to(&self, pod: &Pod) -> Option<Obstacle> {
+        let (node, spec) = (self.node, &pod.spec);
+        // The one taint that a cordon means (`NodeUnschedulable`).
+        let cordon = || crate::object::Taint {
+            key: UNSCHEDULABLE.into(),
+            effect: NO_SCHEDULE.into(),
+            ..crate::object::Taint::default()
+        };
+        if node.spec.unschedulable && !spec.tolerations.iter().any(|t| t.tolerates(&cordon())) {
+            return Some(Obstacle::Cordoned);
+        }
+        if !node.is_ready() {
+            return Some(Obstacle::NotReady);
+        }
+        let effects = [NO_SCHEDULE, NO_EXECUTE];
+        if let Some(taint) = taint::untolerated(&node.spec.taints, &spec.tolerations, &effects) {
+            return Some(Obstacle::Taint(taint.key.clone()));
+        }
+        let labels = &node.metadata.labels;
+        let selected = spec
+            .node_selector
+            .iter()
+            .all(|(key, value)| labels.get(key.as_str()) == Some(value));
+        let required = spec
+            .affinity
+            .as_ref()
+            .and_then(|affinity| affinity.node_affinity.as_ref()?.required.as_ref());
+        let liked = required.is_none_or(|selector| selector.matches(node));
+        (!selected || !liked).then_some(Obstacle::Affinity)
+    }
+
+    fn too_full_for(&self, wanted: &Room, moved: bool) -> Option<Obstacle> {
+        let moved_pods = if moved { self.moved.len() } else { 0 };
+        let count = self.pods.len() + moved_pods;
+        let most = self.node.status.allocatable.get("pods");
+        let most = most.and_then(|text| Quantity::parse(text).ok()?.value());
+        if most.is_some_and(|most| i64::try_from(count).is_ok_and(|count| count >= most)) {
+            return Some(Obstacle::Full);
+        }
+        wanted
+            .iter()
+            .find(|(name, amount)| {
+                let given = self.given.get(name.as_str()).filter(|_| moved);
+                let left = self.free.get(name.as_str()).copied().unwrap_or(0);
+                **amount > 0 && **amount > left - given.copied().unwrap_or(0)
+            })
+            .map(|(name, _)| Obstacle::Short(name.clone()))
+    }
+
+    /// The lesser of the shares of processor and memory that are left, in thousandths.
+    fn thousandths_left(&self) -> i128 {
+        ["cpu", "memory"]
+            .into_iter()
+            .filter_map(|name| {
+                let all = Quantity::parse(self.node.status.allocatable.get(name)?).ok()?;
+                let given = self.given.get(name).copied().unwrap_or(0);
+                let left = self.free.get(name).copied().unwrap_or(0) - given;
+                left.saturating_mul(1000).checked_div(all.nano())
+            })
+            .min()
+            .unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests;

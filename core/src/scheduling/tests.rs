@@ -1,0 +1,187 @@
+use super::*;
+use crate::fixtures::{node, pod};
+use crate::object::{
+    Affinity, ClaimRef, ClaimSource, Container, LabelSelector, NodeSelector, NodeSelectorTerm,
+    PodAntiAffinity, Requirement, Taint, Volume, VolumeNodeAffinity,
+};
+
+fn asking(name: &str, cpu: &str) -> Pod {
+    let mut pod = pod(name, "old");
+    let mut container = Container::default();
+    container.resources.requests = [("cpu".into(), cpu.into())].into();
+    pod.spec.containers = vec![container].into();
+    pod
+}
+
+/// What is said of each pod, one after the other.
+fn said(nodes: &[Node], there: &[Pod], volumes: &[PersistentVolume], go: &[Pod]) -> Vec<String> {
+    let mut elsewhere = Elsewhere::new(nodes, there, volumes, &["old".into()]);
+    go.iter()
+        .map(|pod| match elsewhere.place(pod) {
+            Ok(()) => String::new(),
+            Err(nowhere) => nowhere.to_string(),
+        })
+        .collect()
+}
+
+fn said_of(nodes: &[Node], pod: Pod) -> String {
+    said(nodes, &[], &[], &[pod]).remove(0)
+}
+
+#[test]
+fn each_obstacle_is_named_with_its_nodes() {
+    let mut cordoned = node("b");
+    cordoned.spec.unschedulable = true;
+    let mut tainted = node("c");
+    tainted.spec.taints.push(Taint {
+        key: "gpu".into(),
+        effect: NO_SCHEDULE.into(),
+        ..Taint::default()
+    });
+    let mut lost = node("d");
+    lost.status.conditions.clear();
+    let nodes = [node("old"), node("a"), cordoned, tainted, lost];
+    assert_eq!(said_of(&nodes, asking("p", "2")), "");
+    assert_eq!(
+        said_of(&nodes, asking("p", "64")),
+        "its replacement fits on none of the 4 other nodes: 1 cordoned, 1 not Ready, \
+         1 with the taint gpu, 1 with too little cpu"
+    );
+    assert_eq!(
+        said_of(&[node("old")], asking("p", "1")),
+        "there is no other node for its replacement"
+    );
+}
+
+#[test]
+fn what_was_placed_before_takes_room() {
+    let nodes = [node("old"), node("a")];
+    let go = [asking("p", "3"), asking("q", "3")];
+    let said_of_both = said(&nodes, &[], &[], &go);
+    assert_eq!(
+        said_of_both,
+        [
+            "",
+            "its replacement does not fit on the only other node once those of the pods before \
+             it are there: 1 with too little cpu"
+        ]
+    );
+    let mut there = asking("there", "2");
+    there.spec.node_name = "a".into();
+    let alone = said(&nodes, &[there.clone()], &[], &go[..1]);
+    assert_eq!(
+        alone,
+        ["its replacement does not fit on the only other node: 1 with too little cpu"]
+    );
+    there.status.phase = "Succeeded".into();
+    assert_eq!(said(&nodes, &[there], &[], &go[..1]), [""]);
+}
+
+#[test]
+fn a_node_takes_so_many_pods() {
+    let mut small = node("a");
+    small.status.allocatable.insert("pods".into(), "1".into());
+    let go = [asking("p", "1"), asking("q", "1")];
+    let said = said(&[small], &[], &[], &go);
+    assert_eq!(said[0], "");
+    assert!(
+        said[1].ends_with("1 with as many pods as it takes"),
+        "{said:?}"
+    );
+}
+
+#[test]
+fn a_selector_and_an_affinity_have_to_hold() {
+    let mut zoned = node("a");
+    zoned.metadata.labels = [("zone".into(), "a".into())].into();
+    let mut selecting = asking("p", "1");
+    selecting.spec.node_selector = [("zone".into(), "a".into())].into();
+    assert_eq!(said_of(std::slice::from_ref(&zoned), selecting.clone()), "");
+    selecting.spec.node_selector = [("zone".into(), "b".into())].into();
+    let text = said_of(&[zoned], selecting);
+    assert!(
+        text.ends_with("1 not of its node selector or affinity"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_volume_binds_its_pod_to_the_nodes_that_reach_it() {
+    let mut volume = PersistentVolume::default();
+    volume.metadata.name = "disk".into();
+    volume.spec.claim_ref = Some(ClaimRef {
+        namespace: "default".into(),
+        name: "data".into(),
+    });
+    volume.spec.node_affinity = Some(VolumeNodeAffinity {
+        required: NodeSelector {
+            node_selector_terms: vec![NodeSelectorTerm {
+                match_expressions: vec![Requirement {
+                    key: "kubernetes.io/hostname".into(),
+                    operator: "In".into(),
+                    values: vec!["old".into()],
+                }],
+                ..NodeSelectorTerm::default()
+            }],
+        },
+    });
+    let mut bound = asking("p", "1");
+    bound.spec.volumes.push(Volume {
+        persistent_volume_claim: Some(ClaimSource {
+            claim_name: "data".into(),
+        }),
+        ..Volume::default()
+    });
+    let text = said(&[node("a")], &[], &[volume], &[bound]).remove(0);
+    assert!(
+        text.ends_with("1 out of reach of its volume disk"),
+        "{text}"
+    );
+}
+
+#[test]
+fn one_pod_a_host_is_one_pod_a_host() {
+    let mut nodes = [node("a"), node("b")];
+    for node in &mut nodes {
+        let name = node.metadata.name.clone();
+        node.metadata.labels = [("kubernetes.io/hostname".into(), name)].into();
+    }
+    let apart = |name: &str, node: &str| {
+        let mut pod = asking(name, "1");
+        pod.spec.node_name = node.into();
+        pod.spec.affinity = Some(
+            Affinity {
+                pod_anti_affinity: Some(PodAntiAffinity {
+                    required: vec![PodAffinityTerm {
+                        label_selector: Some(LabelSelector {
+                            match_labels: [("app".into(), "web".into())].into(),
+                            ..LabelSelector::default()
+                        }),
+                        topology_key: "kubernetes.io/hostname".into(),
+                        ..PodAffinityTerm::default()
+                    }],
+                }),
+                ..Affinity::default()
+            }
+            .into(),
+        );
+        pod
+    };
+    let there = [apart("there", "a")];
+    let go = [apart("p", "old"), apart("q", "old")];
+    let said_of_both = said(&nodes, &there, &[], &go);
+    assert_eq!(said_of_both[0], "");
+    assert!(
+        said_of_both[1].ends_with("2 with a pod that must not be near"),
+        "{said_of_both:?}"
+    );
+    // The others need not mind for those to mind.
+    let text = said(&nodes[..1], &there, &[], &[asking("r", "1")]).remove(0);
+    assert!(
+        text.ends_with("1 with a pod that must not be near"),
+        "{text}"
+    );
+    let mut other = asking("s", "1");
+    other.metadata.namespace = "elsewhere".into();
+    assert_eq!(said(&nodes[..1], &there, &[], &[other]), [""]);
+}
