@@ -142,7 +142,7 @@ fn pages() -> Vec<PathBuf> {
 
 #[test]
 fn every_test_that_the_checklist_names_is_there() {
-    let page = fs::read_to_string(root().join("docs/etiquette.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/kubectl-conventions.md")).unwrap();
     let sources: Vec<(String, String)> = ["plugin/src", "plugin/tests", "tests/tests"]
         .iter()
         .flat_map(|folder| sources(&root().join(folder)))
