@@ -7,6 +7,7 @@ use std::fmt;
 
 use super::budget::{BudgetKey, Budgets};
 use crate::object::{Budget, BudgetStatus, Pod, UnhealthyPodEvictionPolicy};
+use crate::workload::Owners;
 
 /// The most unconfirmed evictions that a budget may hold: `MaxDisruptedPodSize`
 /// in eviction.go.
@@ -205,6 +206,23 @@ impl Budget {
             .filter(|c| c.status == "False" && c.reason == "SyncFailed" && !c.message.is_empty())
             .map(|c| c.message.as_str())
     }
+}
+
+/// Whether something in the cluster may lift the refusal by itself: operators make
+/// budgets for single pods and react to the cordon or to the attempt to evict
+/// (those of databases, virtual machines and storage do).
+pub(crate) fn is_operated(pod: &Pod, ruling: &Ruling, budgets: &Budgets, owners: &Owners) -> bool {
+    let keys = match ruling {
+        Ruling::Refused { budget, .. } => std::slice::from_ref(budget),
+        Ruling::Several(budgets) => budgets.as_slice(),
+        Ruling::Unseen => &[],
+        Ruling::Free(_) | Ruling::Counted { .. } => return false,
+    };
+    owners.is_custom(pod)
+        || keys
+            .iter()
+            .filter_map(|key| budgets.get(key))
+            .any(|budget| budget.metadata.controller().is_some())
 }
 
 #[cfg(test)]

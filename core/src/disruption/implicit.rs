@@ -5,10 +5,16 @@
 
 use std::fmt;
 
+use jiff::SignedDuration;
+
 use super::budget::{BudgetKey, CountError};
 use crate::object::{IntOrString, Pod, Workload, WorkloadKind};
 use crate::text::Str;
 use crate::workload::Owners;
+
+/// How long an implicit budget waits for replacements that do not come before it lets
+/// one more pod go: a drain that nobody protected by a budget must not hang.
+pub(crate) const IMPLICIT_PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
 /// How much of a workload without a budget may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]

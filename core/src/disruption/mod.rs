@@ -6,12 +6,15 @@
 mod budget;
 mod decision;
 mod implicit;
+mod protection;
 #[cfg(test)]
 mod tests;
 mod unhealthy;
 
 pub use budget::{BudgetKey, Budgets, CountError, Counts, DELETION_TIMEOUT};
+pub(crate) use decision::is_operated;
 pub use decision::{BudgetRefusal, Freedom, Ruling, ruling};
+pub(crate) use implicit::{IMPLICIT_PATIENCE, Room, is_key, key};
 pub use implicit::{ImplicitBudget, keeps_replicas};
-pub(crate) use implicit::{Room, is_key, key};
+pub(crate) use protection::PROTECTIONS;
 pub use unhealthy::{Absence, Absentee};

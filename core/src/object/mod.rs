@@ -49,7 +49,7 @@ pub use status::{Status, StatusCause, StatusDetails, StatusMeta};
 pub use volume::{
     ClaimRef, CsiDriver, CsiNode, CsiNodeSpec, PersistentVolume, PersistentVolumeSpec,
     VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeAttachmentStatus,
-    VolumeCount, VolumeError, VolumeNodeAffinity,
+    VolumeCount, VolumeError, VolumeNodeAffinity, claims,
 };
 pub use workload::{Workload, WorkloadKind, WorkloadSpec, WorkloadStatus};
 

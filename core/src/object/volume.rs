@@ -1,5 +1,7 @@
 //! Persistent volumes, where they are attached, and how many a node takes.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -149,4 +151,16 @@ pub struct VolumeCount {
     /// The number; absent: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<i64>,
+}
+
+/// The claim that each volume is bound to, by the volume's name.
+pub fn claims(volumes: &[PersistentVolume]) -> BTreeMap<Str, (Str, Str)> {
+    volumes
+        .iter()
+        .filter_map(|volume| {
+            let claim = volume.spec.claim_ref.as_ref()?;
+            let claim = (claim.namespace.clone(), claim.name.clone());
+            Some((volume.metadata.name.clone(), claim))
+        })
+        .collect()
 }

@@ -8,10 +8,8 @@ use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::disruption::{
     BudgetRefusal, Budgets, ImplicitBudget, Ruling, keeps_replicas, ruling,
 };
-use nodelife_core::drain::{
-    DrainPlan, Item, Outlook, Permissions, Surroundings, claims, inventory,
-};
-use nodelife_core::object::{Node, Pod, WorkloadKind};
+use nodelife_core::drain::{DrainPlan, Item, Outlook, Permissions, Surroundings, inventory};
+use nodelife_core::object::{Node, Pod, WorkloadKind, claims};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use nodelife_core::workload::Owners;

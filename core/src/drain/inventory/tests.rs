@@ -1,4 +1,7 @@
+use jiff::SignedDuration;
+
 use super::*;
+use crate::drain::behavior::Origin;
 use crate::fixtures::{budget, owner, pod, workload};
 use crate::object::{Budget, EmptyDir, Volume, WorkloadKind};
 

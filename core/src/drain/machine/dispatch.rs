@@ -2,22 +2,19 @@
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::Machine;
+use super::backoff::jittered;
 use super::event::Effect;
-use super::state::{Block, Blocked, Hold, Reason, State, Tracked, View};
-use super::{Machine, Phase};
+use super::state::{Block, Blocked, Hold, Phase, Reason, State, Tracked, View};
 use crate::disruption::is_key;
-use crate::disruption::{BudgetKey, Freedom, Ruling, ruling};
-use crate::drain::inventory::{Impossible, is_operated};
+use crate::disruption::{BudgetKey, Freedom, IMPLICIT_PATIENCE, Ruling, is_operated, ruling};
+use crate::drain::verdict::Impossible;
 use crate::object::Pod;
 use crate::text::Str;
 
 /// How long an eviction is held back although the watch shows no room for it, in case
 /// the watch stands still. Operators that act on the attempt are not bothered more often.
 const FALLBACK: SignedDuration = SignedDuration::from_secs(30);
-
-/// How long an implicit budget waits for replacements that do not come before it lets
-/// one more pod go: a drain that nobody protected by a budget must not hang.
-pub(super) const IMPLICIT_PATIENCE: SignedDuration = SignedDuration::from_secs(60);
 
 /// What is due for a pod.
 enum Due {
@@ -356,21 +353,4 @@ impl Machine {
             },
         }
     }
-}
-
-/// `wait`, and up to a quarter more: pods that were refused together do not come back
-/// together. It is drawn from the pod's UID and its attempts, so a replay gives the same.
-pub(super) fn jittered(wait: SignedDuration, tracked: &Tracked) -> SignedDuration {
-    // FNV-1a.
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    let salt = tracked
-        .attempts
-        .wrapping_add(tracked.failures)
-        .to_le_bytes();
-    for byte in tracked.pod.metadata.uid.bytes().chain(salt) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    }
-    let quarter = wait.as_millis() / 4;
-    let part = i128::from(hash % 1000) * quarter / 1000;
-    wait + SignedDuration::from_millis(i64::try_from(part).unwrap_or(0))
 }

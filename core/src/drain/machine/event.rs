@@ -1,6 +1,5 @@
 //! What the machine is told, and what it wants done.
 
-use super::settle::Recount;
 use crate::disruption::BudgetKey;
 use crate::drain::eviction::Reply;
 use crate::object::{Budget, OwnerReference, Pod, VolumeAttachment, Workload, WorkloadKind};
@@ -178,4 +177,13 @@ pub enum Effect {
         /// The node.
         node: Str,
     },
+}
+
+/// What a count of a workload's pods showed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recount {
+    /// Pods that are Ready and stay.
+    pub ready: i32,
+    /// Pods that wait for a node, with the scheduler's words.
+    pub pending: Vec<String>,
 }

@@ -14,6 +14,7 @@
 //! - "Gone" comes from a watch, a look or a list, and a node is done only after a
 //!   consistent list of its pods.
 
+mod backoff;
 mod dispatch;
 mod event;
 mod ledger;
@@ -31,130 +32,24 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
 
-use super::inventory::{Impossible, Permissions};
-use crate::disruption::{Absentee, BudgetKey, Budgets, ImplicitBudget};
+use super::options::Settings;
+use crate::disruption::{Absentee, BudgetKey, Budgets};
 use crate::object::Pod;
 use crate::text::Str;
 use crate::workload::Owners;
 use ledger::Purses;
-use replicas::Tallies;
-use settle::Settling;
+use replicas::{Settling, Tallies};
 use state::Hold;
 
-pub use event::{Effect, Event};
-pub use ordering::Order;
-pub use report::{DrainReport, NodeReport, Outcome, PodReport};
-pub use settle::{Awaited, Recount, claims};
-pub use state::{Block, Blocked, Reason, State, Tracked};
+pub use event::{Effect, Event, Recount};
+pub use report::{DrainReport, NodeReport, PodReport};
+pub use settle::Awaited;
+pub use state::{Block, Blocked, Outcome, Phase, Reason, State, Stop, Tracked};
 
 /// How many evictions may be on their way at once, over all budgets. Enough to fill
 /// the time of a round trip, and small beside what a server takes from one user.
 const MAX_IN_FLIGHT: usize = 10;
-
-/// What the drain is asked to do.
-#[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub struct Settings {
-    /// What the user allows.
-    pub permissions: Permissions,
-    /// When it ends, done or not.
-    pub deadline: Option<Timestamp>,
-    /// How many nodes are emptied at once, at least 1.
-    pub concurrency: usize,
-    /// Who goes first.
-    pub order: Order,
-    /// What spares workloads that have no budget.
-    pub implicit: Option<ImplicitBudget>,
-    /// How long a pod may take to go after its eviction.
-    pub pod_timeout: Option<SignedDuration>,
-    /// How long a pod may be blocked.
-    pub blocked_timeout: Option<SignedDuration>,
-    /// Pods that the plan found impossible to evict, by UID; the others go without them.
-    pub given_up: BTreeMap<Str, Impossible>,
-    /// Whether what can never be allowed is waited for: somebody may change it.
-    pub wait_for_impossible: bool,
-    /// Whether each pod gets one try: what is blocked then is not waited for.
-    pub once: bool,
-    /// How many nodes of one zone are emptied at once.
-    pub max_per_zone: Option<usize>,
-    /// Whether a node is cordoned when its turn comes, not before.
-    pub cordon_each: bool,
-    /// The zones of the nodes; those without are one zone together.
-    pub zones: BTreeMap<Str, Str>,
-    /// Whether a node is done only when the replacements of its pods are Ready.
-    pub wait_ready: bool,
-    /// Whether a node is done only when the volumes of its pods are detached.
-    pub wait_volumes: bool,
-    /// The claim that each volume is bound to, by the volume's name.
-    pub claims: BTreeMap<Str, (Str, Str)>,
-    /// From when on pods that these budgets still block are deleted.
-    pub force: Option<Force>,
-}
-
-/// The end of the patience with some budgets.
-#[derive(Clone, Debug)]
-pub struct Force {
-    /// When it begins.
-    pub at: Timestamp,
-    /// The budgets that are passed by, and no others.
-    pub budgets: BTreeSet<BudgetKey>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            permissions: Permissions::default(),
-            deadline: None,
-            concurrency: 1,
-            order: Order::None,
-            implicit: None,
-            pod_timeout: None,
-            blocked_timeout: None,
-            given_up: BTreeMap::new(),
-            wait_for_impossible: false,
-            once: false,
-            max_per_zone: None,
-            cordon_each: false,
-            zones: BTreeMap::new(),
-            wait_ready: false,
-            wait_volumes: false,
-            claims: BTreeMap::new(),
-            force: None,
-        }
-    }
-}
-
-/// Where a node stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Others are emptied first.
-    Waiting,
-    /// Its turn has come, and its cordon is on its way.
-    Cordoning,
-    /// Its pods are being evicted.
-    Draining,
-    /// Nothing is left, as far as the watch shows; a list is on its way.
-    Confirming,
-    /// The list failed; the next one is due at this time.
-    Unconfirmed(Timestamp),
-    /// The list showed it; replacements or volumes are waited for.
-    Settling,
-    /// Nothing is waited for.
-    Done,
-}
-
-/// Why the drain ended before its time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub enum Stop {
-    /// `--timeout`
-    Deadline,
-    /// Ctrl-C
-    Interrupted,
-}
 
 /// The state of a whole drain.
 #[derive(Debug)]

@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
+use super::Machine;
 use super::event::Effect;
-use super::{Machine, Phase};
+use super::state::Phase;
 use crate::text::Str;
 
 impl Machine {

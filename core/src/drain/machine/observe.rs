@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
+use super::Machine;
 use super::event::Effect;
-use super::state::{Reason, State, Tracked, View};
-use super::{Machine, Phase};
+use super::state::{Phase, Reason, State, Tracked, View};
 use crate::drain::behavior;
-use crate::drain::inventory::{Await, Need, Surroundings, Verdict, inspect};
+use crate::drain::inventory::{Surroundings, inspect};
+use crate::drain::verdict::{Await, Need, Verdict};
 use crate::object::Pod;
 use crate::text::Str;
 use crate::workload::Presence;

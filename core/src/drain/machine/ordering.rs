@@ -1,23 +1,10 @@
 //! Who goes first.
 
+use super::Machine;
 use super::event::Effect;
-use super::state::{Block, Blocked, State, Tracked};
-use super::{Machine, Phase};
+use super::state::{Block, Blocked, Phase, State, Tracked};
+use crate::drain::options::Order;
 use crate::text::Str;
-
-/// The order of evictions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// All pods at once, as their budgets allow.
-    #[default]
-    None,
-    /// By priority, the lowest first: the next tier begins when the one before is gone.
-    /// Pods that only a budget holds up hold nobody up: some budgets are lifted when the
-    /// other pods have gone (storage daemons).
-    Priority,
-    /// By priority, and nothing opens the next tier but that the one before is gone.
-    Strict,
-}
 
 impl Machine {
     /// Whether no pod has to be gone first: one of a lower order, or of the same order and a lower

@@ -1,41 +1,38 @@
-//! How many pods of a workload without a budget are Ready, by our own count.
+//! Counts of the Ready pods of workloads: for implicit budgets, and for `--wait-ready`.
 //!
 //! The status of a controller follows its pods, and nothing in it says how far it has come: while
 //! kube-controller-manager's client holds its writes back (20 a second), it shows pods as Ready
 //! that were evicted seconds ago. So the status is believed before the first eviction, and after
 //! that it only says when the pods are worth a count.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::Machine;
-use super::event::Effect;
-use super::settle::Recount;
-use crate::disruption::key;
-use crate::object::Workload;
+use super::event::Recount;
+use crate::object::VolumeAttachment;
 use crate::text::Str;
 
 /// How long until pods are counted although nothing showed a change: its controller may be down,
 /// and whoever waits for it without a word waits for ever.
-const AGAIN: SignedDuration = SignedDuration::from_secs(10);
+pub(super) const AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// The workloads of which pods were evicted under an implicit budget, by UID.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tallies(BTreeMap<Str, Tally>);
+pub(super) struct Tallies(pub(super) BTreeMap<Str, Tally>);
 
 #[derive(Clone, Debug, Default)]
-struct Tally {
+pub(super) struct Tally {
     /// How many were Ready at the last count, which saw what was evicted before it.
-    ready: Option<i32>,
+    pub(super) ready: Option<i32>,
     /// A count is on its way. Nothing is evicted meanwhile.
-    asked: bool,
+    pub(super) asked: bool,
     /// Something has changed since the count was asked for.
-    stale: bool,
+    pub(super) stale: bool,
     /// When a count is due although nothing showed a change.
-    due: Option<Timestamp>,
+    pub(super) due: Option<Timestamp>,
     /// The last count failed: how many are Ready is not known.
-    failed: bool,
+    pub(super) failed: bool,
 }
 
 impl Tallies {
@@ -79,53 +76,60 @@ impl Tallies {
     }
 }
 
-impl Machine {
-    /// Has the pods of a workload counted.
-    pub(super) fn ask_for_count(&mut self, uid: &Str, effects: &mut Vec<Effect>) {
-        let Some(workload) = self.owners.workload(uid) else {
-            return;
-        };
-        // One for those that wait for replacements is on its way, and may have begun too early.
-        if self.settling.is_asked(uid) {
-            return;
-        }
-        if let Some(tally) = self.tallies.0.get_mut(uid) {
-            tally.asked = true;
-            tally.stale = false;
-            tally.due = None;
-            effects.push(Effect::Count {
-                namespace: workload.metadata.namespace.clone(),
-                workload: uid.clone(),
-                labels: selector(workload),
-                with_pending: false,
-            });
-        }
+/// The pods of a workload, as far as its replacements are waited for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Replaced {
+    /// How many were Ready when the drain began.
+    pub(super) before: i32,
+    pub(super) last: Option<Recount>,
+    /// The nodes whose pods had gone when that count began. What goes from another one later is
+    /// that one's to wait for.
+    pub(super) counted_for: BTreeSet<Str>,
+    /// The same of the count that is on its way.
+    pub(super) begun_for: BTreeSet<Str>,
+    /// The nodes for which a count was enough.
+    pub(super) enough_for: BTreeSet<Str>,
+    /// A count is on its way.
+    pub(super) asked: bool,
+    pub(super) due: Option<Timestamp>,
+}
+
+impl Replaced {
+    /// What is there for a node that waits, as far as it is known.
+    pub(super) fn count_for(&self, node: &str) -> Option<&Recount> {
+        let last = self.last.as_ref();
+        last.filter(|_| self.counted_for.contains(node))
     }
 
-    /// A count came in: what was evicted before it began is in it.
-    pub(super) fn counted_ready(&mut self, uid: &Str, count: Option<&Recount>, now: Timestamp) {
-        let Some(tally) = self.tallies.0.get_mut(uid).filter(|tally| tally.asked) else {
-            return;
-        };
-        tally.asked = false;
-        tally.failed = count.is_none();
-        let Some(count) = count else {
-            tally.due = Some(now + AGAIN);
-            return;
-        };
-        tally.ready = Some(count.ready);
-        if let Some(workload) = self.owners.workload(uid) {
-            self.purses.cleared(&key(workload));
-        }
+    /// Whether the node has what it waits for, or once had it.
+    pub(super) fn is_enough_for(&self, node: &str, wanted: i32) -> bool {
+        let count = self.count_for(node);
+        self.enough_for.contains(node) || count.is_some_and(|count| count.ready >= wanted)
     }
 }
 
-/// The labels that all pods of the workload bear, as a label selector; empty if it names none.
-pub(super) fn selector(workload: &Workload) -> String {
-    let labels = workload.spec.selector.iter();
-    labels
-        .flat_map(|selector| &selector.match_labels)
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect::<Vec<_>>()
-        .join(",")
+/// What is known of volumes and replacements.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Settling {
+    pub(super) workloads: BTreeMap<Str, Replaced>,
+    /// By their names; none before the first list.
+    pub(super) attachments: Option<BTreeMap<Str, VolumeAttachment>>,
+}
+
+impl Settling {
+    /// Whether a count of the workload's pods is on its way.
+    pub(super) fn is_asked(&self, workload: &str) -> bool {
+        let replaced = self.workloads.get(workload);
+        replaced.is_some_and(|replaced| replaced.asked)
+    }
+
+    /// A pod of the workload goes from the node.
+    pub(super) fn lost(&mut self, workload: &str, node: &str) {
+        if let Some(replaced) = self.workloads.get_mut(workload) {
+            replaced.counted_for.remove(node);
+            replaced.begun_for.remove(node);
+            replaced.enough_for.remove(node);
+            replaced.due = None;
+        }
+    }
 }

@@ -3,9 +3,8 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::state::{Block, Blocked, Reason, State, Tracked};
-use super::{Machine, Phase, Stop};
-use crate::drain::stuck::diagnosis;
+use super::Machine;
+use super::state::{Outcome, Phase, Reason, State, Stop, Tracked};
 use crate::object::Node;
 use crate::text::Str;
 
@@ -73,109 +72,6 @@ pub struct PodReport {
     /// When it was gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
-}
-
-/// What became of a pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub enum Outcome {
-    /// Gone, by an eviction of this drain.
-    Evicted,
-    /// It stays, or went by itself.
-    Skipped,
-    /// It was not its turn yet.
-    Pending,
-    /// A budget, a webhook or the server was in the way to the end.
-    Blocked,
-    /// Evicted, but not gone.
-    Stuck,
-    /// It cannot be evicted as things are.
-    Impossible,
-}
-
-impl Outcome {
-    /// The word of the document.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Evicted => "evicted",
-            Self::Skipped => "skipped",
-            Self::Pending => "pending",
-            Self::Blocked => "blocked",
-            Self::Stuck => "stuck",
-            Self::Impossible => "impossible",
-        }
-    }
-}
-
-impl Tracked {
-    /// Whether it was seen to be gone, though its eviction may not be answered yet.
-    pub(super) fn is_gone(&self) -> bool {
-        match self.state {
-            State::Gone => true,
-            State::Evicting => self.finished_at.is_some(),
-            _ => false,
-        }
-    }
-
-    /// What became of it, or would if the drain ended now.
-    pub fn outcome(&self) -> Outcome {
-        match &self.state {
-            State::Gone if self.accepted => Outcome::Evicted,
-            State::Gone | State::Skipped(_) => Outcome::Skipped,
-            State::Terminating { .. } | State::Stuck => Outcome::Stuck,
-            State::Blocked(_) | State::GivenUp(_) => Outcome::Blocked,
-            State::Refused(_) | State::Impossible(_) => Outcome::Impossible,
-            State::Waiting
-            | State::Inspecting
-            | State::Evicting
-            | State::Looking
-            | State::Completing => Outcome::Pending,
-        }
-    }
-
-    /// Whether an eviction was sent whose effect is not known.
-    pub fn is_unclear(&self) -> bool {
-        match &self.state {
-            State::Evicting | State::Looking => true,
-            State::Blocked(Blocked { block, .. }) | State::GivenUp(block) => {
-                matches!(block, Block::Uncertain(_))
-            }
-            _ => false,
-        }
-    }
-
-    fn reason(&self, nodes: &[Node], now: Timestamp) -> String {
-        match &self.state {
-            State::Terminating { .. } | State::Stuck => {
-                let node = nodes
-                    .iter()
-                    .find(|node| node.metadata.name == self.pod.spec.node_name);
-                let mut reason = self.state.to_string();
-                for (i, why) in diagnosis(&self.pod, node, now).iter().enumerate() {
-                    reason.push_str(if i == 0 { ": " } else { "; " });
-                    reason.push_str(why);
-                }
-                reason
-            }
-            State::Gone if self.accepted => "evicted and gone".to_owned(),
-            State::Gone => "gone without an eviction of this drain".to_owned(),
-            state => state.to_string(),
-        }
-    }
-
-    /// The budget that is in the way, as namespace/name.
-    pub fn budget(&self) -> Option<String> {
-        match &self.state {
-            State::Blocked(Blocked {
-                block: Block::Budget { budget, .. },
-                ..
-            })
-            | State::GivenUp(Block::Budget { budget, .. }) => Some(budget.to_string()),
-            State::Impossible(Reason::Budgets(why)) => why.budget().map(ToString::to_string),
-            _ => None,
-        }
-    }
 }
 
 impl Machine {

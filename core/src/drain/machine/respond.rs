@@ -3,23 +3,14 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::Machine;
-use super::dispatch::jittered;
+use super::backoff::{BUDGET_WAIT, IN_PROGRESS_WAIT, OPEN_WAIT, fixed, jittered};
 use super::event::Effect;
 use super::state::{Block, Blocked, Hold, Reason, State, View};
-use crate::disruption::{BudgetKey, BudgetRefusal, Ruling, ruling};
+use crate::disruption::{BudgetKey, BudgetRefusal, Ruling, is_operated, ruling};
 use crate::drain::eviction::Reply;
-use crate::drain::inventory::{Impossible, is_operated};
+use crate::drain::verdict::Impossible;
 use crate::object::Pod;
 use crate::text::Str;
-
-/// The first wait after a refusal of a budget, and the longest: kubectl waits 5 s each time.
-const BUDGET_WAIT: (i64, i64) = (5, 30);
-
-/// The first wait after an answer that left things open, and the longest, in seconds.
-const OPEN_WAIT: (i64, i64) = (1, 30);
-
-/// How long an operator gets that answered an attempt with "in progress".
-const IN_PROGRESS_WAIT: i64 = 30;
 
 /// How often a denial is taken as one that may pass.
 const DENIALS: u32 = 3;
@@ -272,9 +263,4 @@ fn named(namespace: &Str, message: &str) -> Option<BudgetKey> {
         namespace: namespace.clone(),
         name: name.into(),
     })
-}
-
-/// A wait of exactly so many seconds, as the server asked for.
-fn fixed(seconds: u32) -> (i64, i64) {
-    (i64::from(seconds), i64::from(seconds))
 }

@@ -1,17 +1,18 @@
 //! What a node that is empty waits for before the next one begins: that the replacements of
 //! its pods are Ready, and that their volumes are detached.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::event::Effect;
-use super::replicas::selector;
+use super::Machine;
+use super::event::{Effect, Recount};
+use super::replicas::{AGAIN, Replaced};
+use super::state::Phase;
 use super::state::{State, Tracked};
-use super::{Machine, Phase};
-use crate::disruption::keeps_replicas;
-use crate::object::{PersistentVolume, VolumeAttachment, Workload};
+use crate::disruption::{keeps_replicas, key};
+use crate::object::{VolumeAttachment, Workload};
 use crate::text::Str;
 
 /// How long until pods are counted again although nothing showed a change.
@@ -54,73 +55,6 @@ impl fmt::Display for Awaited {
                 "{wanted} pods of {workload} have to be Ready, and are being counted"
             ),
             Self::Volume(name) => write!(f, "volume {name} is still attached"),
-        }
-    }
-}
-
-/// What a count of a workload's pods showed.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recount {
-    /// Pods that are Ready and stay.
-    pub ready: i32,
-    /// Pods that wait for a node, with the scheduler's words.
-    pub pending: Vec<String>,
-}
-
-/// The pods of a workload, as far as its replacements are waited for.
-#[derive(Clone, Debug, Default)]
-struct Replaced {
-    /// How many were Ready when the drain began.
-    before: i32,
-    last: Option<Recount>,
-    /// The nodes whose pods had gone when that count began. What goes from another one later is
-    /// that one's to wait for.
-    counted_for: BTreeSet<Str>,
-    /// The same of the count that is on its way.
-    begun_for: BTreeSet<Str>,
-    /// The nodes for which a count was enough.
-    enough_for: BTreeSet<Str>,
-    /// A count is on its way.
-    asked: bool,
-    due: Option<Timestamp>,
-}
-
-impl Replaced {
-    /// What is there for a node that waits, as far as it is known.
-    fn count_for(&self, node: &str) -> Option<&Recount> {
-        let last = self.last.as_ref();
-        last.filter(|_| self.counted_for.contains(node))
-    }
-
-    /// Whether the node has what it waits for, or once had it.
-    fn is_enough_for(&self, node: &str, wanted: i32) -> bool {
-        let count = self.count_for(node);
-        self.enough_for.contains(node) || count.is_some_and(|count| count.ready >= wanted)
-    }
-}
-
-/// What is known of volumes and replacements.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Settling {
-    workloads: BTreeMap<Str, Replaced>,
-    /// By their names; none before the first list.
-    attachments: Option<BTreeMap<Str, VolumeAttachment>>,
-}
-
-impl Settling {
-    /// Whether a count of the workload's pods is on its way.
-    pub(super) fn is_asked(&self, workload: &str) -> bool {
-        let replaced = self.workloads.get(workload);
-        replaced.is_some_and(|replaced| replaced.asked)
-    }
-
-    /// A pod of the workload goes from the node.
-    pub(super) fn lost(&mut self, workload: &str, node: &str) {
-        if let Some(replaced) = self.workloads.get_mut(workload) {
-            replaced.counted_for.remove(node);
-            replaced.begun_for.remove(node);
-            replaced.enough_for.remove(node);
-            replaced.due = None;
         }
     }
 }
@@ -366,14 +300,53 @@ impl Machine {
     }
 }
 
-/// The claim that each volume is bound to, by the volume's name.
-pub fn claims(volumes: &[PersistentVolume]) -> BTreeMap<Str, (Str, Str)> {
-    volumes
-        .iter()
-        .filter_map(|volume| {
-            let claim = volume.spec.claim_ref.as_ref()?;
-            let claim = (claim.namespace.clone(), claim.name.clone());
-            Some((volume.metadata.name.clone(), claim))
-        })
-        .collect()
+impl Machine {
+    /// Has the pods of a workload counted.
+    pub(super) fn ask_for_count(&mut self, uid: &Str, effects: &mut Vec<Effect>) {
+        let Some(workload) = self.owners.workload(uid) else {
+            return;
+        };
+        // One for those that wait for replacements is on its way, and may have begun too early.
+        if self.settling.is_asked(uid) {
+            return;
+        }
+        if let Some(tally) = self.tallies.0.get_mut(uid) {
+            tally.asked = true;
+            tally.stale = false;
+            tally.due = None;
+            effects.push(Effect::Count {
+                namespace: workload.metadata.namespace.clone(),
+                workload: uid.clone(),
+                labels: selector(workload),
+                with_pending: false,
+            });
+        }
+    }
+
+    /// A count came in: what was evicted before it began is in it.
+    pub(super) fn counted_ready(&mut self, uid: &Str, count: Option<&Recount>, now: Timestamp) {
+        let Some(tally) = self.tallies.0.get_mut(uid).filter(|tally| tally.asked) else {
+            return;
+        };
+        tally.asked = false;
+        tally.failed = count.is_none();
+        let Some(count) = count else {
+            tally.due = Some(now + AGAIN);
+            return;
+        };
+        tally.ready = Some(count.ready);
+        if let Some(workload) = self.owners.workload(uid) {
+            self.purses.cleared(&key(workload));
+        }
+    }
+}
+
+/// The labels that all pods of the workload bear, as a label selector; empty if it names none.
+fn selector(workload: &Workload) -> String {
+    let labels = workload.spec.selector.iter();
+    labels
+        .flat_map(|selector| &selector.match_labels)
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect::<Vec<_>>()
+        .join(",")
 }

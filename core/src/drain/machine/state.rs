@@ -4,11 +4,13 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::disruption::{BudgetKey, BudgetRefusal};
+use crate::disruption::{BudgetKey, BudgetRefusal, IMPLICIT_PATIENCE};
 use crate::drain::eviction::Throttle;
-use crate::drain::inventory::{Impossible, Need, Skip};
-use crate::object::Pod;
+use crate::drain::stuck::diagnosis;
+use crate::drain::verdict::{Impossible, Need, Skip};
+use crate::object::{Node, Pod};
 use crate::text::Str;
+use serde::Serialize;
 
 /// A pod of a node that is being drained.
 #[derive(Clone, Debug)]
@@ -250,7 +252,7 @@ impl fmt::Display for Block {
                 f,
                 "waits for replacements: the implicit budget of {workload} needs {needs} healthy \
                  pods and has {has}; it gives way when none come for {} s",
-                super::dispatch::IMPLICIT_PATIENCE.as_secs()
+                IMPLICIT_PATIENCE.as_secs()
             ),
             Self::SeveralBudgets(budgets) if budgets.is_empty() => {
                 f.write_str("blocked by more than one budget at once")
@@ -274,6 +276,139 @@ impl fmt::Display for Block {
             Self::Behind(first) => {
                 write!(f, "{first} has to go before it (--order strict), and stays")
             }
+        }
+    }
+}
+
+/// Where a node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Others are emptied first.
+    Waiting,
+    /// Its turn has come, and its cordon is on its way.
+    Cordoning,
+    /// Its pods are being evicted.
+    Draining,
+    /// Nothing is left, as far as the watch shows; a list is on its way.
+    Confirming,
+    /// The list failed; the next one is due at this time.
+    Unconfirmed(Timestamp),
+    /// The list showed it; replacements or volumes are waited for.
+    Settling,
+    /// Nothing is waited for.
+    Done,
+}
+
+/// Why the drain ended before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum Stop {
+    /// `--timeout`
+    Deadline,
+    /// Ctrl-C
+    Interrupted,
+}
+
+/// What became of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// Gone, by an eviction of this drain.
+    Evicted,
+    /// It stays, or went by itself.
+    Skipped,
+    /// It was not its turn yet.
+    Pending,
+    /// A budget, a webhook or the server was in the way to the end.
+    Blocked,
+    /// Evicted, but not gone.
+    Stuck,
+    /// It cannot be evicted as things are.
+    Impossible,
+}
+
+impl Outcome {
+    /// The word of the document.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Evicted => "evicted",
+            Self::Skipped => "skipped",
+            Self::Pending => "pending",
+            Self::Blocked => "blocked",
+            Self::Stuck => "stuck",
+            Self::Impossible => "impossible",
+        }
+    }
+}
+
+impl Tracked {
+    /// Whether it was seen to be gone, though its eviction may not be answered yet.
+    pub(super) fn is_gone(&self) -> bool {
+        match self.state {
+            State::Gone => true,
+            State::Evicting => self.finished_at.is_some(),
+            _ => false,
+        }
+    }
+
+    /// What became of it, or would if the drain ended now.
+    pub fn outcome(&self) -> Outcome {
+        match &self.state {
+            State::Gone if self.accepted => Outcome::Evicted,
+            State::Gone | State::Skipped(_) => Outcome::Skipped,
+            State::Terminating { .. } | State::Stuck => Outcome::Stuck,
+            State::Blocked(_) | State::GivenUp(_) => Outcome::Blocked,
+            State::Refused(_) | State::Impossible(_) => Outcome::Impossible,
+            State::Waiting
+            | State::Inspecting
+            | State::Evicting
+            | State::Looking
+            | State::Completing => Outcome::Pending,
+        }
+    }
+
+    /// Whether an eviction was sent whose effect is not known.
+    pub fn is_unclear(&self) -> bool {
+        match &self.state {
+            State::Evicting | State::Looking => true,
+            State::Blocked(Blocked { block, .. }) | State::GivenUp(block) => {
+                matches!(block, Block::Uncertain(_))
+            }
+            _ => false,
+        }
+    }
+
+    pub(super) fn reason(&self, nodes: &[Node], now: Timestamp) -> String {
+        match &self.state {
+            State::Terminating { .. } | State::Stuck => {
+                let node = nodes
+                    .iter()
+                    .find(|node| node.metadata.name == self.pod.spec.node_name);
+                let mut reason = self.state.to_string();
+                for (i, why) in diagnosis(&self.pod, node, now).iter().enumerate() {
+                    reason.push_str(if i == 0 { ": " } else { "; " });
+                    reason.push_str(why);
+                }
+                reason
+            }
+            State::Gone if self.accepted => "evicted and gone".to_owned(),
+            State::Gone => "gone without an eviction of this drain".to_owned(),
+            state => state.to_string(),
+        }
+    }
+
+    /// The budget that is in the way, as namespace/name.
+    pub fn budget(&self) -> Option<String> {
+        match &self.state {
+            State::Blocked(Blocked {
+                block: Block::Budget { budget, .. },
+                ..
+            })
+            | State::GivenUp(Block::Budget { budget, .. }) => Some(budget.to_string()),
+            State::Impossible(Reason::Budgets(why)) => why.budget().map(ToString::to_string),
+            _ => None,
         }
     }
 }

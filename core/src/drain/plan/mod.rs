@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::inventory::{Impossible, Item, Verdict};
+use super::inventory::Item;
+use super::verdict::{Impossible, Verdict};
 use crate::disruption::{BudgetKey, Budgets, Freedom, ImplicitBudget, Ruling};
 use crate::object::{Node, PersistentVolume, Pod};
 use crate::scheduling::Elsewhere;

@@ -1,5 +1,6 @@
 use super::*;
-use crate::drain::{Block, Outcome, Recount, Reply, Throttle};
+use crate::disruption::ImplicitBudget;
+use crate::drain::{Force, Order, Reply, Throttle};
 use crate::fixtures::{budget, pod, workload};
 use crate::object::{Budget, Pod, Workload, WorkloadKind};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use super::super::super::dispatch::IMPLICIT_PATIENCE;
 use super::cluster::{World, int};
+use crate::disruption::IMPLICIT_PATIENCE;
 use crate::drain::{Effect, Machine, Order, Phase, State, Tracked};
 use crate::text::Str;
 

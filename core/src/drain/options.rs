@@ -1,0 +1,121 @@
+//! What a drain is asked to do: the values of its flags.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::behavior::PodRule;
+use super::verdict::Impossible;
+use crate::disruption::{BudgetKey, ImplicitBudget};
+use crate::object::LabelSelector;
+use crate::text::Str;
+
+/// What the user allows, as `kubectl drain` v1.36 means it.
+#[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct Permissions {
+    /// `--force`: pods that nothing will bring back may go.
+    pub force: bool,
+    /// `--delete-emptydir-data`
+    pub delete_emptydir_data: bool,
+    /// `--disable-eviction`: DELETE, which no budget stops.
+    pub disable_eviction: bool,
+    /// `--respect-annotations`: protected pods stay.
+    pub respect_annotations: bool,
+    /// `--bypass-pdb`: budgets that are waited for and then passed by.
+    pub bypass: BTreeSet<BudgetKey>,
+    /// `--pod-selector`: other pods are left alone.
+    pub pod_selector: Option<LabelSelector>,
+    /// `--pod-rule`
+    pub rules: Vec<PodRule>,
+    /// `--skip-wait-for-delete-timeout`: pods whose deletion is due for longer are
+    /// not waited for.
+    pub skip_overdue: Option<SignedDuration>,
+}
+
+/// What the drain is asked to do.
+#[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct Settings {
+    /// What the user allows.
+    pub permissions: Permissions,
+    /// When it ends, done or not.
+    pub deadline: Option<Timestamp>,
+    /// How many nodes are emptied at once, at least 1.
+    pub concurrency: usize,
+    /// Who goes first.
+    pub order: Order,
+    /// What spares workloads that have no budget.
+    pub implicit: Option<ImplicitBudget>,
+    /// How long a pod may take to go after its eviction.
+    pub pod_timeout: Option<SignedDuration>,
+    /// How long a pod may be blocked.
+    pub blocked_timeout: Option<SignedDuration>,
+    /// Pods that the plan found impossible to evict, by UID; the others go without them.
+    pub given_up: BTreeMap<Str, Impossible>,
+    /// Whether what can never be allowed is waited for: somebody may change it.
+    pub wait_for_impossible: bool,
+    /// Whether each pod gets one try: what is blocked then is not waited for.
+    pub once: bool,
+    /// How many nodes of one zone are emptied at once.
+    pub max_per_zone: Option<usize>,
+    /// Whether a node is cordoned when its turn comes, not before.
+    pub cordon_each: bool,
+    /// The zones of the nodes; those without are one zone together.
+    pub zones: BTreeMap<Str, Str>,
+    /// Whether a node is done only when the replacements of its pods are Ready.
+    pub wait_ready: bool,
+    /// Whether a node is done only when the volumes of its pods are detached.
+    pub wait_volumes: bool,
+    /// The claim that each volume is bound to, by the volume's name.
+    pub claims: BTreeMap<Str, (Str, Str)>,
+    /// From when on pods that these budgets still block are deleted.
+    pub force: Option<Force>,
+}
+
+/// The end of the patience with some budgets.
+#[derive(Clone, Debug)]
+pub struct Force {
+    /// When it begins.
+    pub at: Timestamp,
+    /// The budgets that are passed by, and no others.
+    pub budgets: BTreeSet<BudgetKey>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            permissions: Permissions::default(),
+            deadline: None,
+            concurrency: 1,
+            order: Order::None,
+            implicit: None,
+            pod_timeout: None,
+            blocked_timeout: None,
+            given_up: BTreeMap::new(),
+            wait_for_impossible: false,
+            once: false,
+            max_per_zone: None,
+            cordon_each: false,
+            zones: BTreeMap::new(),
+            wait_ready: false,
+            wait_volumes: false,
+            claims: BTreeMap::new(),
+            force: None,
+        }
+    }
+}
+
+/// The order of evictions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// All pods at once, as their budgets allow.
+    #[default]
+    None,
+    /// By priority, the lowest first: the next tier begins when the one before is gone.
+    /// Pods that only a budget holds up hold nobody up: some budgets are lifted when the
+    /// other pods have gone (storage daemons).
+    Priority,
+    /// By priority, and nothing opens the next tier but that the one before is gone.
+    Strict,
+}

@@ -1,0 +1,191 @@
+//! The verdict on a pod of a node that is drained: evict it, wait for it, skip it, or refuse.
+
+use std::fmt;
+
+use super::behavior::Origin;
+use crate::disruption::{BudgetKey, Ruling};
+use crate::text::Str;
+
+/// What is to happen with a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It stays.
+    Skip(Skip),
+    /// It goes by itself and is waited for: it is terminating already, or bears
+    /// the label that asks to let it finish.
+    Await(Await),
+    /// It would be lost; these flags would say that this is wanted.
+    Refuse(Vec<Need>),
+    /// It cannot be evicted as things are.
+    Impossible(Impossible),
+    /// It is to be evicted, and this is what the API will answer at present.
+    Evict(Ruling),
+}
+
+/// Why a pod stays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skip {
+    /// The kubelet runs it from a file; the API cannot stop it.
+    Mirror,
+    /// Its DaemonSet would bring it back at once.
+    DaemonSet,
+    /// Its deletion has been due for longer than `--skip-wait-for-delete-timeout`.
+    Overdue,
+    /// `--pod-selector` does not select it.
+    NotSelected,
+    /// A label, an annotation or a flag asks for it.
+    Asked(Origin),
+}
+
+impl fmt::Display for Skip {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Asked(origin) => return write!(f, "{origin}=skip"),
+            Self::Mirror => "a static pod of the kubelet",
+            Self::DaemonSet => "managed by a DaemonSet",
+            Self::Overdue => "its deletion is overdue (--skip-wait-for-delete-timeout)",
+            Self::NotSelected => "not selected by --pod-selector",
+        })
+    }
+}
+
+/// Why a pod is waited for without an eviction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Await {
+    /// Somebody deleted it before.
+    Terminating,
+    /// A label, an annotation or a flag asks to let it finish.
+    Completion(Origin),
+}
+
+impl fmt::Display for Await {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Terminating => f.write_str("terminating already"),
+            Self::Completion(origin) => write!(f, "{origin}=wait-completed"),
+        }
+    }
+}
+
+/// A flag that is needed, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// An annotation protects it.
+    Unprotect(&'static str),
+    /// It holds an `emptyDir`; `memory`: only such that live in memory.
+    DeleteEmptyDir {
+        /// Whether every one of them is backed by memory.
+        memory: bool,
+    },
+    /// No controller will bring it back.
+    NoController,
+    /// The controller that it names is gone.
+    ControllerGone {
+        /// Kind.
+        kind: Str,
+        /// Name.
+        name: Str,
+    },
+}
+
+impl Need {
+    /// What to do about it.
+    pub fn remedy(&self) -> String {
+        match self {
+            Self::Unprotect(annotation) => {
+                format!("remove the annotation {annotation} or drop --respect-annotations")
+            }
+            Self::DeleteEmptyDir { .. } => "use --delete-emptydir-data".to_owned(),
+            Self::NoController | Self::ControllerGone { .. } => "use --force".to_owned(),
+        }
+    }
+}
+
+impl fmt::Display for Need {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unprotect(annotation) => write!(f, "protected by its annotation {annotation}"),
+            Self::DeleteEmptyDir { memory: true } => {
+                f.write_str("its emptyDir volume, which is backed by memory, would be lost")
+            }
+            Self::DeleteEmptyDir { memory: false } => {
+                f.write_str("the data of its emptyDir volume would be lost")
+            }
+            Self::NoController => f.write_str("no controller would bring it back"),
+            Self::ControllerGone { kind, name } => {
+                write!(
+                    f,
+                    "its controller {kind} {name} is gone, nothing would bring it back"
+                )
+            }
+        }
+    }
+}
+
+/// Why a pod cannot be evicted as things are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Impossible {
+    /// The eviction API answers 500 for a pod under more than one budget.
+    SeveralBudgets(Vec<BudgetKey>),
+    /// The budget wants as many pods as there can be.
+    NeverAllows {
+        /// The budget.
+        budget: BudgetKey,
+        /// The line of it that binds.
+        spec: String,
+        /// How many it needs.
+        needs: i32,
+        /// How many there can be at the present scale.
+        most: i32,
+    },
+    /// The disruption controller cannot count the budget.
+    SyncFailed {
+        /// The budget.
+        budget: BudgetKey,
+        /// The controller's words.
+        message: String,
+    },
+}
+
+impl Impossible {
+    /// The budget that stands in the way, where it is one.
+    pub fn budget(&self) -> Option<&BudgetKey> {
+        match self {
+            Self::SeveralBudgets(_) => None,
+            Self::NeverAllows { budget, .. } | Self::SyncFailed { budget, .. } => Some(budget),
+        }
+    }
+}
+
+impl fmt::Display for Impossible {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // The server says only that there are several.
+            Self::SeveralBudgets(budgets) if budgets.is_empty() => f.write_str(
+                "selected by more than one budget, and the eviction API takes one at most",
+            ),
+            Self::SeveralBudgets(budgets) => {
+                write!(f, "selected by {} budgets (", budgets.len())?;
+                for (i, budget) in budgets.iter().enumerate() {
+                    let comma = if i == 0 { "" } else { ", " };
+                    write!(f, "{comma}{budget}")?;
+                }
+                f.write_str("), and the eviction API takes one at most")
+            }
+            Self::NeverAllows {
+                budget,
+                spec,
+                needs,
+                most,
+            } => write!(
+                f,
+                "budget {budget} ({spec}) needs {needs} healthy pods of {most}: \
+                 it can never allow an eviction at this scale"
+            ),
+            Self::SyncFailed { budget, message } => write!(
+                f,
+                "budget {budget} allows nothing because the server cannot count it: {message}"
+            ),
+        }
+    }
+}
