@@ -10,9 +10,10 @@ use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
 use nodelife_tests::{ControlPlane, Identity, PATIENCE, wait_until};
 use serde_json::json;
 
-use super::bench::{Bench, bench_with_node};
-use super::budgeted::two_nodes;
-use super::defects::{blocked_pod, end, open, start, wait_for_cordon};
+use super::support::{
+    TestEnvironment, blocked_pod, end, environment_with_node, open, start, two_nodes,
+    wait_for_cordon,
+};
 
 /// How many runs there may be until one ends with 0. One is enough as a rule; what a fault at the
 /// very first request ends is not yet a drain.
@@ -51,10 +52,10 @@ fn harm(proxy: &Proxy) {
 }
 
 /// Drains until a run ends with 0.
-async fn drain_until_done(bench: &Bench, arguments: &[&str]) {
+async fn drain_until_done(env: &TestEnvironment, arguments: &[&str]) {
     let mut said = Vec::new();
     for _ in 0..RUNS {
-        let output = bench.drain(arguments).await;
+        let output = env.drain(arguments).await;
         if output.status == Some(0) {
             return;
         }
@@ -65,42 +66,42 @@ async fn drain_until_done(bench: &Bench, arguments: &[&str]) {
 
 #[tokio::test]
 async fn nothing_is_evicted_twice_though_three_of_ten_answers_are_faults() {
-    let (mut bench, node) = bench_with_node("faults").await;
+    let (mut env, node) = environment_with_node("faults").await;
     let mut pods = Vec::new();
     for i in 0..20 {
         let pod = PodFixture::new(&format!("web-{i}"))
             .running_on(&node)
-            .create(&bench.namespace);
+            .create(&env.namespace);
         pods.push(pod.await.unwrap());
     }
-    let proxy = Proxy::start(bench.plane, &Identity::Admin).unwrap();
-    bench.go_through(&proxy);
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
     harm(&proxy);
-    drain_until_done(&bench, &[&node, "--force", "--timeout=90s"]).await;
+    drain_until_done(&env, &[&node, "--force", "--timeout=90s"]).await;
     assert!(proxy.struck() > 5, "{} faults", proxy.struck());
-    assert!(bench.pods_on(&node).await.is_empty());
-    bench.check(&pods).await;
+    assert!(env.pods_on(&node).await.is_empty());
+    env.check(&pods).await;
 }
 
 #[tokio::test]
 async fn a_budget_is_kept_though_three_of_ten_answers_are_faults() {
-    let mut bench = Bench::new(ControlPlane::shared().await, "budget-faults").await;
-    let (full, empty) = two_nodes(&bench, 6).await;
+    let mut env = TestEnvironment::new(ControlPlane::shared().await, "budget-faults").await;
+    let (full, empty) = two_nodes(&env, 6).await;
     BudgetFixture::max_unavailable("web", "web", json!(2))
-        .create_counted(&bench.namespace, 6)
+        .create_counted(&env.namespace, 6)
         .await
         .unwrap();
-    let before = bench.pods_on(&full).await;
-    let proxy = Proxy::start(bench.plane, &Identity::Admin).unwrap();
-    bench.go_through(&proxy);
+    let before = env.pods_on(&full).await;
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
     harm(&proxy);
-    drain_until_done(&bench, &[&full, "--timeout=90s"]).await;
+    drain_until_done(&env, &[&full, "--timeout=90s"]).await;
     assert!(proxy.struck() > 2, "{} faults", proxy.struck());
-    assert!(bench.pods_on(&full).await.is_empty());
+    assert!(env.pods_on(&full).await.is_empty());
     // The last replacement may still be on its way.
-    wait_ready(&bench.namespace, "web", 6).await.unwrap();
-    assert_eq!(bench.pods_on(&empty).await.len(), 6);
-    bench.check(&before).await;
+    wait_ready(&env.namespace, "web", 6).await.unwrap();
+    assert_eq!(env.pods_on(&empty).await.len(), 6);
+    env.check(&before).await;
 }
 
 #[tokio::test]
@@ -108,70 +109,70 @@ async fn a_drain_goes_on_after_a_restart_of_the_api_server() {
     // Its own control plane: nobody else's server may be killed. It ends with the process.
     let plane = ControlPlane::options().start().await.unwrap();
     let plane: &'static ControlPlane = Box::leak(Box::new(plane));
-    let bench = Bench::new(plane, "restarted").await;
-    let node = bench.node("a");
+    let env = TestEnvironment::new(plane, "restarted").await;
+    let node = env.node("a");
     NodeFixture::new(&node)
-        .create(bench.namespace.client())
+        .create(env.namespace.client())
         .await
         .unwrap();
     let free = PodFixture::new("free")
         .running_on(&node)
-        .create(&bench.namespace)
+        .create(&env.namespace)
         .await
         .unwrap();
-    let held = blocked_pod(&bench, &node).await;
-    let drain = start(&bench, &[&node, "--force"]);
+    let held = blocked_pod(&env, &node).await;
+    let drain = start(&env, &[&node, "--force"]);
     wait_until("the free pod gone", PATIENCE, async || {
-        Ok(bench.pods().get_opt("free").await?.is_none().then_some(()))
+        Ok(env.pods().get_opt("free").await?.is_none().then_some(()))
     })
     .await
     .unwrap();
     plane.kill(nodelife_tests::Part::ApiServer).await.unwrap();
     plane.start(nodelife_tests::Part::ApiServer).await.unwrap();
-    write_status(&bench.namespace, "web", open()).await.unwrap();
-    let (status, stderr) = end(&bench, drain).await;
+    write_status(&env.namespace, "web", open()).await.unwrap();
+    let (status, stderr) = end(&env, drain).await;
     assert_eq!(status, Some(0), "{stderr}");
-    assert!(bench.pods_on(&node).await.is_empty());
-    bench.check(&[free, held]).await;
+    assert!(env.pods_on(&node).await.is_empty());
+    env.check(&[free, held]).await;
 }
 
 /// Number 10 of the acceptance list: the time of the command holds although nobody answers.
 #[tokio::test]
 async fn the_time_of_the_command_holds_when_the_api_server_falls_silent() {
-    let (mut bench, node) = bench_with_node("silent").await;
-    let pod = blocked_pod(&bench, &node).await;
-    let proxy = Proxy::start(bench.plane, &Identity::Admin).unwrap();
-    bench.go_through(&proxy);
-    let drain = start(&bench, &[&node, "--force", "--timeout=8s"]);
-    wait_for_cordon(&bench, &node).await;
+    let (mut env, node) = environment_with_node("silent").await;
+    let pod = blocked_pod(&env, &node).await;
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    let drain = start(&env, &[&node, "--force", "--timeout=8s"]);
+    wait_for_cordon(&env, &node).await;
     // From here on every request is left without an answer, for longer than the test lasts.
     proxy.fault(FaultRule::new(Fault::Delay(Duration::from_hours(1))));
-    let (status, stderr) = end(&bench, drain).await;
+    let (status, stderr) = end(&env, drain).await;
     // Blocked by its budget, as far as it was known.
     assert_eq!(status, Some(5), "{stderr}");
     assert!(stderr.contains("the time of --timeout is over"), "{stderr}");
-    bench.check(&[pod]).await;
+    env.check(&[pod]).await;
 }
 
 /// The same before anything is known, and before anything is changed.
 #[tokio::test]
 async fn the_time_of_the_command_holds_from_its_first_request_on() {
-    let (mut bench, node) = bench_with_node("black-hole").await;
-    let proxy = Proxy::start(bench.plane, &Identity::Admin).unwrap();
-    bench.go_through(&proxy);
+    let (mut env, node) = environment_with_node("black-hole").await;
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
     let never = || Fault::Delay(Duration::from_hours(1));
     // Its lock is the first that it writes.
     proxy.fault(FaultRule::new(never()).method(http::Method::PATCH));
-    let (status, stderr) = end(&bench, start(&bench, &[&node, "--timeout=5s"])).await;
+    let (status, stderr) = end(&env, start(&env, &[&node, "--timeout=5s"])).await;
     assert_eq!(status, Some(1), "{stderr}");
     assert!(
         stderr.contains("the time of --timeout is over before the drain began"),
         "{stderr}"
     );
     proxy.fault(FaultRule::new(never()));
-    let (status, stderr) = end(&bench, start(&bench, &[&node, "--timeout=2s"])).await;
+    let (status, stderr) = end(&env, start(&env, &[&node, "--timeout=2s"])).await;
     assert_eq!(status, Some(1), "{stderr}");
     assert!(stderr.contains("the time of --timeout is over"), "{stderr}");
-    assert!(!bench.is_cordoned(&node).await);
-    bench.check(&[]).await;
+    assert!(!env.is_cordoned(&node).await);
+    env.check(&[]).await;
 }

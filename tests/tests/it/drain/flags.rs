@@ -10,7 +10,7 @@ use nodelife_tests::program::{self, GoProgram};
 use serde_json::json;
 use tokio::process::Command;
 
-use super::bench::bench_with_node;
+use super::support::environment_with_node;
 
 /// A flag as kubectl's help shows it.
 #[derive(Debug)]
@@ -178,9 +178,9 @@ async fn every_global_flag_of_kubectl_is_taken_or_known_to_mean_nothing() {
 /// What kubectl's own drain does to one node, ours does to its twin.
 #[tokio::test]
 async fn flags_do_what_they_do_in_kubectl() {
-    let (bench, theirs) = bench_with_node("twins").await;
-    let ours = bench.node("b");
-    let client = bench.namespace.client();
+    let (env, theirs) = environment_with_node("twins").await;
+    let ours = env.node("b");
+    let client = env.namespace.client();
     NodeFixture::new(&ours).create(client).await.unwrap();
     let nodes: Api<Node> = Api::all(client.clone());
     for node in [&theirs, &ours] {
@@ -188,13 +188,13 @@ async fn flags_do_what_they_do_in_kubectl() {
         let how = PatchParams::default();
         nodes.patch(node, &how, &label).await.unwrap();
     }
-    let kubectl = Kubectl::new(bench.plane, &Identity::Admin).unwrap();
+    let kubectl = Kubectl::new(env.plane, &Identity::Admin).unwrap();
     let drain = async |flags: &[&str]| {
         for node in [&theirs, &ours] {
             PodFixture::new(&format!("on-{node}"))
                 .running_on(node)
                 .spec(json!({"volumes": [{"name": "work", "emptyDir": {}}]}))
-                .create(&bench.namespace)
+                .create(&env.namespace)
                 .await
                 .unwrap();
         }
@@ -204,14 +204,11 @@ async fn flags_do_what_they_do_in_kubectl() {
         let words = ["drain", &selector].into_iter().chain(flags.clone());
         let first = kubectl.run(words).await.unwrap();
         let selector = format!("--selector=twin={ours}");
-        let second = bench
+        let second = env
             .drain(&[&[selector.as_str()], &flags[..]].concat())
             .await;
         for node in [&theirs, &ours] {
-            assert!(
-                bench.is_cordoned(node).await,
-                "{node}: {first:?} {second:?}"
-            );
+            assert!(env.is_cordoned(node).await, "{node}: {first:?} {second:?}");
         }
         (first, second)
     };
@@ -220,12 +217,12 @@ async fn flags_do_what_they_do_in_kubectl() {
     let (first, second) = drain(&["--grace-period=7", "--timeout=2s"]).await;
     assert_ne!((first.status, second.status), (Some(0), Some(0)));
     for node in [&theirs, &ours] {
-        let pod = bench.pods().get(&format!("on-{node}")).await.unwrap();
+        let pod = env.pods().get(&format!("on-{node}")).await.unwrap();
         let grace = pod.metadata.deletion_grace_period_seconds;
         assert_eq!(grace, Some(7), "{node}: {first:?} {second:?}");
         let now = DeleteParams::default().grace_period(0);
         let name = pod.metadata.name.unwrap();
-        bench.pods().delete(&name, &now).await.unwrap();
+        env.pods().delete(&name, &now).await.unwrap();
     }
 
     let (first, second) = drain(&["--disable-eviction"]).await;
@@ -235,9 +232,9 @@ async fn flags_do_what_they_do_in_kubectl() {
         "{first:?} {second:?}"
     );
     for node in [&theirs, &ours] {
-        assert!(bench.pods_on(node).await.is_empty(), "{node}");
+        assert!(env.pods_on(node).await.is_empty(), "{node}");
     }
-    let requests = bench.requests().await;
+    let requests = env.requests().await;
     let deleted = requests.iter().filter(|event| event.is("delete", "pods"));
     assert_eq!(deleted.count(), 1);
 }

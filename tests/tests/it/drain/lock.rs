@@ -10,14 +10,15 @@ use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::{PATIENCE, wait_until};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, bench_with_node};
-use super::defects::{blocked_pod, end, open, start, wait_for_cordon};
+use super::support::{
+    TestEnvironment, blocked_pod, end, environment_with_node, open, start, wait_for_cordon,
+};
 
 const ANNOTATION: &str = "nodelife.dev/drain-lock";
 
 /// Locks the node as a drain on another machine does that was last heard of some time ago.
-async fn lock_from_elsewhere(bench: &Bench, node: &str, silent: SignedDuration) {
-    let nodes: Api<Node> = Api::all(bench.namespace.client().clone());
+async fn lock_from_elsewhere(env: &TestEnvironment, node: &str, silent: SignedDuration) {
+    let nodes: Api<Node> = Api::all(env.namespace.client().clone());
     let now = Timestamp::now();
     let lock = json!({
         "holder": "ann@desk, process 7",
@@ -32,8 +33,8 @@ async fn lock_from_elsewhere(bench: &Bench, node: &str, silent: SignedDuration) 
 }
 
 /// The lock, without the time of its last renewal: which run it is of.
-async fn lock_on(bench: &Bench, node: &str) -> Option<Value> {
-    let nodes: Api<Node> = Api::all(bench.namespace.client().clone());
+async fn lock_on(env: &TestEnvironment, node: &str) -> Option<Value> {
+    let nodes: Api<Node> = Api::all(env.namespace.client().clone());
     let node = nodes.get(node).await.unwrap();
     let text = node.metadata.annotations?.get(ANNOTATION).cloned()?;
     let mut lock: Value = serde_json::from_str(&text).unwrap();
@@ -43,13 +44,13 @@ async fn lock_on(bench: &Bench, node: &str) -> Option<Value> {
 
 #[tokio::test]
 async fn a_second_drain_names_the_first_and_changes_nothing() {
-    let (bench, node) = bench_with_node("locked").await;
-    let pod = blocked_pod(&bench, &node).await;
-    let first = start(&bench, &[&node, "--force"]);
-    wait_for_cordon(&bench, &node).await;
-    let lock = lock_on(&bench, &node).await.expect("no lock");
+    let (env, node) = environment_with_node("locked").await;
+    let pod = blocked_pod(&env, &node).await;
+    let first = start(&env, &[&node, "--force"]);
+    wait_for_cordon(&env, &node).await;
+    let lock = lock_on(&env, &node).await.expect("no lock");
 
-    let second = bench.drain(&[&node, "--force"]).await;
+    let second = env.drain(&[&node, "--force"]).await;
     assert_eq!(second.status, Some(4), "{}", second.stderr);
     let pid = format!("process {}", first.id().unwrap());
     assert!(
@@ -57,96 +58,96 @@ async fn a_second_drain_names_the_first_and_changes_nothing() {
         "{pid}: {}",
         second.stderr
     );
-    assert_eq!(lock_on(&bench, &node).await, Some(lock.clone()));
+    assert_eq!(lock_on(&env, &node).await, Some(lock.clone()));
 
     // Nor is the node uncordoned under the first one's feet.
-    let undo = bench.drain(&[&node, "--undo"]).await;
+    let undo = env.drain(&[&node, "--undo"]).await;
     assert_eq!(undo.status, Some(4), "{}", undo.stderr);
     assert!(undo.stderr.contains(&pid), "{}", undo.stderr);
-    assert!(bench.is_cordoned(&node).await);
-    assert_eq!(lock_on(&bench, &node).await, Some(lock));
+    assert!(env.is_cordoned(&node).await);
+    assert_eq!(lock_on(&env, &node).await, Some(lock));
 
-    write_status(&bench.namespace, "web", open()).await.unwrap();
-    let (status, stderr) = end(&bench, first).await;
+    write_status(&env.namespace, "web", open()).await.unwrap();
+    let (status, stderr) = end(&env, first).await;
     assert_eq!(status, Some(0), "{stderr}");
-    assert_eq!(lock_on(&bench, &node).await, None);
-    bench.check(&[pod]).await;
+    assert_eq!(lock_on(&env, &node).await, None);
+    env.check(&[pod]).await;
 }
 
 #[tokio::test]
 async fn a_lock_from_another_machine_holds_until_its_holder_is_silent_for_too_long() {
-    let (bench, node) = bench_with_node("elsewhere").await;
+    let (env, node) = environment_with_node("elsewhere").await;
     let pod = PodFixture::new("web")
         .running_on(&node)
-        .create(&bench.namespace)
+        .create(&env.namespace)
         .await
         .unwrap();
-    lock_from_elsewhere(&bench, &node, SignedDuration::from_secs(1)).await;
-    let refused = bench.drain(&[&node, "--force"]).await;
+    lock_from_elsewhere(&env, &node, SignedDuration::from_secs(1)).await;
+    let refused = env.drain(&[&node, "--force"]).await;
     assert_eq!(refused.status, Some(4), "{}", refused.stderr);
     assert!(
         refused.stderr.contains("ann@desk, process 7 drains it"),
         "{}",
         refused.stderr
     );
-    bench.check_nothing_written().await;
+    env.check_nothing_written().await;
 
-    lock_from_elsewhere(&bench, &node, SignedDuration::from_mins(2)).await;
-    let output = bench.drain(&[&node, "--force"]).await;
+    lock_from_elsewhere(&env, &node, SignedDuration::from_mins(2)).await;
+    let output = env.drain(&[&node, "--force"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
-    assert_eq!(lock_on(&bench, &node).await, None);
-    bench.check(&[pod]).await;
+    assert_eq!(lock_on(&env, &node).await, None);
+    env.check(&[pod]).await;
 }
 
 /// Fault: kill -9 in the middle. The next run goes on at once, since it sees that the process
 /// that holds the lock is gone.
 #[tokio::test]
 async fn a_second_run_goes_on_where_a_killed_one_was() {
-    let (bench, node) = bench_with_node("killed").await;
+    let (env, node) = environment_with_node("killed").await;
     let free = PodFixture::new("free")
         .running_on(&node)
-        .create(&bench.namespace)
+        .create(&env.namespace)
         .await
         .unwrap();
-    let held = blocked_pod(&bench, &node).await;
-    let mut first = start(&bench, &[&node, "--force"]);
+    let held = blocked_pod(&env, &node).await;
+    let mut first = start(&env, &[&node, "--force"]);
     wait_until("the free pod gone", PATIENCE, async || {
-        Ok(bench.pods().get_opt("free").await?.is_none().then_some(()))
+        Ok(env.pods().get_opt("free").await?.is_none().then_some(()))
     })
     .await
     .unwrap();
     first.kill().await.unwrap();
     assert!(
-        lock_on(&bench, &node).await.is_some(),
+        lock_on(&env, &node).await.is_some(),
         "a dead drain gives nothing back"
     );
 
-    write_status(&bench.namespace, "web", open()).await.unwrap();
-    let output = bench.drain(&[&node, "--force"]).await;
+    write_status(&env.namespace, "web", open()).await.unwrap();
+    let output = env.drain(&[&node, "--force"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
-    assert!(bench.pods_on(&node).await.is_empty());
-    assert_eq!(lock_on(&bench, &node).await, None);
-    bench.check(&[free, held]).await;
+    assert!(env.pods_on(&node).await.is_empty());
+    assert_eq!(lock_on(&env, &node).await, None);
+    env.check(&[free, held]).await;
 }
 
 /// A drain that was suspended finds another at work when it wakes, and keeps out of its way.
 #[tokio::test]
 async fn a_drain_that_lost_its_lock_stops() {
-    let (bench, node) = bench_with_node("lost").await;
-    let pod = blocked_pod(&bench, &node).await;
-    let drain = start(&bench, &[&node, "--force"]);
-    wait_for_cordon(&bench, &node).await;
-    lock_from_elsewhere(&bench, &node, SignedDuration::ZERO).await;
-    let (status, stderr) = end(&bench, drain).await;
+    let (env, node) = environment_with_node("lost").await;
+    let pod = blocked_pod(&env, &node).await;
+    let drain = start(&env, &[&node, "--force"]);
+    wait_for_cordon(&env, &node).await;
+    lock_from_elsewhere(&env, &node, SignedDuration::ZERO).await;
+    let (status, stderr) = end(&env, drain).await;
     assert_eq!(status, Some(1), "{stderr}");
     assert!(
         stderr.contains("lost to another drain: ann@desk"),
         "{stderr}"
     );
     assert!(
-        lock_on(&bench, &node).await.is_some(),
+        lock_on(&env, &node).await.is_some(),
         "it was not ours to take off"
     );
-    assert!(bench.evictions().await.is_empty());
-    bench.check(&[pod]).await;
+    assert!(env.evictions().await.is_empty());
+    env.check(&[pod]).await;
 }

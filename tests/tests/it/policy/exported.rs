@@ -10,10 +10,10 @@ use nodelife_tests::{ControlPlane, Identity, PATIENCE, program, wait_until};
 use serde_json::{Value, json};
 
 use super::{Call, Said, parity, pod, soundness};
-use crate::oracle_admission::cases::{SigningRequests, case};
-use crate::oracle_admission::dice::Dice;
-use crate::oracle_admission::engine::{self, Said as Verdict};
-use crate::oracle_admission::tolerations;
+use crate::oracle::admission::cases::{SigningRequests, case};
+use crate::oracle::admission::engine::{self, Decision};
+use crate::oracle::admission::random::Random;
+use crate::oracle::admission::tolerations;
 
 /// `NODELIFE_CASES` names another number.
 const CASES: usize = 20_000;
@@ -104,19 +104,19 @@ fn compare(case: &Value, policy: &PolicyAnswer) -> Result<bool, String> {
         return Err(policy.error.clone());
     }
     match engine::ask(case) {
-        Verdict::Allowed(_) if policy.denied.is_empty() => Ok(true),
-        Verdict::Allowed(_) => Err(format!("allowed; {} denies", policy.denied)),
-        Verdict::Denied { code, sentence } if policy.denied.is_empty() => {
+        Decision::Allowed(_) if policy.denied.is_empty() => Ok(true),
+        Decision::Allowed(_) => Err(format!("allowed; {} denies", policy.denied)),
+        Decision::Denied { code, sentence } if policy.denied.is_empty() => {
             if is_left_to_the_webhook(case, code, &sentence) {
                 return Ok(true);
             }
             Err(format!("{code} {sentence}; allowed by {:?}", policy.asked))
         }
         // What the engine looks up comes before the references of a mirror pod.
-        Verdict::Denied { code, sentence } if is_left_to_the_webhook(case, code, &sentence) => {
+        Decision::Denied { code, sentence } if is_left_to_the_webhook(case, code, &sentence) => {
             Ok(false)
         }
-        Verdict::Denied { sentence, .. } => {
+        Decision::Denied { sentence, .. } => {
             // CEL prints a name as it is, Go with escapes.
             let plain = |name: &Value| {
                 let name = name.as_str().unwrap_or_default();
@@ -142,10 +142,10 @@ fn the_exported_policies_say_what_the_engine_says() {
     let count = number("NODELIFE_CASES").map_or(CASES, |count| usize::try_from(count).unwrap());
     println!("NODELIFE_SEED={seed}");
     let requests = SigningRequests::make();
-    let mut dice = Dice::new(seed);
+    let mut random = Random::new(seed);
     let (mut refused, mut asked, mut defaulted) = (0, 0, 0);
     for first in (0..count).step_by(BATCH) {
-        let cases = (first..count.min(first + BATCH)).map(|_| case(&mut dice, &requests));
+        let cases = (first..count.min(first + BATCH)).map(|_| case(&mut random, &requests));
         let (tolerated, mut restricted): (Vec<Value>, Vec<Value>) =
             cases.partition(|case| case["plugin"] == "defaulttolerationseconds");
         restricted.retain(|case| !is_impossible(case));
@@ -198,8 +198,8 @@ fn the_stricter_rules_are_exported_as_well() {
     for (case, answer) in cases.iter().zip(&answers) {
         assert_eq!(answer.error, "", "{case:#}");
         let ours = match engine::ask_with(case, &policies) {
-            Verdict::Allowed(_) => String::new(),
-            Verdict::Denied { sentence, .. } => sentence,
+            Decision::Allowed(_) => String::new(),
+            Decision::Denied { sentence, .. } => sentence,
         };
         assert_eq!(answer.denied, ours, "{case:#}");
         if !ours.is_empty() {
@@ -236,7 +236,7 @@ fn tolerate(cases: &[Value]) -> (usize, Vec<String>) {
     for cases in by_seconds.values() {
         let answers = judge(&engine::policies(&cases[0]), cases);
         for (case, answer) in cases.iter().zip(answers) {
-            let Verdict::Allowed(ours) = engine::ask(case) else {
+            let Decision::Allowed(ours) = engine::ask(case) else {
                 continue;
             };
             let theirs = answer.object.as_ref().unwrap_or_else(|| &case["object"]);

@@ -5,8 +5,8 @@ use nodelife_admission::{Policies, Webhook, configurations};
 use nodelife_tests::oracle::{self, AdmissionAnswer, FilterAnswer};
 use serde_json::{Value, json};
 
-use crate::oracle_admission::cases::{SigningRequests, case};
-use crate::oracle_admission::dice::Dice;
+use crate::oracle::admission::cases::{SigningRequests, case};
+use crate::oracle::admission::random::Random;
 
 const CASES: usize = 20_000;
 
@@ -62,9 +62,9 @@ fn no_filter_lets_a_refusal_through() {
     println!("NODELIFE_SEED={seed}");
     let configurations = configurations(&Policies::default());
     let requests = SigningRequests::make();
-    let mut dice = Dice::new(seed);
+    let mut random = Random::new(seed);
     let cases: Vec<Value> = (0..CASES)
-        .map(|_| case(&mut dice, &requests))
+        .map(|_| case(&mut random, &requests))
         .filter(|case| case["plugin"] == "noderestriction")
         .collect();
     let answers: Vec<AdmissionAnswer> = oracle::ask("admission", &cases).unwrap();

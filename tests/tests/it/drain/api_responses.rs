@@ -1,0 +1,378 @@
+//! Responses to an eviction that are no budget's: operators, policies, webhooks, priority and
+//! fairness, an overloaded API server.
+
+use std::process::Stdio;
+
+use jiff::SignedDuration;
+use k8s_openapi::api::admissionregistration::v1::{
+    ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
+};
+use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
+use kube::Api;
+use kube::api::{DeleteParams, PostParams};
+use nodelife_tests::fixture::budget::write_status;
+use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, PodFixture};
+use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
+use nodelife_tests::{Identity, PATIENCE, wait_until};
+use serde_json::json;
+
+use super::support::{
+    CORDON, EVICT, READ, blocked, blocked_pod, end, environment_with_node, open, start,
+};
+
+/// Operators keep a budget that never allows, and lift it when they see the cordon or the attempt:
+/// it is no reason to refuse, it is tried once at once, and holds up nobody.
+#[tokio::test]
+async fn what_an_operator_guards_is_tried_once_and_goes_when_it_may() {
+    let (env, node) = environment_with_node("operated").await;
+    let ns = &env.namespace;
+    let operator = json!({"metadata": {"ownerReferences": [{
+        "apiVersion": "postgresql.cnpg.io/v1", "kind": "Cluster", "name": "db",
+        "uid": "00000000-0000-0000-0000-000000000000", "controller": true,
+    }]}});
+    let primary = PodFixture::new("db").running_on(&node);
+    let primary = primary.patch(operator.clone()).create(ns).await.unwrap();
+    let free = PodFixture::new("free").running_on(&node);
+    let free = free.create(ns).await.unwrap();
+    let status = |healthy| BudgetStatus {
+        expected: healthy,
+        healthy,
+        desired: 1,
+        allowed: healthy - 1,
+    };
+    BudgetFixture::min_available("db", "db", json!(1))
+        .patch(operator)
+        .create_with_status(ns, status(1))
+        .await
+        .unwrap();
+    let drain = start(&env, &[&node, "--force"]);
+    wait_until("the attempt, and the other gone", PATIENCE, async || {
+        let evictions = env.evictions().await;
+        let tried = evictions
+            .iter()
+            .any(|e| e.name() == "db" && e.code() == 429);
+        let left = env.pods_on(&node).await.len();
+        Ok((tried && left == 1).then_some(()))
+    })
+    .await
+    .unwrap();
+    // The operator has another primary now.
+    write_status(ns, "db", status(2)).await.unwrap();
+    let (code, stderr) = end(&env, drain).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    let evictions = env.evictions().await;
+    let tries: Vec<_> = evictions.iter().filter(|e| e.name() == "db").collect();
+    let (last, refused) = tries.split_last().unwrap();
+    assert_eq!(last.code(), 201, "{tries:#?}");
+    // Some begin anew at each attempt.
+    for pair in refused.windows(2) {
+        let apart = pair[1]
+            .received
+            .unwrap()
+            .duration_since(pair[0].received.unwrap());
+        assert!(apart >= SignedDuration::from_secs(30), "{apart:?}");
+    }
+    env.check(&[primary, free]).await;
+}
+
+/// A policy of the API server that denies: told in its words, tried three times at most, and final.
+#[tokio::test]
+async fn what_a_policy_denies_is_impossible_and_told_in_its_words() {
+    let (env, node) = environment_with_node("denied").await;
+    let ns = &env.namespace;
+    let pod = PodFixture::new("web").running_on(&node);
+    let pod = pod.create(ns).await.unwrap();
+    let name = ns.name.clone();
+    let client = ns.client().clone();
+    let policies: Api<ValidatingAdmissionPolicy> = Api::all(client.clone());
+    let policy = json!({
+        "metadata": {"name": name},
+        "spec": {
+            "failurePolicy": "Fail",
+            "matchConstraints": {
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}},
+                "resourceRules": [{
+                    "apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"],
+                    "resources": ["pods/eviction"],
+                }],
+            },
+            "validations": [{"expression": "false", "message": "not before the backup"}],
+        },
+    });
+    let how = PostParams::default();
+    let policy = serde_json::from_value(policy).unwrap();
+    policies.create(&how, &policy).await.unwrap();
+    let bindings: Api<ValidatingAdmissionPolicyBinding> = Api::all(client);
+    let binding = json!({
+        "metadata": {"name": name},
+        "spec": {"policyName": name, "validationActions": ["Deny"]},
+    });
+    let binding = serde_json::from_value(binding).unwrap();
+    bindings.create(&how, &binding).await.unwrap();
+    // The API server learns of it by a watch of its own.
+    wait_until("the policy to be heeded", PATIENCE, async || {
+        let output = env.drain(&[&node, "--force", "--dry-run=server"]).await;
+        Ok(output
+            .stderr
+            .contains("not before the backup")
+            .then_some(()))
+    })
+    .await
+    .unwrap();
+    let asked = env.evictions().await.len();
+    let output = env.drain(&[&node, "--force"]).await;
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    let said = format!("{name}/web: cannot be evicted: ");
+    assert!(
+        output.stderr.contains(&said) && output.stderr.contains("not before the backup"),
+        "{}",
+        output.stderr
+    );
+    assert_eq!(env.evictions().await.len() - asked, 3);
+    assert_eq!(env.pods_on(&node).await.len(), 1);
+    let now = DeleteParams::default();
+    bindings.delete(&name, &now).await.unwrap();
+    policies.delete(&name, &now).await.unwrap();
+    env.check(&[pod]).await;
+}
+
+/// 429 has many senders (facts of the eviction API: budgets, priority and fairness, webhooks,
+/// filters of the API server, its storage), and each is called by its name.
+#[tokio::test]
+async fn every_429_is_told_as_what_it_is() {
+    let (mut env, node) = environment_with_node("senders").await;
+    let ns = env.namespace.name.clone();
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    let status = |message: &str| {
+        json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": message, "reason": "TooManyRequests", "code": 429,
+        })
+    };
+    let webhook = "admission webhook \"evict.kubevirt.io\" denied the request: it is moving";
+    let json = "application/json";
+    let plain = "text/plain; charset=utf-8";
+    let mut pods = Vec::new();
+    let senders = [
+        (
+            "hook",
+            json,
+            status(webhook).to_string(),
+            "denied: admission webhook",
+        ),
+        (
+            "filter",
+            plain,
+            "The apiserver is shutting down".to_owned(),
+            "throttled: the API server",
+        ),
+        (
+            "storage",
+            json,
+            status("etcdserver: too many requests").to_string(),
+            "throttled: the API server",
+        ),
+        (
+            "fair",
+            plain,
+            "Too many requests, please try again later.\n".to_owned(),
+            "throttled by the API server's priority and fairness",
+        ),
+    ];
+    for (name, kind, body, _) in &senders {
+        let pod = PodFixture::new(name).running_on(&node);
+        pods.push(pod.create(&env.namespace).await.unwrap());
+        let fault = Fault::Answer {
+            status: 429,
+            headers: vec![
+                ("content-type", (*kind).to_owned()),
+                ("retry-after", "1".to_owned()),
+            ],
+            body: body.clone(),
+        };
+        let path = format!("/pods/{name}/eviction");
+        proxy.fault(FaultRule::new(fault).path(&path).times(1));
+    }
+    let (code, stderr) = end(&env, start(&env, &[&node, "--force"])).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    for (name, _, _, said) in senders {
+        let line = format!("{ns}/{name}: {said}");
+        assert_eq!(stderr.matches(&line).count(), 1, "{line}\n{stderr}");
+    }
+    assert!(!stderr.contains("blocked by budget"), "{stderr}");
+    env.check(&pods).await;
+}
+
+/// Defect r: however often a budget refuses, that is one line.
+#[tokio::test]
+async fn a_block_is_told_once_however_often_it_is_tried() {
+    let (mut env, node) = environment_with_node("once-told").await;
+    let pod = blocked_pod(&env, &node).await;
+    write_status(&env.namespace, "web", open()).await.unwrap();
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    // The status that the watch shows allows what the server refuses, as in a race of several.
+    let refusal = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "Cannot evict pod as it would violate the pod's disruption budget.",
+        "reason": "TooManyRequests", "code": 429,
+        "details": {"causes": [{
+            "reason": "DisruptionBudget",
+            "message": "The disruption budget web does not allow evicting pods currently",
+        }]},
+    });
+    let tries = 3;
+    let refuse = Fault::Answer {
+        status: 429,
+        headers: Vec::new(),
+        body: refusal.to_string(),
+    };
+    proxy.fault(FaultRule::new(refuse).path("/eviction").times(tries));
+    let drain = start(&env, &[&node, "--force"]);
+    for done in 1..=tries {
+        wait_until("a refusal", PATIENCE, async || {
+            Ok((proxy.struck() >= done).then_some(()))
+        })
+        .await
+        .unwrap();
+        // Another state of the budget is worth another try.
+        for status in [blocked(), open()] {
+            write_status(&env.namespace, "web", status).await.unwrap();
+        }
+    }
+    let (code, stderr) = end(&env, drain).await;
+    assert_eq!(code, Some(0), "{stderr}");
+    let ns = &env.namespace.name;
+    let told = format!("{ns}/web: blocked by budget {ns}/web");
+    assert_eq!(stderr.matches(&told).count(), 1, "{stderr}");
+    env.check(&[pod]).await;
+}
+
+/// Keeps a request under way in the level: a request that finds nobody there is let in even where
+/// the level has no room at all (`canAccommodateSeatsLocked` of k8s.io/apiserver v0.36.3,
+/// `pkg/util/flowcontrol/fairqueuing/queueset/queueset.go`). Its body never ends; the API server
+/// gives it up after a minute.
+async fn occupy(kubectl: &Kubectl, namespace: &str) {
+    let path = format!("/api/v1/namespaces/{namespace}/pods/nobody/eviction");
+    loop {
+        let mut command = kubectl.command(["create", "--raw", &path, "-f", "-"]);
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        let mut request = command.spawn().unwrap();
+        let stdin = request.stdin.take();
+        // However it ends, the next one takes its place.
+        request.wait().await.unwrap();
+        drop(stdin);
+    }
+}
+
+/// Number 8: it is told as what it is, waited for as long as it says, and then goes on.
+#[tokio::test]
+async fn a_throttled_eviction_is_no_blocked_one_and_goes_when_it_may() {
+    let (mut env, node) = environment_with_node("throttled").await;
+    let pod = PodFixture::new("web").running_on(&node);
+    let pod = pod.create(&env.namespace).await.unwrap();
+    env.act_with(&[READ, EVICT, CORDON]).await;
+    let name = env.namespace.name.clone();
+    let client = env.namespace.client().clone();
+    let levels: Api<PriorityLevelConfiguration> = Api::all(client.clone());
+    let level = json!({
+        "metadata": {"name": name},
+        "spec": {"type": "Limited", "limited": {
+            "nominalConcurrencyShares": 0, "borrowingLimitPercent": 0,
+            "limitResponse": {"type": "Reject"},
+        }},
+    });
+    let level = serde_json::from_value(level).unwrap();
+    levels.create(&PostParams::default(), &level).await.unwrap();
+    let schemas: Api<FlowSchema> = Api::all(client);
+    let schema = json!({
+        "metadata": {"name": name},
+        "spec": {
+            "matchingPrecedence": 2,
+            "priorityLevelConfiguration": {"name": name},
+            "rules": [{
+                "subjects": [{"kind": "User", "user": {"name": format!("{name}-user")}}],
+                "resourceRules": [{
+                    "verbs": ["create"], "apiGroups": [""], "resources": ["pods/eviction"],
+                    "namespaces": [name],
+                }],
+            }],
+        },
+    });
+    let schema = serde_json::from_value(schema).unwrap();
+    schemas
+        .create(&PostParams::default(), &schema)
+        .await
+        .unwrap();
+    // The API server says so when it goes by it (pkg/util/flowcontrol/apf_controller.go,
+    // `presyncFlowSchemaStatus`).
+    wait_until("the flow schema to be heeded", PATIENCE, async || {
+        let status = schemas.get(&name).await?.status.unwrap_or_default();
+        let mut conditions = status.conditions.into_iter().flatten();
+        let heeded = conditions.any(|condition| {
+            condition.type_.as_deref() == Some("Dangling")
+                && condition.status.as_deref() == Some("False")
+        });
+        Ok(heeded.then_some(()))
+    })
+    .await
+    .unwrap();
+    let user = Identity::User {
+        name: format!("{name}-user"),
+        groups: Vec::new(),
+    };
+    let kubeconfig = env.plane.kubeconfig_file(&user).unwrap();
+    let kubectl = Kubectl::with_kubeconfig(kubeconfig, env.plane.folder()).unwrap();
+    let story = async {
+        // Until somebody is there an eviction is let in, and asked for in vain.
+        wait_until("the level to be full", PATIENCE, async || {
+            let output = env.drain(&[&node, "--force", "--dry-run=server"]).await;
+            let full = output.stderr.contains("priority and fairness");
+            Ok(full.then_some(()))
+        })
+        .await
+        .unwrap();
+
+        let already = env.evictions().await.len();
+        let drain = start(&env, &[&node, "--force"]);
+        wait_until("two evictions sent back", PATIENCE, async || {
+            let evictions = env.evictions().await;
+            let sent_back = evictions.iter().skip(already).filter(|e| e.code() == 429);
+            Ok((sent_back.count() >= 2).then_some(()))
+        })
+        .await
+        .unwrap();
+        let now = DeleteParams::default();
+        schemas.delete(&name, &now).await.unwrap();
+        levels.delete(&name, &now).await.unwrap();
+        (drain, already)
+    };
+    let (drain, already) = tokio::select! {
+        told = story => told,
+        () = occupy(&kubectl, &name) => unreachable!("it never ends"),
+    };
+    let (status, stderr) = end(&env, drain).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(
+        stderr.contains("web: throttled by the API server's priority and fairness"),
+        "{stderr}"
+    );
+    assert!(!stderr.contains("blocked by budget"), "{stderr}");
+    let evictions = env.evictions().await;
+    let times: Vec<_> = evictions
+        .iter()
+        .skip(already)
+        .filter_map(|event| event.received)
+        .collect();
+    // `Retry-After: 1` (staging/src/k8s.io/apiserver/pkg/server/filters/priority-and-fairness.go).
+    for pair in times.windows(2) {
+        let apart = pair[1].duration_since(pair[0]);
+        assert!(apart >= SignedDuration::from_millis(1000), "{apart:?}");
+    }
+    env.check(&[pod]).await;
+}

@@ -1,0 +1,292 @@
+//! What `kubectl drain` v1.36 gets wrong. Nothing runs beside the API server here: the test plays
+//! the kubelet and the controllers.
+
+use std::time::Duration;
+
+use kube::api::{DeleteParams, Patch, PatchParams};
+use nodelife_tests::fixture::budget::write_status;
+use nodelife_tests::fixture::{NodeFixture, PodFixture};
+use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::{Identity, PATIENCE, wait_until};
+use serde_json::json;
+
+use super::support::{
+    CORDON, READ, Stderr, blocked_pod, end, environment_with_node, interrupt, open, report, start,
+    wait_for_cordon,
+};
+
+#[tokio::test]
+async fn a_block_is_explained_once_and_ends_as_soon_as_the_budget_allows() {
+    let (env, node) = environment_with_node("explained").await;
+    let pod = blocked_pod(&env, &node).await;
+    let drain = start(&env, &[&node, "--force"]);
+    wait_for_cordon(&env, &node).await;
+    write_status(&env.namespace, "web", open()).await.unwrap();
+    let (status, stderr) = end(&env, drain).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    let ns = &env.namespace.name;
+    let line = format!("{ns}/web: blocked by budget {ns}/web: needs 2 healthy pods and has 2 of 3");
+    assert_eq!(stderr.matches(&line).count(), 1, "{stderr}");
+    let evictions = env.evictions().await;
+    assert_eq!(evictions.len(), 1, "{evictions:#?}");
+    env.check(&[pod]).await;
+}
+
+#[tokio::test]
+async fn the_time_of_the_command_holds_and_a_blocked_drain_ends_with_5() {
+    let (env, node) = environment_with_node("timeout").await;
+    let pod = blocked_pod(&env, &node).await;
+    let begun = std::time::Instant::now();
+    let output = env
+        .drain(&[&node, "--force", "--timeout=3s", "-o", "json"])
+        .await;
+    assert!(begun.elapsed() < Duration::from_mins(1));
+    assert_eq!(output.status, Some(5), "{}", output.stderr);
+    let report = report(&output);
+    assert_eq!(report["stopped"], "deadline");
+    assert_eq!(report["pods"][0]["outcome"], "blocked");
+    assert_eq!(
+        report["pods"][0]["budget"],
+        format!("{}/web", env.namespace.name)
+    );
+    env.check(&[pod]).await;
+}
+
+/// Defect c: kubectl adopts whatever bears the name after a refusal.
+#[tokio::test]
+async fn a_replacement_on_another_node_is_never_evicted() {
+    let (env, node) = environment_with_node("replaced").await;
+    let other = env.node("b");
+    NodeFixture::new(&other)
+        .create(env.namespace.client())
+        .await
+        .unwrap();
+    let pod = blocked_pod(&env, &node).await;
+    let drain = start(&env, &[&node, "--force"]);
+    wait_for_cordon(&env, &node).await;
+    let now = DeleteParams::default().grace_period(0);
+    env.pods().delete("web", &now).await.unwrap();
+    let new = PodFixture::new("web")
+        .running_on(&other)
+        .create(&env.namespace)
+        .await
+        .unwrap();
+    write_status(&env.namespace, "web", open()).await.unwrap();
+    let (status, stderr) = end(&env, drain).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    let there = env.pods().get("web").await.unwrap();
+    assert_eq!(there.metadata.uid, new.metadata.uid);
+    assert_eq!(there.metadata.deletion_timestamp, None);
+    env.check(&[pod]).await;
+}
+
+/// Defect b: kubectl never lists again.
+#[tokio::test]
+async fn a_pod_that_is_bound_late_goes_too() {
+    let (env, node) = environment_with_node("late").await;
+    let first = blocked_pod(&env, &node).await;
+    let drain = start(&env, &[&node, "--force"]);
+    wait_for_cordon(&env, &node).await;
+    // Not running_on: it may be gone before its status is written.
+    let late = PodFixture::new("late")
+        .bound_to(&node)
+        .create(&env.namespace)
+        .await
+        .unwrap();
+    wait_until("the late pod gone", PATIENCE, async || {
+        Ok(env.pods().get_opt("late").await?.is_none().then_some(()))
+    })
+    .await
+    .unwrap();
+    write_status(&env.namespace, "web", open()).await.unwrap();
+    let (status, stderr) = end(&env, drain).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(env.pods_on(&node).await.is_empty());
+    env.check(&[first, late]).await;
+}
+
+/// Defect i: an owner that is gone brings nothing back.
+#[tokio::test]
+async fn an_orphan_of_a_controller_that_is_gone_needs_force() {
+    let (env, node) = environment_with_node("orphan").await;
+    PodFixture::new("orphan")
+        .running_on(&node)
+        .patch(json!({"metadata": {"ownerReferences": [{
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "gone",
+            "uid": "00000000-0000-0000-0000-000000000000", "controller": true,
+        }]}}))
+        .create(&env.namespace)
+        .await
+        .unwrap();
+    let output = env.drain(&[&node]).await;
+    assert_eq!(output.status, Some(4), "{}", output.stderr);
+    assert!(
+        output
+            .stderr
+            .contains("its controller ReplicaSet gone is gone"),
+        "{}",
+        output.stderr
+    );
+    env.check_nothing_written().await;
+}
+
+/// Defect j: only apps/v1 counts as a DaemonSet for kubectl.
+#[tokio::test]
+async fn daemon_sets_of_other_api_groups_are_left_alone() {
+    let (env, node) = environment_with_node("kruise").await;
+    PodFixture::new("agent")
+        .running_on(&node)
+        .patch(json!({"metadata": {"ownerReferences": [{
+            "apiVersion": "apps.kruise.io/v1alpha1", "kind": "DaemonSet", "name": "agent",
+            "uid": "00000000-0000-0000-0000-000000000000", "controller": true,
+        }]}}))
+        .create(&env.namespace)
+        .await
+        .unwrap();
+    let output = env.drain(&[&node]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert_eq!(env.pods_on(&node).await.len(), 1);
+    env.check(&[]).await;
+}
+
+/// Defect s: in a terminating namespace every answer is 403, also for a pod that is gone.
+#[tokio::test]
+async fn a_pod_that_vanishes_in_a_terminating_namespace_is_gone() {
+    let (env, node) = environment_with_node("terminating").await;
+    let pod = PodFixture::new("held")
+        .running_on(&node)
+        .create(&env.namespace)
+        .await
+        .unwrap();
+    let namespaces: kube::Api<k8s_openapi::api::core::v1::Namespace> =
+        kube::Api::all(env.namespace.client().clone());
+    // No namespace controller runs, so it stays like this.
+    namespaces
+        .delete(&env.namespace.name, &DeleteParams::default())
+        .await
+        .unwrap();
+    let drain = start(&env, &[&node, "--force"]);
+    wait_for_cordon(&env, &node).await;
+    let now = DeleteParams::default().grace_period(0);
+    env.pods().delete("held", &now).await.unwrap();
+    let (status, stderr) = end(&env, drain).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    env.check(&[pod]).await;
+}
+
+/// Stuck: evicted, and a finalizer holds it.
+#[tokio::test]
+async fn a_pod_that_is_evicted_and_does_not_go_ends_with_6() {
+    let (env, node) = environment_with_node("stuck").await;
+    let pod = PodFixture::new("held")
+        .running_on(&node)
+        .patch(json!({"metadata": {"finalizers": ["nodelife.test/hold"]}}))
+        .create(&env.namespace)
+        .await
+        .unwrap();
+    let arguments = [&*node, "--force", "--pod-timeout=1s", "-o=json"];
+    let output = env.drain(&arguments).await;
+    assert_eq!(output.status, Some(6), "{}", output.stderr);
+    let (ns, said) = (
+        &env.namespace.name,
+        "evicted, and not gone within --pod-timeout",
+    );
+    let line = format!("{ns}/held on {node}: {said} (stuck)");
+    assert!(output.stderr.contains(&line), "{}", output.stderr);
+    let report = report(&output);
+    let reason = report["pods"][0]["reason"].as_str().unwrap();
+    assert!(
+        reason.contains("finalizers hold it (nodelife.test/hold)"),
+        "{reason}"
+    );
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    env.pods()
+        .patch("held", &PatchParams::default(), &free)
+        .await
+        .unwrap();
+    env.check(&[pod]).await;
+}
+
+/// Defect o: Ctrl-C says how things stand and how to go on, and a second run does.
+#[tokio::test]
+async fn ctrl_c_stops_evicting_and_a_second_run_goes_on() {
+    let (env, node) = environment_with_node("interrupted").await;
+    let pod = blocked_pod(&env, &node).await;
+    let drain = start(&env, &[&node, "--force"]);
+    wait_for_cordon(&env, &node).await;
+    interrupt(&drain);
+    let (status, stderr) = end(&env, drain).await;
+    assert_eq!(status, Some(130), "{stderr}");
+    assert!(
+        stderr.contains(&format!("kubectl nodelife drain {node} --undo")),
+        "{stderr}"
+    );
+    assert!(env.evictions().await.is_empty());
+    write_status(&env.namespace, "web", open()).await.unwrap();
+    let output = env.drain(&[&node, "--force"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert_eq!(env.evictions().await.len(), 1);
+    env.check(&[pod]).await;
+}
+
+/// Defect h: kubectl hides the fatal error of one pod until all others have ended.
+#[tokio::test]
+async fn what_is_fatal_for_one_pod_is_told_while_others_wait() {
+    let (mut env, node) = environment_with_node("fatal").await;
+    let held = blocked_pod(&env, &node).await;
+    let other = PodFixture::new("other").running_on(&node);
+    let other = other.create(&env.namespace).await.unwrap();
+    env.act_with(&[READ, CORDON]).await;
+    // May evict the one and not the other.
+    let kubectl = Kubectl::new(env.plane, &Identity::Admin).unwrap();
+    let ns = env.namespace.name.clone();
+    let (space, user) = (format!("--namespace={ns}"), format!("--user={ns}-user"));
+    let words = [
+        "create",
+        "role",
+        "one",
+        "--verb=create",
+        "--resource=pods/eviction",
+    ];
+    let made = kubectl.run(words.into_iter().chain(["--resource-name=web", &space]));
+    made.await.unwrap().success().unwrap();
+    let bound = kubectl.run(["create", "rolebinding", "one", "--role=one", &user, &space]);
+    bound.await.unwrap().success().unwrap();
+
+    let mut drain = start(&env, &[&node, "--force"]);
+    let mut stderr = Stderr::of(&mut drain);
+    let told = format!("{ns}/other: ");
+    stderr
+        .wait_for(&[&told, "cannot create resource \"pods/eviction\""])
+        .await;
+    // The other still waits.
+    assert!(drain.try_wait().unwrap().is_none(), "{}", stderr.text);
+    assert_eq!(env.pods_on(&node).await.len(), 2);
+    write_status(&env.namespace, "web", open()).await.unwrap();
+    let (status, ()) = tokio::join!(drain.wait(), stderr.read_to_end());
+    assert_eq!(status.unwrap().code(), Some(7), "{}", stderr.text);
+    env.check(&[held, other]).await;
+}
+
+/// Defect k: of several warnings kubectl keeps the last.
+#[tokio::test]
+async fn every_warning_of_a_pod_is_told() {
+    let (env, node) = environment_with_node("warnings").await;
+    let pod = PodFixture::new("scratch")
+        .running_on(&node)
+        .spec(json!({"volumes": [{"name": "tmp", "emptyDir": {}}]}))
+        .create(&env.namespace)
+        .await
+        .unwrap();
+    let output = env
+        .drain(&[&node, "--force", "--delete-emptydir-data"])
+        .await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    for warning in [
+        "the data of its emptyDir volume would be lost",
+        "no controller would bring it back",
+    ] {
+        assert!(output.stderr.contains(warning), "{}", output.stderr);
+    }
+    env.check(&[pod]).await;
+}

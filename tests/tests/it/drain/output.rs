@@ -1,0 +1,151 @@
+//! What people see of a drain: the terminal, and the events on the node.
+
+use std::io::Read as _;
+use std::sync::{Arc, Mutex};
+
+use nix::pty::{Winsize, openpty};
+use nodelife_tests::fixture::budget::write_status;
+use nodelife_tests::{PATIENCE, wait_until};
+
+use super::support::{
+    CORDON, EVICT, READ, Stderr, blocked_pod, end, environment_with_node, events_on, open, start,
+};
+
+#[tokio::test]
+async fn the_node_bears_events_of_its_drain() {
+    let (env, node) = environment_with_node("events").await;
+    let pod = blocked_pod(&env, &node).await;
+    let mut drain = start(&env, &[&node, "--force"]);
+    let mut stderr = Stderr::of(&mut drain);
+    // Number 1: what the budget is short of, and where that is.
+    let ns = &env.namespace.name;
+    let lacks = format!(
+        "budget {ns}/web lacks 2 of its pods: web-2 waits for a node; web-3 waits for a node"
+    );
+    stderr.wait_for(&[&lacks]).await;
+    wait_until("the event of the block", PATIENCE, async || {
+        let events = events_on(&env, &node).await;
+        Ok(events
+            .iter()
+            .any(|(_, reason, _)| reason == "DrainBlocked")
+            .then_some(()))
+    })
+    .await
+    .unwrap();
+    write_status(&env.namespace, "web", open()).await.unwrap();
+    let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
+    let stderr = stderr.text;
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(
+        !stderr.contains('\x1b'),
+        "a pipe is no terminal: {stderr:?}"
+    );
+    let events = events_on(&env, &node).await;
+    let reasons: Vec<_> = events
+        .iter()
+        .map(|(kind, reason, _)| (kind.as_str(), reason.as_str()))
+        .collect();
+    assert_eq!(
+        reasons,
+        [
+            ("Warning", "DrainBlocked"),
+            ("Normal", "DrainStarted"),
+            ("Normal", "Drained")
+        ],
+        "{events:#?}"
+    );
+    assert!(
+        events[0]
+            .2
+            .contains(&format!("{ns}/web: blocked by budget {ns}/web")),
+        "{events:#?}"
+    );
+    env.check(&[pod]).await;
+}
+
+#[tokio::test]
+async fn a_drain_that_may_not_write_events_says_so_and_goes_on() {
+    let (mut env, node) = environment_with_node("no-events").await;
+    let pod = nodelife_tests::fixture::PodFixture::new("web")
+        .running_on(&node)
+        .create(&env.namespace)
+        .await
+        .unwrap();
+    env.act_with(&[READ, EVICT, CORDON]).await;
+    let output = env.drain(&[&node, "--force"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert!(
+        output
+            .stderr
+            .contains("no events were written on the nodes")
+            && output
+                .stderr
+                .contains("kubectl auth can-i create events.events.k8s.io -n default"),
+        "{}",
+        output.stderr
+    );
+    assert!(events_on(&env, &node).await.is_empty());
+    env.check(&[pod]).await;
+}
+
+/// One line for each pod, drawn over in place, and nothing of it left at the end.
+#[tokio::test]
+async fn a_terminal_shows_the_pod_that_waits_and_its_budget() {
+    let (env, node) = environment_with_node("terminal").await;
+    let pod = blocked_pod(&env, &node).await;
+    let size = Winsize {
+        ws_row: 24,
+        ws_col: 80,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let terminal = openpty(Some(&size), None).unwrap();
+    let mut command = env.command(&[&node, "--force"]);
+    command
+        .env("TERM", "xterm")
+        .stdin(std::process::Stdio::null())
+        .stdout(std::process::Stdio::null())
+        .stderr(terminal.slave);
+    let drain = command.spawn().unwrap();
+    // The command holds the other end as well: with it gone, reading ends with the drain.
+    drop(command);
+    let shown = Arc::new(Mutex::new(String::new()));
+    let reader = {
+        let shown = Arc::clone(&shown);
+        let mut screen = std::fs::File::from(terminal.master);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = screen.read(&mut buffer) {
+                let text = String::from_utf8_lossy(&buffer[..read]).into_owned();
+                shown.lock().unwrap().push_str(&text);
+            }
+        })
+    };
+    let ns = &env.namespace.name;
+    wait_until("the line of the pod", PATIENCE, async || {
+        let shown = shown.lock().unwrap();
+        Ok((shown.contains("0 of 1 pods gone") && shown.contains("  blocked  ")).then_some(()))
+    })
+    .await
+    .unwrap();
+    write_status(&env.namespace, "web", open()).await.unwrap();
+    let ended = tokio::time::timeout(PATIENCE, drain.wait_with_output()).await;
+    let status = ended.expect("the drain did not end").unwrap().status.code();
+    env.check_end(&[&node], status).await;
+    reader.join().unwrap();
+    let shown = shown.lock().unwrap().clone();
+    assert_eq!(status, Some(0), "{shown}");
+    let (_, last) = shown
+        .rsplit_once("\x1b[0J")
+        .expect("it was never drawn over");
+    assert!(!last.contains("pods gone"), "{shown:?}");
+    assert!(
+        shown.contains(&format!("node/{node}: drained")),
+        "{shown:?}"
+    );
+    assert!(
+        shown.contains(&format!("{ns}/web: gone after")),
+        "{shown:?}"
+    );
+    env.check(&[pod]).await;
+}

@@ -1,0 +1,216 @@
+//! Rights that are missing. Nothing runs beside the API server.
+
+use std::time::Instant;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use nodelife_tests::fixture::budget::write_status;
+use nodelife_tests::fixture::{NodeFixture, PodFixture};
+use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::{AuditEvent, ControlPlane, Identity, PATIENCE, wait_until};
+
+use super::support::{
+    CORDON, EVENTS, EVICT, Permission, READ, Stderr, TestEnvironment, blocked_pod, end,
+    environment_with_node, open, report, start,
+};
+
+/// What a drain reads beside budgets.
+const READ_OTHERS: Permission = ("read", "get,list,watch", "nodes,pods");
+
+/// Defect a: kubectl goes on when the cordon failed.
+#[tokio::test]
+async fn nothing_is_evicted_when_the_cordon_is_not_allowed() {
+    let (mut env, node) = environment_with_node("no-patch").await;
+    let pod = PodFixture::new("web")
+        .running_on(&node)
+        .create(&env.namespace)
+        .await
+        .unwrap();
+    // All that a drain needs but `patch nodes`.
+    env.act_with(&[READ, EVICT]).await;
+    let output = env.drain(&[&node, "--force"]).await;
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    assert!(
+        output.stderr.contains(&format!(
+            "failed to cordon node {node}, so that nothing was evicted"
+        )),
+        "{}",
+        output.stderr
+    );
+    assert!(env.evictions().await.is_empty());
+    assert!(!env.is_cordoned(&node).await);
+    env.check(&[pod]).await;
+}
+
+/// Number 20: the API server decides, and nothing is claimed of what is not seen.
+#[tokio::test]
+async fn a_drain_goes_on_where_budgets_cannot_be_seen() {
+    let (mut env, node) = environment_with_node("no-budgets").await;
+    let web = blocked_pod(&env, &node).await;
+    let free = PodFixture::new("free")
+        .running_on(&node)
+        .create(&env.namespace)
+        .await
+        .unwrap();
+    env.act_with(&[READ_OTHERS, EVICT, CORDON]).await;
+
+    let output = env
+        .drain(&[&node, "--force", "--dry-run", "-o", "json"])
+        .await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    let plan = report(&output);
+    assert_eq!((plan.get("waves"), plan.get("duration")), (None, None));
+    for pod in plan["pods"].as_array().unwrap() {
+        assert_eq!(pod["action"], "evict");
+        assert_eq!(pod["reason"], "whether a budget protects it is not known");
+        assert_eq!((pod.get("wave"), pod.get("budget")), (None, None));
+    }
+    env.check_nothing_written().await;
+
+    let begun = Instant::now();
+    let said = drain_past_a_budget(&env, &node).await;
+    // The API server says so in protobuf, in which budgets are asked for.
+    for part in [
+        "the API server says: The disruption budget web needs 2 healthy pods and has 2 currently",
+        "cannot list resource \"poddisruptionbudgets\"",
+        "kubectl auth can-i list poddisruptionbudgets.policy",
+    ] {
+        assert!(said.contains(part), "{said}");
+    }
+    let garbled = |c: char| c == char::REPLACEMENT_CHARACTER || c.is_control() && c != '\n';
+    assert!(!said.contains(garbled), "{said:?}");
+    let at = |part: &str| said.find(part).unwrap_or_else(|| panic!("{part}: {said}"));
+    assert!(at("cannot be seen") < at(": cordoned"), "{said}");
+
+    let mut tries = env.evictions().await;
+    tries.retain(|event| event.name() == "web");
+    let codes: Vec<_> = tries.iter().map(AuditEvent::code).collect();
+    assert_eq!((codes[0], codes[codes.len() - 1]), (429, 201), "{codes:?}");
+    // Between two tries lie 5 s at least.
+    let most = 2 + begun.elapsed().as_secs() / 5;
+    assert!(u64::try_from(codes.len()).unwrap() <= most, "{codes:?}");
+    env.check(&[web, free]).await;
+}
+
+/// Who may list budgets and not watch them sees them once, and no more.
+#[tokio::test]
+async fn a_drain_goes_on_that_loses_sight_of_budgets() {
+    let (mut env, node) = environment_with_node("budgets-lost").await;
+    let web = blocked_pod(&env, &node).await;
+    let list = ("list", "list", "poddisruptionbudgets.policy");
+    env.act_with(&[READ_OTHERS, list, EVICT, CORDON]).await;
+    let said = drain_past_a_budget(&env, &node).await;
+    let part = "cannot watch resource \"poddisruptionbudgets\"";
+    assert!(said.contains(part), "{said}");
+    env.check(&[web]).await;
+}
+
+/// Drains the node of a pod whose budget opens when the API server has refused it. What was said.
+async fn drain_past_a_budget(env: &TestEnvironment, node: &str) -> String {
+    let mut drain = start(env, &[node, "--force"]);
+    let mut stderr = Stderr::of(&mut drain);
+    wait_until("a refused eviction", PATIENCE, async || {
+        let tries = env.evictions().await;
+        Ok(tries.iter().find(|event| event.code() == 429).map(drop))
+    })
+    .await
+    .unwrap();
+    write_status(&env.namespace, "web", open()).await.unwrap();
+    stderr.read_to_end().await;
+    assert_eq!(end(env, drain).await.0, Some(0), "{}", stderr.text);
+    let once = stderr.text.matches("budgets cannot be seen").count();
+    assert_eq!(once, 1, "{}", stderr.text);
+    let blocked = format!("web: blocked by budget {}/web: ", env.namespace.name);
+    assert!(stderr.text.contains(&blocked), "{}", stderr.text);
+    assert!(!stderr.text.contains("no budget"), "{}", stderr.text);
+    stderr.text
+}
+
+/// Number 20: nothing stays changed behind a user who may not evict, whichever way.
+#[tokio::test]
+async fn a_cordon_is_taken_back_where_the_right_to_evict_is_missing() {
+    let mut env = TestEnvironment::new(ControlPlane::shared_api().await, "no-evict").await;
+    let nodes = ["a", "b", "theirs"].map(|name| env.node(name));
+    let mut pods = Vec::new();
+    for node in &nodes {
+        let client = env.namespace.client();
+        NodeFixture::new(node).create(client).await.unwrap();
+        let name = format!("on-{node}");
+        let pod = PodFixture::new(&name).running_on(node);
+        pods.push(pod.create(&env.namespace).await.unwrap());
+    }
+    let [a, b, theirs] = &nodes;
+    let kubectl = Kubectl::new(env.plane, &Identity::Admin).unwrap();
+    let cordon = kubectl.run(["cordon", theirs.as_str()]).await.unwrap();
+    cordon.success().unwrap();
+    env.act_with(&[READ, CORDON, EVENTS]).await;
+    let namespace = env.namespace.name.clone();
+
+    let ways: [(&[&str], &str, &str); 2] = [
+        (
+            &[a, b, "--force", "-o", "json"],
+            "create pods/eviction",
+            "create pods --subresource=eviction",
+        ),
+        (
+            &[a, "--force", "--disable-eviction", "-o", "json"],
+            "delete pods",
+            "delete pods",
+        ),
+    ];
+    for (arguments, right, flags) in ways {
+        let output = env.drain(arguments).await;
+        assert_eq!(output.status, Some(7), "{}", output.stderr);
+        assert_eq!(report(&output)["nodes"][0]["drained"], false);
+        for node in arguments
+            .iter()
+            .filter(|word| nodes.iter().any(|n| n == *word))
+        {
+            for line in [
+                format!(
+                    "node/{node}: nothing was evicted, and the cordon is taken back: not allowed \
+                     to {right} in namespace {namespace}; check with: kubectl auth can-i {flags} \
+                     -n {namespace}\n"
+                ),
+                format!("node/{node}: uncordoned\n"),
+            ] {
+                assert!(output.stderr.contains(&line), "{line}{}", output.stderr);
+            }
+            assert_eq!(marks(&env, node).await, Vec::<String>::new());
+            assert!(!env.is_cordoned(node).await);
+        }
+        let kept = output.stderr.contains("still cordoned");
+        assert!(!kept, "{}", output.stderr);
+    }
+
+    // What somebody else cordoned is not ours to take back.
+    let output = env.drain(&[theirs, "--force"]).await;
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    let said = output.stderr.contains("nothing was evicted: not allowed");
+    assert!(said, "{}", output.stderr);
+    assert!(env.is_cordoned(theirs).await);
+    assert_eq!(marks(&env, theirs).await, Vec::<String>::new());
+
+    let tries = env.evictions().await;
+    assert!(tries.iter().all(|event| event.code() == 403), "{tries:#?}");
+    let deleted = format!("on-{a}");
+    let requests = env.requests().await;
+    let mut deletions = requests.iter().filter(|e| e.is("delete", "pods"));
+    assert!(deletions.all(|event| event.code() == 403));
+    env.check_forced(&pods, &[&deleted]).await;
+}
+
+/// The annotations and taints of ours that a node bears.
+async fn marks(env: &TestEnvironment, node: &str) -> Vec<String> {
+    let nodes: Api<Node> = Api::all(env.namespace.client().clone());
+    let node = serde_json::to_value(nodes.get(node).await.unwrap()).unwrap();
+    let annotations = node["metadata"]["annotations"].as_object();
+    let annotations = annotations
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key.clone());
+    let taints = node["spec"]["taints"].as_array().into_iter().flatten();
+    let taints = taints.filter_map(|taint| taint["key"].as_str().map(str::to_owned));
+    let all = annotations.chain(taints);
+    all.filter(|key| key.starts_with("nodelife.dev/")).collect()
+}

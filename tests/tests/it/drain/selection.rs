@@ -1,0 +1,356 @@
+//! Which pods and nodes are drained, and in which order. Nothing runs beside the API server.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use nodelife_tests::fixture::budget::write_status;
+use nodelife_tests::fixture::pod::running;
+use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, NodeFixture, PodFixture};
+use nodelife_tests::{AuditEvent, PATIENCE, wait_until};
+use serde_json::{Value, json};
+
+use super::support::{
+    TestEnvironment, conforms, end, end_all_but, environment_with_node, open, report, start,
+};
+
+#[tokio::test]
+async fn a_partial_drain_leaves_what_is_impossible_and_ends_with_7() {
+    let (env, node) = environment_with_node("partial").await;
+    let ns = &env.namespace;
+    let held = PodFixture::new("held")
+        .running_on(&node)
+        .create(ns)
+        .await
+        .unwrap();
+    let free = PodFixture::new("free")
+        .running_on(&node)
+        .create(ns)
+        .await
+        .unwrap();
+    let status = BudgetStatus {
+        expected: 1,
+        healthy: 1,
+        desired: 0,
+        allowed: 1,
+    };
+    for name in ["one", "two"] {
+        BudgetFixture::min_available(name, "held", json!(0))
+            .create_with_status(ns, status)
+            .await
+            .unwrap();
+    }
+    let output = env
+        .drain(&[&node, "--force", "--on-impossible=partial", "-o", "json"])
+        .await;
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    let report = report(&output);
+    assert_eq!(report["nodes"][0]["drained"], false);
+    let left = env.pods_on(&node).await;
+    assert_eq!(left.len(), 1);
+    assert_eq!(left[0].metadata.name.as_deref(), Some("held"));
+    env.check(&[held, free]).await;
+}
+
+#[tokio::test]
+async fn a_pod_that_stays_blocked_holds_up_nobody_else() {
+    let (env, node) = environment_with_node("left-behind").await;
+    let ns = &env.namespace;
+    let held = PodFixture::new("held")
+        .running_on(&node)
+        .create(ns)
+        .await
+        .unwrap();
+    PodFixture::new("held-2")
+        .app("held")
+        .create(ns)
+        .await
+        .unwrap();
+    let free = PodFixture::new("free")
+        .running_on(&node)
+        .create(ns)
+        .await
+        .unwrap();
+    let status = BudgetStatus {
+        expected: 2,
+        healthy: 1,
+        desired: 1,
+        allowed: 0,
+    };
+    BudgetFixture::min_available("held", "held", json!(1))
+        .create_with_status(ns, status)
+        .await
+        .unwrap();
+    let output = env
+        .drain(&[&node, "--force", "--blocked-timeout=2s", "--events=jsonl"])
+        .await;
+    assert_eq!(output.status, Some(5), "{}", output.stderr);
+    let lines: Vec<Value> = output
+        .stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    for line in &lines {
+        conforms(line, "DrainEvent");
+    }
+    let last = |name: &str| lines.iter().rfind(|line| line["name"] == name).unwrap();
+    assert_eq!(last("free")["outcome"], "evicted");
+    assert_eq!(last("held")["outcome"], "blocked");
+    assert_eq!(last("held")["budget"], format!("{}/held", ns.name));
+    assert_eq!(env.pods_on(&node).await.len(), 1);
+    env.check(&[held, free]).await;
+}
+
+/// Number 7: what is not Ready costs its budget nothing and goes first, by the API server's own
+/// word (`canIgnorePDB` and the policies of unhealthy pods in
+/// pkg/registry/core/pod/storage/eviction.go, v1.36.3).
+#[tokio::test]
+async fn what_is_not_ready_goes_though_its_budget_allows_nothing() {
+    let (env, node) = environment_with_node("unready").await;
+    let ns = &env.namespace;
+    let mut pods = Vec::new();
+    // The budget of the one has as many healthy pods as it wants; that of the other has too few,
+    // and lets such pods go all the same.
+    for (app, healthy, policy) in [("web", 2, "IfHealthyBudget"), ("db", 1, "AlwaysAllow")] {
+        for (name, ready) in [("ready", true), ("unready", false)] {
+            let pod = PodFixture::new(&format!("{app}-{name}")).app(app);
+            let pod = pod.bound_to(&node).create(ns).await.unwrap();
+            let status = Patch::Merge(json!({"status": running(&pod, ready)}));
+            let (name, how) = (
+                pod.metadata.name.as_deref().unwrap(),
+                PatchParams::default(),
+            );
+            let patched = env.pods().patch_status(name, &how, &status).await;
+            pods.push(patched.unwrap());
+        }
+        let elsewhere = PodFixture::new(&format!("{app}-elsewhere")).app(app);
+        elsewhere.create(ns).await.unwrap();
+        let status = BudgetStatus {
+            expected: 3,
+            healthy,
+            desired: 2,
+            allowed: 0,
+        };
+        BudgetFixture::min_available(app, app, json!(2))
+            .patch(json!({"spec": {"unhealthyPodEvictionPolicy": policy}}))
+            .create_with_status(ns, status)
+            .await
+            .unwrap();
+    }
+    let output = env.drain(&[&node, "--force", "--blocked-timeout=1s"]).await;
+    assert_eq!(output.status, Some(5), "{}", output.stderr);
+    let left: Vec<_> = env.pods_on(&node).await;
+    let left: Vec<_> = left
+        .iter()
+        .filter_map(|p| p.metadata.name.as_deref())
+        .collect();
+    assert_eq!(left, ["db-ready", "web-ready"], "{}", output.stderr);
+    env.check(&pods).await;
+}
+
+/// Two pods of each of three priorities, of which the first of the lowest is under a budget that
+/// allows nothing now; all take a while to go.
+async fn three_tiers(env: &TestEnvironment, node: &str) -> Vec<Pod> {
+    let classes = ["", "system-cluster-critical", "system-node-critical"];
+    let mut pods = Vec::new();
+    for (tier, class) in classes.into_iter().enumerate() {
+        for i in [1, 2] {
+            let pod = PodFixture::new(&format!("tier-{tier}-{i}")).running_on(node);
+            let pod = pod.spec(json!({
+                "priorityClassName": class,
+                "terminationGracePeriodSeconds": 30,
+            }));
+            pods.push(pod.create(&env.namespace).await.unwrap());
+        }
+    }
+    let status = BudgetStatus {
+        expected: 3,
+        healthy: 2,
+        desired: 2,
+        allowed: 0,
+    };
+    BudgetFixture::min_available("held", "tier-0-1", json!(2))
+        .create_with_status(&env.namespace, status)
+        .await
+        .unwrap();
+    pods
+}
+
+/// Number 13: no tier begins before the one below is gone, whatever that waits for.
+#[tokio::test]
+async fn a_strict_order_waits_for_what_a_budget_blocks() {
+    let (env, node) = environment_with_node("strict").await;
+    let pods = three_tiers(&env, &node).await;
+    let drain = start(
+        &env,
+        &[&node, "--force", "--order=strict", "--on-impossible=wait"],
+    );
+    let kubelet = async {
+        wait_until("the pod that nothing blocks gone", PATIENCE, async || {
+            let pod = env.pods().get("tier-0-2").await?;
+            Ok(pod.metadata.deletion_timestamp.map(drop))
+        })
+        .await
+        .unwrap();
+        let now = DeleteParams::default().grace_period(0);
+        env.pods().delete("tier-0-2", &now).await.unwrap();
+        write_status(&env.namespace, "held", open()).await.unwrap();
+        end_all_but(&env, &node, None).await;
+    };
+    let (ended, ()) = tokio::join!(end(&env, drain), kubelet);
+    assert_eq!(ended.0, Some(0), "{}", ended.1);
+    env.check(&pods).await;
+
+    let events = env.plane.audit_events().unwrap();
+    let own = |event: &&AuditEvent| event.namespace() == env.namespace.name;
+    let times = |tier: usize, verb: &str, resource: &str| {
+        let tier = format!("tier-{tier}-");
+        let of_tier = |event: &&AuditEvent| event.name().starts_with(&tier);
+        let is_it = |event: &&AuditEvent| event.is(verb, resource) && event.code() < 300;
+        let events = events.iter().filter(own).filter(of_tier).filter(is_it);
+        let mut times: Vec<_> = events.filter_map(|event| event.received).collect();
+        times.sort_unstable();
+        times
+    };
+    for tier in [0, 1] {
+        // The test's own, with which a pod is gone.
+        let gone = times(tier, "delete", "pods");
+        let begun = times(tier + 1, "create", "pods/eviction");
+        assert_eq!((gone.len(), begun.len()), (2, 2));
+        assert!(gone[1] <= begun[0], "{tier}: {gone:?}, {begun:?}");
+    }
+    let is_opening = |event: &&AuditEvent| event.is("patch", "poddisruptionbudgets/status");
+    let opened = events.iter().filter(own).rfind(is_opening);
+    let upper = times(1, "create", "pods/eviction");
+    assert!(opened.unwrap().received.unwrap() <= upper[0]);
+}
+
+/// And without `strict` what only a budget blocks holds up nobody.
+#[tokio::test]
+async fn an_order_by_priority_passes_by_what_a_budget_blocks() {
+    let (env, node) = environment_with_node("priority").await;
+    let pods = three_tiers(&env, &node).await;
+    let drain = start(
+        &env,
+        &[&node, "--force", "--order=priority", "--on-impossible=wait"],
+    );
+    end_all_but(&env, &node, Some("tier-0-1")).await;
+    write_status(&env.namespace, "held", open()).await.unwrap();
+    let (ended, ()) = tokio::join!(end(&env, drain), end_all_but(&env, &node, None));
+    assert_eq!(ended.0, Some(0), "{}", ended.1);
+    env.check(&pods).await;
+}
+
+#[tokio::test]
+async fn the_higher_priority_goes_when_the_lower_is_gone() {
+    let (env, node) = environment_with_node("order").await;
+    let ns = &env.namespace;
+    let mut pods = Vec::new();
+    for (name, class) in [("a-high", "system-cluster-critical"), ("b-low", "")] {
+        let pod = PodFixture::new(name)
+            .running_on(&node)
+            .spec(json!({"priorityClassName": class}))
+            .create(ns);
+        pods.push(pod.await.unwrap());
+    }
+    let output = env.drain(&[&node, "--force", "--order=strict"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    let order: Vec<String> = env
+        .evictions()
+        .await
+        .iter()
+        .map(|event| event.name().to_owned())
+        .collect();
+    assert_eq!(order, ["b-low", "a-high"]);
+    env.check(&pods).await;
+}
+
+/// Number 21: the others stay, and it is said how many they are.
+#[tokio::test]
+async fn a_pod_selector_leaves_the_others_and_counts_them() {
+    let (env, node) = environment_with_node("selected").await;
+    let ns = &env.namespace;
+    let mut pods = Vec::new();
+    for name in ["web", "db", "cache"] {
+        let pod = PodFixture::new(name).running_on(&node).create(ns);
+        pods.push(pod.await.unwrap());
+    }
+    let output = env
+        .drain(&[&node, "--force", "--pod-selector=app in (web)"])
+        .await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    let line = format!("node/{node}: drained of the pods of --pod-selector; 2 other pods left");
+    assert!(output.stderr.contains(&line), "{}", output.stderr);
+    assert_eq!(env.pods_on(&node).await.len(), 2);
+    env.check(&pods[..1]).await;
+}
+
+/// Defect n: kubectl empties one node after the other, whatever it is told.
+#[tokio::test]
+async fn a_node_that_is_stuck_holds_up_no_other_with_concurrency() {
+    let (env, first) = environment_with_node("concurrent").await;
+    let second = env.node("b");
+    NodeFixture::new(&second)
+        .create(env.namespace.client())
+        .await
+        .unwrap();
+    let ns = &env.namespace;
+    let stuck = PodFixture::new("stuck")
+        .running_on(&first)
+        .patch(json!({"metadata": {"finalizers": ["nodelife.test/hold"]}}))
+        .create(ns)
+        .await
+        .unwrap();
+    let free = PodFixture::new("free")
+        .running_on(&second)
+        .create(ns)
+        .await
+        .unwrap();
+    let arguments: [&str; 5] = [&first, &second, "--force", "-o=json", "--timeout=20s"];
+    let output = env
+        .drain(&[&arguments[..], &["--concurrency=2"]].concat())
+        .await;
+    assert_eq!(output.status, Some(6), "{}", output.stderr);
+    let report = report(&output);
+    assert_eq!(report["nodes"][0]["drained"], false, "{report:#}");
+    assert_eq!(report["nodes"][1]["drained"], true, "{report:#}");
+    // Number 17: who holds it is said by name.
+    assert!(
+        output
+            .stderr
+            .contains("finalizers hold it (nodelife.test/hold)"),
+        "{}",
+        output.stderr
+    );
+    release(&env, "stuck").await;
+    env.check(&[stuck, free]).await;
+}
+
+/// A pod whose deletion is long overdue is not waited for, and another one is.
+#[tokio::test]
+async fn an_overdue_pod_is_passed_over_on_request() {
+    let (env, node) = environment_with_node("overdue").await;
+    let ns = &env.namespace;
+    let pod = PodFixture::new("old")
+        .running_on(&node)
+        .patch(json!({"metadata": {"finalizers": ["nodelife.test/hold"]}}))
+        .create(ns)
+        .await
+        .unwrap();
+    let now = DeleteParams::default().grace_period(0);
+    env.pods().delete("old", &now).await.unwrap();
+    let patient = env.drain(&[&node, "--force", "--timeout=3s"]).await;
+    assert_eq!(patient.status, Some(6), "{}", patient.stderr);
+    let flag = "--skip-wait-for-delete-timeout=1";
+    let output = env.drain(&[&node, "--force", flag]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert_eq!(env.pods_on(&node).await.len(), 1);
+    release(&env, "old").await;
+    env.check(&[pod]).await;
+}
+
+async fn release(env: &TestEnvironment, pod: &str) {
+    let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    env.pods()
+        .patch(pod, &PatchParams::default(), &free)
+        .await
+        .unwrap();
+}

@@ -1,0 +1,389 @@
+//! A namespace with nodes of its own, the drain as kubectl runs it, and what must hold for every
+//! drain.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::events::v1::Event;
+use kube::Api;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use nodelife_tests::Part;
+use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::kubectl::{self, Kubectl, Output};
+use nodelife_tests::proxy::Proxy;
+use nodelife_tests::{AuditEvent, ControlPlane, Identity, PATIENCE, TestNamespace, wait_until};
+use serde_json::{Value, json};
+
+use super::history::History;
+
+/// A word, verbs and resources, as `kubectl create clusterrole` takes them.
+pub(in crate::drain) type Permission = (&'static str, &'static str, &'static str);
+
+/// What every drain reads.
+pub(in crate::drain) const READ: Permission = (
+    "read",
+    "get,list,watch",
+    "nodes,pods,poddisruptionbudgets.policy",
+);
+
+/// Its evictions.
+pub(in crate::drain) const EVICT: Permission = ("evict", "create", "pods/eviction");
+
+/// The cordon, and the lock.
+pub(in crate::drain) const CORDON: Permission = ("cordon", "patch", "nodes");
+
+/// Its events.
+pub(in crate::drain) const EVENTS: Permission = ("tell", "create", "events.events.k8s.io");
+
+/// One test's part of a shared control plane.
+pub(in crate::drain) struct TestEnvironment {
+    pub(in crate::drain) plane: &'static ControlPlane,
+    pub(in crate::drain) namespace: TestNamespace,
+    kubeconfig: PathBuf,
+    /// Whom the drains act as, where that is somebody of this test alone.
+    user: Option<String>,
+    /// Requests that were there before.
+    before: usize,
+    /// Of the namespace, where the disruption controller counts.
+    history: Option<History>,
+}
+
+impl TestEnvironment {
+    pub(in crate::drain) async fn new(plane: &'static ControlPlane, what: &str) -> Self {
+        let namespace = TestNamespace::create(plane, what).await.unwrap();
+        let counts = plane.pids().await.contains_key(&Part::ControllerManager);
+        Self {
+            // Elsewhere the test itself writes into the budgets what it likes.
+            history: counts.then(|| History::of(&namespace)),
+            plane,
+            kubeconfig: plane.kubeconfig_file(&Identity::Admin).unwrap(),
+            user: None,
+            before: plane.audit_events().unwrap().len(),
+            namespace,
+        }
+    }
+
+    /// The full name of a node of this test.
+    pub(in crate::drain) fn node(&self, name: &str) -> String {
+        format!("{}-{name}", self.namespace.name)
+    }
+
+    /// The command `kubectl nodelife drain ARGUMENTS`.
+    pub(in crate::drain) fn command(&self, arguments: &[&str]) -> tokio::process::Command {
+        let kubectl =
+            Kubectl::with_kubeconfig(self.kubeconfig.clone(), self.plane.folder()).unwrap();
+        let words = ["nodelife", "drain"].iter().chain(arguments);
+        kubectl.command(words)
+    }
+
+    /// Runs it to its end.
+    pub(in crate::drain) async fn drain(&self, arguments: &[&str]) -> Output {
+        let output = kubectl::run(self.command(arguments), "").await.unwrap();
+        self.check_end(arguments, output.status).await;
+        output
+    }
+
+    /// A drain that ended with 0 has left nothing on its nodes that it could have evicted, as a
+    /// consistent list shows.
+    pub(in crate::drain) async fn check_end(
+        &self,
+        arguments: &[impl AsRef<str>],
+        status: Option<i32>,
+    ) {
+        let words: Vec<&str> = arguments.iter().map(AsRef::as_ref).collect();
+        // These leave pods on purpose.
+        let leave = ["--dry-run", "--undo", "--pod-selector", "--skip-wait"];
+        let leaves = |word: &&str| leave.iter().any(|flag| word.starts_with(flag));
+        if status != Some(0) || words.iter().any(leaves) {
+            return;
+        }
+        let own = format!("{}-", self.namespace.name);
+        let names = words.iter().map(|w| w.strip_prefix("node/").unwrap_or(w));
+        for node in names.filter(|word| word.starts_with(&own)) {
+            let mut left = self.everywhere_on(node).await;
+            left.retain(|pod| !stays(pod, &words));
+            assert!(left.is_empty(), "exit status 0, and on {node}: {left:#?}");
+        }
+    }
+
+    /// The pods of a node, of all namespaces.
+    async fn everywhere_on(&self, node: &str) -> Vec<Pod> {
+        let selection = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        let pods: Api<Pod> = Api::all(self.namespace.client().clone());
+        pods.list(&selection).await.unwrap().items
+    }
+
+    /// Drains, and watches that the Deployment `web` never has fewer Ready replicas than `least`.
+    pub(in crate::drain) async fn drain_keeping(&self, arguments: &[&str], least: i32) -> Output {
+        let deployments: Api<Deployment> = self.namespace.api();
+        let mut watch = deployments
+            .watch(&WatchParams::default(), "0")
+            .await
+            .unwrap()
+            .boxed();
+        let drain = self.drain(arguments);
+        tokio::pin!(drain);
+        loop {
+            tokio::select! {
+                output = &mut drain => return output,
+                event = watch.try_next() => {
+                    let event = event.unwrap();
+                    let Some(WatchEvent::Added(web) | WatchEvent::Modified(web)) = event else {
+                        continue;
+                    };
+                    let ready = web.status.unwrap().ready_replicas.unwrap_or(0);
+                    assert!(ready >= least, "{ready} replicas were Ready, and not {least}");
+                }
+            }
+        }
+    }
+
+    /// Drains as a user with these permissions alone: a word for each, its verbs and its resources.
+    pub(in crate::drain) async fn act_with(&mut self, permissions: &[Permission]) {
+        let user = format!("{}-user", self.namespace.name);
+        let kubectl = Kubectl::new(self.plane, &Identity::Admin).unwrap();
+        for (word, verbs, resources) in permissions {
+            let role = format!("{user}-{word}");
+            let (verbs, resources) = (format!("--verb={verbs}"), format!("--resource={resources}"));
+            let made = kubectl.run(["create", "clusterrole", &role, &verbs, &resources]);
+            made.await.unwrap().success().unwrap();
+            let (of, to) = (format!("--clusterrole={role}"), format!("--user={user}"));
+            let bound = kubectl.run(["create", "clusterrolebinding", &role, &of, &to]);
+            bound.await.unwrap().success().unwrap();
+        }
+        self.user = Some(user.clone());
+        let user = Identity::User {
+            name: user,
+            groups: Vec::new(),
+        };
+        self.kubeconfig = self.plane.kubeconfig_file(&user).unwrap();
+    }
+
+    /// Drains through a proxy from now on.
+    pub(in crate::drain) fn go_through(&mut self, proxy: &Proxy) {
+        self.kubeconfig = proxy.kubeconfig_file().unwrap();
+    }
+
+    pub(in crate::drain) fn pods(&self) -> Api<Pod> {
+        self.namespace.api()
+    }
+
+    pub(in crate::drain) async fn pods_on(&self, node: &str) -> Vec<Pod> {
+        let selection = ListParams::default().fields(&format!("spec.nodeName={node}"));
+        self.pods().list(&selection).await.unwrap().items
+    }
+
+    pub(in crate::drain) async fn is_cordoned(&self, node: &str) -> bool {
+        let nodes: Api<Node> = Api::all(self.namespace.client().clone());
+        let node = nodes.get(node).await.unwrap();
+        node.spec.and_then(|spec| spec.unschedulable) == Some(true)
+    }
+
+    /// What the drains of this test asked of the API server, complete up to now. Other tests use
+    /// the same server, so only what touches this test's namespace, its nodes or no object of
+    /// a test at all is taken.
+    pub(in crate::drain) async fn requests(&self) -> Vec<AuditEvent> {
+        // A request that stands behind ours in the log shows that ours are all in it.
+        let mark = format!("mark-{}", self.namespace.name);
+        let _ = self.pods().get_opt(&mark).await.unwrap();
+        let events = wait_until("the audit log", PATIENCE, async || {
+            let events = self.plane.audit_events()?;
+            let end = events.iter().rposition(|event| event.name() == mark);
+            Ok(end.map(|_| events))
+        })
+        .await
+        .unwrap();
+        let own = format!("{}-", self.namespace.name);
+        events
+            .into_iter()
+            .skip(self.before)
+            .filter(|event| event.user_agent.starts_with("nodelife/"))
+            .filter(|event| {
+                event.namespace() == self.namespace.name
+                    || self.user.as_deref() == Some(event.username())
+                    || event.name().starts_with(&own)
+                    || event.request_uri.contains(&own)
+            })
+            .collect()
+    }
+
+    pub(in crate::drain) async fn evictions(&self) -> Vec<AuditEvent> {
+        let mut requests = self.requests().await;
+        requests.retain(|event| event.is("create", "pods/eviction"));
+        requests
+    }
+
+    /// What every drain promises: at most one accepted eviction a pod, the UID in each body, no
+    /// deletion, only pods of `node`, given as they were before, and no budget with fewer Ready
+    /// pods than it wants by an eviction of ours.
+    pub(in crate::drain) async fn check(&self, on_node: &[Pod]) {
+        self.check_forced(on_node, &[]).await;
+    }
+
+    /// The same where flags had the pods of these names deleted past their budgets.
+    pub(in crate::drain) async fn check_forced(&self, on_node: &[Pod], forced: &[&str]) {
+        let ours: BTreeSet<String> = on_node
+            .iter()
+            .map(|pod| pod.metadata.uid.clone().unwrap())
+            .collect();
+        let mut accepted: BTreeMap<String, u32> = BTreeMap::new();
+        let mut evicted = BTreeSet::new();
+        for event in self.requests().await {
+            let deletes = event.is("delete", "pods") || event.is("deletecollection", "pods");
+            assert!(
+                !deletes || forced.contains(&event.name()),
+                "a pod was deleted: {event:?}"
+            );
+            let evicts = event.is("create", "pods/eviction");
+            if !(evicts || deletes) || is_dry(&event) {
+                continue;
+            }
+            let Some(uid) = uid_of(&event) else {
+                // Who is sent back before the body is read.
+                let unread = event.request_object.is_none() && [403, 429].contains(&event.code());
+                assert!(unread, "no UID: {event:?}");
+                continue;
+            };
+            assert!(ours.contains(&uid), "{uid} was not on the node: {event:?}");
+            if [200, 201].contains(&event.code()) {
+                *accepted.entry(uid.clone()).or_default() += 1;
+                // What is forced passes its budget by.
+                if evicts {
+                    evicted.insert(uid);
+                }
+            }
+        }
+        for (uid, count) in &accepted {
+            assert_eq!(*count, 1, "{uid} was evicted more than once");
+        }
+        if let Some(history) = &self.history {
+            history.check(&self.namespace, &evicted).await;
+        }
+    }
+
+    /// A refused run reads and writes nothing.
+    pub(in crate::drain) async fn check_nothing_written(&self) {
+        let written: Vec<AuditEvent> = self
+            .requests()
+            .await
+            .into_iter()
+            .filter(|event| !["get", "list", "watch"].contains(&event.verb.as_str()))
+            .filter(|event| !is_dry(event))
+            .collect();
+        assert!(written.is_empty(), "{written:#?}");
+    }
+}
+
+/// Whether a drain leaves this pod where it is.
+fn stays(pod: &Pod, words: &[&str]) -> bool {
+    let meta = &pod.metadata;
+    let has = |map: &Option<BTreeMap<String, String>>, key: &str, value: Option<&str>| {
+        let found = map.as_ref().and_then(|map| map.get(key));
+        found.is_some_and(|found| value.is_none_or(|value| value == found))
+    };
+    let mut owners = meta.owner_references.iter().flatten();
+    let app = meta.labels.as_ref().and_then(|labels| labels.get("app"));
+    let asked = app.is_some_and(|app| words.contains(&&*format!("--pod-rule=app={app}:skip")));
+    asked
+        || owners.any(|owner| owner.controller == Some(true) && owner.kind == "DaemonSet")
+        || has(&meta.annotations, "kubernetes.io/config.mirror", None)
+        || has(&meta.annotations, "nodelife.dev/drain", Some("skip"))
+        || has(&meta.labels, "cluster.x-k8s.io/drain", Some("skip"))
+}
+
+/// The UID in the body of an eviction, or of a deletion.
+fn uid_of(event: &AuditEvent) -> Option<String> {
+    let body = event.request_object.as_ref()?;
+    let options = body.get("deleteOptions").unwrap_or(body);
+    let uid = options.pointer("/preconditions/uid")?;
+    Some(uid.as_str()?.to_owned())
+}
+
+/// Whether it was to change nothing.
+fn is_dry(event: &AuditEvent) -> bool {
+    let body = event.request_object.as_ref();
+    event.request_uri.contains("dryRun=All")
+        || body.is_some_and(|body| body.get("dryRun") == Some(&json!(["All"])))
+}
+
+/// The document of `-o json`: it is what its schema says, and the status is that of the worst of
+/// its outcomes.
+pub(in crate::drain) fn report(output: &Output) -> Value {
+    let document: Value =
+        serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let kind = document["kind"].as_str().unwrap();
+    conforms(&document, kind);
+    if kind == "DrainReport" {
+        let found = |outcomes: &[&str]| {
+            let mut pods = document["pods"].as_array().unwrap().iter();
+            pods.any(|pod| outcomes.contains(&pod["outcome"].as_str().unwrap()))
+        };
+        let mut nodes = document["nodes"].as_array().unwrap().iter();
+        let waits = nodes.any(|node| node.get("awaits").is_some());
+        let worst = match output.status {
+            // What is not known is in no outcome.
+            Some(1) => 1,
+            _ if document["stopped"] == "interrupted" => 130,
+            _ if found(&["impossible"]) => 7,
+            _ if found(&["stuck"]) => 6,
+            _ if found(&["blocked", "pending"]) => 5,
+            status if waits => status.unwrap(),
+            _ => 0,
+        };
+        assert_eq!(output.status, Some(worst), "{document:#}");
+    }
+    document
+}
+
+/// Asserts that a document, or a line of `--events`, is what the schema of its kind says.
+pub(in crate::drain) fn conforms(document: &Value, kind: &str) {
+    let path = format!("{}/../docs/schema/{kind}.json", env!("CARGO_MANIFEST_DIR"));
+    let schema = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let faults = crate::json_schema::faults(document, &schema, kind);
+    assert!(faults.is_empty(), "{document:#}: {faults:#?}");
+}
+
+/// A env on the shared API server with one node.
+pub(in crate::drain) async fn environment_with_node(what: &str) -> (TestEnvironment, String) {
+    let env = TestEnvironment::new(ControlPlane::shared_api().await, what).await;
+    let node = env.node("a");
+    NodeFixture::new(&node)
+        .create(env.namespace.client())
+        .await
+        .unwrap();
+    (env, node)
+}
+
+pub(in crate::drain) async fn wait_for_cordon(env: &TestEnvironment, node: &str) {
+    wait_until("the cordon", PATIENCE, async || {
+        Ok(env.is_cordoned(node).await.then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
+/// The events of the drains of a node: type, reason and note.
+pub(in crate::drain) async fn events_on(
+    env: &TestEnvironment,
+    node: &str,
+) -> Vec<(String, String, String)> {
+    let events: Api<Event> = Api::namespaced(env.namespace.client().clone(), "default");
+    let about = ListParams::default().fields(&format!("regarding.name={node}"));
+    let mut events = events.list(&about).await.unwrap().items;
+    events.retain(|event| event.reporting_controller.as_deref() == Some("nodelife.dev/drain"));
+    // Not by time: the clock that they bear is read off the server's answers.
+    events.sort_by(|a, b| a.reason.cmp(&b.reason));
+    events
+        .into_iter()
+        .map(|event| {
+            (
+                event.type_.unwrap_or_default(),
+                event.reason.unwrap_or_default(),
+                event.note.unwrap_or_default(),
+            )
+        })
+        .collect()
+}

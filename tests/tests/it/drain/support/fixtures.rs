@@ -1,0 +1,85 @@
+//! Pods, budgets and nodes that several tests need.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::DeleteParams;
+use nodelife_tests::fixture::{
+    BudgetFixture, BudgetStatus, NodeFixture, PodFixture, WorkloadFixture,
+};
+use nodelife_tests::{PATIENCE, wait_until};
+use serde_json::json;
+
+use super::environment::TestEnvironment;
+
+pub(in crate::drain) fn blocked() -> BudgetStatus {
+    BudgetStatus {
+        expected: 3,
+        healthy: 2,
+        desired: 2,
+        allowed: 0,
+    }
+}
+
+pub(in crate::drain) fn open() -> BudgetStatus {
+    BudgetStatus {
+        expected: 3,
+        healthy: 3,
+        desired: 2,
+        allowed: 1,
+    }
+}
+
+/// A pod `web` under a budget that allows nothing now and will later.
+pub(in crate::drain) async fn blocked_pod(env: &TestEnvironment, node: &str) -> Pod {
+    let pod = PodFixture::new("web")
+        .running_on(node)
+        .create(&env.namespace)
+        .await
+        .unwrap();
+    // The other two that the budget counts are elsewhere, and not of this test.
+    for name in ["web-2", "web-3"] {
+        PodFixture::new(name)
+            .app("web")
+            .create(&env.namespace)
+            .await
+            .unwrap();
+    }
+    BudgetFixture::min_available("web", "web", json!(2))
+        .create_with_status(&env.namespace, blocked())
+        .await
+        .unwrap();
+    pod
+}
+
+/// Plays the kubelet until this pod is the last.
+pub(in crate::drain) async fn end_all_but(env: &TestEnvironment, node: &str, last: Option<&str>) {
+    wait_until("the pods gone", PATIENCE, async || {
+        let mut left = env.pods_on(node).await;
+        left.retain(|pod| pod.metadata.name.as_deref() != last);
+        for pod in &left {
+            if pod.metadata.deletion_timestamp.is_some() {
+                let name = pod.metadata.name.as_deref().unwrap();
+                let now = DeleteParams::default().grace_period(0);
+                env.pods().delete(name, &now).await?;
+            }
+        }
+        Ok(left.is_empty().then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
+/// Two nodes for the pods of this test alone, with all pods on the first.
+pub(in crate::drain) async fn two_nodes(env: &TestEnvironment, replicas: u32) -> (String, String) {
+    let (full, empty) = (env.node("full"), env.node("empty"));
+    let client = env.namespace.client();
+    let pool = &env.namespace.name;
+    let node = |name: &str| NodeFixture::kwok(name).label("pool", pool);
+    node(&full).create(client).await.unwrap();
+    WorkloadFixture::deployment("web", replicas)
+        .pod_spec(json!({"nodeSelector": {"pool": pool}}))
+        .create_ready(&env.namespace, replicas as usize)
+        .await
+        .unwrap();
+    node(&empty).create(client).await.unwrap();
+    (full, empty)
+}

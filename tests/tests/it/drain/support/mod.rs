@@ -1,0 +1,15 @@
+//! What the tests of a drain share.
+
+mod environment;
+mod fixtures;
+mod history;
+mod process;
+mod stderr;
+
+pub(super) use environment::{
+    CORDON, EVENTS, EVICT, Permission, READ, TestEnvironment, conforms, environment_with_node,
+    events_on, report, wait_for_cordon,
+};
+pub(super) use fixtures::{blocked, blocked_pod, end_all_but, open, two_nodes};
+pub(super) use process::{end, interrupt, start};
+pub(super) use stderr::Stderr;

@@ -1,0 +1,64 @@
+//! A drain that runs beside its test.
+
+use std::ops::{Deref, DerefMut};
+use std::process::Stdio;
+
+use nodelife_tests::PATIENCE;
+use tokio::process::Child;
+
+use super::environment::TestEnvironment;
+
+/// A drain that runs.
+pub(in crate::drain) struct DrainProcess {
+    child: Child,
+    arguments: Vec<String>,
+}
+
+impl Deref for DrainProcess {
+    type Target = Child;
+
+    fn deref(&self) -> &Child {
+        &self.child
+    }
+}
+
+impl DerefMut for DrainProcess {
+    fn deref_mut(&mut self) -> &mut Child {
+        &mut self.child
+    }
+}
+
+pub(in crate::drain) fn start(env: &TestEnvironment, arguments: &[&str]) -> DrainProcess {
+    let mut command = env.command(arguments);
+    let piped = command.stdin(Stdio::null()).stdout(Stdio::piped());
+    DrainProcess {
+        child: piped.stderr(Stdio::piped()).spawn().unwrap(),
+        arguments: arguments.iter().map(|&word| word.to_owned()).collect(),
+    }
+}
+
+pub(in crate::drain) async fn end(
+    env: &TestEnvironment,
+    drain: DrainProcess,
+) -> (Option<i32>, String) {
+    let output = tokio::time::timeout(PATIENCE, drain.child.wait_with_output())
+        .await
+        .expect("the drain did not end")
+        .unwrap();
+    let status = output.status.code();
+    env.check_end(&drain.arguments, status).await;
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+    )
+}
+
+/// Ctrl-C.
+pub(in crate::drain) fn interrupt(drain: &Child) {
+    let pid = i32::try_from(drain.id().unwrap()).unwrap();
+    nix::sys::signal::kill(
+        nix::unistd::Pid::from_raw(pid),
+        nix::sys::signal::Signal::SIGINT,
+    )
+    .unwrap();
+}

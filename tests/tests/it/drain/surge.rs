@@ -1,0 +1,72 @@
+//! `--surge`: another pod where a budget can never let the only one go.
+
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::Api;
+use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
+use nodelife_tests::{ControlPlane, PATIENCE, wait_until};
+use serde_json::json;
+
+use super::support::{CORDON, EVICT, READ, TestEnvironment};
+
+/// Number 12: a single replica moves, and at every moment one is Ready.
+async fn surge(how: &str) {
+    let mut env = TestEnvironment::new(ControlPlane::shared().await, "surge").await;
+    let (node, other) = (env.node("a"), env.node("b"));
+    let pool = env.namespace.name.clone();
+    let client = env.namespace.client();
+    let fixture = |name: &str| NodeFixture::kwok(name).label("pool", &pool);
+    fixture(&node).create(client).await.unwrap();
+    WorkloadFixture::deployment("web", 1)
+        .pod_spec(json!({"nodeSelector": {"pool": pool}}))
+        .create_ready(&env.namespace, 1)
+        .await
+        .unwrap();
+    BudgetFixture::min_available("web", "web", json!(1))
+        .create_counted(&env.namespace, 1)
+        .await
+        .unwrap();
+    fixture(&other).create(client).await.unwrap();
+    let before = env.pods_on(&node).await;
+
+    let surge = format!("--surge={how}");
+    let own = "deployments.apps,replicasets.apps";
+    let own = ("own", "get,list,watch,patch", own);
+    env.act_with(&[READ, CORDON, own]).await;
+    // Without another pod it never goes, and for who may not evict it another would be for nothing.
+    for arguments in [&[&*node] as &[&str], &[&node, &surge]] {
+        let refused = env.drain(arguments).await;
+        assert_eq!(refused.status, Some(7), "{}", refused.stderr);
+        let told = refused.stderr.contains("its pods may not be evicted: ");
+        assert_eq!(told, arguments.len() > 1, "{}", refused.stderr);
+    }
+    env.check_nothing_written().await;
+
+    env.act_with(&[EVICT]).await;
+    let output = env
+        .drain_keeping(&[node.as_str(), &surge, "--timeout=100s"], 1)
+        .await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert!(env.pods_on(&node).await.is_empty());
+    let deployments: Api<Deployment> = env.namespace.api();
+    let web = deployments.get("web").await.unwrap();
+    assert_eq!(web.spec.unwrap().replicas, Some(1));
+    let annotations = web.metadata.annotations.unwrap_or_default();
+    assert!(!annotations.contains_key("nodelife.dev/surged-from"));
+    wait_until("one pod", PATIENCE, async || {
+        let there = env.pods_on(&other).await;
+        Ok((there.len() == 1).then_some(()))
+    })
+    .await
+    .unwrap();
+    env.check(&before).await;
+}
+
+#[tokio::test]
+async fn a_rollout_moves_a_single_replica_that_is_never_missing() {
+    surge("restart").await;
+}
+
+#[tokio::test]
+async fn a_replica_more_lets_a_single_one_go_and_is_taken_back() {
+    surge("scale").await;
+}

@@ -1,0 +1,261 @@
+//! The admission engine against the in-tree plugins themselves: the same case to both, and
+//! the same verdict, code and sentence from both.
+
+pub(crate) mod cases;
+pub(crate) mod engine;
+pub(crate) mod random;
+mod response;
+
+use std::collections::BTreeSet;
+
+use nodelife_tests::oracle::{self, AdmissionAnswer};
+use serde_json::Value;
+
+use engine::Decision;
+use random::Random;
+
+/// Cases of NodeRestriction and of DefaultTolerationSeconds, in the proportion of their rules.
+const CASES: usize = 100_000;
+/// Asked at once: a bound on what lies in memory.
+const BATCH: usize = 5_000;
+
+/// Differences that a failure shows.
+const SHOWN: usize = 6;
+
+/// What follows these differs by design: a diff and the words of Go's ASN.1 reader.
+const OPEN_ENDED: [&str; 2] = [
+    "is not allowed to update fields other than status.quantity and status.conditions: ",
+    "unable to parse csr: ",
+];
+
+/// A piece of every sentence of the plugin: the generator has to reach each.
+const SENTENCES: [&str; 52] = [
+    "could not determine node from user",
+    "unexpected pod subresource",
+    "can only create and delete mirror pods",
+    "pod does not have \"kubernetes.io/config.mirror\" annotation",
+    "can only create pods with spec.nodeName set to itself",
+    "can only create pods with a single owner reference set to itself",
+    "can only create pods with an owner reference set to itself",
+    "can only create pods with a controller owner reference set to itself",
+    "must not set blockOwnerDeletion on an owner reference",
+    "UID mismatch: expected",
+    "node \"n1\" not found",
+    "can not create pods that reference serviceaccounts",
+    "can not create pods that reference secrets",
+    "can not create pods that reference configmaps",
+    "can not create pods that reference resourceclaims",
+    "can not create pods that reference persistentvolumeclaims",
+    "unknown source for projected volume",
+    "can only delete pods with spec.nodeName set to itself",
+    "can only update pod status for pods with spec.nodeName set to itself",
+    "cannot update labels through pod status",
+    "cannot update resource claim statues",
+    "cannot update extended resource claim status",
+    "could not determine pod from request data",
+    "can only evict pods with spec.nodeName set to itself",
+    "is not allowed to modify node",
+    "is not allowed to create pods with a non-nil configSource",
+    "is not allowed to set the following labels",
+    "is not allowed to update configSource to a new non-nil configSource",
+    "is not allowed to modify taints",
+    "is not allowed to modify ownerReferences",
+    "is not allowed to modify labels",
+    "may only update PVC status",
+    "is not allowed to update fields other than status.quantity",
+    "node requested token not bound to a pod",
+    "node requested token with a pod binding without a uid",
+    "the UID in the bound object reference",
+    "node requested token bound to a pod scheduled on a different node",
+    "node may only request 0 or 1 audiences",
+    "is not authorized to request tokens for this audience",
+    "to request tokens for this audience: ",
+    "error validating audience",
+    "PodCertificateRequest feature gate is disabled",
+    "which is not the requesting node",
+    "inconsistent with the running node",
+    "which differs from running pod",
+    "is not running on node",
+    "is a mirror pod",
+    "that differs from running pod",
+    "which differs from the running service account",
+    "can only access leases in the \"kube-node-lease\" system namespace",
+    "can only access CSINode with the same name as the requesting node",
+    "can only create a node CSR with CN=system:node:",
+];
+
+#[test]
+fn the_engine_says_what_the_in_tree_plugins_say() {
+    let seed = std::env::var("NODELIFE_SEED").ok();
+    let seed = seed.map_or(20_260_101, |seed| seed.parse().unwrap());
+    println!("NODELIFE_SEED={seed}");
+    let requests = cases::SigningRequests::make();
+    let mut random = Random::new(seed);
+    let mut allowed = 0;
+    let mut reached: BTreeSet<&str> = BTreeSet::new();
+    for first in (0..CASES).step_by(BATCH) {
+        let cases: Vec<Value> = (first..CASES.min(first + BATCH))
+            .map(|_| cases::case(&mut random, &requests))
+            .collect();
+        let answers: Vec<AdmissionAnswer> = oracle::ask("admission", &cases).unwrap();
+        let mut differences = Vec::new();
+        for (case, answer) in cases.iter().zip(&answers) {
+            if let Err(difference) = compare(case, answer) {
+                differences.push((case, difference));
+            }
+            allowed += usize::from(answer.allowed);
+            reached.extend(
+                SENTENCES
+                    .into_iter()
+                    .filter(|part| answer.message.contains(*part)),
+            );
+        }
+        report(seed, differences);
+    }
+    let missed: Vec<_> = SENTENCES
+        .iter()
+        .filter(|part| !reached.contains(*part))
+        .collect();
+    assert!(missed.is_empty(), "the generator never led to {missed:?}");
+    assert!(
+        (CASES / 5..CASES * 4 / 5).contains(&allowed),
+        "{allowed} of {CASES} were allowed: the generator is one-sided"
+    );
+    println!("{CASES} cases agree, {allowed} of them allowed");
+}
+
+/// Fails with the first differences of a batch, made small.
+fn report(seed: u64, differences: Vec<(&Value, String)>) {
+    let count = differences.len();
+    let mut shown: BTreeSet<String> = BTreeSet::new();
+    for (case, difference) in differences.into_iter().take(SHOWN) {
+        let (case, difference) = shrink(case.clone(), difference);
+        shown.insert(format!("{difference}\n{case:#}"));
+    }
+    let shown: Vec<String> = shown.into_iter().collect();
+    assert!(
+        count == 0,
+        "seed {seed}: {count} differ in a batch\n{}",
+        shown.join("\n")
+    );
+}
+
+fn compare(case: &Value, go: &AdmissionAnswer) -> Result<(), String> {
+    match engine::ask(case) {
+        Decision::Allowed(object) => {
+            if !go.allowed {
+                return Err(format!("allowed; Go: {} {}", go.code, go.message));
+            }
+            if case["plugin"] == "defaulttolerationseconds"
+                && let Some(theirs) = &go.object
+                && tolerations(theirs) != tolerations(&object)
+            {
+                let (ours, theirs) = (tolerations(&object), tolerations(theirs));
+                return Err(format!("tolerations {ours:?}; Go: {theirs:?}"));
+            }
+            Ok(())
+        }
+        Decision::Denied { code, sentence } => {
+            let same = code == go.code && same_sentence(&sentence, go);
+            if go.allowed || !same {
+                return Err(format!(
+                    "denied with {code} {sentence}; Go: {} {} {}",
+                    go.allowed, go.code, go.message
+                ));
+            }
+            Ok(())
+        }
+    }
+}
+
+/// The tolerations of a pod, without the empty fields that Go does not write.
+pub(crate) fn tolerations(pod: &Value) -> Vec<Value> {
+    let list = pod["spec"]["tolerations"].as_array();
+    let mut list = list.cloned().unwrap_or_default();
+    for toleration in list.iter_mut().filter_map(Value::as_object_mut) {
+        toleration.retain(|_, value| value != "");
+    }
+    list
+}
+
+/// Go puts `nodes "n1" is forbidden: ` before a Forbidden.
+fn same_sentence(sentence: &str, go: &AdmissionAnswer) -> bool {
+    let theirs = match go.message.split_once(" is forbidden: ") {
+        Some((_, rest)) if go.code == 403 => rest,
+        _ => &go.message,
+    };
+    if sentence == theirs {
+        return true;
+    }
+    OPEN_ENDED.iter().any(|end| {
+        let head = |text: &str| text.find(end).map(|at| text[..at + end.len()].to_owned());
+        head(sentence).is_some() && head(sentence) == head(theirs)
+    })
+}
+
+/// Takes fields away as long as the two still differ.
+fn shrink(mut case: Value, mut difference: String) -> (Value, String) {
+    loop {
+        let smaller = paths(&case, "").into_iter().find_map(|path| {
+            let mut smaller = case.clone();
+            remove(&mut smaller, &path);
+            let answer: Vec<AdmissionAnswer> =
+                oracle::ask("admission", std::slice::from_ref(&smaller)).ok()?;
+            let difference = compare(&smaller, &answer[0]).err()?;
+            Some((smaller, difference))
+        });
+        match smaller {
+            Some(smaller) => (case, difference) = smaller,
+            None => return (case, difference),
+        }
+    }
+}
+
+/// JSON pointers of all that can go, large parts first.
+fn paths(value: &Value, at: &str) -> Vec<String> {
+    const KEPT: [&str; 8] = [
+        "/plugin",
+        "/operation",
+        "/resource",
+        "/user",
+        "/lookups",
+        "/object/kind",
+        "/object/apiVersion",
+        "/object",
+    ];
+    let mut found = Vec::new();
+    let mut add = |key: String, value: &Value| {
+        let path = format!("{at}/{key}");
+        if !KEPT.contains(&path.as_str())
+            && !path.ends_with("/apiVersion")
+            && !path.ends_with("/kind")
+        {
+            found.push(path.clone());
+        }
+        found.extend(paths(value, &path));
+    };
+    match value {
+        Value::Object(fields) => fields
+            .iter()
+            .for_each(|(key, value)| add(key.replace('~', "~0").replace('/', "~1"), value)),
+        Value::Array(items) => items
+            .iter()
+            .enumerate()
+            .for_each(|(i, value)| add(i.to_string(), value)),
+        _ => {}
+    }
+    found
+}
+
+fn remove(value: &mut Value, path: &str) {
+    let (parent, key) = path.rsplit_once('/').unwrap();
+    match value.pointer_mut(parent) {
+        Some(Value::Object(fields)) => {
+            fields.remove(&key.replace("~1", "/").replace("~0", "~"));
+        }
+        Some(Value::Array(items)) => {
+            items.remove(key.parse().unwrap());
+        }
+        _ => {}
+    }
+}
