@@ -29,7 +29,7 @@ fn findings(output: &Output) -> Value {
 }
 
 #[tokio::test]
-async fn a_list_that_breaks_in_the_middle_changes_no_finding() {
+async fn a_list_broken_midway_changes_no_finding() {
     let plane = ControlPlane::options().start().await.unwrap();
     let size = Fill {
         nodes: NODES,
@@ -160,7 +160,7 @@ async fn restart(
 }
 
 #[tokio::test]
-async fn lists_that_are_forbidden_are_named_and_the_rest_is_checked() {
+async fn forbidden_lists_are_named_and_the_rest_is_checked() {
     let plane = ControlPlane::options().start().await.unwrap();
     let size = Fill { nodes: 2, pods: 20 };
     fill(&plane, size).await.unwrap();

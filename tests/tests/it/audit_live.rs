@@ -23,7 +23,7 @@ const RULE: &str = "NL-LBL-001";
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 #[tokio::test]
-async fn a_watching_audit_reports_whenever_findings_come_or_go() {
+async fn a_watching_audit_reports_each_change_of_findings() {
     let plane = ControlPlane::shared_api().await;
     let namespace = TestNamespace::create(plane, "watched").await.unwrap();
     let name = format!("{}-node", namespace.name);
@@ -80,7 +80,7 @@ async fn a_watching_audit_reports_whenever_findings_come_or_go() {
 }
 
 #[tokio::test]
-async fn ages_are_judged_by_the_servers_clock_and_a_skew_is_told() {
+async fn ages_use_the_servers_clock_and_a_skew_is_reported() {
     let plane = ControlPlane::shared_api().await;
     let namespace = TestNamespace::create(plane, "skewed").await.unwrap();
     let name = format!("{}-node", namespace.name);
@@ -120,7 +120,7 @@ async fn ages_are_judged_by_the_servers_clock_and_a_skew_is_told() {
 
 /// Counts while the lists run, in one line that is gone at the end; on a terminal alone.
 #[tokio::test]
-async fn a_terminal_sees_how_far_the_lists_are_and_a_pipe_does_not() {
+async fn progress_of_lists_is_shown_on_terminals_only() {
     let plane = ControlPlane::shared_api().await;
     let namespace = TestNamespace::create(plane, "progress").await.unwrap();
     let name = format!("{}-node", namespace.name);

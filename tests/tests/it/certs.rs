@@ -8,7 +8,7 @@ use nodelife_tests::{ControlPlane, Installation, PATIENCE, TestNamespace, wait_u
 use serde_json::json;
 
 #[tokio::test]
-async fn the_installed_webhook_does_what_the_in_tree_plugins_do() {
+async fn the_installed_webhook_decides_as_the_in_tree_plugins() {
     // No in-tree plugin here: whatever happens, the webhook does it.
     let plane = ControlPlane::options()
         .without_admission("DefaultTolerationSeconds")

@@ -21,7 +21,7 @@ async fn a_shared_api_server_answers_the_admin() {
 }
 
 #[tokio::test]
-async fn a_node_user_sees_what_the_node_authorizer_lets_it_see() {
+async fn a_node_user_reads_what_the_node_authorizer_allows() {
     let plane = ControlPlane::shared_api().await;
     let nodes: Api<Node> = Api::all(plane.node("stranger").await.unwrap());
     let error = nodes.get("another").await.unwrap_err();
@@ -32,7 +32,7 @@ async fn a_node_user_sees_what_the_node_authorizer_lets_it_see() {
 }
 
 #[tokio::test]
-async fn every_part_comes_up_and_survives_a_kill_of_the_api_server() {
+async fn every_component_survives_a_kill_of_the_api_server() {
     let plane = ControlPlane::options()
         .with_everything()
         .start()

@@ -42,7 +42,7 @@ const CUT: f64 = 1.0;
 const ZONES: [(&str, usize); 4] = [("calm", 4), ("small", 5), ("pair", 2), ("large", 6)];
 
 #[tokio::test]
-async fn the_controller_does_what_was_foretold() {
+async fn the_controller_does_what_was_predicted() {
     let mut options = ControlPlane::options()
         .with_everything()
         .without_admission("DefaultTolerationSeconds");

@@ -46,7 +46,7 @@ async fn workloads_run_on_kwok_nodes_under_a_counted_budget() {
 }
 
 #[tokio::test]
-async fn where_nothing_runs_the_test_plays_kubelet_and_controllers() {
+async fn without_controllers_the_test_plays_their_part() {
     let plane = ControlPlane::shared_api().await;
     let namespace = TestNamespace::create(plane, "plain").await.unwrap();
     let name = format!("{}-node", namespace.name);

@@ -124,7 +124,7 @@ fn exec(command: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_credential_plugin_is_run_as_kubectl_runs_it() {
+async fn a_credential_plugin_runs_as_in_kubectl() {
     let desk = Desk::new().await;
     let namespace = TestNamespace::create(desk.plane, "exec").await.unwrap();
     namespace.service_account("robot").await.unwrap();
@@ -193,7 +193,7 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
 }
 
 #[tokio::test]
-async fn a_proxy_of_the_kubeconfig_is_gone_through() {
+async fn the_kubeconfigs_proxy_is_used() {
     let desk = Desk::new().await;
     let tunnel = Tunnel::start().await.unwrap();
     let through = |url: String| {
@@ -220,7 +220,7 @@ async fn a_proxy_of_the_kubeconfig_is_gone_through() {
 }
 
 #[tokio::test]
-async fn a_proxy_of_the_environment_is_not_for_this_machine() {
+async fn the_environments_proxy_is_not_used_for_localhost() {
     let desk = Desk::new().await;
     let kubectl = desk.kubectl(desk.kubeconfig(desk.admin(), |_| ()));
     for command in [&AUDIT[..], &["get", "nodes"]] {
@@ -232,7 +232,7 @@ async fn a_proxy_of_the_environment_is_not_for_this_machine() {
 }
 
 #[tokio::test]
-async fn files_are_merged_and_the_first_that_sets_a_value_wins() {
+async fn merged_files_keep_the_first_value() {
     let desk = Desk::new().await;
     let (one, two) = (desk.path("one"), desk.path("two"));
     fs::create_dir_all(&one).unwrap();
@@ -287,7 +287,7 @@ async fn files_are_merged_and_the_first_that_sets_a_value_wins() {
 }
 
 #[tokio::test]
-async fn what_has_expired_is_called_so() {
+async fn expired_credentials_are_named() {
     let desk = Desk::new().await;
     let pair = desk
         .plane
@@ -315,7 +315,7 @@ async fn what_has_expired_is_called_so() {
 
 /// A ServiceAccount's token is a JWT that this API server knows, as an ID token is.
 #[tokio::test]
-async fn an_id_token_of_oidc_is_sent_until_it_expires() {
+async fn an_oidc_id_token_is_sent_until_it_expires() {
     let desk = Desk::new().await;
     let namespace = TestNamespace::create(desk.plane, "oidc").await.unwrap();
     namespace.service_account("robot").await.unwrap();
@@ -351,7 +351,7 @@ async fn an_id_token_of_oidc_is_sent_until_it_expires() {
 }
 
 #[tokio::test]
-async fn impersonation_says_all_that_it_is_told_to() {
+async fn impersonation_sends_all_its_headers() {
     let desk = Desk::new().await;
     let kubectl = desk.kubectl(desk.kubeconfig(desk.admin(), |_| ()));
     let name = "impersonated-by-nodelife";
@@ -398,7 +398,7 @@ async fn impersonation_says_all_that_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn the_servers_warnings_are_told_once_as_kubectl_tells_them() {
+async fn server_warnings_are_printed_once_as_in_kubectl() {
     let desk = Desk::new().await;
     let admin = desk.plane.admin().await.unwrap();
     let name = "warned-about";
@@ -488,7 +488,7 @@ async fn the_servers_warnings_are_told_once_as_kubectl_tells_them() {
 }
 
 #[tokio::test]
-async fn request_timeout_bounds_each_request() {
+async fn request_timeout_limits_each_request() {
     let desk = Desk::new().await;
     let proxy = Proxy::start(desk.plane, &Identity::Admin).unwrap();
     proxy.fault(FaultRule::new(Fault::Delay(PATIENCE * 10)).path("/version"));
@@ -508,7 +508,7 @@ async fn request_timeout_bounds_each_request() {
 }
 
 #[tokio::test]
-async fn servers_of_two_minors_either_side_are_worked_with() {
+async fn servers_two_minors_older_or_newer_work() {
     let desk = Desk::new().await;
     let proxy = Proxy::start(desk.plane, &Identity::Admin).unwrap();
     let kubectl = desk.kubectl(proxy.kubeconfig_file().unwrap());
@@ -535,7 +535,7 @@ async fn servers_of_two_minors_either_side_are_worked_with() {
 /// In a mount namespace of its own, where a folder can be put where a pod has it. Where the
 /// system gives users no such namespaces there is nothing to try it in, and the test says so.
 #[tokio::test]
-async fn in_a_pod_the_service_account_serves() {
+async fn in_a_pod_the_service_account_is_used() {
     let namespaces = ["--map-root-user", "--mount"];
     let mut probe = Command::new("unshare");
     probe

@@ -32,7 +32,7 @@ async fn a_test_that_panics_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_test_that_fails_on_the_shared_control_plane_leaves_nothing_behind() {
+async fn a_failed_test_on_the_shared_plane_leaves_nothing_behind() {
     ends_without_a_trace("panic-shared", None).await;
 }
 

@@ -45,7 +45,7 @@ fn stem(metric: &str) -> &str {
 }
 
 #[test]
-fn every_metric_that_is_asked_for_exists() {
+fn every_queried_metric_exists() {
     let mut offered = registered("server/metrics.rs");
     offered.extend(registered("command/certs_health.rs"));
     let overlay = manifests().join("overlays/prometheus");
@@ -62,7 +62,7 @@ fn every_metric_that_is_asked_for_exists() {
 }
 
 #[test]
-fn the_dashboard_is_what_grafana_imports() {
+fn grafana_can_import_the_dashboard() {
     let path = manifests().join("overlays/prometheus/dashboard.json");
     let dashboard: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();

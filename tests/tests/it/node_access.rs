@@ -42,7 +42,7 @@ async fn each_combination_is_recognised() {
 }
 
 #[tokio::test]
-async fn without_the_right_to_impersonate_the_rest_is_told() {
+async fn without_permission_to_impersonate_the_rest_is_reported() {
     let plane = ControlPlane::shared_api().await;
     let namespace = TestNamespace::create(plane, "access").await.unwrap();
     let node = NodeFixture::new(&format!("{}-audited", namespace.name));

@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::rotation::{accepted, relabel};
 
 #[tokio::test]
-async fn static_certificates_are_made_offline_and_replaced_without_a_refused_call() {
+async fn static_certificates_are_replaced_without_a_failed_call() {
     let plane = ControlPlane::options().start().await.unwrap();
     let installation = Installation::prepare(&plane, "overlays/static-certs")
         .await
@@ -93,7 +93,7 @@ async fn quiet(installation: &Installation<'_>) {
 /// that it writes (cert-manager v1.18, `pkg/util/pki/generate.go` `EncodePrivateKey`: SEC 1
 /// for ECDSA keys where a Certificate does not say otherwise, as ours does not).
 #[tokio::test]
-async fn what_cert_manager_writes_is_served_and_followed() {
+async fn certificates_of_cert_manager_are_served_and_reloaded() {
     let plane = ControlPlane::options().start().await.unwrap();
     let installation = Installation::prepare(&plane, ".").await.unwrap();
     fail_closed(&installation).await;

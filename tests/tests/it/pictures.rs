@@ -7,7 +7,7 @@ use std::path::Path;
 use nodelife_tests::picture::{self, FOLDER};
 
 #[test]
-fn the_examples_look_like_their_pictures() {
+fn the_examples_match_their_pictures() {
     let stills = picture::stills().unwrap();
     assert_eq!(stills.len(), 6);
     for still in stills {
@@ -26,7 +26,7 @@ fn the_examples_look_like_their_pictures() {
 }
 
 #[test]
-fn every_picture_is_one_and_is_shown() {
+fn every_picture_is_valid_and_used() {
     let entries = fs::read_dir(FOLDER).unwrap();
     let there: BTreeSet<String> = entries
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

@@ -74,7 +74,7 @@ impl Playground {
 }
 
 #[tokio::test]
-async fn prints_its_kubeconfig_and_lasts_until_it_is_interrupted() {
+async fn prints_its_kubeconfig_and_runs_until_interrupted() {
     let playground = Playground::start(&[]).await;
     let kubectl = playground.kubectl();
     let list = [
@@ -112,7 +112,7 @@ fn commands(page: &str) -> Vec<(String, i32)> {
 }
 
 #[tokio::test]
-async fn every_command_of_the_readme_and_the_tour_ends_as_it_says() {
+async fn commands_of_readme_and_tour_exit_as_documented() {
     let playground = Playground::start(&["--with-webhook"]).await;
     let kubectl = playground.kubectl();
     let (readme, tour) = (commands("../README.md"), commands("../docs/tour.md"));

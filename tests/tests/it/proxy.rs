@@ -61,7 +61,7 @@ async fn a_watch_that_is_cut_ends_before_its_first_event() {
 }
 
 #[tokio::test]
-async fn does_the_harm_that_is_asked_for_as_often_as_asked() {
+async fn injects_each_fault_as_often_as_requested() {
     let plane = ControlPlane::shared_api().await;
     let proxy = Proxy::start(plane, &Identity::Admin).unwrap();
     let client = proxy.client().await.unwrap();

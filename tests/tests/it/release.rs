@@ -11,7 +11,7 @@ use nodelife_tests::program::{self, GoProgram};
 use tokio::process::Command;
 
 #[tokio::test]
-async fn an_archive_on_path_is_all_that_kubectl_needs() {
+async fn kubectl_needs_only_the_archive_on_path() {
     let platform = Platform::of("x86_64-unknown-linux-musl").unwrap();
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join(platform.archive(VERSION));

@@ -157,7 +157,7 @@ impl Server {
 }
 
 #[tokio::test]
-async fn a_swapped_secret_is_picked_up_twice_and_a_pair_that_does_not_fit_is_not() {
+async fn a_new_key_pair_is_reloaded_and_a_mismatched_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let mount = folder.path().join("mount");
     fs::create_dir(&mount).unwrap();

@@ -27,7 +27,7 @@ addEventListener('load', () => {
 </script>";
 
 #[tokio::test]
-async fn prometheus_reads_the_metrics_and_finds_nothing_to_say() {
+async fn prometheus_accepts_the_metrics() {
     for example in ["faulty", "healthy"] {
         let text = audit(example, "prometheus").await;
         let answers: Vec<PrometheusAnswer> =
@@ -42,7 +42,7 @@ async fn prometheus_reads_the_metrics_and_finds_nothing_to_say() {
 }
 
 #[tokio::test]
-async fn the_official_schema_takes_the_log_of_code_scanning() {
+async fn the_sarif_log_conforms_to_the_official_schema() {
     for example in ["faulty", "healthy"] {
         let text = audit(example, "sarif").await;
         let answers: Vec<SarifAnswer> = oracle::ask("sarif", &[json!({"text": text})]).unwrap();
@@ -83,7 +83,7 @@ fn missing(sent: &Value, understood: &Value, at: &str, lost: &mut Vec<String>) {
 }
 
 #[tokio::test]
-async fn a_ci_system_counts_the_cases_as_the_audit_does() {
+async fn a_ci_system_counts_the_audits_test_cases() {
     for example in ["faulty", "healthy"] {
         let document: Value = serde_json::from_str(&audit(example, "json").await).unwrap();
         let texts = [json!({"text": audit(example, "junit").await})];
@@ -110,7 +110,7 @@ async fn a_ci_system_counts_the_cases_as_the_audit_does() {
 }
 
 #[tokio::test]
-async fn a_browser_opens_the_page_without_an_error_or_a_request() {
+async fn a_browser_opens_the_page_without_errors_or_requests() {
     let Some(browser) = browser() else {
         println!("skipped: no chromium on this machine (apt-get install chromium)");
         return;

@@ -240,7 +240,7 @@ fn refusal<T: std::fmt::Debug>(answer: Result<T, Error>) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn pods_get_the_tolerations_that_the_in_tree_plugin_gives() {
+async fn pods_get_the_tolerations_of_the_in_tree_plugin() {
     let planes = Planes::shared().await;
     let [in_tree, ours] = planes.admins().await;
     for plane in [&in_tree, &ours] {
@@ -276,7 +276,7 @@ async fn pods_get_the_tolerations_that_the_in_tree_plugin_gives() {
 }
 
 #[tokio::test]
-async fn a_node_that_labels_itself_is_refused_with_the_in_tree_sentence() {
+async fn a_node_that_labels_itself_gets_the_in_tree_denial() {
     let planes = Planes::shared().await;
     let mut sentences = Vec::new();
     for kubelet in planes.nodes("labeller").await {
@@ -300,7 +300,7 @@ async fn a_node_that_labels_itself_is_refused_with_the_in_tree_sentence() {
 }
 
 #[tokio::test]
-async fn an_eviction_of_another_nodes_pod_is_looked_up_and_refused() {
+async fn an_eviction_of_another_nodes_pod_is_denied_after_a_lookup() {
     let planes = Planes::shared().await;
     let admins = planes.admins().await;
     let kubelets = planes.nodes("evictor").await;

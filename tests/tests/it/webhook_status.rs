@@ -15,7 +15,7 @@ use crate::monitoring::API_SERVER;
 use crate::rotation::relabel;
 
 #[tokio::test]
-async fn each_planted_fault_is_found_by_name() {
+async fn each_planted_fault_is_named() {
     let plane = ControlPlane::options().start().await.unwrap();
     let installation = Installation::prepare(&plane, "overlays/fail-closed")
         .await

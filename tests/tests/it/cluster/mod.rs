@@ -44,7 +44,7 @@ async fn connecting_learns_the_version_and_the_time() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_connection_is_one_clear_sentence() {
+async fn a_connection_error_is_one_clear_message() {
     let plane = ControlPlane::shared_api().await;
     let good = options(plane, &Identity::Admin);
     let url = plane.url();
@@ -100,7 +100,7 @@ async fn what_is_wrong_with_a_connection_is_one_clear_sentence() {
 }
 
 #[tokio::test]
-async fn insecure_skip_tls_verify_takes_any_certificate() {
+async fn insecure_skip_tls_verify_accepts_any_certificate() {
     let plane = ControlPlane::shared_api().await;
     let options = ClientOptions {
         tls_server_name: Some("elsewhere.test".to_owned()),
@@ -112,7 +112,7 @@ async fn insecure_skip_tls_verify_takes_any_certificate() {
 }
 
 #[tokio::test]
-async fn lists_that_are_forbidden_are_named_with_the_verb_and_the_rest_is_read() {
+async fn forbidden_lists_are_named_with_their_verb() {
     let plane = ControlPlane::shared_api().await;
     let stranger = Identity::Node("stranger".to_owned());
     let cluster = Cluster::connect(&options(plane, &stranger)).await.unwrap();
@@ -142,7 +142,7 @@ fn removal(pod: &k8s_openapi::api::core::v1::Pod) -> Removal {
 }
 
 #[tokio::test]
-async fn an_eviction_is_answered_with_all_that_tells_refusals_apart() {
+async fn eviction_responses_keep_what_distinguishes_refusals() {
     let plane = ControlPlane::shared_api().await;
     let namespace = TestNamespace::create(plane, "evict").await.unwrap();
     let cluster = admin(plane).await;
@@ -176,7 +176,7 @@ async fn an_eviction_is_answered_with_all_that_tells_refusals_apart() {
 }
 
 #[tokio::test]
-async fn a_budget_that_was_not_counted_yet_says_when_to_come_back() {
+async fn an_uncounted_budget_says_when_to_retry() {
     let plane = ControlPlane::shared_api().await;
     let namespace = TestNamespace::create(plane, "uncounted").await.unwrap();
     let cluster = admin(plane).await;

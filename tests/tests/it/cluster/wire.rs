@@ -104,7 +104,7 @@ async fn protobuf_and_json_decode_to_the_same_objects() {
 }
 
 #[tokio::test]
-async fn a_list_of_several_pages_is_whole() {
+async fn a_paged_list_is_complete() {
     let plane = ControlPlane::options().start().await.unwrap();
     let cluster = super::admin(&plane).await;
     let target = listing::LEASES

@@ -24,7 +24,7 @@ use super::support::{
 /// Operators keep a budget that never allows, and lift it when they see the cordon or the attempt:
 /// it is no reason to refuse, it is tried once at once, and holds up nobody.
 #[tokio::test]
-async fn what_an_operator_guards_is_tried_once_and_goes_when_it_may() {
+async fn an_operators_pod_is_tried_once_and_evicted_when_allowed() {
     let (env, node) = environment_with_node("operated").await;
     let ns = &env.namespace;
     let operator = json!({"metadata": {"ownerReferences": [{
@@ -78,7 +78,7 @@ async fn what_an_operator_guards_is_tried_once_and_goes_when_it_may() {
 
 /// A policy of the API server that denies: told in its words, tried three times at most, and final.
 #[tokio::test]
-async fn what_a_policy_denies_is_impossible_and_told_in_its_words() {
+async fn a_policys_denial_is_final_and_quoted() {
     let (env, node) = environment_with_node("denied").await;
     let ns = &env.namespace;
     let pod = PodFixture::new("web").running_on(&node);
@@ -140,7 +140,7 @@ async fn what_a_policy_denies_is_impossible_and_told_in_its_words() {
 /// 429 has many senders (facts of the eviction API: budgets, priority and fairness, webhooks,
 /// filters of the API server, its storage), and each is called by its name.
 #[tokio::test]
-async fn every_429_is_told_as_what_it_is() {
+async fn every_429_is_reported_with_its_cause() {
     let (mut env, node) = environment_with_node("senders").await;
     let ns = env.namespace.name.clone();
     let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
@@ -207,7 +207,7 @@ async fn every_429_is_told_as_what_it_is() {
 
 /// Defect r: however often a budget refuses, that is one line.
 #[tokio::test]
-async fn a_block_is_told_once_however_often_it_is_tried() {
+async fn a_block_is_reported_once_across_retries() {
     let (mut env, node) = environment_with_node("once-told").await;
     let pod = blocked_pod(&env, &node).await;
     write_status(&env.namespace, "web", open()).await.unwrap();
@@ -272,7 +272,7 @@ async fn occupy(kubectl: &Kubectl, namespace: &str) {
 
 /// Number 8: it is told as what it is, waited for as long as it says, and then goes on.
 #[tokio::test]
-async fn a_throttled_eviction_is_no_blocked_one_and_goes_when_it_may() {
+async fn a_throttled_eviction_is_retried_and_not_called_blocked() {
     let (mut env, node) = environment_with_node("throttled").await;
     let pod = PodFixture::new("web").running_on(&node);
     let pod = pod.create(&env.namespace).await.unwrap();

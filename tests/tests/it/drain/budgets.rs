@@ -12,7 +12,7 @@ use serde_json::json;
 use super::support::{TestEnvironment, report, two_nodes};
 
 #[tokio::test]
-async fn a_node_is_emptied_and_its_budget_never_falls_below_what_it_needs() {
+async fn a_node_is_drained_without_violating_its_budget() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "budgeted").await;
     let (full, empty) = two_nodes(&env, 10).await;
     BudgetFixture::max_unavailable("web", "web", json!(2))
@@ -77,7 +77,7 @@ async fn a_node_is_emptied_and_its_budget_never_falls_below_what_it_needs() {
 
 /// Number 14: what goes from one node is missing for the other one, too.
 #[tokio::test]
-async fn nodes_that_are_emptied_at_once_share_a_budget() {
+async fn nodes_drained_at_once_share_a_budget() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "shared-budget").await;
     let nodes = [env.node("a"), env.node("b")];
     let spare = env.node("spare");
@@ -112,7 +112,7 @@ async fn nodes_that_are_emptied_at_once_share_a_budget() {
 }
 
 #[tokio::test]
-async fn a_budget_that_is_lifted_lets_the_pod_go_at_once() {
+async fn a_lowered_budget_lets_the_pod_be_evicted_at_once() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "lifted").await;
     let (full, _) = two_nodes(&env, 2).await;
     BudgetFixture::min_available("web", "web", json!(2))

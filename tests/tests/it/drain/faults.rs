@@ -65,7 +65,7 @@ async fn drain_until_done(env: &TestEnvironment, arguments: &[&str]) {
 }
 
 #[tokio::test]
-async fn nothing_is_evicted_twice_though_three_of_ten_answers_are_faults() {
+async fn no_pod_is_evicted_twice_when_30_percent_of_requests_fail() {
     let (mut env, node) = environment_with_node("faults").await;
     let mut pods = Vec::new();
     for i in 0..20 {
@@ -84,7 +84,7 @@ async fn nothing_is_evicted_twice_though_three_of_ten_answers_are_faults() {
 }
 
 #[tokio::test]
-async fn a_budget_is_kept_though_three_of_ten_answers_are_faults() {
+async fn budgets_hold_when_30_percent_of_requests_fail() {
     let mut env = TestEnvironment::new(ControlPlane::shared().await, "budget-faults").await;
     let (full, empty) = two_nodes(&env, 6).await;
     BudgetFixture::max_unavailable("web", "web", json!(2))
@@ -105,7 +105,7 @@ async fn a_budget_is_kept_though_three_of_ten_answers_are_faults() {
 }
 
 #[tokio::test]
-async fn a_drain_goes_on_after_a_restart_of_the_api_server() {
+async fn a_drain_survives_an_api_server_restart() {
     // Its own control plane: nobody else's server may be killed. It ends with the process.
     let plane = ControlPlane::options().start().await.unwrap();
     let plane: &'static ControlPlane = Box::leak(Box::new(plane));
@@ -138,7 +138,7 @@ async fn a_drain_goes_on_after_a_restart_of_the_api_server() {
 
 /// Number 10 of the acceptance list: the time of the command holds although nobody answers.
 #[tokio::test]
-async fn the_time_of_the_command_holds_when_the_api_server_falls_silent() {
+async fn the_timeout_holds_when_the_api_server_falls_silent() {
     let (mut env, node) = environment_with_node("silent").await;
     let pod = blocked_pod(&env, &node).await;
     let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
@@ -156,7 +156,7 @@ async fn the_time_of_the_command_holds_when_the_api_server_falls_silent() {
 
 /// The same before anything is known, and before anything is changed.
 #[tokio::test]
-async fn the_time_of_the_command_holds_from_its_first_request_on() {
+async fn the_timeout_covers_the_first_request() {
     let (mut env, node) = environment_with_node("black-hole").await;
     let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
     env.go_through(&proxy);

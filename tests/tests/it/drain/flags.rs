@@ -99,7 +99,7 @@ fn value(flag: &Flag) -> &str {
 }
 
 #[tokio::test]
-async fn every_flag_of_kubectl_drain_is_taken_with_its_default() {
+async fn every_kubectl_drain_flag_is_accepted_with_its_default() {
     let kubectl = GoProgram::Kubectl.path().unwrap();
     let nodelife = program::nodelife().unwrap();
     let theirs = flags(&words(kubectl, &["drain", "--help"]).await);
@@ -149,7 +149,7 @@ async fn every_flag_of_kubectl_drain_is_taken_with_its_default() {
 }
 
 #[tokio::test]
-async fn every_global_flag_of_kubectl_is_taken_or_known_to_mean_nothing() {
+async fn every_global_kubectl_flag_works_or_is_listed_as_meaningless() {
     let kubectl = GoProgram::Kubectl.path().unwrap();
     let nodelife = program::nodelife().unwrap();
     let theirs = flags(&words(kubectl, &["options"]).await);
@@ -177,7 +177,7 @@ async fn every_global_flag_of_kubectl_is_taken_or_known_to_mean_nothing() {
 
 /// What kubectl's own drain does to one node, ours does to its twin.
 #[tokio::test]
-async fn flags_do_what_they_do_in_kubectl() {
+async fn flags_work_as_in_kubectl() {
     let (env, theirs) = environment_with_node("twins").await;
     let ours = env.node("b");
     let client = env.namespace.client();

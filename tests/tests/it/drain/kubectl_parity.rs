@@ -16,7 +16,7 @@ use super::support::{
 };
 
 #[tokio::test]
-async fn a_block_is_explained_once_and_ends_as_soon_as_the_budget_allows() {
+async fn a_blocked_eviction_is_explained_once_and_retried() {
     let (env, node) = environment_with_node("explained").await;
     let pod = blocked_pod(&env, &node).await;
     let drain = start(&env, &[&node, "--force"]);
@@ -33,7 +33,7 @@ async fn a_block_is_explained_once_and_ends_as_soon_as_the_budget_allows() {
 }
 
 #[tokio::test]
-async fn the_time_of_the_command_holds_and_a_blocked_drain_ends_with_5() {
+async fn a_blocked_drain_exits_with_5_at_its_timeout() {
     let (env, node) = environment_with_node("timeout").await;
     let pod = blocked_pod(&env, &node).await;
     let begun = std::time::Instant::now();
@@ -82,7 +82,7 @@ async fn a_replacement_on_another_node_is_never_evicted() {
 
 /// Defect b: kubectl never lists again.
 #[tokio::test]
-async fn a_pod_that_is_bound_late_goes_too() {
+async fn a_pod_bound_late_is_evicted_too() {
     let (env, node) = environment_with_node("late").await;
     let first = blocked_pod(&env, &node).await;
     let drain = start(&env, &[&node, "--force"]);
@@ -107,7 +107,7 @@ async fn a_pod_that_is_bound_late_goes_too() {
 
 /// Defect i: an owner that is gone brings nothing back.
 #[tokio::test]
-async fn an_orphan_of_a_controller_that_is_gone_needs_force() {
+async fn an_orphan_of_a_deleted_controller_needs_force() {
     let (env, node) = environment_with_node("orphan").await;
     PodFixture::new("orphan")
         .running_on(&node)
@@ -151,7 +151,7 @@ async fn daemon_sets_of_other_api_groups_are_left_alone() {
 
 /// Defect s: in a terminating namespace every answer is 403, also for a pod that is gone.
 #[tokio::test]
-async fn a_pod_that_vanishes_in_a_terminating_namespace_is_gone() {
+async fn a_pod_deleted_in_a_terminating_namespace_is_gone() {
     let (env, node) = environment_with_node("terminating").await;
     let pod = PodFixture::new("held")
         .running_on(&node)
@@ -176,7 +176,7 @@ async fn a_pod_that_vanishes_in_a_terminating_namespace_is_gone() {
 
 /// Stuck: evicted, and a finalizer holds it.
 #[tokio::test]
-async fn a_pod_that_is_evicted_and_does_not_go_ends_with_6() {
+async fn a_stuck_pod_exits_with_6() {
     let (env, node) = environment_with_node("stuck").await;
     let pod = PodFixture::new("held")
         .running_on(&node)
@@ -209,7 +209,7 @@ async fn a_pod_that_is_evicted_and_does_not_go_ends_with_6() {
 
 /// Defect o: Ctrl-C says how things stand and how to go on, and a second run does.
 #[tokio::test]
-async fn ctrl_c_stops_evicting_and_a_second_run_goes_on() {
+async fn ctrl_c_stops_evicting_and_a_second_run_continues() {
     let (env, node) = environment_with_node("interrupted").await;
     let pod = blocked_pod(&env, &node).await;
     let drain = start(&env, &[&node, "--force"]);
@@ -231,7 +231,7 @@ async fn ctrl_c_stops_evicting_and_a_second_run_goes_on() {
 
 /// Defect h: kubectl hides the fatal error of one pod until all others have ended.
 #[tokio::test]
-async fn what_is_fatal_for_one_pod_is_told_while_others_wait() {
+async fn a_fatal_error_is_reported_while_other_pods_wait() {
     let (mut env, node) = environment_with_node("fatal").await;
     let held = blocked_pod(&env, &node).await;
     let other = PodFixture::new("other").running_on(&node);
@@ -270,7 +270,7 @@ async fn what_is_fatal_for_one_pod_is_told_while_others_wait() {
 
 /// Defect k: of several warnings kubectl keeps the last.
 #[tokio::test]
-async fn every_warning_of_a_pod_is_told() {
+async fn every_warning_of_a_pod_is_printed() {
     let (env, node) = environment_with_node("warnings").await;
     let pod = PodFixture::new("scratch")
         .running_on(&node)

@@ -75,7 +75,7 @@ async fn a_second_drain_names_the_first_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_lock_from_another_machine_holds_until_its_holder_is_silent_for_too_long() {
+async fn a_lock_from_another_machine_expires_without_renewal() {
     let (env, node) = environment_with_node("elsewhere").await;
     let pod = PodFixture::new("web")
         .running_on(&node)
@@ -102,7 +102,7 @@ async fn a_lock_from_another_machine_holds_until_its_holder_is_silent_for_too_lo
 /// Fault: kill -9 in the middle. The next run goes on at once, since it sees that the process
 /// that holds the lock is gone.
 #[tokio::test]
-async fn a_second_run_goes_on_where_a_killed_one_was() {
+async fn a_second_run_continues_a_killed_one() {
     let (env, node) = environment_with_node("killed").await;
     let free = PodFixture::new("free")
         .running_on(&node)

@@ -30,7 +30,7 @@ async fn waits(env: &TestEnvironment, node: &str) -> bool {
 
 /// Defect n: kubectl cordons all nodes at once, so that all their room is gone at once.
 #[tokio::test]
-async fn a_node_is_cordoned_when_its_turn_comes() {
+async fn each_node_is_cordoned_when_its_drain_starts() {
     let (env, first) = environment_with_node("turns").await;
     let second = env.node("b");
     NodeFixture::new(&second)
@@ -117,7 +117,7 @@ async fn no_pod_moves_twice_and_no_zone_loses_two_nodes_at_once() {
 
 /// `--on-impossible=quarantine`: the node is cordoned and marked, and the others are emptied.
 #[tokio::test]
-async fn a_node_that_cannot_be_emptied_is_put_into_quarantine() {
+async fn a_node_that_cannot_be_drained_is_quarantined() {
     let (env, stuck) = environment_with_node("quarantine").await;
     let other = env.node("b");
     let ns = &env.namespace;
@@ -151,7 +151,7 @@ async fn a_node_that_cannot_be_emptied_is_put_into_quarantine() {
 
 /// Number 13: order, skip and wait-completed, by an annotation and by a flag.
 #[tokio::test]
-async fn pods_go_stay_and_finish_as_annotations_and_rules_say() {
+async fn annotations_and_rules_decide_which_pods_stay() {
     let (env, node) = environment_with_node("rules").await;
     let ns = &env.namespace;
     let annotated = |name: &str, text: &str| {
@@ -211,7 +211,7 @@ async fn pods_go_stay_and_finish_as_annotations_and_rules_say() {
 
 /// Number 6: as few requests as pods, and a budget that opens is used at once.
 #[tokio::test]
-async fn a_hundred_pods_take_a_hundred_evictions_and_twenty_other_requests() {
+async fn a_drain_of_100_pods_sends_20_requests_besides_evictions() {
     let (mut env, node) = environment_with_node("hundred").await;
     // So that all requests can be told from those of other tests.
     env.act_with(&[READ, EVICT, CORDON, EVENTS]).await;
@@ -258,7 +258,7 @@ const OPENINGS: usize = 5;
 /// Number 6: from the status that allows to the eviction, by the API server's own clock. A watch
 /// of the test itself, which asks for a pod at each opening, tells how fast this machine is.
 #[tokio::test]
-async fn a_budget_that_opens_is_used_within_a_second() {
+async fn an_opened_budget_is_used_within_a_second() {
     let (env, node) = environment_with_node("opens").await;
     let ns = &env.namespace;
     let mut pods = Vec::new();
@@ -336,7 +336,7 @@ async fn a_budget_that_opens_is_used_within_a_second() {
 
 /// The node's events say that it ended before it was empty.
 #[tokio::test]
-async fn a_drain_that_ends_early_leaves_an_event() {
+async fn an_aborted_drain_leaves_an_event() {
     let (env, node) = environment_with_node("ended").await;
     let pod = blocked_pod(&env, &node).await;
     let output = env.drain(&[&node, "--force", "--blocked-timeout=1s"]).await;

@@ -12,7 +12,7 @@ use super::support::{
 };
 
 #[tokio::test]
-async fn the_node_bears_events_of_its_drain() {
+async fn the_node_has_events_of_its_drain() {
     let (env, node) = environment_with_node("events").await;
     let pod = blocked_pod(&env, &node).await;
     let mut drain = start(&env, &[&node, "--force"]);
@@ -64,7 +64,7 @@ async fn the_node_bears_events_of_its_drain() {
 }
 
 #[tokio::test]
-async fn a_drain_that_may_not_write_events_says_so_and_goes_on() {
+async fn a_drain_without_permission_to_write_events_warns() {
     let (mut env, node) = environment_with_node("no-events").await;
     let pod = nodelife_tests::fixture::PodFixture::new("web")
         .running_on(&node)
@@ -90,7 +90,7 @@ async fn a_drain_that_may_not_write_events_says_so_and_goes_on() {
 
 /// One line for each pod, drawn over in place, and nothing of it left at the end.
 #[tokio::test]
-async fn a_terminal_shows_the_pod_that_waits_and_its_budget() {
+async fn a_terminal_shows_the_waiting_pod_and_its_budget() {
     let (env, node) = environment_with_node("terminal").await;
     let pod = blocked_pod(&env, &node).await;
     let size = Winsize {

@@ -19,7 +19,7 @@ const READ_OTHERS: Permission = ("read", "get,list,watch", "nodes,pods");
 
 /// Defect a: kubectl goes on when the cordon failed.
 #[tokio::test]
-async fn nothing_is_evicted_when_the_cordon_is_not_allowed() {
+async fn nothing_is_evicted_if_the_cordon_is_forbidden() {
     let (mut env, node) = environment_with_node("no-patch").await;
     let pod = PodFixture::new("web")
         .running_on(&node)
@@ -44,7 +44,7 @@ async fn nothing_is_evicted_when_the_cordon_is_not_allowed() {
 
 /// Number 20: the API server decides, and nothing is claimed of what is not seen.
 #[tokio::test]
-async fn a_drain_goes_on_where_budgets_cannot_be_seen() {
+async fn a_drain_works_without_permission_to_read_budgets() {
     let (mut env, node) = environment_with_node("no-budgets").await;
     let web = blocked_pod(&env, &node).await;
     let free = PodFixture::new("free")
@@ -94,7 +94,7 @@ async fn a_drain_goes_on_where_budgets_cannot_be_seen() {
 
 /// Who may list budgets and not watch them sees them once, and no more.
 #[tokio::test]
-async fn a_drain_goes_on_that_loses_sight_of_budgets() {
+async fn a_drain_works_without_permission_to_watch_budgets() {
     let (mut env, node) = environment_with_node("budgets-lost").await;
     let web = blocked_pod(&env, &node).await;
     let list = ("list", "list", "poddisruptionbudgets.policy");
@@ -128,7 +128,7 @@ async fn drain_past_a_budget(env: &TestEnvironment, node: &str) -> String {
 
 /// Number 20: nothing stays changed behind a user who may not evict, whichever way.
 #[tokio::test]
-async fn a_cordon_is_taken_back_where_the_right_to_evict_is_missing() {
+async fn the_cordon_is_undone_without_permission_to_evict() {
     let mut env = TestEnvironment::new(ControlPlane::shared_api().await, "no-evict").await;
     let nodes = ["a", "b", "theirs"].map(|name| env.node(name));
     let mut pods = Vec::new();

@@ -12,7 +12,7 @@ use super::support::{TestEnvironment, environment_with_node, report};
 
 /// §6, 16: a pod that fits nowhere else is told of in the plan, and before the drain acts.
 #[tokio::test]
-async fn a_pod_that_fits_nowhere_else_is_told_of_before_it_goes() {
+async fn the_plan_names_a_pod_that_fits_no_other_node() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "nowhere").await;
     let (node, other) = (env.node("a"), env.node("b"));
     for name in [&node, &other] {
@@ -58,7 +58,7 @@ async fn a_pod_that_fits_nowhere_else_is_told_of_before_it_goes() {
 
 /// §6, 16: the volume of a pod is on this machine's own disk.
 #[tokio::test]
-async fn a_pod_with_a_local_volume_is_told_of_before_it_goes() {
+async fn the_plan_names_a_pod_with_a_local_volume() {
     let (env, node) = environment_with_node("local").await;
     let ns = &env.namespace;
     let other = NodeFixture::new(&env.node("b"));

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::support::{TestEnvironment, environment_with_node, report};
 
 #[tokio::test]
-async fn every_refusal_is_told_at_once_and_nothing_is_written() {
+async fn all_refusals_are_reported_at_once_and_nothing_is_written() {
     let (env, node) = environment_with_node("refused").await;
     let other = env.node("b");
     NodeFixture::new(&other)
@@ -52,7 +52,7 @@ async fn every_refusal_is_told_at_once_and_nothing_is_written() {
 }
 
 #[tokio::test]
-async fn a_dry_run_ends_at_once_with_a_truthful_plan_and_writes_nothing() {
+async fn a_dry_run_prints_the_true_plan_and_writes_nothing() {
     let (env, node) = environment_with_node("dry-run").await;
     for i in 0..4 {
         PodFixture::new(&format!("web-{i}"))
@@ -133,7 +133,7 @@ async fn two_budgets_on_a_pod_are_named_before_the_cordon() {
 }
 
 #[tokio::test]
-async fn a_node_that_is_not_there_is_one_clear_sentence() {
+async fn a_missing_node_gives_one_clear_message() {
     let env = TestEnvironment::new(ControlPlane::shared_api().await, "no-node").await;
     let output = env.drain(&[&env.node("nowhere")]).await;
     assert_eq!(output.status, Some(1));
@@ -144,7 +144,7 @@ async fn a_node_that_is_not_there_is_one_clear_sentence() {
 }
 
 #[tokio::test]
-async fn what_is_unsafe_needs_force() {
+async fn unsafe_evictions_need_force() {
     let (env, node) = environment_with_node("unsafe").await;
     for flag in ["--grace-period=0", "--disable-eviction"] {
         let output = env.drain(&[&node, flag]).await;

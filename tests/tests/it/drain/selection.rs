@@ -13,7 +13,7 @@ use super::support::{
 };
 
 #[tokio::test]
-async fn a_partial_drain_leaves_what_is_impossible_and_ends_with_7() {
+async fn a_partial_drain_leaves_impossible_pods_and_exits_with_7() {
     let (env, node) = environment_with_node("partial").await;
     let ns = &env.namespace;
     let held = PodFixture::new("held")
@@ -51,7 +51,7 @@ async fn a_partial_drain_leaves_what_is_impossible_and_ends_with_7() {
 }
 
 #[tokio::test]
-async fn a_pod_that_stays_blocked_holds_up_nobody_else() {
+async fn a_blocked_pod_delays_no_other_pod() {
     let (env, node) = environment_with_node("left-behind").await;
     let ns = &env.namespace;
     let held = PodFixture::new("held")
@@ -103,7 +103,7 @@ async fn a_pod_that_stays_blocked_holds_up_nobody_else() {
 /// word (`canIgnorePDB` and the policies of unhealthy pods in
 /// pkg/registry/core/pod/storage/eviction.go, v1.36.3).
 #[tokio::test]
-async fn what_is_not_ready_goes_though_its_budget_allows_nothing() {
+async fn unready_pods_are_evicted_under_an_exhausted_budget() {
     let (env, node) = environment_with_node("unready").await;
     let ns = &env.namespace;
     let mut pods = Vec::new();
@@ -176,7 +176,7 @@ async fn three_tiers(env: &TestEnvironment, node: &str) -> Vec<Pod> {
 
 /// Number 13: no tier begins before the one below is gone, whatever that waits for.
 #[tokio::test]
-async fn a_strict_order_waits_for_what_a_budget_blocks() {
+async fn strict_order_waits_for_blocked_pods() {
     let (env, node) = environment_with_node("strict").await;
     let pods = three_tiers(&env, &node).await;
     let drain = start(
@@ -225,7 +225,7 @@ async fn a_strict_order_waits_for_what_a_budget_blocks() {
 
 /// And without `strict` what only a budget blocks holds up nobody.
 #[tokio::test]
-async fn an_order_by_priority_passes_by_what_a_budget_blocks() {
+async fn priority_order_skips_blocked_pods() {
     let (env, node) = environment_with_node("priority").await;
     let pods = three_tiers(&env, &node).await;
     let drain = start(
@@ -240,7 +240,7 @@ async fn an_order_by_priority_passes_by_what_a_budget_blocks() {
 }
 
 #[tokio::test]
-async fn the_higher_priority_goes_when_the_lower_is_gone() {
+async fn higher_priority_pods_are_evicted_after_lower_ones() {
     let (env, node) = environment_with_node("order").await;
     let ns = &env.namespace;
     let mut pods = Vec::new();
@@ -265,7 +265,7 @@ async fn the_higher_priority_goes_when_the_lower_is_gone() {
 
 /// Number 21: the others stay, and it is said how many they are.
 #[tokio::test]
-async fn a_pod_selector_leaves_the_others_and_counts_them() {
+async fn a_pod_selector_leaves_and_counts_other_pods() {
     let (env, node) = environment_with_node("selected").await;
     let ns = &env.namespace;
     let mut pods = Vec::new();
@@ -285,7 +285,7 @@ async fn a_pod_selector_leaves_the_others_and_counts_them() {
 
 /// Defect n: kubectl empties one node after the other, whatever it is told.
 #[tokio::test]
-async fn a_node_that_is_stuck_holds_up_no_other_with_concurrency() {
+async fn a_stuck_node_delays_no_other_with_concurrency() {
     let (env, first) = environment_with_node("concurrent").await;
     let second = env.node("b");
     NodeFixture::new(&second)
@@ -326,7 +326,7 @@ async fn a_node_that_is_stuck_holds_up_no_other_with_concurrency() {
 
 /// A pod whose deletion is long overdue is not waited for, and another one is.
 #[tokio::test]
-async fn an_overdue_pod_is_passed_over_on_request() {
+async fn an_overdue_pod_is_skipped_on_request() {
     let (env, node) = environment_with_node("overdue").await;
     let ns = &env.namespace;
     let pod = PodFixture::new("old")

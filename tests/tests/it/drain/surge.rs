@@ -62,11 +62,11 @@ async fn surge(how: &str) {
 }
 
 #[tokio::test]
-async fn a_rollout_moves_a_single_replica_that_is_never_missing() {
+async fn a_rollout_moves_a_single_replica_without_downtime() {
     surge("restart").await;
 }
 
 #[tokio::test]
-async fn a_replica_more_lets_a_single_one_go_and_is_taken_back() {
+async fn a_surge_replica_is_added_and_taken_back() {
     surge("scale").await;
 }

@@ -33,7 +33,7 @@ async fn wait_for_silence(proxy: &Proxy) {
 
 /// Number 11: the first Ctrl-C waits for the answers to what was sent, the second does not.
 #[tokio::test]
-async fn a_second_ctrl_c_waits_for_no_answer() {
+async fn a_second_ctrl_c_exits_without_waiting() {
     let (env, node, proxy) = silent("twice", http::Method::POST, "/eviction").await;
     let pod = PodFixture::new("web").running_on(&node);
     let pod = pod.create(&env.namespace).await.unwrap();
@@ -55,7 +55,7 @@ async fn a_second_ctrl_c_waits_for_no_answer() {
 
 /// And it is told how things are where nothing was sent yet.
 #[tokio::test]
-async fn ctrl_c_before_the_cordon_says_what_was_changed() {
+async fn ctrl_c_before_the_cordon_reports_what_changed() {
     let (env, node, proxy) = silent("early", http::Method::PATCH, "/nodes/").await;
     let drain = start(&env, &[&node, "--force"]);
     wait_for_silence(&proxy).await;
@@ -72,7 +72,7 @@ async fn ctrl_c_before_the_cordon_says_what_was_changed() {
 
 /// Defect m: kubectl takes the time for each node, so that the second one would be begun.
 #[tokio::test]
-async fn the_time_is_the_commands_and_not_each_nodes() {
+async fn the_timeout_covers_the_command_and_not_each_node() {
     let (env, first) = environment_with_node("one-time").await;
     let second = env.node("b");
     let ns = &env.namespace;
@@ -93,7 +93,7 @@ async fn the_time_is_the_commands_and_not_each_nodes() {
 
 /// What has grace left is on its way, and no trouble.
 #[tokio::test]
-async fn a_pod_that_has_grace_left_is_not_called_stuck() {
+async fn a_pod_within_its_grace_period_is_not_stuck() {
     let (env, node) = environment_with_node("graceful").await;
     let pod = PodFixture::new("slow").running_on(&node);
     let pod = pod.spec(json!({"terminationGracePeriodSeconds": 3600}));

@@ -24,7 +24,7 @@ async fn kubectl(env: &TestEnvironment, words: &[&str]) {
 
 /// §6, 11: a node that somebody else cordoned stays cordoned.
 #[tokio::test]
-async fn undo_uncordons_what_a_drain_cordoned_and_nothing_else() {
+async fn undo_uncordons_only_nodes_that_a_drain_cordoned() {
     let (env, ours, theirs) = bench_with_nodes("undo").await;
     kubectl(&env, &["cordon", &theirs]).await;
     let output = env.drain(&[&ours, &theirs]).await;
@@ -65,7 +65,7 @@ async fn undo_uncordons_what_a_drain_cordoned_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_drain_that_fails_takes_its_cordon_back_if_it_is_told_to() {
+async fn a_failed_drain_undoes_its_cordon_on_request() {
     let (env, held, empty) = bench_with_nodes("undo-failed").await;
     let pod = PodFixture::new("held").running_on(&held);
     let pod = pod.create(&env.namespace).await.unwrap();

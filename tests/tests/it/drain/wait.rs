@@ -14,7 +14,7 @@ use serde_json::json;
 use super::support::{Stderr, TestEnvironment, report, start};
 
 #[tokio::test]
-async fn once_gives_each_pod_one_try_and_waits_for_no_budget() {
+async fn once_tries_each_pod_once_and_waits_for_no_budget() {
     let env = TestEnvironment::new(ControlPlane::shared_api().await, "once").await;
     let node = env.node("a");
     let fixture = NodeFixture::new(&node);
@@ -51,7 +51,7 @@ async fn once_gives_each_pod_one_try_and_waits_for_no_budget() {
 
 /// §6, 18: the pod of the named budget is deleted, that of the other stays.
 #[tokio::test]
-async fn only_a_named_budget_is_passed_by_and_only_after_its_time() {
+async fn only_a_named_budget_is_bypassed_and_only_after_its_time() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "force-after").await;
     let node = env.node("a");
     let fixture = NodeFixture::kwok(&node);
@@ -111,7 +111,7 @@ async fn only_a_named_budget_is_passed_by_and_only_after_its_time() {
 
 /// §6, 15: the replacement cannot go anywhere, and the scheduler says why.
 #[tokio::test]
-async fn a_replacement_that_is_pending_is_told_of_with_the_schedulers_words() {
+async fn a_pending_replacement_is_reported_with_the_schedulers_words() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "wait-ready").await;
     let node = env.node("a");
     let fixture = NodeFixture::kwok(&node);
@@ -138,7 +138,7 @@ async fn a_replacement_that_is_pending_is_told_of_with_the_schedulers_words() {
 }
 
 #[tokio::test]
-async fn with_wait_ready_every_replacement_is_ready_at_the_end() {
+async fn wait_ready_ends_when_every_replacement_is_ready() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "replaced").await;
     let (node, other) = (env.node("a"), env.node("b"));
     let pool = env.namespace.name.clone();
@@ -256,7 +256,7 @@ async fn attach_volume(env: &TestEnvironment, node: &str, claim: &str) -> String
 
 /// §6, 19.
 #[tokio::test]
-async fn a_drain_that_waits_for_volumes_ends_when_they_are_detached() {
+async fn wait_volumes_ends_when_volumes_are_detached() {
     let (env, node, volume) = bench_with_volume("volumes").await;
     let before = env.pods_on(&node).await;
     let arguments = [node.as_str(), "--force", "--wait-volumes"];
@@ -278,7 +278,7 @@ async fn a_drain_that_waits_for_volumes_ends_when_they_are_detached() {
 
 /// §6, 19: the volume of a DaemonSet's pod stays where that pod is.
 #[tokio::test]
-async fn the_volume_of_a_daemon_sets_pod_holds_up_no_drain() {
+async fn a_daemon_set_pods_volume_delays_no_drain() {
     let (env, node, volume) = bench_with_volume("kept-volume").await;
     let ns = &env.namespace;
     WorkloadFixture::daemon_set("agent")

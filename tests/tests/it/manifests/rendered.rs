@@ -14,7 +14,7 @@ use super::{folders, render};
 const TEMPLATE: &str = "chart/templates/nodelife.yaml";
 
 #[test]
-fn the_rendered_files_are_the_manifests() {
+fn the_rendered_files_equal_the_manifests() {
     let folder = tempfile::tempdir().unwrap();
     let status = Command::new(manifests().join("render"))
         .arg(folder.path())
@@ -35,7 +35,7 @@ fn the_rendered_files_are_the_manifests() {
 /// With the values that it comes with, the chart installs what install.yaml does, but for the
 /// namespace, which Helm has made before.
 #[test]
-fn the_chart_is_the_installation() {
+fn the_chart_renders_the_installation() {
     let chart = |file: &str| fs::read_to_string(manifests().join("chart").join(file)).unwrap();
     let values: Value = serde_saphyr::from_str(&chart("values.yaml")).unwrap();
     let mut text = fs::read_to_string(manifests().join(TEMPLATE)).unwrap();
@@ -85,7 +85,7 @@ fn webhooks(text: &str, kind: &str) -> Vec<Value> {
 /// What the API server sends is one with what the engine decides: the manifests hold the
 /// rules and the filters that the code makes of the policies.
 #[test]
-fn the_webhooks_are_those_that_the_policies_call_for() {
+fn the_webhooks_are_those_of_the_policies() {
     let config = fs::read_to_string(manifests().join("overlays/agents/config.yaml")).unwrap();
     let mut config: Value = serde_saphyr::from_str(&config).unwrap();
     let fields = config.as_object_mut().unwrap();
@@ -144,7 +144,7 @@ fn nothing_holds_a_ca_bundle_or_a_secret() {
 }
 
 #[test]
-fn the_image_is_what_the_manifests_run() {
+fn the_manifests_run_the_image() {
     let read = |file: &str| fs::read_to_string(manifests().join(file)).unwrap();
     let containerfile = read("../Containerfile");
     let user = containerfile

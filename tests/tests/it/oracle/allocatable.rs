@@ -11,7 +11,7 @@ use super::seed;
 const CASES: usize = 10_000;
 
 #[test]
-fn what_is_left_for_pods_is_what_the_kubelet_publishes() {
+fn allocatable_equals_what_the_kubelet_publishes() {
     let cases = seed::draw(CASES, &case());
     let answers: Vec<AllocatableAnswer> = oracle::ask("allocatable", &cases).unwrap();
     seed::agree(&cases, &answers, compare);

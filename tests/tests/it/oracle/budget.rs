@@ -19,7 +19,7 @@ const CASES: usize = 1_500;
 const NAMESPACE: &str = "shop";
 
 #[test]
-fn every_generated_budget_is_counted_as_the_disruption_controller_counts_it() {
+fn generated_budgets_count_as_in_the_disruption_controller() {
     let worlds = worlds();
     let cases: Vec<BudgetCase> = worlds.iter().map(World::case).collect();
     let answers: Vec<BudgetAnswer> = oracle::ask("budget", &cases).unwrap();

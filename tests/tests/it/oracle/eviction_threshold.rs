@@ -17,7 +17,7 @@ use super::seed;
 const CASES: usize = 10_000;
 
 #[test]
-fn the_maps_are_those_that_the_kubelet_runs_with() {
+fn eviction_thresholds_equal_the_kubelets() {
     let cases = seed::draw(CASES, &case());
     let answers: Vec<EvictionAnswer> = oracle::ask("eviction", &cases).unwrap();
     seed::agree(&cases, &answers, compare);

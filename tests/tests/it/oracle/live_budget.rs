@@ -304,7 +304,7 @@ fn one(budget: &Budget, pods: &[Pod], owners: &Owners, seen: &mut Seen) -> Resul
 }
 
 #[tokio::test]
-async fn every_status_that_a_controller_manager_writes_is_what_we_count() {
+async fn our_counts_equal_the_controller_managers_statuses() {
     let count = std::env::var("NODELIFE_LIVE_BUDGETS")
         .ok()
         .and_then(|count| count.parse().ok())

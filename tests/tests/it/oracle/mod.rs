@@ -13,7 +13,7 @@ use nodelife_tests::oracle::{self, AdmissionAnswer};
 use serde_json::{Value, json};
 
 #[test]
-fn refuses_what_a_node_may_not_create_in_the_plugins_words() {
+fn a_forbidden_creation_is_refused_in_the_plugins_words() {
     let case = json!({
         "plugin": "noderestriction",
         "operation": "CREATE",
@@ -53,7 +53,7 @@ fn gives_a_pod_the_tolerations_of_the_flags() {
 }
 
 #[test]
-fn a_case_of_no_kind_is_a_failure_and_no_answer() {
+fn an_unknown_kind_of_case_is_an_error() {
     let error = oracle::ask::<_, Value>("weather", &[json!({})]).unwrap_err();
     assert!(
         format!("{error:#}").contains(r#"no kind \"weather\""#),

@@ -16,7 +16,7 @@ const TEXTS: usize = 12_000;
 const SUMS: usize = 4_000;
 
 #[test]
-fn every_generated_quantity_is_read_and_written_as_go_does() {
+fn quantities_are_parsed_and_printed_as_in_go() {
     let texts = texts();
     let cases: Vec<QuantityCase> = texts
         .iter()
@@ -47,7 +47,7 @@ fn every_generated_quantity_is_read_and_written_as_go_does() {
 }
 
 #[test]
-fn sums_come_out_as_in_go() {
+fn sums_equal_those_of_go() {
     let texts: Vec<String> = texts()
         .into_iter()
         .filter(|text| Quantity::parse(text).is_ok_and(in_range))

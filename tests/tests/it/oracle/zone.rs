@@ -11,7 +11,7 @@ use super::seed;
 const CASES: usize = 10_000;
 
 #[test]
-fn every_small_zone_is_judged_as_the_controller_does() {
+fn every_small_zone_has_the_controllers_state() {
     let mut zones = Vec::new();
     for threshold in [0.0, 0.33, 0.5, 0.55, 0.75, 1.0] {
         for ready in 0..40 {
@@ -22,7 +22,7 @@ fn every_small_zone_is_judged_as_the_controller_does() {
 }
 
 #[test]
-fn larger_zones_and_odd_thresholds_are_too() {
+fn larger_zones_have_the_controllers_state() {
     let zone = (1_usize..600, 0.0_f64..=1.0, any::<bool>()).prop_flat_map(|(size, any, near)| {
         (0..=size).prop_map(move |not_ready| {
             // Half of the thresholds are the very share, where the comparison turns over.

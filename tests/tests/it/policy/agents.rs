@@ -149,7 +149,7 @@ async fn legacy_token(plane: &ControlPlane) -> String {
 }
 
 #[tokio::test]
-async fn an_agent_writes_to_its_own_node_and_to_no_other() {
+async fn an_agent_writes_to_its_own_node_only() {
     let plane = ControlPlane::options()
         .with(Part::ControllerManager)
         .controller_manager_flag("--controllers=serviceaccount,serviceaccount-token")

@@ -136,7 +136,7 @@ fn compare(case: &Value, policy: &PolicyAnswer) -> Result<bool, String> {
 }
 
 #[test]
-fn the_exported_policies_say_what_the_engine_says() {
+fn the_exported_policies_decide_like_the_engine() {
     let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
     let seed = number("NODELIFE_SEED").unwrap_or(20_260_104);
     let count = number("NODELIFE_CASES").map_or(CASES, |count| usize::try_from(count).unwrap());
@@ -181,7 +181,7 @@ fn the_exported_policies_say_what_the_engine_says() {
 
 /// The rules that the plugin does not have: each refuses something, and lets something pass.
 #[test]
-fn the_stricter_rules_are_exported_as_well() {
+fn the_hardening_rules_are_exported_too() {
     let mut policies = soundness::stricter_policies();
     for mode in policies.node_restriction.modes.values_mut() {
         *mode = Mode::Enforce;

@@ -50,7 +50,7 @@ fn reports(node: &str, round: usize) -> Vec<Call> {
 }
 
 #[tokio::test]
-async fn heartbeats_and_untouched_statuses_never_reach_the_webhook() {
+async fn heartbeats_and_unchanged_statuses_skip_the_webhook() {
     let nodes = number("NODELIFE_NODES", NODES);
     let rounds = number("NODELIFE_ROUNDS", ROUNDS);
     let plane = ControlPlane::options()

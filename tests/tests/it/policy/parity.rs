@@ -80,7 +80,7 @@ pub(super) fn compare(call: &Call, in_tree: &Said, ours: &Said) -> Result<(), St
 }
 
 #[tokio::test]
-async fn the_installed_webhook_gives_the_in_tree_verdicts_and_locks_nobody_out() {
+async fn the_webhook_decides_as_in_tree_and_locks_nobody_out() {
     let in_tree = ControlPlane::options().start().await.unwrap();
     let ours = ControlPlane::options()
         .without_admission("NodeRestriction")

@@ -40,7 +40,7 @@ const PATIENT: u8 = 30;
 const REPAIR: Duration = Duration::from_secs(5);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_fails_through_renewal_upgrade_restart_and_a_rotation_with_kills() {
+async fn no_call_fails_during_renewal_upgrade_and_rotation() {
     let plane = ControlPlane::options().start().await.unwrap();
     let previous = Build::previous().unwrap();
     println!("upgrading from {}", previous.name);
@@ -112,7 +112,7 @@ async fn nothing_fails_through_renewal_upgrade_restart_and_a_rotation_with_kills
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_others_break_is_repaired_within_seconds() {
+async fn outside_changes_are_repaired_within_seconds() {
     let plane = ControlPlane::options().start().await.unwrap();
     let installation = Installation::prepare(&plane, "overlays/fail-closed")
         .await

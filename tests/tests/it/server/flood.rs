@@ -78,7 +78,7 @@ fn is_verdict(answer: &Answer) -> bool {
 /// at a time. Whoever comes back as told gets a verdict; memory stays below what the manifests
 /// give the container, and so do file descriptors where a container begins with few of them.
 #[tokio::test]
-async fn a_flood_costs_neither_memory_nor_a_verdict() {
+async fn a_flood_costs_no_memory_and_no_response() {
     const SLOW: usize = 1_000;
     let server = Server::start_with_few_files(&[]).await;
     let mut slow = Vec::new();
@@ -131,7 +131,7 @@ async fn a_flood_costs_neither_memory_nor_a_verdict() {
 /// A body has the time that the API server gives the call, a head ten seconds from its first
 /// byte; a connection that says nothing is idle and may stay.
 #[tokio::test]
-async fn whoever_sends_too_slowly_is_shown_out_and_whoever_is_silent_may_stay() {
+async fn slow_senders_are_disconnected_and_idle_clients_kept() {
     let server = Server::start(&[]).await;
     let mut idle = server.connect(None).await.unwrap();
     assert_eq!(idle.post(PATH, &review(0)).await.unwrap().status, 200);

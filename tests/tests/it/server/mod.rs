@@ -150,7 +150,7 @@ fn review() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn what_is_no_review_gets_its_status_and_harms_nobody() {
+async fn invalid_reviews_get_their_status_and_harm_nobody() {
     let server = Server::start(&[]).await;
     let whole = review();
     let too_large = 7 * 1024 * 1024 + 1;
@@ -193,7 +193,7 @@ async fn what_is_no_review_gets_its_status_and_harms_nobody() {
 }
 
 #[tokio::test]
-async fn with_a_client_ca_only_who_bears_its_certificate_is_heard() {
+async fn a_client_ca_admits_only_its_own_certificates() {
     let authority = Authority::new().unwrap();
     let stranger = Authority::new()
         .unwrap()
@@ -251,7 +251,7 @@ async fn a_mismatched_pair_is_never_served() {
 }
 
 #[tokio::test]
-async fn a_replica_that_ends_answers_on_and_a_second_signal_ends_it_at_once() {
+async fn shutdown_finishes_requests_and_a_second_signal_exits() {
     let mut server = Server::start(&["--lame-duck", "600", "--drain-timeout", "600"]).await;
     let mut before = server.connect(None).await.unwrap();
     let answer = before.post(PATH, &review()).await.unwrap();

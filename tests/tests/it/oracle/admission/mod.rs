@@ -85,7 +85,7 @@ const SENTENCES: [&str; 52] = [
 ];
 
 #[test]
-fn the_engine_says_what_the_in_tree_plugins_say() {
+fn the_engine_decides_as_the_in_tree_plugins() {
     let seed = std::env::var("NODELIFE_SEED").ok();
     let seed = seed.map_or(20_260_101, |seed| seed.parse().unwrap());
     println!("NODELIFE_SEED={seed}");

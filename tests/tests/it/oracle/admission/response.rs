@@ -36,7 +36,7 @@ fn question(case: &Value, policies: &Policies, phase: Phase) -> (Value, bool) {
 }
 
 #[test]
-fn the_api_server_accepts_every_answer() {
+fn the_api_server_accepts_every_response() {
     let mut random = Random::new(20_260_103);
     let requests = SigningRequests::make();
     let mut policies = Policies::default();
@@ -92,7 +92,7 @@ fn inputs() -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn the_api_server_accepts_the_answers_to_what_fuzzing_found() {
+fn the_api_server_accepts_responses_to_fuzzed_reviews() {
     let mut warning = Policies::default();
     warning.node_restriction.mode = Mode::Warn;
     warning.tolerations.not_ready_seconds = 30;
