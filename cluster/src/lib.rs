@@ -5,7 +5,6 @@
 //! - [`listing`]: the resources that can be listed and watched, and how they decode
 //! - [`list`], [`watch`]: paged lists, and streams that survive what networks do
 //! - [`evict`], [`node`], [`event`]: the few writes, each a minimal body of our own
-//! - [`policies`]: the webhook's configuration file
 //! - [`snapshot`]: all that an audit or a plan needs, from a cluster or from files
 
 pub mod client;
@@ -17,7 +16,6 @@ pub mod list;
 pub mod listing;
 pub mod node;
 mod page;
-pub mod policies;
 pub mod request;
 pub mod resource;
 mod retry;

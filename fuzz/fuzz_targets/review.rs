@@ -9,7 +9,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use libfuzzer_sys::fuzz_target;
 use nodelife_admission::{
-    Answer, Decision, Lookup, Mode, Phase, Policies, Request, Review, decide_with, write_answer,
+    AdmissionPhase, Decision, Lookup, LookupResult, Mode, Policies, Request, Review, decide_with,
+    write_response,
 };
 use serde_json::{Value, json};
 
@@ -34,12 +35,12 @@ fn policies(choice: u8) -> Policies {
     policies
 }
 
-fn look_up(choice: u8, lookup: &Lookup) -> Answer {
+fn look_up(choice: u8, lookup: &Lookup) -> LookupResult {
     match choice >> 2 & 3 {
-        0 => Answer::Missing,
-        1 => Answer::Failed("no \"answer\"\n".to_owned()),
+        0 => LookupResult::Missing,
+        1 => LookupResult::Failed("no \"answer\"\n".to_owned()),
         // Whatever was asked for, there is one of the node n1.
-        _ => Answer::read(
+        _ => LookupResult::read(
             lookup,
             br#"{"metadata":{"name":"p","uid":"u"},"spec":{"nodeName":"n1","serviceAccountName":"s",
                 "volumes":[{"projected":{"sources":[{"serviceAccountToken":{"audience":"a"}}]}},
@@ -51,15 +52,24 @@ fn look_up(choice: u8, lookup: &Lookup) -> Answer {
 fn names<'r>(request: &'r Request<'_>) -> impl PartialEq + use<'r> {
     let user = request.user();
     (
-        (request.group_resource(), request.version(), request.subresource()),
+        (
+            request.group_resource(),
+            request.version(),
+            request.subresource(),
+        ),
         (request.name(), request.namespace(), request.operation()),
-        (user.name(), user.uid(), user.groups().collect::<Vec<_>>(), user.extra()),
+        (
+            user.name(),
+            user.uid(),
+            user.groups().collect::<Vec<_>>(),
+            user.extra(),
+        ),
     )
 }
 
-fn check(review: &Review<'_>, decision: &Decision, phase: Phase) {
+fn check(review: &Review<'_>, decision: &Decision, phase: AdmissionPhase) {
     let mut body = Vec::new();
-    write_answer(review, decision, &mut body);
+    write_response(review, decision, &mut body);
     let answer: Value = serde_json::from_slice(&body).expect("the answer is JSON");
     let uid: Value = serde_json::from_str(review.uid).expect("the uid is JSON");
     let response = &answer["response"];
@@ -69,13 +79,19 @@ fn check(review: &Review<'_>, decision: &Decision, phase: Phase) {
         assert!(matches!(code, Some(400 | 403 | 404 | 500)), "{answer}");
     }
     if let Some(patch) = response["patch"].as_str() {
-        assert!(phase == Phase::Mutating && response["patchType"] == "JSONPatch");
+        assert!(phase == AdmissionPhase::Mutating && response["patchType"] == "JSONPatch");
         let patch = STANDARD.decode(patch).expect("the patch is base64");
         let patch: Value = serde_json::from_slice(&patch).expect("the patch is JSON");
-        assert!(patch.as_array().is_some_and(|steps| !steps.is_empty()), "{patch}");
+        assert!(
+            patch.as_array().is_some_and(|steps| !steps.is_empty()),
+            "{patch}"
+        );
     }
     for warning in &decision.warnings {
-        assert!(warning.chars().count() <= Decision::LONGEST_WARNING, "{warning}");
+        assert!(
+            warning.chars().count() <= Decision::LONGEST_WARNING,
+            "{warning}"
+        );
     }
 }
 
@@ -84,7 +100,11 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let policies = policies(*choice);
-    let phase = if choice & 2 == 0 { Phase::Mutating } else { Phase::Validating };
+    let phase = if choice & 2 == 0 {
+        AdmissionPhase::Mutating
+    } else {
+        AdmissionPhase::Validating
+    };
     let decide = |review: &Review<'_>| {
         let find = |lookup: &Lookup| look_up(*choice, lookup);
         let decision = decide_with(&review.request, &policies, phase, find);

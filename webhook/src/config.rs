@@ -1,12 +1,31 @@
-//! The webhook's configuration in force, followed as its file changes.
+//! The webhook's configuration: read from its file, and followed as the file changes.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use arc_swap::ArcSwap;
-use nodelife_admission::Policies;
-use nodelife_cluster::policies::load;
+use nodelife_admission::{ConfigFile, ConfigFileError, Policies};
+
+/// Reads the file, if there is one, and puts `set` (`path.to.field=value`) over it.
+pub(crate) fn load(file: Option<&Path>, set: &[String]) -> anyhow::Result<Policies> {
+    let file = match file {
+        Some(path) => read(path, ConfigFile::parse)?,
+        None => ConfigFile::default(),
+    };
+    Ok(file.policies(set)?)
+}
+
+/// What `parse` makes of a file.
+pub(crate) fn read<T>(
+    path: &Path,
+    parse: fn(&str) -> Result<T, ConfigFileError>,
+) -> anyhow::Result<T> {
+    let failed = || format!("failed to read {}", path.display());
+    let text = std::fs::read_to_string(path).with_context(failed)?;
+    parse(&text).with_context(failed)
+}
 
 /// Reads the file again every `interval`, for ever. A file that cannot be used is reported
 /// once, and what was in force goes on.
@@ -27,7 +46,7 @@ pub(crate) async fn keep(path: &Path, interval: Duration, policies: &ArcSwap<Pol
                 }
             }
             Ok(Err(error)) => {
-                let text = error.to_string();
+                let text = format!("{error:#}");
                 if text != failure {
                     tracing::error!(error = text, "configuration refused, the old one goes on");
                     failure = text;

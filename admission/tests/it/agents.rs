@@ -1,6 +1,8 @@
 //! Agents held to their own node: the published attacks, and an agent's honest writes.
 
-use nodelife_admission::{Known, Outcome, Phase, Policies, Recorded, Review, Verdict, decide};
+use nodelife_admission::{
+    AdmissionPhase, Evaluation, Lookups, Policies, RecordedCluster, Review, Verdict, decide,
+};
 use serde_json::{Value, json};
 
 fn policies() -> Policies {
@@ -13,9 +15,9 @@ fn policies() -> Policies {
     .unwrap()
 }
 
-fn cluster() -> Recorded {
+fn cluster() -> RecordedCluster {
     let pod = |name: &str, node: &str| json!({"kind": "Pod", "metadata": {"name": name, "namespace": "d"}, "spec": {"nodeName": node}});
-    Recorded::from_list(json!({"kind": "List", "items": [
+    RecordedCluster::from_list(json!({"kind": "List", "items": [
         {"kind": "Node", "metadata": {"name": "n1", "uid": "u1"}},
         pod("own", "n1"),
         pod("theirs", "n2"),
@@ -47,15 +49,20 @@ fn refusal(extra: Value, resource: &str, operation: &str, request: Value) -> Str
     let bytes = review.to_string();
     let review = Review::parse(bytes.as_bytes()).unwrap();
     let (policies, cluster) = (policies(), cluster());
-    let mut known = Known::new();
+    let mut lookups = Lookups::new();
     loop {
-        match decide(&review.request, &policies, Phase::Validating, &known) {
-            Outcome::Needs(lookup) => {
+        match decide(
+            &review.request,
+            &policies,
+            AdmissionPhase::Validating,
+            &lookups,
+        ) {
+            Evaluation::Needs(lookup) => {
                 let answer = cluster.answer(&lookup);
-                known.insert(lookup, answer);
+                lookups.insert(lookup, answer);
             }
-            Outcome::Decided(decision) => match decision.verdict {
-                Verdict::Deny(denial) => return denial.sentence,
+            Evaluation::Decided(decision) => match decision.verdict {
+                Verdict::Deny(denial) => return denial.message,
                 _ => return String::new(),
             },
         }
@@ -167,8 +174,8 @@ fn the_published_attacks_are_refused() {
         ),
         ("tunnels.example.com", "CREATE", json!({"object": theirs})),
     ] {
-        let sentence = refusal(token(), resource, operation, request.clone());
-        assert_ne!(sentence, "", "{operation} {resource} {request}");
+        let message = refusal(token(), resource, operation, request.clone());
+        assert_ne!(message, "", "{operation} {resource} {request}");
     }
     // A legacy token, a node name that was taken again, and extras that say two things.
     let uid = "authentication.kubernetes.io/node-uid";
@@ -181,12 +188,12 @@ fn the_published_attacks_are_refused() {
         json!({name: ["n1", "n2"], uid: ["u1"]}),
         json!({name: ["gone"], uid: ["u1"]}),
     ] {
-        let sentence = refusal(
+        let message = refusal(
             extra.clone(),
             "nodes",
             "UPDATE",
             patch("n1", allowed.clone()),
         );
-        assert_ne!(sentence, "", "{extra}");
+        assert_ne!(message, "", "{extra}");
     }
 }

@@ -1,6 +1,6 @@
 //! Audit logs, asked again.
 
-use nodelife_admission::{Answer, Policies, Replay, Replayed};
+use nodelife_admission::{LookupResult, Policies, Replay, Replayed};
 use serde_json::{Value, json};
 
 /// An event of the node n1, complete and allowed, with `fields` over it.
@@ -38,7 +38,7 @@ fn replay(events: &[Value]) -> Vec<String> {
             match replay.next(&line, &policies, |_| None).unwrap() {
                 Replayed::Skipped => "skipped".to_owned(),
                 Replayed::Allowed => "allowed".to_owned(),
-                Replayed::Refused(objection) => objection.refusal.sentence,
+                Replayed::Refused(objection) => objection.refusal.message,
                 Replayed::Unknown(lacks) => format!("unknown: {lacks}"),
             }
         })
@@ -120,12 +120,12 @@ fn an_impersonated_user_counts_and_what_was_refused_or_read_does_not() {
 fn a_lookup_is_answered_from_what_was_recorded() {
     let eviction = event("create", "pods/eviction", "p", json!({"requestObject": {}}));
     let line = serde_json::to_vec(&eviction).unwrap();
-    let found = Replay::new().next(&line, &Policies::default(), |_| Some(Answer::Missing));
+    let found = Replay::new().next(&line, &Policies::default(), |_| Some(LookupResult::Missing));
     let Replayed::Refused(objection) = found.unwrap() else {
         panic!("a pod that is gone cannot be evicted");
     };
     assert_eq!(objection.resource, "pods/eviction");
-    assert_eq!(objection.refusal.sentence, r#"pod "p" not found"#);
+    assert_eq!(objection.refusal.message, r#"pod "p" not found"#);
 }
 
 #[test]

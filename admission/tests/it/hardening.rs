@@ -1,6 +1,6 @@
 //! Rules that the in-tree plugin does not have, and the versions that it changed in.
 
-use nodelife_admission::{Decision, Mode, Phase, Policies, Review, Verdict, decide_with};
+use nodelife_admission::{AdmissionPhase, Decision, Mode, Policies, Review, Verdict, decide_with};
 use serde_json::{Value, json};
 
 fn policies(restriction: Value) -> Policies {
@@ -21,12 +21,15 @@ fn request(resource: &str, operation: &str, new: Value, old: Value) -> Value {
 fn decided(review: &Value, policies: &Policies) -> Decision {
     let bytes = serde_json::to_vec(review).unwrap();
     let review = Review::parse(&bytes).unwrap();
-    decide_with(&review.request, policies, Phase::Validating, |lookup| {
-        nodelife_admission::Answer::read(lookup, br#"{"metadata": {"uid": "u1"}}"#)
-    })
+    decide_with(
+        &review.request,
+        policies,
+        AdmissionPhase::Validating,
+        |lookup| nodelife_admission::LookupResult::read(lookup, br#"{"metadata": {"uid": "u1"}}"#),
+    )
 }
 
-/// A rule, what it refuses, what it lets pass, and a piece of its sentence.
+/// A rule, what it refuses, what it lets pass, and a piece of its message.
 type Case = (&'static str, Vec<Value>, Vec<Value>, &'static str);
 
 fn named(name: &str) -> Value {
@@ -165,7 +168,7 @@ fn of_nodes() -> Vec<Case> {
 
 #[test]
 fn each_is_off_until_it_is_named() {
-    for (rule, refused, allowed, sentence) in of_pods().into_iter().chain(of_nodes()) {
+    for (rule, refused, allowed, message) in of_pods().into_iter().chain(of_nodes()) {
         let labels = json!(["static/"]);
         let named = |mode: &str| {
             policies(json!({"modes": {rule: mode}, "mirrorPodLabels": labels,
@@ -180,7 +183,7 @@ fn each_is_off_until_it_is_named() {
             match decided(review, &named("enforce")).verdict {
                 Verdict::Deny(denial) => {
                     assert_eq!((denial.rule.as_str(), denial.reason.code()), (rule, 403));
-                    assert!(denial.sentence.contains(sentence), "{denial}");
+                    assert!(denial.message.contains(message), "{denial}");
                 }
                 other => panic!("{rule}: {other:?} {review}"),
             }

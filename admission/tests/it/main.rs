@@ -16,8 +16,8 @@ mod tolerations;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nodelife_admission::{
-    Answer, Known, Lookup, Outcome, Phase, PodFacts, Policies, Review, Verdict, VolumeFacts,
-    decide, write_answer,
+    AdmissionPhase, Evaluation, Lookup, LookupResult, Lookups, PodFacts, Policies, Review, Verdict,
+    VolumeFacts, decide, write_response,
 };
 use serde_json::{Value, json};
 
@@ -69,42 +69,47 @@ fn as_sent(review: &Value) -> Vec<u8> {
     .into_bytes()
 }
 
-/// The answer to `review`, with lookups answered by `known`: the same whether it is read as far
+/// The answer to `review`, with lookups answered by `lookups`: the same whether it is read as far
 /// as needed or to its end.
-fn answer_with(review: &Value, known: &Known) -> Value {
+fn answer_with(review: &Value, lookups: &Lookups) -> Value {
     let bytes = serde_json::to_vec(review).unwrap();
     let sent = as_sent(review);
-    let whole = answer_to(&Review::parse(&bytes).unwrap(), review, known);
+    let whole = answer_to(&Review::parse(&bytes).unwrap(), review, lookups);
     for bytes in [&bytes, &sent] {
-        let begun = answer_to(&Review::begin(bytes).unwrap(), review, known);
+        let begun = answer_to(&Review::begin(bytes).unwrap(), review, lookups);
         assert_eq!(whole, begun);
     }
     whole
 }
 
-fn answer_to(parsed: &Review<'_>, review: &Value, known: &Known) -> Value {
+fn answer_to(parsed: &Review<'_>, review: &Value, lookups: &Lookups) -> Value {
     let policies = Policies::default();
-    match decide(&parsed.request, &policies, Phase::Mutating, known) {
-        Outcome::Decided(decision) => {
+    match decide(
+        &parsed.request,
+        &policies,
+        AdmissionPhase::Mutating,
+        lookups,
+    ) {
+        Evaluation::Decided(decision) => {
             let mut body = Vec::new();
-            write_answer(parsed, &decision, &mut body);
+            write_response(parsed, &decision, &mut body);
             let answer: Value = serde_json::from_slice(&body).unwrap();
             assert_eq!(answer["response"]["uid"], review["request"]["uid"]);
             answer["response"].clone()
         }
-        Outcome::Needs(lookup) => panic!("{lookup:?} was not answered"),
+        Evaluation::Needs(lookup) => panic!("{lookup:?} was not answered"),
     }
 }
 
 fn answer(review: &Value) -> Value {
-    answer_with(review, &Known::new())
+    answer_with(review, &Lookups::new())
 }
 
-fn assert_denied(answer: &Value, code: u16, sentence: &str) {
+fn assert_denied(answer: &Value, code: u16, start: &str) {
     assert_eq!(answer["allowed"], false, "{answer}");
     assert_eq!(answer["status"]["code"], code, "{answer}");
     let message = answer["status"]["message"].as_str().unwrap();
-    assert!(message.starts_with(sentence), "{message}");
+    assert!(message.starts_with(start), "{message}");
 }
 
 #[test]
@@ -140,7 +145,7 @@ fn subresources_of_nodes_are_nodes() {
 
 #[test]
 fn taints_and_owners_are_compared_as_go_compares_them() {
-    for (new, old, sentence) in [
+    for (new, old, message) in [
         (json!({"spec": {"taints": []}}), json!({"spec": {}}), ""),
         (json!({"spec": {"taints": null}}), json!({}), ""),
         (
@@ -169,10 +174,10 @@ fn taints_and_owners_are_compared_as_go_compares_them() {
             "UPDATE",
             json!({"object": new, "oldObject": old}),
         ));
-        if sentence.is_empty() {
+        if message.is_empty() {
             assert_eq!(answer["allowed"], true, "{answer}");
         } else {
-            assert_denied(&answer, 403, sentence);
+            assert_denied(&answer, 403, message);
         }
     }
 }
@@ -199,8 +204,8 @@ fn who_is_no_node_is_free() {
     );
 }
 
-fn pod(uid: &str, node: &str) -> Answer {
-    Answer::Pod(PodFacts {
+fn pod(uid: &str, node: &str) -> LookupResult {
+    LookupResult::Pod(PodFacts {
         uid: uid.to_owned(),
         node: node.to_owned(),
         volumes: vec![VolumeFacts::Audience("vault".to_owned())],
@@ -222,24 +227,33 @@ fn an_eviction_asks_for_its_pod_and_never_passes_without() {
         name: "p".to_owned(),
     };
     let policies = Policies::default();
-    let outcome = decide(&parsed.request, &policies, Phase::Mutating, &Known::new());
-    assert_eq!(outcome, Outcome::Needs(lookup.clone()));
-    for (found, code, sentence) in [
-        (Answer::Missing, 404, r#"pod "p" not found"#),
-        (Answer::Failed("timed out".to_owned()), 500, "timed out"),
+    let outcome = decide(
+        &parsed.request,
+        &policies,
+        AdmissionPhase::Mutating,
+        &Lookups::new(),
+    );
+    assert_eq!(outcome, Evaluation::Needs(lookup.clone()));
+    for (found, code, message) in [
+        (LookupResult::Missing, 404, r#"pod "p" not found"#),
+        (
+            LookupResult::Failed("timed out".to_owned()),
+            500,
+            "timed out",
+        ),
         (
             pod("u", "n2"),
             403,
             "node n1 can only evict pods with spec.nodeName set to itself",
         ),
     ] {
-        let mut known = Known::new();
-        known.insert(lookup.clone(), found);
-        assert_denied(&answer_with(&request, &known), code, sentence);
+        let mut lookups = Lookups::new();
+        lookups.insert(lookup.clone(), found);
+        assert_denied(&answer_with(&request, &lookups), code, message);
     }
-    let mut known = Known::new();
-    known.insert(lookup, pod("u", "n1"));
-    assert_eq!(answer_with(&request, &known)["allowed"], true);
+    let mut lookups = Lookups::new();
+    lookups.insert(lookup, pod("u", "n1"));
+    assert_eq!(answer_with(&request, &lookups)["allowed"], true);
 }
 
 #[test]
@@ -253,18 +267,18 @@ fn a_token_bears_an_audience_of_its_pod() {
                 "object": {"spec": {"audiences": audiences, "boundObjectRef": bound}}}),
         )
     };
-    let mut known = Known::new();
+    let mut lookups = Lookups::new();
     let lookup = Lookup::Pod {
         namespace: "d".to_owned(),
         name: "p".to_owned(),
     };
-    known.insert(lookup, pod("u", "n1"));
+    lookups.insert(lookup, pod("u", "n1"));
     assert_eq!(
-        answer_with(&token(json!(["vault"])), &known)["allowed"],
+        answer_with(&token(json!(["vault"])), &lookups)["allowed"],
         true
     );
     assert_denied(
-        &answer_with(&token(json!(["a", "b"])), &known),
+        &answer_with(&token(json!(["a", "b"])), &lookups),
         403,
         "node may only request 0 or 1 audiences",
     );

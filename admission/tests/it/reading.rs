@@ -61,29 +61,29 @@ fn what_names_decide_is_decided_without_a_look_at_the_objects() {
         match decide(
             &review.request,
             &Policies::default(),
-            Phase::Validating,
-            &Known::new(),
+            AdmissionPhase::Validating,
+            &Lookups::new(),
         ) {
-            Outcome::Decided(decision) => decision.verdict,
-            Outcome::Needs(lookup) => panic!("{lookup:?}"),
+            Evaluation::Decided(decision) => decision.verdict,
+            Evaluation::Needs(lookup) => panic!("{lookup:?}"),
         }
     };
     assert_eq!(by("somebody", "CREATE"), Verdict::Allow);
     let refused = |verdict: Verdict| match verdict {
-        Verdict::Deny(denial) => (denial.reason.code(), denial.sentence),
+        Verdict::Deny(denial) => (denial.reason.code(), denial.message),
         other => panic!("{other:?}"),
     };
-    let (code, sentence) = refused(by(NODE, "UPDATE"));
+    let (code, message) = refused(by(NODE, "UPDATE"));
     assert!(
-        code == 403 && sentence.starts_with("unexpected operation"),
-        "{sentence}"
+        code == 403 && message.starts_with("unexpected operation"),
+        "{message}"
     );
     // What needs the object, and cannot have it, is refused.
     for operation in ["CREATE", "DELETE"] {
-        let (code, sentence) = refused(by(NODE, operation));
+        let (code, message) = refused(by(NODE, operation));
         assert!(
-            code == 400 && sentence.starts_with("failed to read"),
-            "{sentence}"
+            code == 400 && message.starts_with("failed to read"),
+            "{message}"
         );
     }
 }

@@ -34,8 +34,13 @@ fn admit(policies: &Policies, operation: &str, pod: &Value) -> (Value, Vec<Strin
         "userInfo": {"username": "someone"}});
     let bytes = serde_json::to_vec(&review("pods", operation, fields)).unwrap();
     let parsed = Review::parse(&bytes).unwrap();
-    let outcome = decide(&parsed.request, policies, Phase::Mutating, &Known::new());
-    let Outcome::Decided(decision) = outcome else {
+    let outcome = decide(
+        &parsed.request,
+        policies,
+        AdmissionPhase::Mutating,
+        &Lookups::new(),
+    );
+    let Evaluation::Decided(decision) = outcome else {
         panic!("{outcome:?}");
     };
     let mut pod = pod.clone();

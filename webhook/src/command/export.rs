@@ -10,9 +10,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
-use nodelife_admission::{Policies, configurations, exported};
-use nodelife_cluster::policies::load;
+use nodelife_admission::{Policies, admission_policies, webhook_configurations};
 use serde_json::Value;
+
+use crate::config;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -45,11 +46,11 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         what,
         webhooks,
     } = arguments;
-    let policies = load(config.as_deref(), &set)?;
+    let policies = config::load(config.as_deref(), &set)?;
     let objects = match what {
         What::Webhooks => chosen(&policies, &webhooks),
         What::Policies if !webhooks.is_empty() => bail!("--webhook goes with --as webhooks"),
-        What::Policies => exported(&policies),
+        What::Policies => admission_policies(&policies),
     };
     if objects.is_empty() {
         bail!("the configuration calls for nothing of what was asked for");
@@ -64,7 +65,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 /// The webhook configurations with the webhooks that were named, or with all.
 fn chosen(policies: &Policies, webhooks: &[String]) -> Vec<Value> {
     let mut chosen = Vec::new();
-    for mut configuration in configurations(policies) {
+    for mut configuration in webhook_configurations(policies) {
         let Some(entries) = configuration
             .get_mut("webhooks")
             .and_then(Value::as_array_mut)

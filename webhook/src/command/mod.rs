@@ -1,8 +1,6 @@
 //! The commands of `nodelife-webhook`.
 
 mod certs;
-mod certs_generate;
-mod certs_health;
 mod export;
 mod process;
 mod review;

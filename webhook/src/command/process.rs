@@ -25,12 +25,12 @@ pub(super) fn start_logging() {
 }
 
 /// The signals that end a command.
-pub(super) struct Ends {
+pub(super) struct ShutdownSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Ends {
+impl ShutdownSignals {
     pub(super) fn new() -> anyhow::Result<Self> {
         let listen = |kind| signal(kind).context("failed to listen for signals");
         Ok(Self {

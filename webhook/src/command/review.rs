@@ -8,8 +8,11 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::Args;
-use nodelife_admission::{Answer, Phase, Policies, Recorded, Review, decide_with, write_answer};
-use nodelife_cluster::policies::{load, recorded};
+use nodelife_admission::{
+    AdmissionPhase, LookupResult, Policies, RecordedCluster, Review, decide_with, write_response,
+};
+
+use crate::config;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -31,8 +34,10 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         cluster,
         set,
     } = arguments;
-    let policies = load(config.as_deref(), &set)?;
-    let cluster = cluster.as_deref().map(recorded).transpose()?;
+    let policies = config::load(config.as_deref(), &set)?;
+    let cluster = cluster.as_deref();
+    let cluster = cluster.map(|path| config::read(path, RecordedCluster::parse));
+    let cluster = cluster.transpose()?;
     let stdin = std::io::stdin().lock();
     let mut stdout = BufWriter::new(std::io::stdout().lock());
     match answer_lines(stdin, &policies, cluster.as_ref(), &mut stdout) {
@@ -51,7 +56,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 fn answer_lines(
     mut input: impl BufRead,
     policies: &Policies,
-    cluster: Option<&Recorded>,
+    cluster: Option<&RecordedCluster>,
     output: &mut impl Write,
 ) -> anyhow::Result<()> {
     let mut line = Vec::new();
@@ -80,14 +85,19 @@ fn answer_lines(
 fn answer(
     review: &Review<'_>,
     policies: &Policies,
-    cluster: Option<&Recorded>,
+    cluster: Option<&RecordedCluster>,
     body: &mut Vec<u8>,
 ) {
-    let decision = decide_with(&review.request, policies, Phase::Mutating, |lookup| {
-        cluster.map_or_else(
-            || Answer::Failed("there is no cluster to look it up in".to_owned()),
-            |cluster| cluster.answer(lookup),
-        )
-    });
-    write_answer(review, &decision, body);
+    let decision = decide_with(
+        &review.request,
+        policies,
+        AdmissionPhase::Mutating,
+        |lookup| {
+            cluster.map_or_else(
+                || LookupResult::Failed("there is no cluster to look it up in".to_owned()),
+                |cluster| cluster.answer(lookup),
+            )
+        },
+    );
+    write_response(review, &decision, body);
 }

@@ -8,16 +8,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use nodelife_cluster::policies::load;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
-use super::process::{Ends, bind, start_logging};
+use super::process::{ShutdownSignals, bind, start_logging};
 use crate::config;
 use crate::server::{
-    Acceptor, Certificates, Drain, Lookups, Metrics, State, health_router, raise_file_limit,
-    router, server_config,
+    Acceptor, Certificates, LookupClient, Metrics, Shutdown, State, health_router,
+    raise_file_limit, router, server_config,
 };
 
 #[derive(Debug, Args)]
@@ -76,18 +75,18 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
         drain_timeout,
     } = arguments;
     let interval = Duration::from_secs(reload_interval);
-    let mut ends = Ends::new()?;
-    let policies = load(config.as_deref(), &[])?;
+    let mut signals = ShutdownSignals::new()?;
+    let policies = config::load(config.as_deref(), &[])?;
     let metrics = Arc::new(Metrics::new());
-    let drain = Arc::new(Drain::default());
+    let shutdown = Arc::new(Shutdown::default());
     let certificates = Arc::new(Certificates::default());
     let tls = server_config(Arc::clone(&certificates), client_ca.as_deref())?;
-    let lookups = Lookups::connect(kubeconfig.as_deref()).await?;
+    let lookups = LookupClient::connect(kubeconfig.as_deref()).await?;
     let state = Arc::new(State::new(
         policies,
         lookups,
         Arc::clone(&metrics),
-        Arc::clone(&drain),
+        Arc::clone(&shutdown),
         Arc::clone(&certificates),
     ));
 
@@ -117,22 +116,22 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let acceptor = Arc::new(Acceptor {
         tls: TlsAcceptor::from(Arc::new(tls)),
         router: router(state),
-        drain: Arc::clone(&drain),
+        shutdown: Arc::clone(&shutdown),
         metrics,
         connections: connections.clone(),
     });
     tasks.spawn(acceptor.run(listener));
 
-    ends.next().await;
+    signals.next().await;
     tracing::info!(
         lame_duck,
         drain_timeout,
         "ending: clients are asked to leave"
     );
-    drain.begin();
+    shutdown.begin();
     let leave = async {
         tokio::time::sleep(Duration::from_secs(lame_duck)).await;
-        drain.stop();
+        shutdown.stop();
         connections.close();
         let limit = Duration::from_secs(drain_timeout);
         if tokio::time::timeout(limit, connections.wait())
@@ -147,7 +146,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     let code = tokio::select! {
         () = leave => ExitCode::SUCCESS,
-        () = ends.next() => {
+        () = signals.next() => {
             tracing::warn!("second signal: ending at once");
             ExitCode::from(130)
         }

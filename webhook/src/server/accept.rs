@@ -17,15 +17,15 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
-use super::drain::Drain;
+use super::deadline::{DeadlineStream, Deadlines, Turns};
 use super::metrics::{Handshake, Metrics};
-use super::slow::{Impatient, Patience, Turns};
+use super::shutdown::Shutdown;
 
 /// Longest TLS handshake; the API server gives itself as long.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// How long clients may take. The API server drops its own idle connections after 90 s (Go's
 /// default transport); whoever is quicker races with a call.
-const PATIENCE: Patience = Patience {
+const DEADLINES: Deadlines = Deadlines {
     head: Duration::from_secs(10),
     idle: Duration::from_mins(2),
 };
@@ -42,7 +42,7 @@ const EXHAUSTED: Duration = Duration::from_millis(100);
 pub(crate) struct Acceptor {
     pub(crate) tls: TlsAcceptor,
     pub(crate) router: Router,
-    pub(crate) drain: Arc<Drain>,
+    pub(crate) shutdown: Arc<Shutdown>,
     pub(crate) metrics: Arc<Metrics>,
     /// The owner of the connections.
     pub(crate) connections: TaskTracker,
@@ -66,18 +66,18 @@ pub(crate) fn raise_file_limit() {
 }
 
 impl Acceptor {
-    /// Accepts until the drain says stop. The connections live on in their tracker.
+    /// Accepts until the shutdown says stop. The connections live on in their tracker.
     pub(crate) async fn run(self: Arc<Self>, listener: TcpListener) {
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
             let permit = tokio::select! {
                 biased;
-                () = self.drain.stopped() => return,
+                () = self.shutdown.stopped() => return,
                 permit = Arc::clone(&room).acquire_owned() => permit,
             };
             let accepted = tokio::select! {
                 biased;
-                () = self.drain.stopped() => return,
+                () = self.shutdown.stopped() => return,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
@@ -115,15 +115,15 @@ impl Acceptor {
         };
         self.metrics.handshake(Handshake::Done);
         let turns = Turns::default();
-        let stream = Impatient::new(stream, PATIENCE, turns.clone());
+        let stream = DeadlineStream::new(stream, DEADLINES, turns.clone());
         let service = hyper::service::service_fn(|request: Request<Incoming>| {
             turns.pass();
             let turns = turns.clone();
-            let drain = Arc::clone(&self.drain);
+            let shutdown = Arc::clone(&self.shutdown);
             self.router.clone().oneshot(request).map(move |answer| {
                 turns.pass();
                 answer.map(|mut answer| {
-                    if drain.is_leaving() {
+                    if shutdown.is_leaving() {
                         let close = HeaderValue::from_static("close");
                         answer.headers_mut().insert(CONNECTION, close);
                     }
@@ -132,7 +132,7 @@ impl Acceptor {
             })
         });
         let served = hyper::server::conn::http1::Builder::new()
-            // It counts from the last answer on: `Impatient` knows better.
+            // It counts from the last answer on: `DeadlineStream` knows better.
             .header_read_timeout(None)
             .max_buf_size(LARGEST_HEAD)
             .serve_connection(TokioIo::new(stream), service)

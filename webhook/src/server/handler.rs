@@ -20,15 +20,16 @@ use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Limited};
 use nodelife_admission::{
-    Decision, Known, Outcome, Phase, Policies, Review, Verdict, decide, write_answer,
+    AdmissionPhase, Decision, Evaluation, Lookups, Policies, Review, Verdict, decide,
+    write_response,
 };
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
-use super::drain::Drain;
 use super::limit::{LARGEST_BODY, Limit};
-use super::lookup::{Lookups, time_for_lookups};
+use super::lookup::{LookupClient, time_for_lookups};
 use super::metrics::{self, Decided, Metrics, Rejected};
+use super::shutdown::Shutdown;
 use super::tls::Certificates;
 
 /// Longest body, from the end of the head.
@@ -43,9 +44,9 @@ const MOST_LOOKUPS: usize = 64;
 /// What the handlers share.
 pub(crate) struct State {
     pub(crate) policies: ArcSwap<Policies>,
-    pub(crate) lookups: Lookups,
+    pub(crate) lookups: LookupClient,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) drain: Arc<Drain>,
+    pub(crate) shutdown: Arc<Shutdown>,
     pub(crate) certificates: Arc<Certificates>,
     limit: Limit,
 }
@@ -53,16 +54,16 @@ pub(crate) struct State {
 impl State {
     pub(crate) fn new(
         policies: Policies,
-        lookups: Lookups,
+        lookups: LookupClient,
         metrics: Arc<Metrics>,
-        drain: Arc<Drain>,
+        shutdown: Arc<Shutdown>,
         certificates: Arc<Certificates>,
     ) -> Self {
         Self {
             policies: ArcSwap::from_pointee(policies),
             lookups,
             metrics,
-            drain,
+            shutdown,
             certificates,
             limit: Limit::new(),
         }
@@ -75,10 +76,12 @@ impl State {
 
 /// The routes that the API server calls.
 pub(crate) fn router(state: Arc<State>) -> Router {
-    let mutate =
-        |Shared(state): Shared<Arc<State>>, request| answer(state, request, Phase::Mutating);
-    let validate =
-        |Shared(state): Shared<Arc<State>>, request| answer(state, request, Phase::Validating);
+    let mutate = |Shared(state): Shared<Arc<State>>, request| {
+        answer(state, request, AdmissionPhase::Mutating)
+    };
+    let validate = |Shared(state): Shared<Arc<State>>, request| {
+        answer(state, request, AdmissionPhase::Validating)
+    };
     Router::new()
         .route("/mutate", post(mutate))
         .route("/validate", post(validate))
@@ -86,13 +89,13 @@ pub(crate) fn router(state: Arc<State>) -> Router {
 }
 
 /// A body that gets no verdict.
-struct Refusal {
+struct Rejection {
     status: StatusCode,
     reason: Rejected,
     text: String,
 }
 
-impl Refusal {
+impl Rejection {
     fn new(status: StatusCode, reason: Rejected, text: impl Into<String>) -> Self {
         Self {
             status,
@@ -116,7 +119,7 @@ impl Refusal {
 }
 
 /// Answers one call.
-async fn answer(state: Arc<State>, request: Request<Body>, phase: Phase) -> Response {
+async fn answer(state: Arc<State>, request: Request<Body>, phase: AdmissionPhase) -> Response {
     isolated(&state.metrics, review(&state, request, phase)).await
 }
 
@@ -124,7 +127,7 @@ async fn answer(state: Arc<State>, request: Request<Body>, phase: Phase) -> Resp
 /// `Retry-After`, since the same review would meet the same defect.
 async fn isolated(
     metrics: &Metrics,
-    work: impl Future<Output = Result<Bytes, Refusal>>,
+    work: impl Future<Output = Result<Bytes, Rejection>>,
 ) -> Response {
     match AssertUnwindSafe(work).catch_unwind().await {
         Ok(Ok(body)) => {
@@ -150,7 +153,11 @@ async fn isolated(
     }
 }
 
-async fn review(state: &State, request: Request<Body>, phase: Phase) -> Result<Bytes, Refusal> {
+async fn review(
+    state: &State,
+    request: Request<Body>,
+    phase: AdmissionPhase,
+) -> Result<Bytes, Rejection> {
     let begun = Instant::now();
     let (head, body) = request.into_parts();
     let timeout = timeout(&head.uri);
@@ -158,7 +165,7 @@ async fn review(state: &State, request: Request<Body>, phase: Phase) -> Result<B
     let Some(_share) = state.limit.take(expected) else {
         discard(body, timeout.min(BODY)).await;
         let text = "too many reviews at once";
-        return Err(Refusal::new(
+        return Err(Rejection::new(
             StatusCode::SERVICE_UNAVAILABLE,
             Rejected::TooBusy,
             text,
@@ -166,7 +173,7 @@ async fn review(state: &State, request: Request<Body>, phase: Phase) -> Result<B
     };
     let bytes = read_body(body, timeout.min(BODY)).await?;
     let review = Review::begin(&bytes).map_err(|error| {
-        Refusal::new(
+        Rejection::new(
             StatusCode::BAD_REQUEST,
             Rejected::BadReview,
             error.to_string(),
@@ -176,18 +183,18 @@ async fn review(state: &State, request: Request<Body>, phase: Phase) -> Result<B
     let decision = verdict(state, &review, phase, deadline).await;
     // The uid and either a short status or a patch of two tolerations.
     let mut answer = Vec::with_capacity(768);
-    write_answer(&review, &decision, &mut answer);
+    write_response(&review, &decision, &mut answer);
     report(state, &review, phase, &decision, bytes.len(), begun);
     Ok(answer.into())
 }
 
 /// How many bytes the body may have; the API server always says.
-fn expected_length(headers: &HeaderMap) -> Result<usize, Refusal> {
+fn expected_length(headers: &HeaderMap) -> Result<usize, Rejection> {
     let kind = headers
         .get(CONTENT_TYPE)
         .map_or(&b""[..], HeaderValue::as_bytes);
     if !kind.starts_with(b"application/json") {
-        return Err(Refusal::new(
+        return Err(Rejection::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Rejected::BadContentType,
             "expected application/json",
@@ -203,9 +210,9 @@ fn expected_length(headers: &HeaderMap) -> Result<usize, Refusal> {
         .ok_or_else(too_large)
 }
 
-fn too_large() -> Refusal {
+fn too_large() -> Rejection {
     let text = format!("a review has at most {LARGEST_BODY} bytes");
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, Rejected::TooLarge, text)
+    Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, Rejected::TooLarge, text)
 }
 
 /// Reads a body to its end and keeps nothing of it. A client that still writes while the
@@ -216,17 +223,17 @@ async fn discard(mut body: Body, limit: Duration) {
     let _ = tokio::time::timeout(limit, read).await;
 }
 
-async fn read_body(body: Body, limit: Duration) -> Result<Bytes, Refusal> {
+async fn read_body(body: Body, limit: Duration) -> Result<Bytes, Rejection> {
     let read = Limited::new(body, LARGEST_BODY).collect();
     match soon(limit, read).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(Refusal::new(
+        Ok(Err(_)) => Err(Rejection::new(
             StatusCode::BAD_REQUEST,
             Rejected::BadReview,
             "the body ended early",
         )),
-        Err(_) => Err(Refusal::new(
+        Err(_) => Err(Rejection::new(
             StatusCode::REQUEST_TIMEOUT,
             Rejected::TooSlow,
             "the body took too long",
@@ -267,21 +274,26 @@ fn timeout(uri: &Uri) -> Duration {
         .min(LONGEST_TIMEOUT)
 }
 
-async fn verdict(state: &State, review: &Review<'_>, phase: Phase, deadline: Instant) -> Decision {
+async fn verdict(
+    state: &State,
+    review: &Review<'_>,
+    phase: AdmissionPhase,
+    deadline: Instant,
+) -> Decision {
     let policies = state.policies.load_full();
-    let mut known = Known::new();
+    let mut lookups = Lookups::new();
     loop {
-        match decide(&review.request, &policies, phase, &known) {
-            Outcome::Decided(decision) => return decision,
-            Outcome::Needs(lookup) => {
-                let answer = if known.len() < MOST_LOOKUPS {
+        match decide(&review.request, &policies, phase, &lookups) {
+            Evaluation::Decided(decision) => return decision,
+            Evaluation::Needs(lookup) => {
+                let answer = if lookups.len() < MOST_LOOKUPS {
                     state.metrics.looked_up();
                     state.lookups.answer(&lookup, deadline).await
                 } else {
                     let text = "the request needs too many lookups".to_owned();
-                    nodelife_admission::Answer::Failed(text)
+                    nodelife_admission::LookupResult::Failed(text)
                 };
-                known.insert(lookup, answer);
+                lookups.insert(lookup, answer);
             }
         }
     }
@@ -291,7 +303,7 @@ async fn verdict(state: &State, review: &Review<'_>, phase: Phase, deadline: Ins
 fn report(
     state: &State,
     review: &Review<'_>,
-    phase: Phase,
+    phase: AdmissionPhase,
     decision: &Decision,
     bytes: usize,
     begun: Instant,
@@ -331,7 +343,7 @@ fn report(
         dry_run = request.dry_run(),
         policy,
         mode = refusal.mode.as_str(),
-        reason = refusal.sentence,
+        reason = refusal.message,
         microseconds = u64::try_from(took.as_micros()).unwrap_or(u64::MAX),
         "refused"
     );
@@ -352,9 +364,9 @@ mod tests {
         let metrics = Arc::new(Metrics::new());
         let state = Arc::new(State::new(
             Policies::default(),
-            Lookups::connect(None).await.unwrap(),
+            LookupClient::connect(None).await.unwrap(),
             Arc::clone(&metrics),
-            Arc::new(Drain::default()),
+            Arc::new(Shutdown::default()),
             Arc::new(Certificates::default()),
         ));
         let broken = |Shared(state): Shared<Arc<State>>, request: Request<Body>| async move {

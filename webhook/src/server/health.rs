@@ -23,7 +23,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
 /// Ready with a valid certificate and until the end begins; whether an API server can be
 /// reached does not matter, most verdicts need none.
 async fn ready(Shared(state): Shared<Arc<State>>) -> (StatusCode, &'static str) {
-    if state.drain.is_leaving() {
+    if state.shutdown.is_leaving() {
         return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n");
     }
     if !state.certificates.is_ready() {

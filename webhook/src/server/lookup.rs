@@ -1,4 +1,4 @@
-//! Lookups: one live GET each, never a cache that could be behind.
+//! LookupClient: one live GET each, never a cache that could be behind.
 //!
 //! A pod cache of the whole cluster would cost more memory than everything else here; the
 //! four rules that need a lookup are rare (a token a pod and hour), so a live read is both
@@ -13,21 +13,21 @@ use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use nodelife_admission::{AUDIENCE_VERB, Access, Answer, Lookup};
+use nodelife_admission::{AUDIENCE_VERB, Access, Lookup, LookupResult};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// Lookups at one time.
+/// LookupClient at one time.
 const LOOKUPS: usize = 32;
 
 /// Where lookups are answered.
-pub(crate) struct Lookups {
+pub(crate) struct LookupClient {
     client: Option<Client>,
     room: Semaphore,
 }
 
-impl Lookups {
+impl LookupClient {
     /// Looks up in the cluster of `kubeconfig`, or else in the one that this Pod runs in.
     /// Outside of any, every lookup fails, and what needs one is refused for now.
     ///
@@ -56,9 +56,9 @@ impl Lookups {
     }
 
     /// The answer to `lookup`, before `deadline`.
-    pub(super) async fn answer(&self, lookup: &Lookup, deadline: Instant) -> Answer {
+    pub(super) async fn answer(&self, lookup: &Lookup, deadline: Instant) -> LookupResult {
         let Some(client) = &self.client else {
-            return Answer::Failed("there is no API server to look it up in".to_owned());
+            return LookupResult::Failed("there is no API server to look it up in".to_owned());
         };
         let asked = async {
             // The semaphore is never closed.
@@ -67,8 +67,8 @@ impl Lookups {
         };
         match tokio::time::timeout_at(deadline, asked).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => Answer::Failed(format!("failed to look it up: {error:#}")),
-            Err(_) => Answer::Failed("failed to look it up in time".to_owned()),
+            Ok(Err(error)) => LookupResult::Failed(format!("failed to look it up: {error:#}")),
+            Err(_) => LookupResult::Failed("failed to look it up in time".to_owned()),
         }
     }
 }
@@ -84,17 +84,17 @@ fn client(mut config: Config) -> anyhow::Result<Client> {
     Client::try_from(config).context("failed to make a client of the API server")
 }
 
-async fn ask(client: &Client, lookup: &Lookup) -> anyhow::Result<Answer> {
+async fn ask(client: &Client, lookup: &Lookup) -> anyhow::Result<LookupResult> {
     let answer = client.send(request(lookup)?).await?;
     let status = answer.status();
     let body = answer.into_body().collect().await?.to_bytes();
     if status == StatusCode::NOT_FOUND {
-        return Ok(Answer::Missing);
+        return Ok(LookupResult::Missing);
     }
     if !status.is_success() {
         anyhow::bail!("the API server answered {status}");
     }
-    Ok(Answer::read(lookup, &body))
+    Ok(LookupResult::read(lookup, &body))
 }
 
 fn request(lookup: &Lookup) -> anyhow::Result<Request<kube::client::Body>> {

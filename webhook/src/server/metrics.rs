@@ -1,11 +1,10 @@
 //! Metrics. Label values are bounded by construction: never a name, never a namespace.
 
+use std::fmt::Write as _;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use nodelife_admission::{Operation, Phase};
-use std::fmt::Write as _;
-
+use nodelife_admission::{AdmissionPhase, Operation};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -53,11 +52,11 @@ label! {
     }
 }
 
-impl From<Phase> for Webhook {
-    fn from(phase: Phase) -> Self {
+impl From<AdmissionPhase> for Webhook {
+    fn from(phase: AdmissionPhase) -> Self {
         match phase {
-            Phase::Mutating => Self::Mutate,
-            Phase::Validating => Self::Validate,
+            AdmissionPhase::Mutating => Self::Mutate,
+            AdmissionPhase::Validating => Self::Validate,
         }
     }
 }

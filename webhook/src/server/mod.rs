@@ -5,19 +5,19 @@
 //! HTTP/1.1 alone: that is all that an API server speaks to a Service.
 
 mod accept;
-mod drain;
+mod deadline;
 mod handler;
 mod health;
 mod limit;
 mod lookup;
 mod metrics;
-mod slow;
+mod shutdown;
 mod tls;
 
 pub(crate) use accept::{Acceptor, raise_file_limit};
-pub(crate) use drain::Drain;
 pub(crate) use handler::{State, router};
 pub(crate) use health::router as health_router;
-pub(crate) use lookup::Lookups;
+pub(crate) use lookup::LookupClient;
 pub(crate) use metrics::Metrics;
+pub(crate) use shutdown::Shutdown;
 pub(crate) use tls::{Certificates, server_config};

@@ -110,7 +110,7 @@ fn count(
         name,
     } = objection;
     let object = format!("{operation} {resource} {namespace}/{name}");
-    let key = (user.clone(), object, refusal.sentence.clone());
+    let key = (user.clone(), object, refusal.message.clone());
     let known = places
         .get(&key)
         .and_then(|index| objections.get_mut(*index));
@@ -131,7 +131,7 @@ fn count(
         name,
         rule: refusal.rule.as_str(),
         mode: refusal.mode.as_str(),
-        message: refusal.sentence,
+        message: refusal.message,
     });
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use nodelife_admission::{
-    Answer, Decision, Phase, Policies, Recorded, Review, Verdict, decide_with,
+    AdmissionPhase, Decision, LookupResult, Policies, RecordedCluster, Review, Verdict, decide_with,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -78,16 +78,16 @@ pub(super) fn run(args: &TestArgs, printer: &mut Printer) -> anyhow::Result<Exit
 fn ask(
     review: &Review<'_>,
     policies: &Policies,
-    objects: Option<&Recorded>,
+    objects: Option<&RecordedCluster>,
 ) -> anyhow::Result<Answered> {
     let request = &review.request;
     let Decision {
         verdict,
         refusal,
         warnings,
-    } = decide_with(request, policies, Phase::Mutating, |lookup| {
+    } = decide_with(request, policies, AdmissionPhase::Mutating, |lookup| {
         objects.map_or_else(
-            || Answer::Failed("there is nothing to look it up in: give --objects".to_owned()),
+            || LookupResult::Failed("there is nothing to look it up in: give --objects".to_owned()),
             |objects| objects.answer(lookup),
         )
     });
@@ -109,7 +109,7 @@ fn ask(
         rule: refusal.as_ref().map_or("", |one| one.rule.as_str()),
         mode: refusal.as_ref().map_or("", |one| one.mode.as_str()),
         code: None,
-        message: refusal.map(|one| one.sentence).unwrap_or_default(),
+        message: refusal.map(|one| one.message).unwrap_or_default(),
         patch: None,
         warnings,
     };

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use nodelife_admission::{Policies, configurations};
+use nodelife_admission::{Policies, webhook_configurations};
 use nodelife_tests::installation::{WEBHOOK, manifests};
 use nodelife_tests::program::GoProgram;
 use serde_json::{Value, json};
@@ -94,7 +94,7 @@ fn the_webhooks_are_those_of_the_policies() {
     let agents: Policies = serde_json::from_value(config).unwrap();
     for (folder, policies) in [(".", Policies::default()), ("overlays/agents", agents)] {
         let text = render(folder);
-        for configuration in configurations(&policies) {
+        for configuration in webhook_configurations(&policies) {
             let kind = configuration["kind"].as_str().unwrap();
             let mut made = configuration["webhooks"].as_array().unwrap().clone();
             made.sort_by_key(|one| one["name"].as_str().map(str::to_owned));

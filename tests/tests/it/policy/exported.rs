@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use nodelife_admission::{Mode, Policies, exported};
+use nodelife_admission::{Mode, Policies, admission_policies};
 use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::oracle::{self, PoliciesAnswer, PolicyAnswer};
 use nodelife_tests::{ControlPlane, Identity, PATIENCE, program, wait_until};
@@ -24,7 +24,7 @@ const SHOWN: usize = 6;
 
 /// Asks the policies that `policies` comes to about each of the cases.
 fn judge(policies: &Policies, cases: &[Value]) -> Vec<PolicyAnswer> {
-    let objects = exported(policies);
+    let objects = admission_policies(policies);
     let of_kind =
         |kind: &str| -> Vec<&Value> { objects.iter().filter(|one| one["kind"] == kind).collect() };
     let question = json!({

@@ -1,7 +1,7 @@
 //! The filters against the in-tree plugin: what it refuses is always sent to the webhook.
 //! The API server's own code compiles and evaluates them.
 
-use nodelife_admission::{Policies, Webhook, configurations};
+use nodelife_admission::{Policies, Webhook, webhook_configurations};
 use nodelife_tests::oracle::{self, AdmissionAnswer, FilterAnswer};
 use serde_json::{Value, json};
 
@@ -60,7 +60,7 @@ fn no_filter_lets_a_refusal_through() {
     let seed = std::env::var("NODELIFE_SEED").ok();
     let seed = seed.map_or(20_260_102, |seed| seed.parse().unwrap());
     println!("NODELIFE_SEED={seed}");
-    let configurations = configurations(&Policies::default());
+    let configurations = webhook_configurations(&Policies::default());
     let requests = SigningRequests::make();
     let mut random = Random::new(seed);
     let cases: Vec<Value> = (0..CASES)
@@ -121,7 +121,7 @@ fn ask(resource: &str, operation: &str, new: &Value, old: &Value) -> Value {
         "object": new,
         "oldObject": old,
         "matchConditions":
-            configurations(&Policies::default())[1]["webhooks"][0]["matchConditions"],
+            webhook_configurations(&Policies::default())[1]["webhooks"][0]["matchConditions"],
     })
 }
 
@@ -257,7 +257,7 @@ pub(super) fn stricter() -> Vec<(bool, Value)> {
     );
     let csi = "csinodes.storage.k8s.io";
     let policies = stricter_policies();
-    let conditions = &configurations(&policies)[1]["webhooks"][0]["matchConditions"];
+    let conditions = &webhook_configurations(&policies)[1]["webhooks"][0]["matchConditions"];
     [
         (true, ask("pods/status", "UPDATE", &annotated, &pod)),
         (true, ask("pods/status", "UPDATE", &pod, &annotated)),

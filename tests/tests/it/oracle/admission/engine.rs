@@ -4,8 +4,8 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use nodelife_admission::{
-    AUDIENCE_VERB, Answer, Lookup, Mode, Phase, Policies, Review, Rule, RuleName, Verdict,
-    decide_with,
+    AUDIENCE_VERB, AdmissionPhase, AdmissionRule, Lookup, LookupResult, Mode, Policies, Review,
+    RuleName, Verdict, decide_with,
 };
 use serde_json::{Value, json};
 
@@ -27,15 +27,18 @@ pub(crate) fn ask(case: &Value) -> Decision {
 pub(crate) fn ask_with(case: &Value, policies: &Policies) -> Decision {
     let bytes = sent(case);
     let review = Review::begin(&bytes).unwrap();
-    let decision = decide_with(&review.request, policies, Phase::Mutating, |lookup| {
-        look_up(case, lookup)
-    });
+    let decision = decide_with(
+        &review.request,
+        policies,
+        AdmissionPhase::Mutating,
+        |lookup| look_up(case, lookup),
+    );
     match decision.verdict {
         Verdict::Allow => Decision::Allowed(case["object"].clone()),
         Verdict::Patch(patch) => Decision::Allowed(patched(&case["object"], &patch.0)),
         Verdict::Deny(denial) => Decision::Denied {
             code: denial.reason.code(),
-            sentence: denial.sentence,
+            sentence: denial.message,
         },
     }
 }
@@ -97,13 +100,13 @@ pub(crate) fn policies(case: &Value) -> Policies {
     restriction.pod_certificate_requests = gate("PodCertificateRequest").unwrap_or(false);
     restriction.token_audiences.restrict = gate("ServiceAccountNodeAudienceRestriction");
     if gate("AllowInsecureKubeletCertificateSigningRequests") == Some(true) {
-        let rule = RuleName(Rule::SigningRequests);
+        let rule = RuleName(AdmissionRule::SigningRequests);
         restriction.modes.insert(rule, Mode::Off);
     }
     policies
 }
 
-pub(super) fn look_up(case: &Value, lookup: &Lookup) -> Answer {
+pub(super) fn look_up(case: &Value, lookup: &Lookup) -> LookupResult {
     let find = |list: &str, namespace: &str, name: &str| {
         let objects = case["lookups"][list].as_array();
         let found = objects.into_iter().flatten().find(|object| {
@@ -111,8 +114,8 @@ pub(super) fn look_up(case: &Value, lookup: &Lookup) -> Answer {
             meta["name"].as_str().unwrap_or_default() == name
                 && meta["namespace"].as_str().unwrap_or_default() == namespace
         });
-        found.map_or(Answer::Missing, |object| {
-            Answer::read(lookup, object.to_string().as_bytes())
+        found.map_or(LookupResult::Missing, |object| {
+            LookupResult::read(lookup, object.to_string().as_bytes())
         })
     };
     match lookup {
@@ -136,9 +139,9 @@ pub(super) fn look_up(case: &Value, lookup: &Lookup) -> Answer {
                     && matches(rule, "name", &access.name)
             });
             match rule.map(|rule| (rule["error"].as_str(), rule["allowed"].as_bool())) {
-                Some((Some(error), _)) => Answer::Failed(error.to_owned()),
-                Some((None, Some(true))) => Answer::Allowed(true),
-                _ => Answer::Allowed(false),
+                Some((Some(error), _)) => LookupResult::Failed(error.to_owned()),
+                Some((None, Some(true))) => LookupResult::Allowed(true),
+                _ => LookupResult::Allowed(false),
             }
         }
     }

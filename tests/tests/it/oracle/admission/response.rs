@@ -5,7 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 
 use nodelife_admission::{
-    Answer, Lookup, Mode, Phase, Policies, Review, Verdict, decide_with, write_answer,
+    AdmissionPhase, Lookup, LookupResult, Mode, Policies, Review, Verdict, decide_with,
+    write_response,
 };
 use nodelife_tests::oracle::{self, ResponseAnswer};
 use serde_json::{Value, json};
@@ -17,18 +18,18 @@ use super::random::Random;
 const CASES: usize = 5_000;
 
 /// A question to the oracle, and whether the engine let the request pass.
-fn question(case: &Value, policies: &Policies, phase: Phase) -> (Value, bool) {
+fn question(case: &Value, policies: &Policies, phase: AdmissionPhase) -> (Value, bool) {
     let bytes = sent(case);
     let review = Review::begin(&bytes).unwrap();
     let decision = decide_with(&review.request, policies, phase, |lookup| {
         look_up(case, lookup)
     });
     let mut body = Vec::new();
-    write_answer(&review, &decision, &mut body);
+    write_response(&review, &decision, &mut body);
     let answer: Value = serde_json::from_slice(&body).unwrap();
     let question = json!({
         "uid": "case",
-        "mutating": phase == Phase::Mutating,
+        "mutating": phase == AdmissionPhase::Mutating,
         "review": answer,
         "object": case["object"],
     });
@@ -51,7 +52,7 @@ fn the_api_server_accepts_every_response() {
     for index in 0..CASES {
         let case = case(&mut random, &requests);
         let policies = if index % 4 == 0 { &warning } else { &policies };
-        for phase in [Phase::Mutating, Phase::Validating] {
+        for phase in [AdmissionPhase::Mutating, AdmissionPhase::Validating] {
             let (question, passes) = question(&case, policies, phase);
             questions.push(question);
             allowed.push(passes);
@@ -104,16 +105,16 @@ fn the_api_server_accepts_responses_to_fuzzed_reviews() {
             continue;
         };
         for (policies, phase) in [
-            (&Policies::default(), Phase::Validating),
-            (&warning, Phase::Mutating),
+            (&Policies::default(), AdmissionPhase::Validating),
+            (&warning, AdmissionPhase::Mutating),
         ] {
-            let missing = |_: &Lookup| Answer::Missing;
+            let missing = |_: &Lookup| LookupResult::Missing;
             let decision = decide_with(&review.request, policies, phase, missing);
             let mut body = Vec::new();
-            write_answer(&review, &decision, &mut body);
+            write_response(&review, &decision, &mut body);
             questions.push(json!({
                 "uid": serde_json::from_str::<Value>(review.uid).unwrap(),
-                "mutating": phase == Phase::Mutating,
+                "mutating": phase == AdmissionPhase::Mutating,
                 "review": serde_json::from_slice::<Value>(&body).unwrap(),
             }));
             allowed.push(!matches!(decision.verdict, Verdict::Deny(_)));

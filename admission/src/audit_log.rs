@@ -1,0 +1,330 @@
+//! An API server's audit log, asked again: what would have been refused.
+//!
+//! A log holds less than a review. The object before a change is not in it, so it is taken
+//! from the events before; what cannot be told is said to be unknown, never allowed.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use crate::config::Policies;
+use crate::decide::decide_with;
+use crate::decision::Refusal;
+use crate::denial::StatusReason;
+use crate::json::text::{Text, or_default};
+use crate::lookup::{Lookup, LookupResult};
+use crate::review::{AdmissionPhase, Review, ReviewError};
+
+/// Subresources that are connections, whatever the HTTP verb.
+const CONNECTIONS: [&str; 4] = ["exec", "attach", "portforward", "proxy"];
+
+/// Why a line of a log cannot be asked again.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// It is no event.
+    #[error("failed to read the audit event: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Another kind or version.
+    #[error("expected audit.k8s.io/v1 Event, got {version} {kind}")]
+    Version {
+        /// `apiVersion` as recorded.
+        version: String,
+        /// `kind` as recorded.
+        kind: String,
+    },
+    /// What was made of it cannot be answered.
+    #[error(transparent)]
+    Review(#[from] ReviewError),
+}
+
+/// What came of one event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Replayed {
+    /// No write, not complete, or refused by the API server itself.
+    Skipped,
+    /// It would pass.
+    Allowed,
+    /// A rule objects, in whatever mode it is.
+    Refused(Box<Objection>),
+    /// The log does not say enough; the text says what lacks.
+    Unknown(String),
+}
+
+/// An objection to a recorded request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Objection {
+    /// Who objects, and why.
+    pub refusal: Refusal,
+    /// When the request came, as recorded.
+    pub time: String,
+    /// Who sent it; impersonation counted in.
+    pub user: String,
+    /// CREATE, UPDATE, DELETE or CONNECT.
+    pub operation: &'static str,
+    /// `pods/status`, `csinodes.storage.k8s.io`.
+    pub resource: String,
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Empty where the API server generated it.
+    pub name: String,
+}
+
+/// The log so far.
+#[derive(Debug, Default)]
+pub struct Replay {
+    /// The last state of each object that was seen.
+    last: HashMap<Key, String>,
+}
+
+/// Group, resource, namespace and name.
+type Key = [String; 4];
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event<'a> {
+    #[serde(borrow, default)]
+    api_version: Text<'a>,
+    #[serde(borrow, default)]
+    kind: Text<'a>,
+    #[serde(borrow, default)]
+    stage: Text<'a>,
+    #[serde(borrow, default)]
+    verb: Text<'a>,
+    #[serde(default)]
+    user: Value,
+    #[serde(default)]
+    impersonated_user: Option<Value>,
+    #[serde(borrow, default)]
+    object_ref: Option<Target<'a>>,
+    #[serde(borrow, default)]
+    request_received_timestamp: Text<'a>,
+    #[serde(default, deserialize_with = "or_default")]
+    response_status: Status,
+    #[serde(borrow, default)]
+    request_object: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    response_object: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Target<'a> {
+    #[serde(borrow, default)]
+    resource: Text<'a>,
+    #[serde(borrow, default)]
+    subresource: Text<'a>,
+    #[serde(borrow, default)]
+    namespace: Text<'a>,
+    #[serde(borrow, default)]
+    name: Text<'a>,
+    #[serde(borrow, default)]
+    api_group: Text<'a>,
+    #[serde(borrow, default)]
+    api_version: Text<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    code: u16,
+}
+
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow, default)]
+    kind: Text<'a>,
+    #[serde(borrow, default)]
+    metadata: Meta<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Meta<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+}
+
+impl Replay {
+    /// Nothing seen.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the next line of the log. `find` answers from a recorded cluster; `None`
+    /// leaves what needs it unknown.
+    pub fn next(
+        &mut self,
+        line: &[u8],
+        policies: &Policies,
+        mut find: impl FnMut(&Lookup) -> Option<LookupResult>,
+    ) -> Result<Replayed, ReplayError> {
+        let event: Event<'_> = serde_json::from_slice(line)?;
+        if &*event.api_version != "audit.k8s.io/v1" || &*event.kind != "Event" {
+            return Err(ReplayError::Version {
+                version: event.api_version.to_string(),
+                kind: event.kind.to_string(),
+            });
+        }
+        let Some(target) = &event.object_ref else {
+            return Ok(Replayed::Skipped);
+        };
+        let done = &*event.stage == "ResponseComplete" && event.response_status.code < 400;
+        let Some(operation) = operation(&event.verb, &target.subresource).filter(|_| done) else {
+            return Ok(Replayed::Skipped);
+        };
+        let new = event.new_object(operation);
+        let name = target.name(new);
+        let key = [
+            target.api_group.to_string(),
+            target.resource.to_string(),
+            target.namespace.to_string(),
+            name.clone(),
+        ];
+        let old = match operation {
+            "UPDATE" => self.last.get(&key).cloned(),
+            // The answer to a deletion is the object, unless it was gone at once.
+            "DELETE" => self.last.get(&key).cloned().or_else(|| event.deleted()),
+            _ => None,
+        };
+        self.remember(key, operation, target, new);
+        let request = event.review(target, operation, &name, new, old.as_deref());
+        let bytes = serde_json::to_vec(&request)?;
+        let review = Review::parse(&bytes)?;
+        let mut unanswered = None;
+        let decision = decide_with(
+            &review.request,
+            policies,
+            AdmissionPhase::Mutating,
+            |lookup| {
+                find(lookup).unwrap_or_else(|| {
+                    let (kind, name) = lookup.subject();
+                    let lacks = format!("{kind} {name:?} is not known: give it by --objects");
+                    unanswered = Some(lacks.clone());
+                    LookupResult::Failed(lacks)
+                })
+            },
+        );
+        let Some(refusal) = decision.refusal else {
+            return Ok(Replayed::Allowed);
+        };
+        if let Some(lacks) = unanswered {
+            return Ok(Replayed::Unknown(lacks));
+        }
+        // What a rule says that was shown no object, or one that it cannot read.
+        let no_object = ["unexpected type <nil>", "unable to access the object name"];
+        if no_object.contains(&refusal.message.as_str())
+            || refusal.reason == StatusReason::BadRequest
+        {
+            let lacks = "the log holds no object to judge: record at the level RequestResponse";
+            return Ok(Replayed::Unknown(lacks.to_owned()));
+        }
+        Ok(Replayed::Refused(Box::new(Objection {
+            refusal,
+            time: event.request_received_timestamp.to_string(),
+            user: review.request.user().name().to_owned(),
+            operation,
+            resource: target.kind(),
+            namespace: target.namespace.to_string(),
+            name,
+        })))
+    }
+
+    /// Keeps what an object became, without subresources of another kind.
+    fn remember(&mut self, key: Key, operation: &str, target: &Target<'_>, new: Option<&RawValue>) {
+        match operation {
+            "DELETE" => {
+                self.last.remove(&key);
+            }
+            "CREATE" | "UPDATE" if matches!(&*target.subresource, "" | "status") => {
+                if let Some(new) = new {
+                    self.last.insert(key, new.get().to_owned());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The operation of admission behind a verb.
+fn operation(verb: &str, subresource: &str) -> Option<&'static str> {
+    if CONNECTIONS.contains(&subresource) {
+        return Some("CONNECT");
+    }
+    Some(match verb {
+        "create" => "CREATE",
+        "update" | "patch" => "UPDATE",
+        "delete" | "deletecollection" => "DELETE",
+        _ => return None,
+    })
+}
+
+impl Event<'_> {
+    /// The object as it became. Of a patch only the answer has it; an eviction or a token
+    /// is answered with something else, and is judged by what was asked.
+    fn new_object(&self, operation: &str) -> Option<&RawValue> {
+        let subresource = &*self.object_ref.as_ref()?.subresource;
+        match operation {
+            "CREATE" if !subresource.is_empty() => self.request_object,
+            "UPDATE" if &*self.verb == "patch" => self.response_object,
+            "CREATE" | "UPDATE" => self.response_object.or(self.request_object),
+            _ => None,
+        }
+    }
+
+    fn deleted(&self) -> Option<String> {
+        let object = self.response_object?.get();
+        let named: Named<'_> = serde_json::from_str(object).ok()?;
+        (&*named.kind != "Status").then(|| object.to_owned())
+    }
+
+    fn review(
+        &self,
+        target: &Target<'_>,
+        operation: &str,
+        name: &str,
+        new: Option<&RawValue>,
+        old: Option<&str>,
+    ) -> Value {
+        let read = |text: &str| serde_json::from_str::<Value>(text).unwrap_or_default();
+        json!({
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {
+                "uid": "replay",
+                "resource": {"group": &*target.api_group, "version": &*target.api_version,
+                    "resource": &*target.resource},
+                "subResource": &*target.subresource,
+                "name": name,
+                "namespace": &*target.namespace,
+                "operation": operation,
+                "userInfo": self.impersonated_user.as_ref().unwrap_or(&self.user),
+                "object": new.map(|new| read(new.get())),
+                "oldObject": old.map(read),
+            },
+        })
+    }
+}
+
+impl Target<'_> {
+    /// A name that the API server makes is in its answer alone.
+    fn name(&self, new: Option<&RawValue>) -> String {
+        if !self.name.is_empty() {
+            return self.name.to_string();
+        }
+        let named = new.and_then(|new| serde_json::from_str::<Named<'_>>(new.get()).ok());
+        named.map_or_else(String::new, |named| named.metadata.name.to_string())
+    }
+
+    fn kind(&self) -> String {
+        let mut kind = self.resource.to_string();
+        if !self.api_group.is_empty() {
+            kind = format!("{kind}.{}", &*self.api_group);
+        }
+        if !self.subresource.is_empty() {
+            kind = format!("{kind}/{}", &*self.subresource);
+        }
+        kind
+    }
+}

@@ -1,0 +1,273 @@
+//! What is to be enforced, and how: the part of the webhook's configuration that decides.
+
+use std::collections::BTreeMap;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::rule::{AdmissionRule, Mode, RuleName};
+
+/// The policies of the engine.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Policies {
+    /// What kubelets may do.
+    pub node_restriction: NodeRestrictionConfig,
+    /// Which tolerations pods get.
+    pub tolerations: Tolerations,
+    /// ServiceAccounts that are held to their own node.
+    pub agents: Vec<Agent>,
+    /// What a refusal of an agent leads to.
+    pub agent_mode: Mode,
+}
+
+impl Policies {
+    /// The mode that `rule` is in.
+    pub fn mode(&self, rule: AdmissionRule) -> Mode {
+        match rule {
+            AdmissionRule::Agents => self.agent_mode,
+            rule => self.node_restriction.mode(rule),
+        }
+    }
+}
+
+/// The rules of the in-tree plugin NodeRestriction.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct NodeRestrictionConfig {
+    /// The mode of every in-tree rule that `modes` does not name. The stricter ones are off
+    /// unless they are named.
+    pub mode: Mode,
+    /// Modes by rule ([`AdmissionRule::as_str`]).
+    pub modes: BTreeMap<RuleName, Mode>,
+    /// The API server's feature gate `PodCertificateRequest` (off by default in 1.36).
+    pub pod_certificate_requests: bool,
+    /// The API server's feature gate `ServiceAccountNodeAudienceRestriction` is on, as by
+    /// default since 1.33.
+    pub token_audiences: TokenAudiences,
+    /// The version of Kubernetes whose plugin is mirrored, where that made a difference.
+    pub version: MinorVersion,
+    /// Label keys that mirror pods may bear, by prefix, where the rule `mirrorPodLabels` is on.
+    pub mirror_pod_labels: Vec<String>,
+    /// Names of the CSI drivers that a node may announce, where the rule `csiDrivers` is on.
+    pub csi_drivers: Vec<String>,
+}
+
+/// A minor version of Kubernetes, `1.30` to `1.37`.
+///
+/// Checks that closed a hole are made whatever the version is: owners of a node (since 1.31.12,
+/// 1.32.8 and 1.33.4), deletion of a `ResourceSlice` (since 1.31), claims of a mirror pod (since
+/// 1.32.6 and 1.33.2) and its other references (all of them since 1.34). Held against
+/// `plugin/pkg/admission/noderestriction/admission.go` and `pkg/features/kube_features.go` of
+/// v1.30.14, v1.31.14, v1.32.13, v1.33.13, v1.34.4, v1.35.4 and v1.36.3; from 1.34 to 1.36 the
+/// plugin did not change. There is no 1.37 yet: it counts as 1.36.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct MinorVersion(u8);
+
+impl MinorVersion {
+    const OLDEST: u8 = 30;
+    const NEWEST: u8 = 37;
+
+    /// The common name in a kubelet's certificate request is checked since 1.31 (gate
+    /// `AllowInsecureKubeletCertificateSigningRequests`, off by default).
+    pub(crate) fn checks_signing_requests(self) -> bool {
+        self.0 >= 31
+    }
+
+    /// The audience of a kubelet's token request is checked since 1.33 (gate
+    /// `ServiceAccountNodeAudienceRestriction`, off by default in 1.32, where it came without
+    /// asking the authorizer, and on since).
+    pub(crate) fn restricts_audiences(self) -> bool {
+        self.0 >= 33
+    }
+}
+
+impl Default for MinorVersion {
+    /// What the engine is held against.
+    fn default() -> Self {
+        Self(36)
+    }
+}
+
+impl From<MinorVersion> for String {
+    fn from(version: MinorVersion) -> Self {
+        format!("1.{}", version.0)
+    }
+}
+
+impl TryFrom<String> for MinorVersion {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let minor = text.strip_prefix("1.").and_then(|minor| minor.parse().ok());
+        minor
+            .filter(|minor| (Self::OLDEST..=Self::NEWEST).contains(minor))
+            .map(Self)
+            .ok_or_else(|| {
+                let (oldest, newest) = (Self::OLDEST, Self::NEWEST);
+                format!("expected a version from \"1.{oldest}\" to \"1.{newest}\", got {text:?}")
+            })
+    }
+}
+
+/// Whether and where the audience of a kubelet's `TokenRequest` is checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct TokenAudiences {
+    /// Checked at all; without a word, by the version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restrict: Option<bool>,
+    /// The API server's `--api-audiences`. A request without audiences bears exactly these
+    /// in the validating phase (pkg/registry/core/serviceaccount/storage/token.go puts them
+    /// there before validating admission), so without them that phase cannot judge the
+    /// audience and leaves it to the mutating one, which sees the raw request.
+    pub api_audiences: Vec<String>,
+}
+
+impl NodeRestrictionConfig {
+    /// The mode that `rule` is in.
+    pub fn mode(&self, rule: AdmissionRule) -> Mode {
+        let named = self.modes.iter().find(|(name, _)| name.0 == rule);
+        named.map_or_else(|| self.unnamed(rule), |(_, mode)| *mode)
+    }
+
+    /// The mode of a rule that `modes` does not name.
+    fn unnamed(&self, rule: AdmissionRule) -> Mode {
+        let is_there = match rule {
+            AdmissionRule::SigningRequests => self.version.checks_signing_requests(),
+            rule => !rule.is_stricter(),
+        };
+        if is_there { self.mode } else { Mode::Off }
+    }
+
+    /// Whether the audience of a token request is checked.
+    pub(crate) fn restricts_audiences(&self) -> bool {
+        let named = self.token_audiences.restrict;
+        named.unwrap_or_else(|| self.version.restricts_audiences())
+    }
+}
+
+/// The default tolerations, as the in-tree plugin DefaultTolerationSeconds gives them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Tolerations {
+    /// Whether pods get them.
+    pub enabled: bool,
+    /// Seconds that a pod stays on a node that is not ready
+    /// (`--default-not-ready-toleration-seconds`).
+    pub not_ready_seconds: i64,
+    /// Seconds that a pod stays on a node that is unreachable
+    /// (`--default-unreachable-toleration-seconds`).
+    pub unreachable_seconds: i64,
+    /// Whether a new pod's toleration that says what the in-tree plugin would have put there
+    /// is changed to what this policy says. The plugin runs before any webhook, so where it
+    /// is on there is nothing left to add.
+    pub rewrite: bool,
+    /// What the in-tree plugin puts there.
+    pub in_tree: InTreeDefaults,
+    /// Whether the annotations `nodelife.dev/not-ready-seconds` and
+    /// `nodelife.dev/unreachable-seconds` of a pod come before every policy.
+    pub annotations: bool,
+    /// Seconds for some pods; the first policy that fits counts.
+    pub policies: Vec<TolerationPolicy>,
+    /// Seconds that the nodes take to shut down (the kubelet's `shutdownGracePeriod`). A new
+    /// pod that wants longer for its own end is warned of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shutdown_grace_period_seconds: Option<i64>,
+}
+
+impl Default for Tolerations {
+    fn default() -> Self {
+        let InTreeDefaults {
+            not_ready_seconds,
+            unreachable_seconds,
+        } = InTreeDefaults::default();
+        Self {
+            enabled: true,
+            not_ready_seconds,
+            unreachable_seconds,
+            rewrite: false,
+            in_tree: InTreeDefaults::default(),
+            annotations: false,
+            policies: Vec::new(),
+            shutdown_grace_period_seconds: None,
+        }
+    }
+}
+
+/// The API server's own `--default-not-ready-toleration-seconds` and
+/// `--default-unreachable-toleration-seconds`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct InTreeDefaults {
+    /// For a node that is not ready.
+    pub not_ready_seconds: i64,
+    /// For a node that is unreachable.
+    pub unreachable_seconds: i64,
+}
+
+impl Default for InTreeDefaults {
+    /// defaulttolerationseconds/admission.go, v1.36.3.
+    fn default() -> Self {
+        Self {
+            not_ready_seconds: 300,
+            unreachable_seconds: 300,
+        }
+    }
+}
+
+/// How long the pods that fit stay. A list that is empty fits every pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct TolerationPolicy {
+    /// Namespaces, by name.
+    pub namespaces: Vec<String>,
+    /// Kinds of the controller that made the pod: `ReplicaSet`, `StatefulSet`, `Job`.
+    pub owner_kinds: Vec<String>,
+    /// Priority classes, by name.
+    pub priority_classes: Vec<String>,
+    /// Seconds on a node that is not ready; else those of the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_ready_seconds: Option<i64>,
+    /// Seconds on a node that is unreachable; else those of the cluster.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unreachable_seconds: Option<i64>,
+}
+
+/// What one ServiceAccount may write.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Agent {
+    /// `NAMESPACE:NAME` of the ServiceAccount.
+    #[serde(deserialize_with = "account")]
+    pub service_account: String,
+    /// Label keys of its own Node that it may change, by prefix.
+    #[serde(default)]
+    pub labels: Vec<String>,
+    /// Annotation keys of its own Node that it may change, by prefix.
+    #[serde(default)]
+    pub annotations: Vec<String>,
+    /// Other fields of its own Node that it may change, by prefix: `spec.taints`, `status.`.
+    #[serde(default)]
+    pub fields: Vec<String>,
+    /// Custom resources, by `resource.group`, and the field that names their node:
+    /// `spec.nodeName`, `metadata.name`.
+    #[serde(default)]
+    pub resources: BTreeMap<String, String>,
+}
+
+/// A ServiceAccount that could exist: a name with a slip in it would restrict nobody.
+fn account<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let is_label = |part: &str| {
+        let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-.".contains(c);
+        !part.is_empty() && part.chars().all(allowed)
+    };
+    match text.split_once(':') {
+        Some((namespace, name)) if is_label(namespace) && is_label(name) => Ok(text),
+        _ => Err(D::Error::custom(format!(
+            "expected NAMESPACE:NAME of a ServiceAccount, got {text:?}"
+        ))),
+    }
+}

@@ -1,0 +1,146 @@
+//! The webhook's configuration file: YAML, read strictly, and single fields set on top.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+
+use crate::config::Policies;
+use crate::lookup::{RecordedCluster, RecordedClusterError};
+
+/// Version of the file's format.
+const API_VERSION: &str = "nodelife.dev/v1alpha1";
+const KIND: &str = "WebhookConfig";
+
+/// Why a configuration or a recorded cluster cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigFileError {
+    /// Neither YAML nor JSON.
+    #[error("{0}")]
+    Syntax(String),
+    /// A file of another kind.
+    #[error("expected {API_VERSION} {KIND}, got {version} {kind}")]
+    Kind {
+        /// `apiVersion` as written.
+        version: String,
+        /// `kind` as written.
+        kind: String,
+    },
+    /// A field that is set by `--set`.
+    #[error("--set {0}")]
+    Set(String),
+    /// A field that there is not, or a value that it cannot have.
+    #[error("failed to use the configuration: {0}")]
+    Field(#[from] serde_json::Error),
+    /// A recorded cluster of another shape.
+    #[error(transparent)]
+    RecordedCluster(#[from] RecordedClusterError),
+}
+
+/// A configuration file as it was written: its fields are checked with those that are set on top.
+#[derive(Debug, Default)]
+pub struct ConfigFile(Map<String, Value>);
+
+#[derive(Deserialize)]
+struct Document {
+    #[serde(rename = "apiVersion")]
+    api_version: String,
+    kind: String,
+    #[serde(flatten)]
+    policies: Map<String, Value>,
+}
+
+impl ConfigFile {
+    /// Reads a file's YAML.
+    pub fn parse(text: &str) -> Result<Self, ConfigFileError> {
+        let document: Document = yaml(text)?;
+        if document.api_version != API_VERSION || document.kind != KIND {
+            return Err(ConfigFileError::Kind {
+                version: document.api_version,
+                kind: document.kind,
+            });
+        }
+        Ok(Self(document.policies))
+    }
+
+    /// The policies, with `set` (`path.to.field=value`) put over the file.
+    pub fn policies(self, set: &[String]) -> Result<Policies, ConfigFileError> {
+        let mut policies = Value::Object(self.0);
+        for assignment in set {
+            assign(&mut policies, assignment)?;
+        }
+        Ok(serde_json::from_value(policies)?)
+    }
+}
+
+impl RecordedCluster {
+    /// Reads a Kubernetes List in JSON or YAML.
+    pub fn parse(text: &str) -> Result<Self, ConfigFileError> {
+        let list = match serde_json::from_str(text) {
+            Ok(list) => list,
+            Err(_) => yaml(text)?,
+        };
+        Ok(Self::from_list(list)?)
+    }
+}
+
+fn yaml<T: DeserializeOwned>(text: &str) -> Result<T, ConfigFileError> {
+    serde_saphyr::from_str(text).map_err(|error| ConfigFileError::Syntax(error.to_string()))
+}
+
+/// Sets one field; the value is JSON, or else a string.
+fn assign(policies: &mut Value, assignment: &str) -> Result<(), ConfigFileError> {
+    let wrong = |what: &str| ConfigFileError::Set(format!("{assignment}: {what}"));
+    let Some((path, text)) = assignment.split_once('=') else {
+        return Err(wrong(
+            "expected PATH=VALUE, as tolerations.notReadySeconds=60",
+        ));
+    };
+    let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
+    let mut place = policies;
+    for field in path.split('.') {
+        if place.is_null() {
+            *place = Value::Object(Map::new());
+        }
+        let Some(object) = place.as_object_mut() else {
+            return Err(wrong(&format!("there are no fields below that of {field}")));
+        };
+        place = object.entry(field).or_insert(Value::Null);
+    }
+    *place = value;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_file_and_single_fields() {
+        let text = "apiVersion: nodelife.dev/v1alpha1\nkind: WebhookConfig\n\
+            nodeRestriction: {mode: warn, modes: {nodes: enforce}}\n";
+        let set = ["tolerations.notReadySeconds=60".to_owned()];
+        let policies = ConfigFile::parse(text).unwrap().policies(&set).unwrap();
+        assert_eq!(policies.tolerations.not_ready_seconds, 60);
+        assert_eq!(policies.tolerations.unreachable_seconds, 300);
+        assert_eq!(
+            serde_json::to_value(&policies.node_restriction.modes).unwrap(),
+            json!({"nodes": "enforce"})
+        );
+        for wrong in [
+            "tolerations.notReady=60",
+            "tolerations.policies=[{\"namespace\": \"a\"}]",
+            "nodeRestriction.modes.node=off",
+            "agents=[{\"serviceAccount\": \"a\"}]",
+            "agents=[{\"serviceAccount\": \"system:serviceaccount:a:b\"}]",
+            "a",
+        ] {
+            let policies = ConfigFile::default().policies(&[wrong.to_owned()]);
+            assert!(policies.is_err(), "{wrong}");
+        }
+        let error = ConfigFile::parse("apiVersion: v1\nkind: ConfigMap\n").unwrap_err();
+        let expected = "expected nodelife.dev/v1alpha1 WebhookConfig, got v1 ConfigMap";
+        assert_eq!(error.to_string(), expected);
+    }
+}

@@ -1,0 +1,71 @@
+//! The engine: asks the policies one after the other.
+
+use crate::config::Policies;
+use crate::decision::{Decision, Evaluation, Interrupted, Verdict};
+use crate::lookup::{Lookup, LookupResult, Lookups};
+use crate::policy::{agent, node_restriction, tolerations};
+use crate::review::{AdmissionPhase, Request};
+use crate::rule::Mode;
+
+/// Decides on `request`, from `policies` and the `lookups` so far.
+///
+/// The answer is the same for the same arguments; call it again with one more answer in
+/// `lookups` when it says [`Evaluation::Needs`].
+pub fn decide(
+    request: &Request<'_>,
+    policies: &Policies,
+    phase: AdmissionPhase,
+    lookups: &Lookups,
+) -> Evaluation {
+    let mut decision = Decision::allow();
+    // A node is no ServiceAccount, so at most one of the two has a say.
+    let checked = node_restriction::check(request, &policies.node_restriction, phase, lookups)
+        .and_then(|()| match policies.agent_mode {
+            Mode::Off => Ok(()),
+            _ => agent::check(request, &policies.agents, lookups),
+        });
+    match checked {
+        Ok(()) => {}
+        Err(Interrupted::Needs(lookup)) => return Evaluation::Needs(lookup),
+        Err(Interrupted::Denied(denial)) => {
+            let mode = policies.mode(denial.rule);
+            decision.refuse(denial, mode);
+            if matches!(decision.verdict, Verdict::Deny(_)) {
+                return Evaluation::Decided(decision);
+            }
+        }
+    }
+    if phase == AdmissionPhase::Mutating {
+        match tolerations::default(request, &policies.tolerations) {
+            Ok(defaulted) => {
+                if let Some(patch) = defaulted.patch {
+                    decision.verdict = Verdict::Patch(patch);
+                }
+                for warning in &defaulted.warnings {
+                    decision.warn(warning);
+                }
+            }
+            Err(denial) => decision.verdict = Verdict::Deny(denial),
+        }
+    }
+    Evaluation::Decided(decision)
+}
+
+/// Decides with every lookup answered by `find` at once, as offline.
+pub fn decide_with(
+    request: &Request<'_>,
+    policies: &Policies,
+    phase: AdmissionPhase,
+    mut find: impl FnMut(&Lookup) -> LookupResult,
+) -> Decision {
+    let mut lookups = Lookups::new();
+    loop {
+        match decide(request, policies, phase, &lookups) {
+            Evaluation::Decided(decision) => return decision,
+            Evaluation::Needs(lookup) => {
+                let answer = find(&lookup);
+                lookups.insert(lookup, answer);
+            }
+        }
+    }
+}

@@ -1,0 +1,315 @@
+//! Objects, of which a rule reads a few fields: the others are passed unread.
+//!
+//! A [`Deserializer`] that goes through objects by itself and leaves every other value to
+//! `serde_json`.
+
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor,
+};
+use serde::forward_to_deserialize_any;
+use serde_json::Error;
+
+use super::skip::{self, is_space};
+
+/// Reads the fields that `T` names of the value that `bytes` begin with. What it passes is not
+/// validated, and an error says little: whoever wants to know what is wrong, and where, reads
+/// the bytes with `serde_json`.
+pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
+    T::deserialize(&mut PartialDeserializer(bytes))
+}
+
+/// What is still to be read.
+pub(crate) struct PartialDeserializer<'a>(pub(crate) &'a [u8]);
+
+fn malformed() -> Error {
+    Error::custom("malformed")
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, Error> {
+    std::str::from_utf8(bytes).map_err(Error::custom)
+}
+
+impl<'a> PartialDeserializer<'a> {
+    /// The next value, taken off.
+    fn value(&mut self) -> Result<&'a [u8], Error> {
+        let length = skip::length(self.0).ok_or_else(malformed)?;
+        self.split(length)
+    }
+
+    /// The bytes of the next text, if that is what comes and it says what stands there; taken off.
+    fn plain_bytes(&mut self) -> Result<Option<&'a [u8]>, Error> {
+        if self.0.first() != Some(&b'"') {
+            return Ok(None);
+        }
+        let text = skip::text(self.0).ok_or_else(malformed)?;
+        if !text.is_plain {
+            return Ok(None);
+        }
+        let quoted = self.split(text.length)?;
+        Ok(quoted.get(1..quoted.len() - 1))
+    }
+
+    fn split(&mut self, length: usize) -> Result<&'a [u8], Error> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or_else(malformed)?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    /// Takes `byte`, if it is what stands behind the spaces, and the spaces behind it.
+    fn take(&mut self, byte: u8) -> bool {
+        self.skip_spaces();
+        match self.0.split_first() {
+            Some((first, rest)) if *first == byte => {
+                self.0 = rest;
+                self.skip_spaces();
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn skip_spaces(&mut self) {
+        while let Some((first, rest)) = self.0.split_first()
+            && is_space(*first)
+        {
+            self.0 = rest;
+        }
+    }
+}
+
+impl<'de> Deserializer<'de> for &mut PartialDeserializer<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if let Some(plain) = self.plain_bytes()? {
+            return visitor.visit_borrowed_str(utf8(plain)?);
+        }
+        serde_json::Deserializer::from_slice(self.value()?).deserialize_any(visitor)
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.0.starts_with(b"null") {
+            self.value()?;
+            visitor.visit_none()
+        } else {
+            visitor.visit_some(self)
+        }
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.take(b'{') {
+            visitor.visit_map(Elements::of(self))
+        } else {
+            self.deserialize_any(visitor)
+        }
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        if self.take(b'[') {
+            visitor.visit_seq(Elements::of(self))
+        } else {
+            self.deserialize_any(visitor)
+        }
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        _name: &'static str,
+        _fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        self.deserialize_map(visitor)
+    }
+
+    /// By such a name a `RawValue` asks for the bytes themselves.
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, Error> {
+        serde_json::Deserializer::from_slice(self.value()?)
+            .deserialize_newtype_struct(name, visitor)
+    }
+
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        self.value()?;
+        visitor.visit_unit()
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
+        unit unit_struct tuple tuple_struct enum identifier
+    }
+}
+
+/// The members of an object or the items of a list, from behind its bracket on.
+struct Elements<'r, 'a> {
+    deserializer: &'r mut PartialDeserializer<'a>,
+    is_first: bool,
+}
+
+impl<'r, 'a> Elements<'r, 'a> {
+    fn of(deserializer: &'r mut PartialDeserializer<'a>) -> Self {
+        Self {
+            deserializer,
+            is_first: true,
+        }
+    }
+
+    /// Goes to the next of them, or past the bracket behind the last.
+    fn has_next(&mut self, close: u8) -> Result<bool, Error> {
+        if self.deserializer.take(close) {
+            return Ok(false);
+        }
+        if !std::mem::take(&mut self.is_first) && !self.deserializer.take(b',') {
+            return Err(malformed());
+        }
+        Ok(true)
+    }
+}
+
+impl<'de> MapAccess<'de> for Elements<'_, 'de> {
+    type Error = Error;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, Error> {
+        if !self.has_next(b'}')? {
+            return Ok(None);
+        }
+        let key = if let Some(plain) = self.deserializer.plain_bytes()? {
+            seed.deserialize(Key(plain))
+        } else if self.deserializer.0.starts_with(b"\"") {
+            seed.deserialize(&mut serde_json::Deserializer::from_slice(
+                self.deserializer.value()?,
+            ))
+        } else {
+            Err(malformed())
+        };
+        let key = key?;
+        if !self.deserializer.take(b':') {
+            return Err(malformed());
+        }
+        Ok(Some(key))
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Error> {
+        seed.deserialize(&mut *self.deserializer)
+    }
+}
+
+/// A key without its quotes. Whoever looks for the names of fields compares bytes, and needs no
+/// text.
+struct Key<'a>(&'a [u8]);
+
+impl<'de> Deserializer<'de> for Key<'de> {
+    type Error = Error;
+
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_borrowed_str(utf8(self.0)?)
+    }
+
+    fn deserialize_identifier<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
+        visitor.visit_borrowed_bytes(self.0)
+    }
+
+    forward_to_deserialize_any! {
+        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf
+        option unit unit_struct newtype_struct seq tuple tuple_struct map struct enum ignored_any
+    }
+}
+
+impl<'de> SeqAccess<'de> for Elements<'_, 'de> {
+    type Error = Error;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, Error> {
+        if !self.has_next(b']')? {
+            return Ok(None);
+        }
+        seed.deserialize(&mut *self.deserializer).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+    use serde_json::value::RawValue;
+
+    use super::super::skip::tests::any_json;
+    use super::super::text::Text;
+    use super::*;
+
+    /// Some of everything that rules read.
+    #[derive(Debug, PartialEq, serde::Deserialize)]
+    #[serde(default)]
+    #[derive(Default)]
+    struct Parts<'a> {
+        #[serde(borrow)]
+        a: Option<Text<'a>>,
+        #[serde(borrow)]
+        b: Option<BTreeMap<Text<'a>, Text<'a>>>,
+        c: Option<Box<Inner>>,
+        d: Vec<Inner>,
+    }
+
+    #[derive(Debug, Default, PartialEq, serde::Deserialize)]
+    #[serde(default)]
+    struct Inner {
+        a: Option<bool>,
+        b: Option<i64>,
+        c: Option<Box<Self>>,
+    }
+
+    /// What `serde_json` makes of the value that the bytes begin with.
+    fn plainly<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<T> {
+        T::deserialize(&mut serde_json::Deserializer::from_slice(bytes)).ok()
+    }
+
+    proptest! {
+        /// Of JSON, whatever is read is what `serde_json` reads, and nothing else fails.
+        #[test]
+        fn reads_what_serde_json_reads(value in any_json(), pretty: bool, behind in "[,}\\] ]?") {
+            let text = if pretty {
+                serde_json::to_string_pretty(&value).unwrap()
+            } else {
+                value.to_string()
+            };
+            let text = text + &behind;
+            let bytes = text.as_bytes();
+            prop_assert_eq!(read::<Parts<'_>>(bytes).ok(), plainly(bytes));
+            prop_assert_eq!(read::<Inner>(bytes).ok(), plainly(bytes));
+            prop_assert_eq!(read::<serde_json::Value>(bytes).ok(), plainly(bytes));
+            let raw = read::<BTreeMap<String, &RawValue>>(bytes).ok();
+            let plain = plainly::<BTreeMap<String, &RawValue>>(bytes);
+            let texts = |map: Option<BTreeMap<String, &RawValue>>| {
+                map.map(|map| map.into_iter().map(|(k, v)| (k, v.get().to_owned())).collect::<Vec<_>>())
+            };
+            prop_assert_eq!(texts(raw), texts(plain));
+        }
+
+        #[test]
+        fn no_bytes_bring_it_down(bytes: Vec<u8>) {
+            let _ = read::<Parts<'_>>(&bytes);
+        }
+    }
+
+    #[test]
+    fn an_object_that_is_cut_is_no_object() {
+        let whole = br#"{"c":{"b":7,"x":[{"y":"}]"}]},"d":[{"a":true}],"z":null}"#;
+        assert!(read::<Parts<'_>>(whole).is_ok());
+        for length in 0..whole.len() {
+            assert!(read::<Parts<'_>>(&whole[..length]).is_err(), "{length}");
+        }
+    }
+
+    #[test]
+    fn a_field_that_comes_twice_is_refused() {
+        assert!(read::<Inner>(br#"{"a":true,"a":false}"#).is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! A recorded cluster: a Kubernetes List that lookups are answered from, offline.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{AUDIENCE_VERB, Access, Lookup, LookupResult};
+
+/// The objects of a List, by kind, namespace and name.
+#[derive(Clone, Debug, Default)]
+pub struct RecordedCluster {
+    objects: HashMap<(String, String, String), Value>,
+    /// `SubjectAccessReview`s: the authorizer's answers.
+    reviews: Vec<AccessReview>,
+}
+
+#[derive(Deserialize)]
+struct List {
+    kind: String,
+    #[serde(default)]
+    items: Vec<Value>,
+}
+
+/// `authorization.k8s.io/v1` `SubjectAccessReview`. A field that is empty fits every question.
+#[derive(Clone, Debug, Deserialize)]
+struct AccessReview {
+    spec: AccessSpec,
+    #[serde(default)]
+    status: AccessStatus,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AccessSpec {
+    #[serde(default)]
+    user: String,
+    #[serde(default)]
+    resource_attributes: ResourceAttributes,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ResourceAttributes {
+    verb: String,
+    resource: String,
+    namespace: String,
+    name: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AccessStatus {
+    allowed: bool,
+    evaluation_error: String,
+}
+
+/// Why a document is no recorded cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordedClusterError {
+    /// A field has another type than the API's.
+    #[error("failed to read the List: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Another kind.
+    #[error("expected a List, got {0}")]
+    Kind(String),
+}
+
+impl RecordedCluster {
+    /// Takes a `v1` List, or a typed one such as a `PodList`.
+    pub fn from_list(list: Value) -> Result<Self, RecordedClusterError> {
+        let list: List = serde_json::from_value(list)?;
+        let Some(of) = list.kind.strip_suffix("List") else {
+            return Err(RecordedClusterError::Kind(list.kind));
+        };
+        let mut recorded = Self::default();
+        for object in list.items {
+            let text = |pointer: &str| {
+                let text = object.pointer(pointer).and_then(Value::as_str);
+                text.unwrap_or_default().to_owned()
+            };
+            // The items of a typed list may leave their kind out.
+            let kind = match text("/kind") {
+                kind if kind.is_empty() => of.to_owned(),
+                kind => kind,
+            };
+            if kind == "SubjectAccessReview" {
+                recorded.reviews.push(serde_json::from_value(object)?);
+                continue;
+            }
+            let key = (kind, text("/metadata/namespace"), text("/metadata/name"));
+            recorded.objects.insert(key, object);
+        }
+        Ok(recorded)
+    }
+
+    /// The answer to `lookup`: what is not in the List is missing, and what no review
+    /// allows is denied.
+    pub fn answer(&self, lookup: &Lookup) -> LookupResult {
+        let (kind, namespace, name) = match lookup {
+            Lookup::Pod { namespace, name } => ("Pod", namespace.as_str(), name),
+            Lookup::Node(name) => ("Node", "", name),
+            Lookup::Claim { namespace, name } => {
+                ("PersistentVolumeClaim", namespace.as_str(), name)
+            }
+            Lookup::Volume(name) => ("PersistentVolume", "", name),
+            Lookup::Driver(name) => ("CSIDriver", "", name),
+            Lookup::ServiceAccount { namespace, name } => {
+                ("ServiceAccount", namespace.as_str(), name)
+            }
+            Lookup::Access(access) => return self.access(access),
+        };
+        let key = (kind.to_owned(), namespace.to_owned(), name.clone());
+        match self.objects.get(&key) {
+            Some(object) => LookupResult::read(lookup, object.to_string().as_bytes()),
+            None => LookupResult::Missing,
+        }
+    }
+
+    fn access(&self, access: &Access) -> LookupResult {
+        let fits = |recorded: &str, asked: &str| recorded.is_empty() || recorded == asked;
+        let found = self.reviews.iter().find(|review| {
+            let attributes = &review.spec.resource_attributes;
+            fits(&review.spec.user, &access.user)
+                && fits(&attributes.verb, AUDIENCE_VERB)
+                && (fits(&attributes.resource, &access.audience) || attributes.resource == "*")
+                && fits(&attributes.namespace, &access.namespace)
+                && fits(&attributes.name, &access.name)
+        });
+        match found.map(|review| &review.status) {
+            // An authorizer may fail in part and allow all the same.
+            Some(status) if !status.allowed && !status.evaluation_error.is_empty() => {
+                LookupResult::Failed(status.evaluation_error.clone())
+            }
+            Some(status) => LookupResult::Allowed(status.allowed),
+            None => LookupResult::Allowed(false),
+        }
+    }
+}

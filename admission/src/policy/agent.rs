@@ -1,0 +1,281 @@
+//! Agents held to their own node.
+//!
+//! A DaemonSet's ServiceAccount has the same rights on every node, so whoever breaks into
+//! one node has them for all. The token of a pod says on which node it was minted
+//! (`authentication.kubernetes.io/node-name` and `node-uid`, Kubernetes 1.32 and later);
+//! for the ServiceAccounts that a policy names, those two decide which objects they may
+//! write. RBAC still has to allow the write: this only narrows it.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::config::Agent;
+use crate::decision::Interrupted;
+use crate::denial::{Denial, StatusReason};
+use crate::go_quote::Quoted;
+use crate::lookup::{Lookup, LookupResult, Lookups};
+use crate::review::{Operation, Request, User};
+use crate::rule::AdmissionRule;
+
+const RULE: AdmissionRule = AdmissionRule::Agents;
+/// Prefix of the user names of ServiceAccounts.
+pub(crate) const USER_PREFIX: &str = "system:serviceaccount:";
+/// Node of the pod that the token is bound to (apiserver pkg/authentication/serviceaccount).
+const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
+/// UID of that node: a name may have been taken again.
+const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
+const REMEDY: &str = "agents write to the node that their own pod runs on, by a pod-bound token";
+
+/// The node of the agent that asks.
+struct Own<'a> {
+    agent: &'a Agent,
+    node: String,
+}
+
+/// Checks the writes of the named ServiceAccounts; all others pass.
+pub(crate) fn check(
+    request: &Request<'_>,
+    agents: &[Agent],
+    lookups: &Lookups,
+) -> Result<(), Interrupted> {
+    let Some(account) = request.user().name().strip_prefix(USER_PREFIX) else {
+        return Ok(());
+    };
+    let Some(agent) = agents.iter().find(|agent| agent.service_account == account) else {
+        return Ok(());
+    };
+    let (group, resource) = request.group_resource();
+    let kind = if group.is_empty() {
+        resource.to_owned()
+    } else {
+        format!("{resource}.{group}")
+    };
+    let path = match (group, resource) {
+        ("", "nodes") => "metadata.name",
+        ("", "pods") => "spec.nodeName",
+        _ => match agent.resources.get(&kind) {
+            Some(path) => path.as_str(),
+            // What is neither a node's nor named by the policy is a matter of RBAC alone.
+            None => return Ok(()),
+        },
+    };
+    let own = Own {
+        agent,
+        node: own_node(request.user(), lookups)?,
+    };
+    if request.operation() == Operation::Connect {
+        let subresource = Quoted(request.subresource());
+        return Err(deny(format!(
+            "an agent may not connect to {resource} by {subresource}"
+        )));
+    }
+    match (group, resource, request.subresource()) {
+        ("", "pods", "" | "status") => own.check_pod(request),
+        ("", "pods", "eviction") => own.check_eviction(request, lookups),
+        ("", "pods", subresource) => {
+            let subresource = Quoted(subresource);
+            Err(deny(format!(
+                "an agent may not use the pod subresource {subresource}"
+            )))
+        }
+        _ => own.check_object(request, path, resource == "nodes" && group.is_empty()),
+    }
+}
+
+fn deny(message: String) -> Interrupted {
+    Denial::forbidden(RULE, message).remedy(REMEDY).into()
+}
+
+/// The node of the token, which still has to be the one that it was minted on.
+fn own_node(user: &User<'_>, lookups: &Lookups) -> Result<String, Interrupted> {
+    let extra: BTreeMap<String, Vec<String>> = match user.extra() {
+        Some(json) => serde_json::from_str(json).map_err(|error| {
+            Denial::unreadable(
+                RULE,
+                format!("failed to read request.userInfo.extra: {error}"),
+            )
+        })?,
+        None => BTreeMap::new(),
+    };
+    let one = |key: &str| match extra.get(key).map(Vec::as_slice) {
+        Some([value]) if !value.is_empty() => Ok(value.clone()),
+        _ => Err(deny(format!(
+            "the token of {} does not say exactly one {key}",
+            Quoted(user.name())
+        ))),
+    };
+    let (node, uid) = (one(NODE_NAME)?, one(NODE_UID)?);
+    let lookup = Lookup::Node(node.clone());
+    match lookups.get(&lookup) {
+        None => Err(Interrupted::Needs(lookup)),
+        Some(LookupResult::Uid(live)) if *live == uid => Ok(node),
+        Some(LookupResult::Uid(_) | LookupResult::Missing) => Err(deny(format!(
+            "the token was minted on another node of the name {}",
+            Quoted(&node)
+        ))),
+        Some(LookupResult::Failed(error)) => {
+            Err(Denial::new(RULE, StatusReason::InternalError, error.clone()).into())
+        }
+        Some(_) => {
+            let message = "failed to use the answer to a lookup".to_owned();
+            Err(Denial::new(RULE, StatusReason::InternalError, message).into())
+        }
+    }
+}
+
+/// The object before and after, as far as the operation has them.
+fn objects(request: &Request<'_>) -> Result<(Option<Value>, Option<Value>), Denial> {
+    let operation = request.operation();
+    let old = match operation {
+        Operation::Create | Operation::Connect => None,
+        Operation::Update | Operation::Delete => Some(request.old_object(RULE)?),
+    };
+    let new = match operation {
+        Operation::Delete | Operation::Connect => None,
+        Operation::Create | Operation::Update => Some(request.object(RULE)?),
+    };
+    Ok((old, new))
+}
+
+/// The text at `path`; empty where there is none.
+fn text_at<'v>(object: &'v Value, path: &str) -> &'v str {
+    let mut place = object;
+    for field in path.split('.') {
+        let Some(next) = place.get(field) else {
+            return "";
+        };
+        place = next;
+    }
+    place.as_str().unwrap_or_default()
+}
+
+impl Own<'_> {
+    fn is_own(&self, object: &Value, path: &str) -> bool {
+        text_at(object, path) == self.node
+    }
+
+    /// A node or a custom resource: before and after it belongs to the agent's node.
+    fn check_object(
+        &self,
+        request: &Request<'_>,
+        path: &str,
+        is_node: bool,
+    ) -> Result<(), Interrupted> {
+        let (old, new) = objects(request)?;
+        if [&old, &new]
+            .into_iter()
+            .flatten()
+            .any(|object| !self.is_own(object, path))
+        {
+            let (_, resource) = request.group_resource();
+            let node = Quoted(&self.node);
+            return Err(deny(format!(
+                "the agent on node {node} may only write {resource} with {path} set to its own node"
+            )));
+        }
+        match (is_node, old, new) {
+            (true, Some(old), Some(new)) => self.check_fields(&old, &new),
+            (true, ..) => Err(deny(
+                "an agent may neither create nor delete nodes".to_owned(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Only what the policy lists may change on the node.
+    fn check_fields(&self, old: &Value, new: &Value) -> Result<(), Interrupted> {
+        let mut changed = Vec::new();
+        changes(old, new, "", &mut changed);
+        let forbidden = changed.into_iter().find(|path| !self.may_change(path));
+        forbidden.map_or(Ok(()), |path| {
+            let node = Quoted(&self.node);
+            Err(deny(format!(
+                "the agent on node {node} may not change {path} of it"
+            )))
+        })
+    }
+
+    fn may_change(&self, path: &str) -> bool {
+        // The API server keeps these itself.
+        if path == "metadata.resourceVersion"
+            || path == "metadata.generation"
+            || path.starts_with("metadata.managedFields")
+        {
+            return true;
+        }
+        let listed = |prefixes: &[String], key: &str| {
+            prefixes
+                .iter()
+                .any(|prefix| !prefix.is_empty() && key.starts_with(prefix))
+        };
+        if let Some(key) = path.strip_prefix("metadata.labels.") {
+            return listed(&self.agent.labels, key);
+        }
+        if let Some(key) = path.strip_prefix("metadata.annotations.") {
+            return listed(&self.agent.annotations, key);
+        }
+        listed(&self.agent.fields, path)
+    }
+
+    /// Pods of its own node: their status and their deletion. A pod that is created with a
+    /// node's name goes around the scheduler, so agents create none.
+    fn check_pod(&self, request: &Request<'_>) -> Result<(), Interrupted> {
+        if request.operation() == Operation::Create {
+            return Err(deny("an agent may not create pods".to_owned()));
+        }
+        self.check_object(request, "spec.nodeName", false)
+    }
+
+    fn check_eviction(&self, request: &Request<'_>, lookups: &Lookups) -> Result<(), Interrupted> {
+        let lookup = Lookup::Pod {
+            namespace: request.namespace().to_owned(),
+            name: request.name().to_owned(),
+        };
+        match lookups.get(&lookup) {
+            None => Err(Interrupted::Needs(lookup)),
+            Some(LookupResult::Pod(pod)) if pod.node == self.node => Ok(()),
+            Some(LookupResult::Failed(error)) => {
+                Err(Denial::new(RULE, StatusReason::InternalError, error.clone()).into())
+            }
+            Some(_) => {
+                let node = Quoted(&self.node);
+                Err(deny(format!(
+                    "the agent on node {node} may only evict pods of it"
+                )))
+            }
+        }
+    }
+}
+
+/// Paths that differ: entries of maps one by one, lists as a whole.
+fn changes(old: &Value, new: &Value, path: &str, changed: &mut Vec<String>) {
+    if old == new {
+        return;
+    }
+    let empty = serde_json::Map::new();
+    let fields = match (old, new) {
+        (Value::Object(old), Value::Object(new)) => Some((old, new)),
+        (Value::Object(old), Value::Null) => Some((old, &empty)),
+        (Value::Null, Value::Object(new)) => Some((&empty, new)),
+        _ => None,
+    };
+    let Some((old, new)) = fields else {
+        changed.push(path.to_owned());
+        return;
+    };
+    let keys = old
+        .keys()
+        .chain(new.keys().filter(|key| !old.contains_key(*key)));
+    for key in keys {
+        let below = if path.is_empty() {
+            key.clone()
+        } else {
+            format!("{path}.{key}")
+        };
+        let value = |fields: &serde_json::Map<String, Value>| {
+            fields.get(key).cloned().unwrap_or(Value::Null)
+        };
+        changes(&value(old), &value(new), &below, changed);
+    }
+}

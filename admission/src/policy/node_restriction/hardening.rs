@@ -1,0 +1,265 @@
+//! What the in-tree plugin leaves open and a cluster may close: rules of our own, each off
+//! unless the policy names its mode.
+
+use serde::Deserialize;
+
+use super::ownership::Owner;
+use super::request::NodeRequest;
+use crate::denial::Denial;
+use crate::go_quote::Quoted;
+use crate::json::text::{Pairs, Text, or_default};
+use crate::lookup::MIRROR_ANNOTATION;
+use crate::review::Operation;
+use crate::rule::{AdmissionRule, Mode};
+
+type Check = fn(&NodeRequest<'_, '_>) -> Result<(), Denial>;
+
+const RULES: [(AdmissionRule, Check); 7] = [
+    (AdmissionRule::PodStatusMetadata, pod_status_metadata),
+    (AdmissionRule::MirrorPodLabels, mirror_pod_labels),
+    (AdmissionRule::SelfUncordon, self_uncordon),
+    (AdmissionRule::RegistrationOwners, registration_owners),
+    (AdmissionRule::Events, events),
+    (AdmissionRule::SelfDeletion, self_deletion),
+    (AdmissionRule::CsiDrivers, csi_drivers),
+];
+
+/// Checks a request that the in-tree rules let pass. Of several objections the one in the
+/// strictest mode counts.
+pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    let on = RULES.iter().filter_map(|(rule, check)| {
+        let mode = node_request.policy.mode(*rule);
+        (mode != Mode::Off).then_some((mode, check))
+    });
+    let objections = on.filter_map(|(mode, check)| Some((mode, check(node_request).err()?)));
+    objections
+        .min_by_key(|(mode, _)| *mode)
+        .map_or(Ok(()), |(_, denial)| Err(denial))
+}
+
+#[derive(Deserialize)]
+struct Object<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    metadata: Meta<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    spec: Spec<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    source: Source<'a>,
+    /// `source` in events.k8s.io.
+    #[serde(
+        borrow,
+        default,
+        rename = "deprecatedSource",
+        deserialize_with = "or_default"
+    )]
+    deprecated_source: Source<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Meta<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    labels: Pairs<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    annotations: Pairs<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    finalizers: Vec<Text<'a>>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    owner_references: Vec<Owner<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Spec<'a> {
+    unschedulable: Option<bool>,
+    /// Of a `CSINode`.
+    #[serde(borrow, deserialize_with = "or_default")]
+    drivers: Vec<Driver<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Driver<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Source<'a> {
+    #[serde(borrow)]
+    host: Text<'a>,
+}
+
+/// Whether the request is `operation` on `resource/subresource` of the core group.
+fn is(
+    node_request: &NodeRequest<'_, '_>,
+    resource: &str,
+    subresource: &str,
+    operation: Operation,
+) -> bool {
+    let request = node_request.request;
+    request.group_resource() == ("", resource)
+        && request.subresource() == subresource
+        && request.operation() == operation
+}
+
+/// Finalizers and annotations go through pods/status unchecked, and a finalizer keeps a pod
+/// from being deleted.
+fn pod_status_metadata(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    let rule = AdmissionRule::PodStatusMetadata;
+    if !is(node_request, "pods", "status", Operation::Update) {
+        return Ok(());
+    }
+    let old: Object<'_> = node_request.request.old_object(rule)?;
+    let new: Object<'_> = node_request.request.object(rule)?;
+    let node = Quoted(node_request.node);
+    let changed = if old.metadata.annotations != new.metadata.annotations {
+        "annotations"
+    } else if old.metadata.finalizers != new.metadata.finalizers {
+        "finalizers"
+    } else {
+        return Ok(());
+    };
+    Err(Denial::forbidden(
+        rule,
+        format!("node {node} cannot update {changed} through pod status"),
+    ))
+}
+
+/// A label on a mirror pod makes it an endpoint of whatever Service selects it
+/// (kubernetes/enhancements#1314).
+fn mirror_pod_labels(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    let rule = AdmissionRule::MirrorPodLabels;
+    if !is(node_request, "pods", "", Operation::Create) {
+        return Ok(());
+    }
+    let pod: Object<'_> = node_request.request.object(rule)?;
+    if !pod.metadata.annotations.contains_key(MIRROR_ANNOTATION) {
+        return Ok(());
+    }
+    let allowed = &node_request.policy.mirror_pod_labels;
+    let is_allowed = |key: &str| {
+        allowed
+            .iter()
+            .any(|prefix| key.starts_with(prefix.as_str()))
+    };
+    let Some(label) = pod.metadata.labels.keys().find(|key| !is_allowed(key)) else {
+        return Ok(());
+    };
+    let (node, label) = (Quoted(node_request.node), Quoted(label));
+    Err(Denial::forbidden(
+        rule,
+        format!("node {node} cannot create a mirror pod with the label {label}"),
+    )
+    .remedy("nodeRestriction.mirrorPodLabels lists what mirror pods may bear"))
+}
+
+/// A cordon is a person's word, or a drain's.
+fn self_uncordon(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    let rule = AdmissionRule::SelfUncordon;
+    if node_request.request.group_resource() != ("", "nodes")
+        || node_request.request.operation() != Operation::Update
+    {
+        return Ok(());
+    }
+    let old: Object<'_> = node_request.request.old_object(rule)?;
+    let new: Object<'_> = node_request.request.object(rule)?;
+    if old.spec.unschedulable != Some(true) || new.spec.unschedulable == Some(true) {
+        return Ok(());
+    }
+    let node = Quoted(node_request.node);
+    Err(Denial::forbidden(
+        rule,
+        format!("node {node} cannot make itself schedulable again"),
+    ))
+}
+
+/// A kubelet registers without owners; with one, the garbage collector deletes the node when
+/// the owner is gone (CVE-2025-5187 is the same on update).
+fn registration_owners(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    let rule = AdmissionRule::RegistrationOwners;
+    if !is(node_request, "nodes", "", Operation::Create) {
+        return Ok(());
+    }
+    let new: Object<'_> = node_request.request.object(rule)?;
+    if new.metadata.owner_references.is_empty() {
+        return Ok(());
+    }
+    let node = Quoted(node_request.node);
+    Err(Denial::forbidden(
+        rule,
+        format!("node {node} cannot register with ownerReferences"),
+    ))
+}
+
+/// Events say what happened on a node; another node's words are forged.
+fn events(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    let rule = AdmissionRule::Events;
+    let request = node_request.request;
+    let writes = matches!(request.operation(), Operation::Create | Operation::Update);
+    if !matches!(request.group_resource(), ("" | "events.k8s.io", "events")) || !writes {
+        return Ok(());
+    }
+    let event: Object<'_> = request.object(rule)?;
+    let hosts = [&event.source.host, &event.deprecated_source.host];
+    let Some(host) = hosts
+        .into_iter()
+        .find(|host| !host.is_empty() && ***host != *node_request.node)
+    else {
+        return Ok(());
+    };
+    let (node, host) = (Quoted(node_request.node), Quoted(host));
+    Err(Denial::forbidden(
+        rule,
+        format!("node {node} cannot write events of the host {host}"),
+    ))
+}
+
+/// Only the authorizer keeps a node from deleting itself. Where a role allows it, whoever has
+/// the node's credentials deletes it and registers it anew, without the taints that kept
+/// workloads away.
+fn self_deletion(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    if !is(node_request, "nodes", "", Operation::Delete)
+        || node_request.request.name() != node_request.node
+    {
+        return Ok(());
+    }
+    let node = Quoted(node_request.node);
+    Err(Denial::forbidden(
+        AdmissionRule::SelfDeletion,
+        format!("node {node} cannot delete itself"),
+    ))
+}
+
+/// Pods and volumes follow the drivers that a node announces. What it announced before stays as
+/// it is: the API server lets no field of a driver change but the count that fits
+/// (`ValidateCSINodeUpdate`, pkg/apis/storage/validation/validation.go, v1.36.3).
+fn csi_drivers(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    let rule = AdmissionRule::CsiDrivers;
+    let request = node_request.request;
+    if request.group_resource() != ("storage.k8s.io", "csinodes") {
+        return Ok(());
+    }
+    let before: Option<Object<'_>> = match request.operation() {
+        Operation::Create => None,
+        Operation::Update => Some(request.old_object(rule)?),
+        Operation::Delete | Operation::Connect => return Ok(()),
+    };
+    let before = before.map_or_else(Vec::new, |object| object.spec.drivers);
+    let new: Object<'_> = request.object(rule)?;
+    let allowed = &node_request.policy.csi_drivers;
+    let is_allowed = |name: &str| {
+        allowed.iter().any(|one| one == name) || before.iter().any(|one| *one.name == *name)
+    };
+    let mut drivers = new.spec.drivers.iter();
+    let Some(driver) = drivers.find(|driver| !is_allowed(&driver.name)) else {
+        return Ok(());
+    };
+    let (node, driver) = (Quoted(node_request.node), Quoted(&driver.name));
+    Err(Denial::forbidden(
+        rule,
+        format!("node {node} cannot announce the CSI driver {driver}"),
+    )
+    .remedy("nodeRestriction.csiDrivers lists the drivers that nodes may announce"))
+}

@@ -1,0 +1,90 @@
+//! Which labels a kubelet may set on its own node.
+
+use std::collections::BTreeSet;
+
+use crate::json::text::Pairs;
+
+/// `namespace` is this name or below it: `kubernetes.io`, `a.kubernetes.io`.
+fn is_or_below(namespace: &str, name: &str) -> bool {
+    namespace
+        .strip_suffix(name)
+        .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+}
+
+/// Namespaces of labels that are Kubernetes' own, with what is below them.
+pub(crate) const RESERVED: [&str; 2] = ["kubernetes.io", "k8s.io"];
+/// Reserved ones that kubelets may use, with what is below them
+/// (k8s.io/kubelet `pkg/apis/well_known_labels.go`, v0.36.3).
+pub(crate) const KUBELETS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
+/// Single labels that kubelets put on their own nodes (same file). Those below
+/// `node.kubernetes.io` are free anyway.
+pub(crate) const WELL_KNOWN: [&str; 10] = [
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "kubernetes.io/arch",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "failure-domain.beta.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region",
+    "beta.kubernetes.io/instance-type",
+    "beta.kubernetes.io/os",
+    "beta.kubernetes.io/arch",
+];
+
+/// Whether a kubelet may not set, change or remove this label (`getForbiddenLabels`).
+fn is_forbidden(key: &str) -> bool {
+    // Only what stands before a slash is a namespace.
+    let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
+    let below = |names: &[&str]| names.iter().any(|name| is_or_below(namespace, name));
+    // In-tree looks for node-restriction.kubernetes.io before; it is reserved as well, and
+    // no kubelet's.
+    below(&RESERVED) && !below(&KUBELETS) && !WELL_KNOWN.contains(&key)
+}
+
+/// The forbidden labels that differ between the two, sorted and joined as in-tree; `None`
+/// where there are none.
+pub(super) fn forbidden_changes(new: &Pairs<'_>, old: &Pairs<'_>) -> Option<String> {
+    let changed = |a: &Pairs<'_>, b: &Pairs<'_>| -> Vec<String> {
+        a.iter()
+            .filter(|(key, value)| b.get(*key) != Some(*value) && is_forbidden(key))
+            .map(|(key, _)| key.to_string())
+            .collect()
+    };
+    let keys: BTreeSet<String> = changed(new, old)
+        .into_iter()
+        .chain(changed(old, new))
+        .collect();
+    if keys.is_empty() {
+        return None;
+    }
+    Some(keys.into_iter().collect::<Vec<_>>().join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_forbidden;
+
+    #[test]
+    fn edges_of_the_label_rule() {
+        for (key, forbidden) in [
+            ("foo.node.kubernetes.io/x", false),
+            ("node.kubernetes.io/x", false),
+            ("xnode.kubernetes.io/x", true),
+            ("node-role.kubernetes.io/x", true),
+            ("kubernetes.io/hostname", false),
+            ("kubernetes.io/hostnames", true),
+            ("kubernetes.io/", true),
+            ("x.node-restriction.kubernetes.io/y", true),
+            ("node-restriction.kubernetes.io/y", true),
+            ("notkubernetes.io/x", false),
+            ("k8s.io/x", true),
+            ("a.k8s.io/x", true),
+            ("ak8s.io/x", false),
+            ("kubernetes.io", false),
+            ("plain", false),
+            ("", false),
+        ] {
+            assert_eq!(is_forbidden(key), forbidden, "{key}");
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! What kubelets may do: the in-tree plugin NodeRestriction, rule by rule
+//! (plugin/pkg/admission/noderestriction/admission.go, v1.36.3).
+//!
+//! Order counts: the first check that fails gives the message.
+
+mod claim;
+mod hardening;
+pub(crate) mod labels;
+mod node;
+pub(crate) mod ownership;
+mod pod;
+mod pod_certificate;
+pub(crate) mod pod_references;
+pub(crate) mod request;
+mod signing_request;
+mod token;
+
+use self::request::{GROUP, NodeRequest, USER_PREFIX};
+
+use crate::config::NodeRestrictionConfig;
+use crate::decision::Interrupted;
+use crate::denial::Denial;
+use crate::go_quote::Quoted;
+use crate::lookup::Lookups;
+use crate::review::{AdmissionPhase, Operation, Request, User};
+use crate::rule::{AdmissionRule, Mode};
+
+/// Checks `request`; users that are no nodes pass.
+pub(crate) fn check(
+    request: &Request<'_>,
+    policy: &NodeRestrictionConfig,
+    phase: AdmissionPhase,
+    lookups: &Lookups,
+) -> Result<(), Interrupted> {
+    let Some(node) = node_of(request.user()) else {
+        return Ok(());
+    };
+    // The plugin registers for these three alone.
+    if request.operation() == Operation::Connect {
+        return Ok(());
+    }
+    if node.is_empty() {
+        return check_identity(request.user(), policy);
+    }
+    let node_request = NodeRequest {
+        request,
+        node,
+        policy,
+        phase,
+        lookups,
+    };
+    if let Some(rule) = rule_of(request).filter(|rule| policy.mode(*rule) != Mode::Off) {
+        check_rule(&node_request, rule)?;
+    }
+    Ok(hardening::check(&node_request)?)
+}
+
+/// The in-tree check of `rule`.
+fn check_rule(node_request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Interrupted> {
+    match rule {
+        AdmissionRule::Nodes => Ok(node::check(node_request)?),
+        AdmissionRule::Pods => pod::check(node_request),
+        AdmissionRule::PodStatus => Ok(pod::check_status(node_request)?),
+        AdmissionRule::Evictions => pod::check_eviction(node_request),
+        AdmissionRule::Claims => Ok(claim::check(node_request)?),
+        AdmissionRule::Tokens => token::check(node_request),
+        AdmissionRule::PodCertificates => pod_certificate::check(node_request),
+        AdmissionRule::Leases => Ok(ownership::check_lease(node_request)?),
+        AdmissionRule::CsiNodes => Ok(ownership::check_csi_node(node_request)?),
+        AdmissionRule::ResourceSlices => Ok(ownership::check_resource_slice(node_request)?),
+        AdmissionRule::SigningRequests => Ok(signing_request::check(node_request)?),
+        // The others are no resource's: `rule_of` gives none of them.
+        _ => Ok(()),
+    }
+}
+
+/// The rule that a resource falls under; the others are free.
+fn rule_of(request: &Request<'_>) -> Option<AdmissionRule> {
+    Some(match (request.group_resource(), request.subresource()) {
+        (("", "nodes"), _) => AdmissionRule::Nodes,
+        (("", "pods"), "status") => AdmissionRule::PodStatus,
+        (("", "pods"), "eviction") => AdmissionRule::Evictions,
+        (("", "pods"), _) => AdmissionRule::Pods,
+        (("", "persistentvolumeclaims"), _) => AdmissionRule::Claims,
+        (("", "serviceaccounts"), _) => AdmissionRule::Tokens,
+        (("certificates.k8s.io", "podcertificaterequests"), _) => AdmissionRule::PodCertificates,
+        (("coordination.k8s.io", "leases"), _) => AdmissionRule::Leases,
+        (("storage.k8s.io", "csinodes"), _) => AdmissionRule::CsiNodes,
+        (("resource.k8s.io", "resourceslices"), _) => AdmissionRule::ResourceSlices,
+        (("certificates.k8s.io", "certificatesigningrequests"), _) => {
+            AdmissionRule::SigningRequests
+        }
+        _ => return None,
+    })
+}
+
+/// The name of the node that the user is, possibly empty; `None` for every other user.
+fn node_of<'u>(user: &'u User<'_>) -> Option<&'u str> {
+    let node = user.name().strip_prefix(USER_PREFIX)?;
+    user.groups().any(|group| group == GROUP).then_some(node)
+}
+
+fn check_identity(user: &User<'_>, policy: &NodeRestrictionConfig) -> Result<(), Interrupted> {
+    if policy.mode(AdmissionRule::Identity) == Mode::Off {
+        return Ok(());
+    }
+    let message = format!("could not determine node from user {}", Quoted(user.name()));
+    Err(Denial::forbidden(AdmissionRule::Identity, message)
+        .remedy("a kubelet's certificate bears CN=system:node:NAME")
+        .into())
+}

@@ -1,0 +1,137 @@
+//! Nodes: the object and every subresource alike.
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::labels::forbidden_changes;
+use super::ownership::Owner;
+use super::request::NodeRequest;
+use crate::denial::Denial;
+use crate::go_quote::Quoted;
+use crate::json::text::{Pairs, Text, or_default};
+use crate::review::Operation;
+use crate::rule::AdmissionRule;
+
+const LABELS_REMEDY: &str = "a node may set its well-known labels and those under \
+    kubelet.kubernetes.io and node.kubernetes.io; set others as an administrator";
+
+#[derive(Deserialize)]
+struct Node<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    metadata: Meta<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    spec: Spec<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Meta<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    labels: Pairs<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    owner_references: Vec<Owner<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    taints: Vec<Taint<'a>>,
+    #[serde(borrow)]
+    config_source: Option<ConfigSource<'a>>,
+}
+
+#[derive(PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Taint<'a> {
+    #[serde(borrow, default)]
+    key: Text<'a>,
+    #[serde(borrow, default)]
+    value: Text<'a>,
+    #[serde(borrow, default)]
+    effect: Text<'a>,
+    #[serde(default)]
+    time_added: Option<Timestamp>,
+}
+
+#[derive(PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ConfigSource<'a> {
+    #[serde(borrow, default)]
+    config_map: Option<ConfigMapSource<'a>>,
+}
+
+#[derive(PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ConfigMapSource<'a> {
+    #[serde(borrow, default)]
+    namespace: Text<'a>,
+    #[serde(borrow, default)]
+    name: Text<'a>,
+    #[serde(borrow, default)]
+    uid: Text<'a>,
+    #[serde(borrow, default)]
+    resource_version: Text<'a>,
+    #[serde(borrow, default)]
+    kubelet_config_key: Text<'a>,
+}
+
+/// `admitNode`.
+pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    let (request, node) = (node_request.request, Quoted(node_request.node));
+    let deny = |message: String| Denial::forbidden(AdmissionRule::Nodes, message);
+    if request.name() != node_request.node {
+        let other = Quoted(request.name());
+        return Err(deny(format!(
+            "node {node} is not allowed to modify node {other}"
+        )));
+    }
+    match request.operation() {
+        Operation::Create => {
+            let new: Node<'_> = request.object(AdmissionRule::Nodes)?;
+            if new.spec.config_source.is_some() {
+                return Err(deny(format!(
+                    "node {node} is not allowed to create pods with a non-nil configSource"
+                )));
+            }
+            if let Some(labels) = forbidden_changes(&new.metadata.labels, &Pairs::new()) {
+                return Err(deny(format!(
+                    "node {node} is not allowed to set the following labels: {labels}"
+                ))
+                .remedy(LABELS_REMEDY));
+            }
+        }
+        Operation::Update => {
+            let new: Node<'_> = request.object(AdmissionRule::Nodes)?;
+            let old: Node<'_> = request.old_object(AdmissionRule::Nodes)?;
+            // Old kubelets drop the field in a status update, so nil is free.
+            if new.spec.config_source.is_some() && new.spec.config_source != old.spec.config_source
+            {
+                return Err(deny(format!(
+                    "node {node} is not allowed to update configSource to a new non-nil configSource"
+                )));
+            }
+            if new.spec.taints != old.spec.taints {
+                return Err(
+                    deny(format!("node {node} is not allowed to modify taints")).remedy(
+                        "taints are set at registration (registerWithTaints) or by an administrator",
+                    ),
+                );
+            }
+            // CVE-2025-5187: an owner that does not exist lets the garbage collector delete
+            // the node, and the kubelet registers it anew with other taints.
+            if new.metadata.owner_references != old.metadata.owner_references {
+                return Err(deny(format!(
+                    "node {node} is not allowed to modify ownerReferences"
+                )));
+            }
+            if let Some(labels) = forbidden_changes(&new.metadata.labels, &old.metadata.labels) {
+                return Err(deny(format!("is not allowed to modify labels: {labels}"))
+                    .remedy(LABELS_REMEDY));
+            }
+        }
+        // The plugin lets a node delete itself; the authorizer does not.
+        Operation::Delete | Operation::Connect => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Objects that belong to a node by their name, by one field or by an owner: leases,
+//! `CSINodes`, `ResourceSlices`, and the references of nodes and mirror pods.
+
+use serde::Deserialize;
+
+use super::request::NodeRequest;
+use crate::denial::Denial;
+use crate::json::text::{Pairs, Text, or_default};
+use crate::review::Operation;
+use crate::rule::AdmissionRule;
+
+/// Namespace of the kubelets' heartbeats (api.NamespaceNodeLease).
+pub(crate) const NODE_LEASES: &str = "kube-node-lease";
+
+/// An `OwnerReference`. Every field counts: a nil pointer and `false` are different to the
+/// in-tree comparison.
+#[derive(PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Owner<'a> {
+    #[serde(borrow, default)]
+    pub(crate) api_version: Text<'a>,
+    #[serde(borrow, default)]
+    pub(crate) kind: Text<'a>,
+    #[serde(borrow, default)]
+    pub(crate) name: Text<'a>,
+    #[serde(borrow, default)]
+    pub(crate) uid: Text<'a>,
+    #[serde(default)]
+    pub(crate) controller: Option<bool>,
+    #[serde(default)]
+    pub(crate) block_owner_deletion: Option<bool>,
+}
+
+/// What is read of a pod's metadata that decides: whether it is a mirror, and who owns it.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct PodMeta<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub(crate) annotations: Pairs<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    pub(crate) owner_references: Vec<Owner<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow, default)]
+    metadata: Name<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Name<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+}
+
+#[derive(Deserialize)]
+struct Slice<'a> {
+    #[serde(borrow, default)]
+    spec: SliceSpec<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct SliceSpec<'a> {
+    #[serde(borrow)]
+    node_name: Option<Text<'a>>,
+}
+
+/// Whether the object bears the node's name: on creation the object's own, which a
+/// generated name leaves empty, else the one of the request.
+fn is_own_name(node_request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<bool, Denial> {
+    if node_request.request.operation() == Operation::Create {
+        let object: Named<'_> = node_request.request.object(rule)?;
+        return Ok(&*object.metadata.name == node_request.node);
+    }
+    Ok(node_request.request.name() == node_request.node)
+}
+
+/// `admitLease`.
+pub(super) fn check_lease(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    let deny = |message: &str| Err(Denial::forbidden(AdmissionRule::Leases, message.to_owned()));
+    if node_request.request.namespace() != NODE_LEASES {
+        return deny(r#"can only access leases in the "kube-node-lease" system namespace"#);
+    }
+    if !is_own_name(node_request, AdmissionRule::Leases)? {
+        return deny("can only access node lease with the same name as the requesting node");
+    }
+    Ok(())
+}
+
+/// `admitCSINode`.
+pub(super) fn check_csi_node(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    if node_request.request.operation() == Operation::Create && !node_request.request.has_object() {
+        let message = "unable to access the object name".to_owned();
+        return Err(Denial::forbidden(AdmissionRule::CsiNodes, message));
+    }
+    if is_own_name(node_request, AdmissionRule::CsiNodes)? {
+        return Ok(());
+    }
+    let message = "can only access CSINode with the same name as the requesting node";
+    Err(Denial::forbidden(
+        AdmissionRule::CsiNodes,
+        message.to_owned(),
+    ))
+}
+
+/// `admitResourceSlice`. An update is left to the node authorizer's graph.
+pub(super) fn check_resource_slice(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    let rule = AdmissionRule::ResourceSlices;
+    let (slice, verb): (Slice<'_>, _) = match node_request.request.operation() {
+        Operation::Create => (node_request.request.object(rule)?, "create"),
+        Operation::Delete => (node_request.request.old_object(rule)?, "delete"),
+        Operation::Update | Operation::Connect => return Ok(()),
+    };
+    if slice
+        .spec
+        .node_name
+        .is_some_and(|name| &*name == node_request.node)
+    {
+        return Ok(());
+    }
+    Err(Denial::forbidden(
+        rule,
+        format!("can only {verb} ResourceSlice with the same NodeName as the requesting node"),
+    ))
+}

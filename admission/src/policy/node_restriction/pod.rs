@@ -1,0 +1,289 @@
+//! Pods: mirror pods, deletion, status, eviction.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::ownership::PodMeta;
+use super::pod_references;
+use super::request::{LookupError, NodeRequest, not_found, unavailable, wrong_result};
+use crate::decision::Interrupted;
+use crate::denial::Denial;
+use crate::go_quote::Quoted;
+use crate::json::text::{Pairs, Text, or_default};
+use crate::lookup::{Lookup, LookupResult, MIRROR_ANNOTATION, PodFacts};
+use crate::review::Operation;
+use crate::rule::AdmissionRule;
+
+const MIRROR_REMEDY: &str = "kubelets create the mirrors of their own static pods and no others";
+const OWN_PODS_REMEDY: &str = "a kubelet acts on the pods of its own node alone";
+
+#[derive(Deserialize)]
+struct Pod<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    metadata: PodMeta<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    spec: Spec<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec<'a> {
+    #[serde(borrow)]
+    node_name: Text<'a>,
+}
+
+/// `admitPod`, and the refusal of every subresource that is not status or eviction.
+pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
+    let (request, node) = (node_request.request, Quoted(node_request.node));
+    let deny = |message: String| Denial::forbidden(AdmissionRule::Pods, message);
+    if !request.subresource().is_empty() {
+        let subresource = Quoted(request.subresource());
+        return Err(deny(format!(
+            "unexpected pod subresource {subresource}, only 'status' and 'eviction' are allowed"
+        ))
+        .into());
+    }
+    match request.operation() {
+        Operation::Create => check_create(node_request),
+        Operation::Delete => {
+            // In-tree asks its lister; the review brings the object itself.
+            let old: Pod<'_> = request.old_object(AdmissionRule::Pods)?;
+            if &*old.spec.node_name != node_request.node {
+                return Err(deny(format!(
+                    "node {node} can only delete pods with spec.nodeName set to itself"
+                ))
+                .remedy(OWN_PODS_REMEDY)
+                .into());
+            }
+            Ok(())
+        }
+        operation => Err(deny(format!(
+            "unexpected operation {}, node {node} can only create and delete mirror pods",
+            Quoted(operation.as_str())
+        ))
+        .into()),
+    }
+}
+
+/// `admitPodCreate`.
+fn check_create(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
+    let node = Quoted(node_request.node);
+    let deny = |message: String| {
+        Err(Denial::forbidden(AdmissionRule::Pods, message)
+            .remedy(MIRROR_REMEDY)
+            .into())
+    };
+    let pod: Pod<'_> = node_request.request.object(AdmissionRule::Pods)?;
+    if !pod.metadata.annotations.contains_key(MIRROR_ANNOTATION) {
+        let annotation = Quoted(MIRROR_ANNOTATION);
+        return deny(format!(
+            "pod does not have {annotation} annotation, node {node} can only create mirror pods"
+        ));
+    }
+    if &*pod.spec.node_name != node_request.node {
+        return deny(format!(
+            "node {node} can only create pods with spec.nodeName set to itself"
+        ));
+    }
+    let owner = match pod.metadata.owner_references.as_slice() {
+        [owner] => owner,
+        [] => {
+            return deny(format!(
+                "node {node} can only create pods with an owner reference set to itself"
+            ));
+        }
+        _ => {
+            return deny(format!(
+                "node {node} can only create pods with a single owner reference set to itself"
+            ));
+        }
+    };
+    if &*owner.api_version != "v1" || &*owner.kind != "Node" || &*owner.name != node_request.node {
+        return deny(format!(
+            "node {node} can only create pods with an owner reference set to itself"
+        ));
+    }
+    if owner.controller != Some(true) {
+        return deny(format!(
+            "node {node} can only create pods with a controller owner reference set to itself"
+        ));
+    }
+    if owner.block_owner_deletion == Some(true) {
+        return deny(format!(
+            "node {node} must not set blockOwnerDeletion on an owner reference"
+        ));
+    }
+    let name = node_request.node;
+    match node_request.look_up(Lookup::Node(name.to_owned()))? {
+        Ok(LookupResult::Uid(uid)) if **uid == *owner.uid => {}
+        Ok(LookupResult::Uid(uid)) => {
+            let expected = &owner.uid;
+            return deny(format!(
+                "node {name} UID mismatch: expected {expected} got {uid}"
+            ));
+        }
+        Ok(_) => return Err(wrong_result(AdmissionRule::Pods)),
+        Err(LookupError::Missing(message)) => return Err(not_found(AdmissionRule::Pods, message)),
+        Err(LookupError::Failed(error)) => {
+            let message = format!("error looking up node {name} to verify uid: {error}");
+            return Err(unavailable(AdmissionRule::Pods, &message));
+        }
+    }
+    match pod_references::find(node_request.request)? {
+        None => Ok(()),
+        Some(resource) => deny(format!(
+            "node {node} can not create pods that reference {resource}"
+        )),
+    }
+}
+
+#[derive(Deserialize)]
+struct WithStatus<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    metadata: LabelsOnly<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    spec: Spec<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    status: ClaimStatuses<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct LabelsOnly<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    labels: Pairs<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ClaimStatuses<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    resource_claim_statuses: Vec<ClaimStatus<'a>>,
+    #[serde(borrow)]
+    extended_resource_claim_status: Option<ExtendedClaimStatus<'a>>,
+}
+
+#[derive(PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ClaimStatus<'a> {
+    #[serde(borrow, default)]
+    name: Text<'a>,
+    #[serde(borrow, default)]
+    resource_claim_name: Option<Text<'a>>,
+}
+
+#[derive(PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ExtendedClaimStatus<'a> {
+    #[serde(borrow, default)]
+    resource_claim_name: Text<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    request_mappings: Vec<RequestMapping<'a>>,
+}
+
+#[derive(PartialEq, Deserialize)]
+struct RequestMapping<'a> {
+    #[serde(borrow, default, rename = "containerName")]
+    container: Text<'a>,
+    #[serde(borrow, default, rename = "resourceName")]
+    resource: Text<'a>,
+    #[serde(borrow, default, rename = "requestName")]
+    request: Text<'a>,
+}
+
+/// `admitPodStatus`.
+pub(super) fn check_status(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    let (request, node) = (node_request.request, Quoted(node_request.node));
+    let deny = |message: String| Err(Denial::forbidden(AdmissionRule::PodStatus, message));
+    if request.operation() != Operation::Update {
+        let operation = Quoted(request.operation().as_str());
+        return deny(format!("unexpected operation {operation}"));
+    }
+    let old: WithStatus<'_> = request.old_object(AdmissionRule::PodStatus)?;
+    if &*old.spec.node_name != node_request.node {
+        return Err(Denial::forbidden(
+            AdmissionRule::PodStatus,
+            format!(
+                "node {node} can only update pod status for pods with spec.nodeName set to itself"
+            ),
+        )
+        .remedy(OWN_PODS_REMEDY));
+    }
+    let new: WithStatus<'_> = request.object(AdmissionRule::PodStatus)?;
+    if old.metadata.labels != new.metadata.labels {
+        return deny(format!(
+            "node {node} cannot update labels through pod status"
+        ));
+    }
+    if old.status.resource_claim_statuses != new.status.resource_claim_statuses {
+        return deny(format!("node {node} cannot update resource claim statues"));
+    }
+    if old.status.extended_resource_claim_status != new.status.extended_resource_claim_status {
+        return deny(format!(
+            "node {node} cannot update extended resource claim status"
+        ));
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Eviction<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    metadata: NameOnly<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NameOnly<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+}
+
+/// `admitPodEviction`. No DELETE admission follows an eviction, so this is the only check.
+pub(super) fn check_eviction(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
+    let rule = AdmissionRule::Evictions;
+    let request = node_request.request;
+    if request.operation() != Operation::Create {
+        let message = format!("unexpected operation {}", request.operation().as_str());
+        return Err(Denial::forbidden(rule, message).into());
+    }
+    // The name in the URL counts, not the one in the body.
+    let name = if request.name().is_empty() {
+        let eviction: Eviction<'_> = request.object(rule)?;
+        eviction.metadata.name.to_string()
+    } else {
+        // A body has to be there all the same.
+        let _: &RawValue = request.object(rule)?;
+        request.name().to_owned()
+    };
+    if name.is_empty() {
+        let message = "could not determine pod from request data".to_owned();
+        return Err(Denial::forbidden(rule, message).into());
+    }
+    let pod = look_up_pod(node_request, rule, name)?;
+    if pod.node != node_request.node {
+        let node = node_request.node;
+        return Err(Denial::forbidden(
+            rule,
+            format!("node {node} can only evict pods with spec.nodeName set to itself"),
+        )
+        .remedy(OWN_PODS_REMEDY)
+        .into());
+    }
+    Ok(())
+}
+
+/// The pod of this name in the request's namespace.
+pub(super) fn look_up_pod<'k>(
+    node_request: &'k NodeRequest<'_, '_>,
+    rule: AdmissionRule,
+    name: String,
+) -> Result<&'k PodFacts, Interrupted> {
+    let namespace = node_request.request.namespace().to_owned();
+    match node_request.look_up(Lookup::Pod { namespace, name })? {
+        Ok(LookupResult::Pod(pod)) => Ok(pod),
+        Ok(_) => Err(wrong_result(rule)),
+        Err(LookupError::Missing(message)) => Err(not_found(rule, message)),
+        Err(LookupError::Failed(error)) => Err(unavailable(rule, &error)),
+    }
+}

@@ -1,0 +1,167 @@
+//! podcertificaterequests: certificates that a kubelet requests for its pods.
+
+use serde::Deserialize;
+
+use super::request::{LookupError, NodeRequest, unavailable, wrong_result};
+use crate::decision::Interrupted;
+use crate::denial::{Denial, StatusReason};
+use crate::go_quote::Quoted;
+use crate::json::text::{Text, or_default};
+use crate::lookup::{Lookup, LookupResult, PodFacts};
+use crate::review::Operation;
+use crate::rule::AdmissionRule;
+
+const RULE: AdmissionRule = AdmissionRule::PodCertificates;
+
+#[derive(Deserialize)]
+struct CertificateRequest<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    spec: Spec<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec<'a> {
+    #[serde(borrow)]
+    pod_name: Text<'a>,
+    #[serde(borrow, rename = "podUID")]
+    pod_uid: Text<'a>,
+    #[serde(borrow)]
+    service_account_name: Text<'a>,
+    #[serde(borrow, rename = "serviceAccountUID")]
+    service_account_uid: Text<'a>,
+    #[serde(borrow)]
+    node_name: Text<'a>,
+    #[serde(borrow, rename = "nodeUID")]
+    node_uid: Text<'a>,
+}
+
+fn deny(message: String) -> Interrupted {
+    Denial::forbidden(RULE, message).into()
+}
+
+/// Not Forbidden: the other side may only be late, and a retry may succeed.
+fn again(message: String) -> Interrupted {
+    Denial::new(RULE, StatusReason::InternalError, message).into()
+}
+
+/// `admitPodCertificateRequest`.
+pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
+    let request = node_request.request;
+    if !node_request.policy.pod_certificate_requests {
+        return Err(deny(
+            "PodCertificateRequest feature gate is disabled".to_owned(),
+        ));
+    }
+    if request.operation() != Operation::Create {
+        let operation = request.operation().as_str();
+        return Err(deny(format!("unexpected operation {operation}")));
+    }
+    if !request.subresource().is_empty() {
+        let subresource = request.subresource();
+        return Err(deny(format!("unexpected subresource {subresource}")));
+    }
+    let object: CertificateRequest<'_> = request.object(RULE)?;
+    let spec = &object.spec;
+    let node = Quoted(&spec.node_name);
+    if *spec.node_name != *node_request.node {
+        return Err(deny(format!(
+            "PodCertificateRequest.Spec.NodeName={node}, which is not the requesting node {}",
+            Quoted(node_request.node)
+        )));
+    }
+    let named = format!("{}/{}", request.namespace(), &*spec.pod_name);
+    let pod_name = Quoted(&named);
+    let lookup = Lookup::Node(spec.node_name.to_string());
+    let uid = look_up_uid(node_request, lookup, &format!("node {node}"))?;
+    if uid != &*spec.node_uid {
+        return Err(again(format!(
+            "PodCertificateRequest for pod {pod_name} names node UID {}, inconsistent with the \
+             running node ({})",
+            Quoted(&spec.node_uid),
+            Quoted(uid)
+        )));
+    }
+    let pod = look_up_pod(node_request, &spec.pod_name, &format!("pod {pod_name}"))?;
+    if pod.uid != *spec.pod_uid {
+        return Err(again(format!(
+            "PodCertificateRequest for pod {pod_name} contains pod UID ({}) which differs from \
+             running pod {}",
+            Quoted(&spec.pod_uid),
+            Quoted(&pod.uid)
+        )));
+    }
+    if pod.node != *spec.node_name {
+        return Err(deny(format!(
+            "pod {pod_name} is not running on node {node} named in the PodCertificateRequest"
+        )));
+    }
+    if pod.mirror {
+        return Err(deny(format!("pod {pod_name} is a mirror pod")));
+    }
+    if pod.service_account != *spec.service_account_name {
+        return Err(deny(format!(
+            "PodCertificateRequest for pod {pod_name} contains serviceAccountName ({}) that \
+             differs from running pod ({})",
+            Quoted(&spec.service_account_name),
+            Quoted(&pod.service_account)
+        )));
+    }
+    let account = format!("{}/{}", request.namespace(), &*spec.service_account_name);
+    let lookup = Lookup::ServiceAccount {
+        namespace: request.namespace().to_owned(),
+        name: spec.service_account_name.to_string(),
+    };
+    let what = format!("service account {}", Quoted(&account));
+    let uid = look_up_uid(node_request, lookup, &what)?;
+    if uid != &*spec.service_account_uid {
+        return Err(again(format!(
+            "PodCertificateRequest for pod {pod_name} names service account UID {}, which differs \
+             from the running service account ({})",
+            Quoted(&spec.service_account_uid),
+            Quoted(uid)
+        )));
+    }
+    Ok(())
+}
+
+/// The error of a lookup, with what was looked for.
+fn absent(absent: LookupError, what: &str) -> Interrupted {
+    match absent {
+        LookupError::Missing(error) => again(format!(
+            "while retrieving {what} named in the PodCertificateRequest: {error}"
+        )),
+        LookupError::Failed(error) => unavailable(
+            RULE,
+            &format!("while retrieving {what} named in the PodCertificateRequest: {error}"),
+        ),
+    }
+}
+
+fn look_up_uid<'k>(
+    node_request: &'k NodeRequest<'_, '_>,
+    lookup: Lookup,
+    what: &str,
+) -> Result<&'k str, Interrupted> {
+    match node_request.look_up(lookup)? {
+        Ok(LookupResult::Uid(uid)) => Ok(uid),
+        Ok(_) => Err(wrong_result(RULE)),
+        Err(reason) => Err(absent(reason, what)),
+    }
+}
+
+fn look_up_pod<'k>(
+    node_request: &'k NodeRequest<'_, '_>,
+    name: &str,
+    what: &str,
+) -> Result<&'k PodFacts, Interrupted> {
+    let lookup = Lookup::Pod {
+        namespace: node_request.request.namespace().to_owned(),
+        name: name.to_owned(),
+    };
+    match node_request.look_up(lookup)? {
+        Ok(LookupResult::Pod(pod)) => Ok(pod),
+        Ok(_) => Err(wrong_result(RULE)),
+        Err(reason) => Err(absent(reason, what)),
+    }
+}

@@ -1,0 +1,230 @@
+//! serviceaccounts/token: tokens that a kubelet requests for its pods.
+
+use serde::Deserialize;
+
+use super::pod::look_up_pod;
+use super::request::{LookupError, NodeRequest, wrong_result};
+use crate::decision::Interrupted;
+use crate::denial::Denial;
+use crate::go_quote::Quoted;
+use crate::json::text::{Text, or_default};
+use crate::lookup::{Access, Lookup, LookupResult, PodFacts, VolumeFacts};
+use crate::review::{AdmissionPhase, Operation};
+use crate::rule::AdmissionRule;
+
+const RULE: AdmissionRule = AdmissionRule::Tokens;
+
+const AUDIENCE_REMEDY: &str = "mount a projected token with this audience, list it in the \
+    CSIDriver's tokenRequests, or grant the group system:nodes the verb \
+    request-serviceaccounts-token-audience on the audience";
+
+#[derive(Deserialize)]
+struct TokenRequest<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    spec: Spec<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    audiences: Vec<Text<'a>>,
+    #[serde(borrow)]
+    bound_object_ref: Option<Bound<'a>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Bound<'a> {
+    #[serde(borrow, default)]
+    api_version: Text<'a>,
+    #[serde(borrow, default)]
+    kind: Text<'a>,
+    #[serde(borrow, default)]
+    name: Text<'a>,
+    #[serde(borrow, default)]
+    uid: Text<'a>,
+}
+
+/// `admitServiceAccount`.
+pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
+    let request = node_request.request;
+    if request.operation() != Operation::Create || request.subresource() != "token" {
+        return Ok(());
+    }
+    let deny = |message: String| Err(Denial::forbidden(RULE, message).into());
+    let token: TokenRequest<'_> = request.object(RULE)?;
+    let bound = token.spec.bound_object_ref.as_ref();
+    let Some(bound) = bound.filter(|bound| {
+        &*bound.api_version == "v1" && &*bound.kind == "Pod" && !bound.name.is_empty()
+    }) else {
+        return deny("node requested token not bound to a pod".to_owned());
+    };
+    if bound.uid.is_empty() {
+        return deny("node requested token with a pod binding without a uid".to_owned());
+    }
+    let pod = look_up_pod(node_request, RULE, bound.name.to_string())?;
+    if pod.uid != *bound.uid {
+        return deny(format!(
+            "the UID in the bound object reference ({}) does not match the UID in record. \
+             The object might have been deleted and then recreated",
+            bound.uid
+        ));
+    }
+    if pod.node != node_request.node {
+        return deny(
+            "node requested token bound to a pod scheduled on a different node".to_owned(),
+        );
+    }
+    if !node_request.policy.restricts_audiences() {
+        return Ok(());
+    }
+    let Some(audiences) = raw_audiences(node_request, &token.spec.audiences) else {
+        return Ok(());
+    };
+    match audiences {
+        [] => check_audience(node_request, pod, ""),
+        [audience] => check_audience(node_request, pod, audience),
+        _ => deny("node may only request 0 or 1 audiences".to_owned()),
+    }
+}
+
+/// The audiences as the client sent them; `None` where that cannot be told any more: the
+/// registry puts the API server's own audiences in place of none before the validating phase.
+fn raw_audiences<'t, 'a>(
+    node_request: &NodeRequest<'_, '_>,
+    audiences: &'t [Text<'a>],
+) -> Option<&'t [Text<'a>]> {
+    if node_request.phase == AdmissionPhase::Mutating {
+        return Some(audiences);
+    }
+    let defaults = &node_request.policy.token_audiences.api_audiences;
+    if defaults.is_empty() {
+        return None;
+    }
+    if audiences
+        .iter()
+        .map(|audience| &**audience)
+        .eq(defaults.iter().map(String::as_str))
+    {
+        return Some(&[]);
+    }
+    Some(audiences)
+}
+
+/// `validateNodeServiceAccountAudience`.
+fn check_audience(
+    node_request: &NodeRequest<'_, '_>,
+    pod: &PodFacts,
+    audience: &str,
+) -> Result<(), Interrupted> {
+    let quoted = Quoted(audience);
+    if is_in_pod(node_request, pod, audience)? {
+        return Ok(());
+    }
+    let user = node_request.request.user();
+    let access = Access {
+        user: user.name().to_owned(),
+        uid: user.uid().to_owned(),
+        groups: user.groups().map(str::to_owned).collect(),
+        audience: audience.to_owned(),
+        namespace: node_request.request.namespace().to_owned(),
+        name: node_request.request.name().to_owned(),
+    };
+    let name = user.name();
+    let message = match node_request.look_up(Lookup::Access(Box::new(access)))? {
+        Ok(LookupResult::Allowed(true)) => return Ok(()),
+        Ok(LookupResult::Allowed(false)) => format!(
+            "audience {quoted} not found in pod spec volume, {name} is not authorized to request \
+             tokens for this audience"
+        ),
+        Ok(_) => return Err(wrong_result(RULE)),
+        Err(LookupError::Missing(error) | LookupError::Failed(error)) => format!(
+            "audience {quoted} not found in pod spec volume, error authorizing {name} to request \
+             tokens for this audience: {error}"
+        ),
+    };
+    Err(Denial::forbidden(RULE, message)
+        .remedy(AUDIENCE_REMEDY)
+        .into())
+}
+
+/// `podReferencesAudience`: errors count only when no volume has the audience.
+fn is_in_pod(
+    node_request: &NodeRequest<'_, '_>,
+    pod: &PodFacts,
+    audience: &str,
+) -> Result<bool, Interrupted> {
+    let mut errors: Vec<String> = Vec::new();
+    for volume in &pod.volumes {
+        let found = match volume {
+            VolumeFacts::Audience(projected) => Ok(projected == audience),
+            VolumeFacts::Claim(claim) => match driver_of_claim(node_request, claim)? {
+                Ok(driver) => driver_asks(node_request, &driver, audience)?,
+                Err(error) => Err(error),
+            },
+            VolumeFacts::Driver(driver) => driver_asks(node_request, driver, audience)?,
+        };
+        match found {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            // The aggregate names each error once.
+            Err(error) if errors.contains(&error) => {}
+            Err(error) => errors.push(error),
+        }
+    }
+    let quoted = Quoted(audience);
+    let joined = match errors.as_slice() {
+        [] => return Ok(false),
+        [error] => error.clone(),
+        _ => format!("[{}]", errors.join(", ")),
+    };
+    let message = format!("error validating audience {quoted}: {joined}");
+    Err(Denial::forbidden(RULE, message).into())
+}
+
+/// What a lookup within the audience check gives: a value or the text of its error.
+type Found<T> = Result<T, String>;
+
+fn text(absent: LookupError) -> String {
+    match absent {
+        LookupError::Missing(error) | LookupError::Failed(error) => error,
+    }
+}
+
+/// `getCSIFromPVC`.
+fn driver_of_claim(
+    node_request: &NodeRequest<'_, '_>,
+    claim: &str,
+) -> Result<Found<String>, Interrupted> {
+    let lookup = Lookup::Claim {
+        namespace: node_request.request.namespace().to_owned(),
+        name: claim.to_owned(),
+    };
+    let volume = match node_request.look_up(lookup)? {
+        Ok(LookupResult::BoundTo(volume)) => volume.clone(),
+        Ok(_) => return Err(wrong_result(RULE)),
+        Err(absent) => return Ok(Err(text(absent))),
+    };
+    match node_request.look_up(Lookup::Volume(volume))? {
+        Ok(LookupResult::DrivenBy(driver)) => Ok(Ok(driver.clone())),
+        Ok(_) => Err(wrong_result(RULE)),
+        Err(absent) => Ok(Err(text(absent))),
+    }
+}
+
+/// `csiDriverHasAudience`.
+fn driver_asks(
+    node_request: &NodeRequest<'_, '_>,
+    driver: &str,
+    audience: &str,
+) -> Result<Found<bool>, Interrupted> {
+    if driver.is_empty() {
+        return Ok(Ok(false));
+    }
+    match node_request.look_up(Lookup::Driver(driver.to_owned()))? {
+        Ok(LookupResult::Audiences(audiences)) => Ok(Ok(audiences.iter().any(|a| a == audience))),
+        Ok(_) => Err(wrong_result(RULE)),
+        Err(absent) => Ok(Err(text(absent))),
+    }
+}

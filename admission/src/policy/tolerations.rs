@@ -1,0 +1,333 @@
+//! How long pods stay on a node that is not ready or unreachable.
+//!
+//! Without a policy this is the in-tree plugin
+//! (plugin/pkg/admission/defaulttolerationseconds/admission.go, v1.36.3). With one, seconds
+//! differ by pod, and what the plugin has put there already is rewritten in place: the
+//! first toleration that matches a taint is the one that counts
+//! (pkg/controller/tainteviction `getMinTolerationTime`), so a second one after it would
+//! change nothing.
+
+use std::io::Write as _;
+
+use nodelife_core::taint::{NOT_READY, UNREACHABLE};
+use serde::Deserialize;
+
+use crate::config::Tolerations;
+use crate::decision::Patch;
+use crate::denial::Denial;
+use crate::go_quote::Quoted;
+use crate::json::text::{Text, or_default};
+use crate::review::{Operation, Request};
+use crate::rule::AdmissionRule;
+
+/// One of the two, and what is said about it.
+struct TaintDefault<'p> {
+    taint: &'static str,
+    annotation: &'static str,
+    /// The pod's annotation.
+    wish: Option<&'p Text<'p>>,
+    /// What the in-tree plugin gives.
+    in_tree: i64,
+    /// What the first policy that fits gives, or else the cluster.
+    seconds: i64,
+}
+
+#[derive(Deserialize)]
+struct Pod<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    metadata: Metadata<'a>,
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    spec: Spec<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Metadata<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    annotations: Wishes<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    owner_references: Vec<Owner<'a>>,
+}
+
+/// The annotations by which a pod asks for seconds of its own.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Wishes<'a> {
+    #[serde(borrow, rename = "nodelife.dev/not-ready-seconds")]
+    not_ready: Option<Text<'a>>,
+    #[serde(borrow, rename = "nodelife.dev/unreachable-seconds")]
+    unreachable: Option<Text<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Owner<'a> {
+    #[serde(borrow)]
+    kind: Text<'a>,
+    controller: Option<bool>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec<'a> {
+    #[serde(borrow)]
+    tolerations: Option<Vec<Toleration<'a>>>,
+    #[serde(borrow)]
+    priority_class_name: Text<'a>,
+    termination_grace_period_seconds: Option<i64>,
+}
+
+#[derive(Deserialize)]
+struct Toleration<'a> {
+    #[serde(borrow, default)]
+    key: Text<'a>,
+    #[serde(borrow, default)]
+    operator: Text<'a>,
+    #[serde(borrow, default)]
+    value: Text<'a>,
+    #[serde(borrow, default)]
+    effect: Text<'a>,
+    #[serde(default, rename = "tolerationSeconds")]
+    seconds: Option<i64>,
+}
+
+impl Pod<'_> {
+    /// Kind of the controller that made it; empty where nobody did.
+    fn owner_kind(&self) -> &str {
+        let owners = &self.metadata.owner_references;
+        let controller = owners.iter().find(|owner| owner.controller == Some(true));
+        controller.map_or("", |owner| &owner.kind)
+    }
+
+    /// DaemonSets give their pods both tolerations without an end, and keep them.
+    fn is_of_daemon_set(&self) -> bool {
+        self.owner_kind() == "DaemonSet"
+    }
+}
+
+impl Toleration<'_> {
+    /// Whether the plugin takes this for a toleration of `taint`: it looks at neither the
+    /// operator nor the value nor the seconds.
+    fn covers(&self, taint: &str) -> bool {
+        (self.key.is_empty() || &*self.key == taint)
+            && (self.effect.is_empty() || &*self.effect == "NoExecute")
+    }
+
+    /// Whether it tolerates `taint`, which has no value (k8s.io/api core/v1
+    /// `Toleration.ToleratesTaint`, v0.36.3).
+    fn tolerates(&self, taint: &str) -> bool {
+        self.covers(taint)
+            && match &*self.operator {
+                "Exists" => true,
+                "" | "Equal" => self.value.is_empty(),
+                _ => false,
+            }
+    }
+
+    /// Whether it is what the in-tree plugin appends, to the letter.
+    fn is_default(&self, taint: &str, seconds: i64) -> bool {
+        &*self.key == taint
+            && &*self.operator == "Exists"
+            && self.value.is_empty()
+            && &*self.effect == "NoExecute"
+            && self.seconds == Some(seconds)
+    }
+}
+
+/// What becomes of a pod's tolerations.
+#[derive(Default)]
+pub(crate) struct Defaulted {
+    /// Adds what the pod lacks and rewrites what the in-tree plugin has added.
+    pub(crate) patch: Option<Patch>,
+    /// What whoever made the pod should know.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// The tolerations of the pod of `request`.
+pub(crate) fn default(request: &Request<'_>, policy: &Tolerations) -> Result<Defaulted, Denial> {
+    if !policy.enabled
+        || request.group_resource() != ("", "pods")
+        || !request.subresource().is_empty()
+        || !matches!(request.operation(), Operation::Create | Operation::Update)
+    {
+        return Ok(Defaulted::default());
+    }
+    let is_new = request.operation() == Operation::Create;
+    let pod: Pod<'_> = request.object(AdmissionRule::Tolerations)?;
+    let present = pod.spec.tolerations.as_deref().unwrap_or_default();
+    let mut warnings = Vec::new();
+    let mut patch = PatchWriter::new(!present.is_empty());
+    for condition in conditions(request.namespace(), &pod, policy) {
+        let taint = condition.taint;
+        if !present.iter().any(|one| one.covers(taint)) {
+            patch.add(taint, condition.seconds_for(&pod, policy, &mut warnings));
+            continue;
+        }
+        let mut numbered = present.iter().enumerate();
+        let Some((index, counts)) = numbered.find(|(_, one)| one.tolerates(taint)) else {
+            // It keeps the default away and tolerates nothing.
+            warnings.push(format!(
+                "nodelife tolerations: {taint} is not tolerated, use operator Exists; \
+                 the pod is evicted at once"
+            ));
+            continue;
+        };
+        let by_default = counts.is_default(taint, condition.in_tree);
+        if is_new && policy.rewrite && by_default && !pod.is_of_daemon_set() {
+            let seconds = condition.seconds_for(&pod, policy, &mut warnings);
+            if seconds != condition.in_tree {
+                patch.set_seconds(index, seconds);
+            }
+        }
+    }
+    if let Some(wanted) = pod.spec.termination_grace_period_seconds
+        && let Some(limit) = policy.shutdown_grace_period_seconds
+        && is_new
+        && wanted > limit
+    {
+        warnings.push(format!(
+            "nodelife: terminationGracePeriodSeconds {wanted} is cut to {limit} when a node shuts down"
+        ));
+    }
+    Ok(Defaulted {
+        patch: patch.finish(),
+        warnings,
+    })
+}
+
+/// Both conditions, with what the first policy that fits the pod says.
+fn conditions<'p>(
+    namespace: &str,
+    pod: &'p Pod<'_>,
+    policy: &Tolerations,
+) -> [TaintDefault<'p>; 2] {
+    let wishes = &pod.metadata.annotations;
+    let fits =
+        |list: &[String], value: &str| list.is_empty() || list.iter().any(|one| one == value);
+    let first = policy.policies.iter().find(|one| {
+        !pod.is_of_daemon_set()
+            && fits(&one.namespaces, namespace)
+            && fits(&one.owner_kinds, pod.owner_kind())
+            && fits(&one.priority_classes, &pod.spec.priority_class_name)
+    });
+    [
+        TaintDefault {
+            taint: NOT_READY,
+            annotation: "nodelife.dev/not-ready-seconds",
+            wish: wishes.not_ready.as_ref(),
+            in_tree: policy.in_tree.not_ready_seconds,
+            seconds: first
+                .and_then(|one| one.not_ready_seconds)
+                .unwrap_or(policy.not_ready_seconds),
+        },
+        TaintDefault {
+            taint: UNREACHABLE,
+            annotation: "nodelife.dev/unreachable-seconds",
+            wish: wishes.unreachable.as_ref(),
+            in_tree: policy.in_tree.unreachable_seconds,
+            seconds: first
+                .and_then(|one| one.unreachable_seconds)
+                .unwrap_or(policy.unreachable_seconds),
+        },
+    ]
+}
+
+impl TaintDefault<'_> {
+    /// The seconds for `pod`: its annotation's, where those count, or else the policy's.
+    fn seconds_for(&self, pod: &Pod<'_>, policy: &Tolerations, warnings: &mut Vec<String>) -> i64 {
+        let counts = policy.annotations && !pod.is_of_daemon_set();
+        let Some(text) = self.wish.filter(|_| counts) else {
+            return self.seconds;
+        };
+        match text.parse() {
+            Ok(seconds) if seconds >= 0 => seconds,
+            _ => {
+                warnings.push(format!(
+                    "nodelife: {} is no number of seconds, {} counts: {}",
+                    self.annotation,
+                    self.seconds,
+                    Quoted(text)
+                ));
+                self.seconds
+            }
+        }
+    }
+}
+
+/// What two tolerations and the steps that add them take.
+const USUAL_PATCH: usize = 320;
+
+/// A `JSONPatch` of a list of tolerations, written without a tree.
+struct PatchWriter {
+    has_list: bool,
+    steps: Vec<u8>,
+    /// The items of a list that is to be made.
+    added: Vec<u8>,
+}
+
+impl PatchWriter {
+    fn new(has_list: bool) -> Self {
+        Self {
+            has_list,
+            steps: Vec::new(),
+            added: Vec::new(),
+        }
+    }
+
+    fn begin_step(&mut self) {
+        let separator = if self.steps.is_empty() { b'[' } else { b',' };
+        self.steps.push(separator);
+    }
+
+    /// Changes what is there, in its place.
+    fn set_seconds(&mut self, index: usize, seconds: i64) {
+        self.begin_step();
+        // Writing to a Vec does not fail, here and below.
+        let _ = write!(
+            self.steps,
+            r#"{{"op":"replace","path":"/spec/tolerations/{index}/tolerationSeconds","value":{seconds}}}"#
+        );
+    }
+
+    /// Appends to the list, or collects for one that is to be made: `add` to the end of a
+    /// list that is absent would fail.
+    fn add(&mut self, taint: &str, seconds: i64) {
+        if self.has_list {
+            self.begin_step();
+            self.steps
+                .extend_from_slice(br#"{"op":"add","path":"/spec/tolerations/-","value":"#);
+            toleration(&mut self.steps, taint, seconds);
+            self.steps.push(b'}');
+        } else {
+            if self.added.is_empty() {
+                self.added.reserve(USUAL_PATCH);
+            } else {
+                self.added.push(b',');
+            }
+            toleration(&mut self.added, taint, seconds);
+        }
+    }
+
+    fn finish(mut self) -> Option<Patch> {
+        if !self.added.is_empty() {
+            self.steps.reserve(USUAL_PATCH);
+            self.begin_step();
+            self.steps
+                .extend_from_slice(br#"{"op":"add","path":"/spec/tolerations","value":["#);
+            self.steps.append(&mut self.added);
+            self.steps.extend_from_slice(b"]}");
+        }
+        if self.steps.is_empty() {
+            return None;
+        }
+        self.steps.push(b']');
+        Some(Patch(self.steps))
+    }
+}
+
+fn toleration(bytes: &mut Vec<u8>, taint: &str, seconds: i64) {
+    let _ = write!(
+        bytes,
+        r#"{{"key":"{taint}","operator":"Exists","effect":"NoExecute","tolerationSeconds":{seconds}}}"#
+    );
+}

@@ -1,0 +1,325 @@
+//! The in-tree rules in CEL, with the in-tree sentences.
+
+use serde_json::Value;
+
+use super::pod_references;
+use super::restriction::{Check, Restriction, SUBRESOURCE, nodes, pods};
+use crate::lookup::MIRROR_ANNOTATION;
+use crate::policy::node_restriction::ownership::NODE_LEASES;
+use crate::policy::node_restriction::request::USER_PREFIX;
+use crate::registration::match_conditions::{free_label, is_own, name_of};
+use crate::registration::webhooks::{WRITES, rule};
+use crate::rule::AdmissionRule;
+
+const NEW_LABELS: &str = "object.?metadata.?labels.orValue({})";
+const OLD_LABELS: &str = "oldObject.?metadata.?labels.orValue({})";
+pub(super) const CREATE: &str = "request.operation == 'CREATE'";
+pub(super) const UPDATE: &str = "request.operation == 'UPDATE'";
+
+/// `then` where `when` holds.
+pub(super) fn implies(when: &str, then: &str) -> String {
+    format!("!({when}) || ({then})")
+}
+
+/// Whether a list or map is what it was; what is empty equals what is absent.
+pub(super) fn same(path: &str, absent: &str) -> String {
+    let path = path.replace('.', ".?");
+    format!("object.?{path}.orValue({absent}) == oldObject.?{path}.orValue({absent})")
+}
+
+/// Whether the map at `path` is what it was but for some keys.
+fn same_but(path: &str, free: &str) -> String {
+    let path = path.replace('.', ".?");
+    let (new, old) = (
+        format!("object.?{path}.orValue({{}})"),
+        format!("oldObject.?{path}.orValue({{}})"),
+    );
+    format!(
+        "{new}.all(key, ({free}) || (key in {old} && {old}[key] == {new}[key])) && \
+         {old}.all(key, ({free}) || key in {new})"
+    )
+}
+
+/// The rules that need no lookup.
+pub(super) fn in_tree() -> Vec<Restriction> {
+    let restriction = |rule, name, resources: Vec<Value>, checks| Restriction {
+        rule,
+        name,
+        resources,
+        checks,
+    };
+    let claims = &["persistentvolumeclaims", "persistentvolumeclaims/*"];
+    let leases = rule(
+        "coordination.k8s.io",
+        &["v1"],
+        &["leases"],
+        &WRITES,
+        "Namespaced",
+    );
+    let csi_nodes = rule("storage.k8s.io", &["v1"], &["csinodes"], &WRITES, "Cluster");
+    let resource_slices = rule(
+        "resource.k8s.io",
+        &["v1", "v1beta1", "v1beta2"],
+        &["resourceslices"],
+        &WRITES,
+        "Cluster",
+    );
+    let every = vec![
+        nodes(),
+        pods(&["pods", "pods/*"]),
+        pods(claims),
+        leases.clone(),
+        csi_nodes.clone(),
+        resource_slices.clone(),
+    ];
+    vec![
+        restriction(AdmissionRule::Identity, "identity", every, identity()),
+        restriction(AdmissionRule::Nodes, "nodes", vec![nodes()], node_checks()),
+        restriction(
+            AdmissionRule::Pods,
+            "pods",
+            vec![pods(&["pods", "pods/*"])],
+            pod_checks(),
+        ),
+        restriction(
+            AdmissionRule::PodStatus,
+            "pod-status",
+            vec![pods(&["pods/status"])],
+            pod_status(),
+        ),
+        restriction(
+            AdmissionRule::Claims,
+            "claims",
+            vec![pods(claims)],
+            claim_status(),
+        ),
+        restriction(
+            AdmissionRule::Leases,
+            "leases",
+            vec![leases],
+            vec![
+                Check::new(
+                    format!("request.?namespace.orValue('') == '{NODE_LEASES}'"),
+                    "can only access leases in the \"kube-node-lease\" system namespace",
+                ),
+                Check::new(
+                    bears_name(),
+                    "can only access node lease with the same name as the requesting node",
+                ),
+            ],
+        ),
+        restriction(
+            AdmissionRule::CsiNodes,
+            "csi-nodes",
+            vec![csi_nodes],
+            vec![Check::new(
+                bears_name(),
+                "can only access CSINode with the same name as the requesting node",
+            )],
+        ),
+        restriction(
+            AdmissionRule::ResourceSlices,
+            "resource-slices",
+            vec![resource_slices],
+            slices(),
+        ),
+    ]
+}
+
+fn identity() -> Vec<Check> {
+    let named = format!("request.userInfo.username != '{USER_PREFIX}'");
+    let message = format!("could not determine node from user \"{USER_PREFIX}\"");
+    vec![Check::new(named, &message)]
+}
+
+/// On creation the name in the object counts, which a generated one leaves empty.
+fn bears_name() -> String {
+    let (new, asked) = (name_of("object.?metadata"), name_of("request"));
+    is_own(&format!("({CREATE} ? {new} : {asked})"))
+}
+
+fn node_checks() -> Vec<Check> {
+    let source = "object.?spec.?configSource";
+    let free = free_label();
+    let changed = format!(
+        "{NEW_LABELS}.filter(key, !({free}) && !(key in {OLD_LABELS} && \
+         {OLD_LABELS}[key] == {NEW_LABELS}[key]))"
+    );
+    let removed = format!("{OLD_LABELS}.filter(key, !({free}) && !(key in {NEW_LABELS}))");
+    // A heartbeat leaves them alone.
+    let unchanged = format!("{NEW_LABELS} == {OLD_LABELS}");
+    let set = format!("{NEW_LABELS}.filter(key, !({free})).join(', ')");
+    let on = |when: &str, then: &str| implies(when, then);
+    vec![
+        Check::new(
+            is_own(&name_of("request")),
+            "node {node} is not allowed to modify node {name}",
+        ),
+        Check::new(
+            on(CREATE, &format!("!{source}.hasValue()")),
+            "node {node} is not allowed to create pods with a non-nil configSource",
+        ),
+        Check::with(
+            on(CREATE, &format!("{NEW_LABELS}.all(key, {free})")),
+            "node {node} is not allowed to set the following labels: {}",
+            &set,
+        ),
+        Check::new(
+            on(
+                UPDATE,
+                &format!("!{source}.hasValue() || {source} == oldObject.?spec.?configSource"),
+            ),
+            "node {node} is not allowed to update configSource to a new non-nil configSource",
+        ),
+        Check::new(
+            on(UPDATE, &same("spec.taints", "[]")),
+            "node {node} is not allowed to modify taints",
+        ),
+        Check::new(
+            on(UPDATE, &same("metadata.ownerReferences", "[]")),
+            "node {node} is not allowed to modify ownerReferences",
+        ),
+        Check::with(
+            on(
+                UPDATE,
+                &format!("{unchanged} || ({})", same_but("metadata.labels", &free)),
+            ),
+            "is not allowed to modify labels: {}",
+            &format!("({unchanged} ? '' : ({changed} + {removed}).join(', '))"),
+        ),
+    ]
+}
+
+fn pod_checks() -> Vec<Check> {
+    let on = |operation: &str| format!("{SUBRESOURCE} == '' && request.operation == '{operation}'");
+    let create = on("CREATE");
+    let owners = "object.?metadata.?ownerReferences.orValue([])";
+    let owner = |holds: &str| implies(&create, &format!("{owners}.all(owner, {holds})"));
+    let own_name = is_own("owner.?name.orValue('')");
+    let mut checks = vec![
+        Check::new(
+            format!("{SUBRESOURCE} in ['', 'status', 'eviction']"),
+            "unexpected pod subresource {subresource}, only 'status' and 'eviction' are allowed",
+        ),
+        Check::new(
+            format!("!({})", on("UPDATE")),
+            "unexpected operation {operation}, node {node} can only create and delete mirror pods",
+        ),
+        Check::new(
+            implies(
+                &on("DELETE"),
+                &is_own("oldObject.?spec.?nodeName.orValue('')"),
+            ),
+            "node {node} can only delete pods with spec.nodeName set to itself",
+        ),
+        Check::new(
+            implies(
+                &create,
+                &format!("'{MIRROR_ANNOTATION}' in object.?metadata.?annotations.orValue({{}})"),
+            ),
+            &format!(
+                "pod does not have \"{MIRROR_ANNOTATION}\" annotation, node {{node}} can only \
+                 create mirror pods"
+            ),
+        ),
+        Check::new(
+            implies(&create, &is_own("object.?spec.?nodeName.orValue('')")),
+            "node {node} can only create pods with spec.nodeName set to itself",
+        ),
+        Check::new(
+            implies(&create, &format!("{owners}.size() <= 1")),
+            "node {node} can only create pods with a single owner reference set to itself",
+        ),
+        Check::new(
+            implies(
+                &create,
+                &format!(
+                    "{owners}.exists(owner, owner.?apiVersion.orValue('') == 'v1' && \
+                     owner.?kind.orValue('') == 'Node' && {own_name})"
+                ),
+            ),
+            "node {node} can only create pods with an owner reference set to itself",
+        ),
+        Check::new(
+            owner("owner.?controller.orValue(false)"),
+            "node {node} can only create pods with a controller owner reference set to itself",
+        ),
+        Check::new(
+            owner("!owner.?blockOwnerDeletion.orValue(false)"),
+            "node {node} must not set blockOwnerDeletion on an owner reference",
+        ),
+    ];
+    let references = pod_references::all().into_iter();
+    checks.extend(references.map(|(refers, resource)| {
+        Check::with(
+            implies(&create, &format!("!({refers})")),
+            "node {node} can not create pods that reference {}",
+            // The API server evaluates it for every request.
+            &format!("({create} ? {resource} : '')"),
+        )
+    }));
+    checks
+}
+
+fn pod_status() -> Vec<Check> {
+    let on = |then: &str| implies(UPDATE, then);
+    vec![
+        Check::new(UPDATE, "unexpected operation {operation}"),
+        Check::new(
+            on(&is_own("oldObject.?spec.?nodeName.orValue('')")),
+            "node {node} can only update pod status for pods with spec.nodeName set to itself",
+        ),
+        Check::new(
+            on(&same("metadata.labels", "{}")),
+            "node {node} cannot update labels through pod status",
+        ),
+        Check::new(
+            on(&same("status.resourceClaimStatuses", "[]")),
+            "node {node} cannot update resource claim statues",
+        ),
+        Check::new(
+            on("object.?status.?extendedResourceClaimStatus == \
+                oldObject.?status.?extendedResourceClaimStatus"),
+            "node {node} cannot update extended resource claim status",
+        ),
+    ]
+}
+
+/// Quantities count by their text here: what is `1Gi` cannot become `1073741824`.
+fn claim_status() -> Vec<Check> {
+    let status = format!("{SUBRESOURCE} == 'status'");
+    let free = |fields: &str| format!("key in [{fields}]");
+    let compared = [
+        same("spec", "{}"),
+        same_but("metadata", &free("'resourceVersion', 'managedFields'")),
+        same_but(
+            "status",
+            &free("'capacity', 'conditions', 'allocatedResourceStatuses', 'allocatedResources'"),
+        ),
+    ];
+    vec![
+        Check::new(&status, "may only update PVC status"),
+        Check::new(implies(&status, UPDATE), "unexpected operation {operation}"),
+        Check::new(
+            implies(&format!("{status} && {UPDATE}"), &compared.join(" && ")),
+            "node {node} is not allowed to update fields other than status.quantity and \
+             status.conditions",
+        ),
+    ]
+}
+
+fn slices() -> Vec<Check> {
+    let on = |operation: &str, object: &str| {
+        implies(
+            &format!("request.operation == '{operation}'"),
+            &is_own(&format!("{object}.?spec.?nodeName.orValue('')")),
+        )
+    };
+    let message = |verb: &str| {
+        format!("can only {verb} ResourceSlice with the same NodeName as the requesting node")
+    };
+    vec![
+        Check::new(on("CREATE", "object"), &message("create")),
+        Check::new(on("DELETE", "oldObject"), &message("delete")),
+    ]
+}

@@ -1,0 +1,131 @@
+//! The rules that need no lookup as `ValidatingAdmissionPolicy` objects, and the default
+//! tolerations as a `MutatingAdmissionPolicy`: the API server enforces them itself, with no
+//! webhook to call.
+//!
+//! Nothing is called, so nothing can be missing when a node starts, and no namespace is exempt.
+//!
+//! What stays with the webhook: evictions, tokens, pod certificates and the UID of a mirror
+//! pod's owner need a lookup, certificate requests a parser that CEL lacks; agents; and the
+//! tolerations of some pods.
+
+mod checks;
+mod hardening;
+mod pod_references;
+mod restriction;
+
+use nodelife_core::taint::{NOT_READY, UNREACHABLE};
+use serde_json::{Value, json};
+
+use restriction::Restriction;
+
+use super::match_conditions::{self, covered};
+use super::webhooks::Webhook;
+use crate::config::Policies;
+use crate::rule::{AdmissionRule, Mode};
+
+/// Both kinds of policies are served in this version: the validating one since 1.30, the
+/// mutating one since 1.36.
+const VERSION: &str = "admissionregistration.k8s.io/v1";
+
+/// `ValidatingAdmissionPolicy` objects with their bindings, and a `MutatingAdmissionPolicy` with
+/// its own, for what `policies` says without a lookup.
+pub fn admission_policies(policies: &Policies) -> Vec<Value> {
+    let mut objects = Vec::new();
+    let restrictions = checks::in_tree().into_iter();
+    for restriction in restrictions.chain(hardening::all(policies)) {
+        let actions = match policies.mode(restriction.rule) {
+            Mode::Enforce => json!(["Deny"]),
+            Mode::Warn => json!(["Warn", "Audit"]),
+            Mode::Audit => json!(["Audit"]),
+            Mode::Off => continue,
+        };
+        objects.extend(validating(&restriction, &actions));
+    }
+    if policies.tolerations.enabled {
+        objects.extend(tolerations(policies));
+    }
+    objects
+}
+
+fn validating(restriction: &Restriction, actions: &Value) -> [Value; 2] {
+    let name = format!("nodelife-{}", restriction.name);
+    let checks = restriction.checks.iter().map(|check| {
+        json!({
+            "expression": check.holds,
+            "messageExpression": check.message,
+            "reason": "Forbidden",
+        })
+    });
+    let checks: Vec<Value> = checks.collect();
+    let mut conditions = vec![match_conditions::is_node()];
+    if restriction.rule != AdmissionRule::Identity {
+        conditions.push(match_conditions::is_named());
+    }
+    let conditions: Vec<Value> = conditions
+        .into_iter()
+        .map(|one| json!({"name": one.name, "expression": one.expression}))
+        .collect();
+    [
+        json!({
+            "apiVersion": VERSION,
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                "failurePolicy": "Fail",
+                "matchConstraints": {"resourceRules": restriction.resources},
+                "matchConditions": conditions,
+                "validations": checks,
+            },
+        }),
+        json!({
+            "apiVersion": VERSION,
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": name, "validationActions": actions},
+        }),
+    ]
+}
+
+/// Adds what lacks, with the seconds of the cluster: the policies of some pods, and the
+/// rewriting of what the in-tree plugin put there, stay with the webhook.
+fn tolerations(policies: &Policies) -> [Value; 2] {
+    let name = "nodelife-tolerations";
+    let policy = &policies.tolerations;
+    let step = |taint: &str, seconds: i64| {
+        let covered = covered(taint);
+        format!(
+            "({covered} ? [] : [JSONPatch{{op: 'add', path: '/spec/tolerations/-', value: \
+             Object.spec.tolerations{{key: '{taint}', operator: 'Exists', effect: 'NoExecute', \
+             tolerationSeconds: {seconds}}}}}])"
+        )
+    };
+    let list = "(object.?spec.?tolerations.hasValue() ? [] : \
+        [JSONPatch{op: 'add', path: '/spec/tolerations', value: []}])";
+    let expression = format!(
+        "{list} + {} + {}",
+        step(NOT_READY, policy.not_ready_seconds),
+        step(UNREACHABLE, policy.unreachable_seconds)
+    );
+    let lacks = format!("!({} && {})", covered(NOT_READY), covered(UNREACHABLE));
+    [
+        json!({
+            "apiVersion": VERSION,
+            "kind": "MutatingAdmissionPolicy",
+            "metadata": {"name": name},
+            "spec": {
+                // A pod without them is no danger.
+                "failurePolicy": "Ignore",
+                "reinvocationPolicy": "IfNeeded",
+                "matchConstraints": {"resourceRules": Webhook::Tolerations.rules(policies)},
+                "matchConditions": [{"name": "lacks-a-toleration", "expression": lacks}],
+                "mutations": [{"patchType": "JSONPatch", "jsonPatch": {"expression": expression}}],
+            },
+        }),
+        json!({
+            "apiVersion": VERSION,
+            "kind": "MutatingAdmissionPolicyBinding",
+            "metadata": {"name": name},
+            "spec": {"policyName": name},
+        }),
+    ]
+}

@@ -1,0 +1,129 @@
+//! References of a mirror pod to other API objects, in CEL (`HasAPIObjectReference`,
+//! pkg/api/pod/util.go, v1.36.3): the kubelet would be given what they name.
+
+use crate::policy::node_restriction::pod_references::{PLAIN, REFERRING};
+
+const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
+/// Volume sources with the name of a secret, and where it stands.
+const SECRETS: [&str; 10] = [
+    "azureFile.secretName",
+    "cephfs.secretRef.name",
+    "cinder.secretRef.name",
+    "flexVolume.secretRef.name",
+    "rbd.secretRef.name",
+    "secret.secretName",
+    "scaleIO.secretRef.name",
+    "iscsi.secretRef.name",
+    "storageos.secretRef.name",
+    "csi.nodePublishSecretRef.name",
+];
+/// What a projected volume may bring together, and the word for it.
+const PROJECTED: [(&str, &str); 5] = [
+    ("configMap", "configmaps (via projected volumes)"),
+    ("secret", "secrets (via projected volumes)"),
+    (
+        "serviceAccountToken",
+        "serviceaccounts (via projected volumes)",
+    ),
+    ("clusterTrustBundle", "clustertrustbundles"),
+    ("podCertificate", "podcertificates"),
+];
+
+/// Whether the pod refers to something, and the word for that, in the in-tree order.
+pub(super) fn all() -> Vec<(String, String)> {
+    let word = |word: &str| format!("'{word}'");
+    vec![
+        (
+            named("object.?spec", "serviceAccountName"),
+            word("serviceaccounts"),
+        ),
+        (secrets(), word("secrets")),
+        (config_maps(), word("configmaps")),
+        (
+            "object.?spec.?resourceClaims.orValue([]).size() > 0".to_owned(),
+            word("resourceclaims"),
+        ),
+        volumes(),
+    ]
+}
+
+/// Whether there is a text at `path` that is not empty: empty names are skipped, as in-tree.
+fn named(object: &str, path: &str) -> String {
+    format!("{object}.?{}.orValue('') != ''", path.replace('.', ".?"))
+}
+
+/// The list at `path`; Go writes an empty one as `null` where the API asks for it.
+fn list(object: &str, path: &str) -> String {
+    let path = path.replace('.', ".?");
+    format!("{object}.?{path}.optMap(list, list == null ? [] : list).orValue([])")
+}
+
+/// Whether a variable of a container, or a source of its variables, names a `kind`.
+fn variables(kind: &str) -> String {
+    let every = CONTAINERS.map(|containers| {
+        format!(
+            "{}.exists(c, {}.exists(e, {}) || {}.exists(e, {}))",
+            list("object.?spec", containers),
+            list("c", "env"),
+            named("e", &format!("valueFrom.{kind}KeyRef.name")),
+            list("c", "envFrom"),
+            named("e", &format!("{kind}Ref.name")),
+        )
+    });
+    every.join(" || ")
+}
+
+/// Whether a source of a projected volume names a `kind`.
+fn projected(kind: &str) -> String {
+    format!(
+        "{}.exists(s, {})",
+        list("v", "projected.sources"),
+        named("s", &format!("{kind}.name"))
+    )
+}
+
+fn secrets() -> String {
+    let sources = SECRETS.map(|path| named("v", path));
+    format!(
+        "{}.exists(s, {}) || {} || {}.exists(v, {} || {})",
+        list("object.?spec", "imagePullSecrets"),
+        named("s", "name"),
+        variables("secret"),
+        list("object.?spec", "volumes"),
+        sources.join(" || "),
+        projected("secret")
+    )
+}
+
+fn config_maps() -> String {
+    format!(
+        "{} || {}.exists(v, {} || {})",
+        variables("configMap"),
+        list("object.?spec", "volumes"),
+        named("v", "configMap.name"),
+        projected("configMap")
+    )
+}
+
+/// A volume of any other kind than the plain ones, kinds that do not exist yet included.
+fn volumes() -> (String, String) {
+    let text = |name: &str| format!("'{name}'");
+    let plain = PLAIN.map(text).join(", ");
+    let stands_alone = format!(
+        "v.exists(kind, kind in [{plain}]) || (v.all(kind, kind in ['name', 'projected']) && \
+         {}.all(s, s.size() > 0 && s.all(kind, kind == 'downwardAPI')))",
+        list("v", "projected.sources")
+    );
+    let all = list("object.?spec", "volumes");
+    let first = format!("{all}.filter(v, !({stands_alone}))[0]");
+    // Of the first such volume.
+    let mut word = "'an unknown volume'".to_owned();
+    for (kind, name) in PROJECTED.iter().rev() {
+        let sources = list(&first, "projected.sources");
+        word = format!("({sources}.exists(s, '{kind}' in s) ? '{name}' : {word})");
+    }
+    for (kind, name) in REFERRING.iter().rev() {
+        word = format!("('{kind}' in {first} ? '{name}' : {word})");
+    }
+    (format!("!{all}.all(v, {stands_alone})"), word)
+}

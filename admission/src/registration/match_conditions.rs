@@ -1,0 +1,246 @@
+//! `matchConditions`: CEL that the API server evaluates before it calls.
+//!
+//! What a condition turns away costs no call and passes even when every replica is dead, so
+//! it must never turn away what a rule refuses. An error in one would skip the call under
+//! `Ignore` and refuse the request under `Fail`: every field is read as an optional one.
+
+use nodelife_core::taint::{NOT_READY, UNREACHABLE};
+
+use crate::config::{Agent, Policies};
+use crate::policy::agent;
+use crate::policy::node_restriction::labels::{KUBELETS, RESERVED, WELL_KNOWN};
+use crate::policy::node_restriction::ownership::NODE_LEASES;
+use crate::policy::node_restriction::request::{GROUP, USER_PREFIX};
+use crate::rule::{AdmissionRule, Mode};
+
+/// One entry of `matchConditions`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MatchCondition {
+    /// What it says of the requests that are sent.
+    pub name: &'static str,
+    /// CEL, on one line.
+    pub expression: String,
+}
+
+/// A name that is there: with an empty one, `system:node:` would be the nameless user's own.
+const NAMED: &str = "request.?name.orValue('') != ''";
+const USER: &str = "request.userInfo.?username.orValue('')";
+
+pub(super) fn is_node() -> MatchCondition {
+    MatchCondition {
+        name: "is-node",
+        expression: format!(
+            "'{GROUP}' in request.userInfo.?groups.orValue([]) && {USER}.startsWith('{USER_PREFIX}')"
+        ),
+    }
+}
+
+/// A node with a name: the nameless one has a rule of its own.
+pub(super) fn is_named() -> MatchCondition {
+    MatchCondition {
+        name: "is-named",
+        expression: format!("{USER} != '{USER_PREFIX}'"),
+    }
+}
+
+/// The conditions of NodeRestriction, in the order of their cost.
+pub(super) fn node_restriction(policies: &Policies) -> Vec<MatchCondition> {
+    let on = |rule| policies.mode(rule) != Mode::Off;
+    let mut conditions = vec![
+        is_node(),
+        quiet_node_update(on(AdmissionRule::SelfUncordon)),
+        clean_registration(on(AdmissionRule::RegistrationOwners)),
+        quiet_pod_status(on(AdmissionRule::PodStatusMetadata)),
+        own_lease(),
+    ];
+    if on(AdmissionRule::Events) {
+        conditions.push(own_event());
+    }
+    conditions
+}
+
+/// A condition that is false where all of `parts` hold.
+fn unless(name: &'static str, parts: &[String]) -> MatchCondition {
+    MatchCondition {
+        name,
+        expression: format!("!({})", parts.join(" && ")),
+    }
+}
+
+/// `pods`, `pods/status`: what is asked for, and how.
+fn asks(group: &str, resource: &str, operation: &str) -> String {
+    let (resource, subresource) = match resource.split_once('/') {
+        Some((resource, "*")) => (resource, None),
+        Some((resource, subresource)) => (resource, Some(subresource)),
+        None => (resource, Some("")),
+    };
+    let subresource = subresource.map_or_else(String::new, |subresource| {
+        format!(" && request.?subResource.orValue('') == '{subresource}'")
+    });
+    format!(
+        "request.resource.group == '{group}' && request.resource.resource == '{resource}'\
+         {subresource} && request.operation == '{operation}'"
+    )
+}
+
+/// The name in `object`, or nothing.
+pub(super) fn name_of(object: &str) -> String {
+    format!("{object}.?name.orValue('')")
+}
+
+/// Whether `name` is that of the node that asks.
+pub(super) fn is_own(name: &str) -> String {
+    format!("'{USER_PREFIX}' + {name} == {USER}")
+}
+
+/// `object.?metadata.?labels == oldObject.?metadata.?labels`
+fn unchanged(path: &str) -> String {
+    let optional = path.replace('.', ".?");
+    format!("object.?{optional} == oldObject.?{optional}")
+}
+
+/// A node's report on itself that leaves labels, owners, taints and configSource alone.
+fn quiet_node_update(uncordon: bool) -> MatchCondition {
+    let mut parts = vec![
+        asks("", "nodes/*", "UPDATE"),
+        NAMED.to_owned(),
+        is_own("request.name"),
+    ];
+    let compared = [
+        "metadata.labels",
+        "metadata.ownerReferences",
+        "spec.taints",
+        "spec.configSource",
+    ];
+    parts.extend(compared.map(unchanged));
+    if uncordon {
+        parts.push(unchanged("spec.unschedulable"));
+    }
+    unless("not-a-quiet-node-update", &parts)
+}
+
+/// A node that registers itself with labels that kubelets may set. Otherwise a cold cluster
+/// could not get the nodes that the webhook is to run on.
+fn clean_registration(owners: bool) -> MatchCondition {
+    let labels = format!(
+        "object.?metadata.?labels.orValue({{}}).all(key, {})",
+        free_label()
+    );
+    let mut parts = vec![
+        asks("", "nodes", "CREATE"),
+        NAMED.to_owned(),
+        is_own("request.name"),
+        "!object.?spec.?configSource.hasValue()".to_owned(),
+        labels,
+    ];
+    if owners {
+        parts.push("object.?metadata.?ownerReferences.orValue([]).size() == 0".to_owned());
+    }
+    unless("not-a-clean-registration", &parts)
+}
+
+/// Whether a kubelet may set the label `key`.
+pub(super) fn free_label() -> String {
+    let below = |names: &[&str]| {
+        let escaped: Vec<String> = names.iter().map(|name| name.replace('.', "[.]")).collect();
+        format!("key.matches('^([^/]*[.])?({})/')", escaped.join("|"))
+    };
+    let well_known: Vec<String> = WELL_KNOWN.iter().map(|key| text(key)).collect();
+    format!(
+        "!{} || {} || key in [{}]",
+        below(&RESERVED),
+        below(&KUBELETS),
+        well_known.join(", ")
+    )
+}
+
+/// A kubelet's report on a pod of its own that leaves labels and claims alone.
+fn quiet_pod_status(metadata: bool) -> MatchCondition {
+    let node = "oldObject.?spec.?nodeName.orValue('')";
+    let mut parts = vec![
+        asks("", "pods/status", "UPDATE"),
+        format!("{node} != ''"),
+        is_own(node),
+    ];
+    let compared = [
+        "metadata.labels",
+        "status.resourceClaimStatuses",
+        "status.extendedResourceClaimStatus",
+    ];
+    parts.extend(compared.map(unchanged));
+    if metadata {
+        parts.extend(["metadata.annotations", "metadata.finalizers"].map(unchanged));
+    }
+    unless("not-a-quiet-pod-status", &parts)
+}
+
+/// An event of the node's own, as nearly all are.
+fn own_event() -> MatchCondition {
+    let host = |field: &str| {
+        let host = format!("object.?{field}.?host.orValue('')");
+        format!("({host} == '' || {})", is_own(&host))
+    };
+    unless(
+        "not-its-own-event",
+        &[
+            "request.resource.resource == 'events'".to_owned(),
+            "request.operation in ['CREATE', 'UPDATE']".to_owned(),
+            host("source"),
+            host("deprecatedSource"),
+        ],
+    )
+}
+
+/// A node's first heartbeat. The later ones are updates, which are not registered for. The
+/// rule goes by the name in the object, so this does, too.
+fn own_lease() -> MatchCondition {
+    let name = "object.?metadata.?name.orValue('')";
+    unless(
+        "not-its-own-lease",
+        &[
+            asks("coordination.k8s.io", "leases", "CREATE"),
+            format!("request.?namespace.orValue('') == '{NODE_LEASES}'"),
+            format!("{name} != ''"),
+            is_own(name),
+        ],
+    )
+}
+
+/// The ServiceAccounts that the policy names.
+pub(super) fn is_agent(agents: &[Agent]) -> MatchCondition {
+    let mut names: Vec<String> = agents
+        .iter()
+        .map(|one| text(&format!("{}{}", agent::USER_PREFIX, one.service_account)))
+        .collect();
+    names.sort_unstable();
+    MatchCondition {
+        name: "is-agent",
+        expression: format!("{USER} in [{}]", names.join(", ")),
+    }
+}
+
+/// A pod that is changed and has all it needs: only on creation is there more to do than to
+/// add what lacks.
+pub(super) fn tolerations() -> Vec<MatchCondition> {
+    vec![unless(
+        "not-an-update-that-lacks-nothing",
+        &[
+            "request.operation == 'UPDATE'".to_owned(),
+            covered(NOT_READY),
+            covered(UNREACHABLE),
+        ],
+    )]
+}
+
+/// Whether a pod has a toleration that the in-tree plugin takes for one of `taint`.
+pub(super) fn covered(taint: &str) -> String {
+    format!(
+        "object.?spec.?tolerations.orValue([]).exists(t, t.?key.orValue('') in ['', '{taint}'] \
+         && t.?effect.orValue('') in ['', 'NoExecute'])"
+    )
+}
+
+/// A string literal of CEL.
+pub(super) fn text(value: &str) -> String {
+    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
+}

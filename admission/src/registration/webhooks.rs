@@ -1,0 +1,293 @@
+//! Which requests the API server sends: the webhook configurations that fit the policies.
+//!
+//! What a webhook is registered for and what its `matchConditions` let through unseen is
+//! as much a part of a policy as its rules, so it is made of the same [`Policies`] and the
+//! same constants. The manifests hold the configurations of the default policies; a test
+//! compares the two.
+
+use serde_json::{Value, json};
+
+use super::match_conditions::{self, MatchCondition};
+use crate::config::Policies;
+use crate::rule::{AdmissionRule, Mode};
+
+/// Namespace of the manifests. It is never judged: the webhook's own pods have to start.
+const NAMESPACE: &str = "nodelife-system";
+/// Name of the Service, and of both configurations.
+const NAME: &str = "nodelife-webhook";
+/// A kubelet gives up on a status update after 10 s.
+const TIMEOUT_SECONDS: i32 = 2;
+pub(super) const WRITES: [&str; 3] = ["CREATE", "UPDATE", "DELETE"];
+
+/// The webhooks of the manifests, by the name that the API server shows in a refusal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Webhook {
+    /// Default tolerations of pods.
+    Tolerations,
+    /// Tokens that nodes ask for.
+    NodeTokens,
+    /// Everything else that nodes write.
+    NodeRestriction,
+    /// What agents write.
+    Agents,
+}
+
+/// `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration` for `policies`,
+/// without a `caBundle`: `certs` owns that field.
+pub fn webhook_configurations(policies: &Policies) -> [Value; 2] {
+    let configuration = |kind: &str, webhooks: &[Webhook]| {
+        let wanted = webhooks.iter().filter(|webhook| webhook.is_on(policies));
+        let webhooks: Vec<Value> = wanted.map(|webhook| webhook.entry(policies)).collect();
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": NAME},
+            "webhooks": webhooks,
+        })
+    };
+    [
+        configuration(
+            "MutatingWebhookConfiguration",
+            &[Webhook::Tolerations, Webhook::NodeTokens],
+        ),
+        configuration(
+            "ValidatingWebhookConfiguration",
+            &[Webhook::NodeRestriction, Webhook::Agents],
+        ),
+    ]
+}
+
+impl Webhook {
+    /// The name of its entry.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tolerations => "tolerations.nodelife.dev",
+            Self::NodeTokens => "node-tokens.nodelife.dev",
+            Self::NodeRestriction => "node-restriction.nodelife.dev",
+            Self::Agents => "agents.nodelife.dev",
+        }
+    }
+
+    fn is_on(self, policies: &Policies) -> bool {
+        let on = |rule| policies.mode(rule) != Mode::Off;
+        match self {
+            Self::Tolerations => policies.tolerations.enabled,
+            Self::NodeTokens => on(AdmissionRule::Tokens),
+            Self::NodeRestriction => restricted(policies).next().is_some(),
+            Self::Agents => on(AdmissionRule::Agents) && !policies.agents.is_empty(),
+        }
+    }
+
+    fn is_mutating(self) -> bool {
+        matches!(self, Self::Tolerations | Self::NodeTokens)
+    }
+
+    /// The conditions that a request has to meet to be sent. None of them is false for a
+    /// request that the policies would refuse.
+    pub fn conditions(self, policies: &Policies) -> Vec<MatchCondition> {
+        match self {
+            Self::Tolerations => match_conditions::tolerations(),
+            Self::NodeTokens => vec![match_conditions::is_node()],
+            Self::NodeRestriction => match_conditions::node_restriction(policies),
+            Self::Agents => vec![match_conditions::is_agent(&policies.agents)],
+        }
+    }
+
+    /// The entry of the configuration.
+    fn entry(self, policies: &Policies) -> Value {
+        let mutating = self.is_mutating();
+        let path = if mutating { "/mutate" } else { "/validate" };
+        let conditions: Vec<Value> = self
+            .conditions(policies)
+            .into_iter()
+            .map(|one| json!({"name": one.name, "expression": one.expression}))
+            .collect();
+        let mut entry = json!({
+            "name": self.name(),
+            "clientConfig": {"service":
+                {"namespace": NAMESPACE, "name": NAME, "path": path, "port": 443}},
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "None",
+            // The overlay fail-closed makes it Fail.
+            "failurePolicy": "Ignore",
+            "matchPolicy": "Equivalent",
+            "timeoutSeconds": TIMEOUT_SECONDS,
+            "namespaceSelector": {"matchExpressions": [{
+                "key": "kubernetes.io/metadata.name",
+                "operator": "NotIn",
+                "values": self.exempt(),
+            }]},
+            "matchConditions": conditions,
+            "rules": self.rules(policies),
+        });
+        if let Some(entry) = entry.as_object_mut().filter(|_| mutating) {
+            // A sidecar that comes later may bring tolerations; a token is asked for once.
+            let again = match self {
+                Self::Tolerations => "IfNeeded",
+                _ => "Never",
+            };
+            entry.insert("reinvocationPolicy".to_owned(), json!(again));
+        }
+        entry
+    }
+
+    /// Namespaces whose objects are never sent: the webhook's own, and the one of what
+    /// carries its network. Agents mostly live in kube-system, and so do the pods that they
+    /// are after; nothing that starts a node waits for what they write there.
+    fn exempt(self) -> &'static [&'static str] {
+        match self {
+            Self::Agents => &[NAMESPACE],
+            _ => &["kube-system", NAMESPACE],
+        }
+    }
+
+    pub(super) fn rules(self, policies: &Policies) -> Vec<Value> {
+        match self {
+            Self::Tolerations => vec![rule(
+                "",
+                &["v1"],
+                &["pods"],
+                &["CREATE", "UPDATE"],
+                "Namespaced",
+            )],
+            Self::NodeTokens => vec![rule(
+                "",
+                &["v1"],
+                &["serviceaccounts/token"],
+                &["CREATE"],
+                "Namespaced",
+            )],
+            Self::NodeRestriction => restricted(policies).collect(),
+            Self::Agents => agents(policies),
+        }
+    }
+}
+
+pub(super) fn rule(
+    group: &str,
+    versions: &[&str],
+    resources: &[&str],
+    operations: &[&str],
+    scope: &str,
+) -> Value {
+    json!({
+        "apiGroups": [group],
+        "apiVersions": versions,
+        "resources": resources,
+        "operations": operations,
+        "scope": scope,
+    })
+}
+
+/// What NodeRestriction is asked about, without the rules that are off. Of leases only the
+/// creation, since the node authorizer pins name and namespace for the rest, and none of a
+/// node's own: a filter lets those through.
+fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
+    let on = |rules: &[AdmissionRule]| rules.iter().any(|rule| policies.mode(*rule) != Mode::Off);
+    let nodes = on(&[
+        AdmissionRule::Nodes,
+        AdmissionRule::SelfUncordon,
+        AdmissionRule::RegistrationOwners,
+        AdmissionRule::SelfDeletion,
+    ]);
+    let pods = on(&[
+        AdmissionRule::Pods,
+        AdmissionRule::PodStatus,
+        AdmissionRule::Evictions,
+        AdmissionRule::PodStatusMetadata,
+        AdmissionRule::MirrorPodLabels,
+    ]);
+    let mut namespaced: Vec<&str> = Vec::new();
+    if pods {
+        namespaced.extend(["pods", "pods/*"]);
+    }
+    if on(&[AdmissionRule::Claims]) {
+        namespaced.extend(["persistentvolumeclaims", "persistentvolumeclaims/*"]);
+    }
+    let all = [
+        nodes.then(|| rule("", &["v1"], &["nodes", "nodes/*"], &WRITES, "Cluster")),
+        (!namespaced.is_empty()).then(|| rule("", &["v1"], &namespaced, &WRITES, "Namespaced")),
+        on(&[AdmissionRule::Leases]).then(|| {
+            let create = &["CREATE"];
+            rule(
+                "coordination.k8s.io",
+                &["v1"],
+                &["leases"],
+                create,
+                "Namespaced",
+            )
+        }),
+        on(&[AdmissionRule::CsiNodes, AdmissionRule::CsiDrivers])
+            .then(|| rule("storage.k8s.io", &["v1"], &["csinodes"], &WRITES, "Cluster")),
+        on(&[AdmissionRule::ResourceSlices]).then(|| {
+            let versions = &["v1", "v1beta1", "v1beta2"];
+            rule(
+                "resource.k8s.io",
+                versions,
+                &["resourceslices"],
+                &WRITES,
+                "Cluster",
+            )
+        }),
+        on(&[AdmissionRule::SigningRequests]).then(|| {
+            let resources = &["certificatesigningrequests"];
+            rule(
+                "certificates.k8s.io",
+                &["v1"],
+                resources,
+                &["CREATE"],
+                "Cluster",
+            )
+        }),
+        on(&[AdmissionRule::PodCertificates]).then(|| {
+            let resources = &["podcertificaterequests", "podcertificaterequests/*"];
+            let versions = &["v1alpha1", "v1beta1"];
+            rule(
+                "certificates.k8s.io",
+                versions,
+                resources,
+                &WRITES,
+                "Namespaced",
+            )
+        }),
+        on(&[AdmissionRule::Events]).then(|| {
+            let operations = &["CREATE", "UPDATE"];
+            rule("", &["v1"], &["events"], operations, "Namespaced")
+        }),
+        on(&[AdmissionRule::Events]).then(|| {
+            let operations = &["CREATE", "UPDATE"];
+            rule(
+                "events.k8s.io",
+                &["v1"],
+                &["events"],
+                operations,
+                "Namespaced",
+            )
+        }),
+    ];
+    all.into_iter().flatten()
+}
+
+/// Nodes and pods, connections to them included, and the custom resources that a policy
+/// names.
+fn agents(policies: &Policies) -> Vec<Value> {
+    let every = &["CREATE", "UPDATE", "DELETE", "CONNECT"];
+    let mut rules = vec![
+        rule("", &["v1"], &["nodes", "nodes/*"], every, "Cluster"),
+        rule("", &["v1"], &["pods", "pods/*"], every, "Namespaced"),
+    ];
+    let named = policies
+        .agents
+        .iter()
+        .flat_map(|agent| agent.resources.keys());
+    let mut named: Vec<&str> = named.map(String::as_str).collect();
+    named.sort_unstable();
+    named.dedup();
+    for kind in named {
+        let (resource, group) = kind.split_once('.').unwrap_or((kind, ""));
+        let resources = [resource.to_owned(), format!("{resource}/*")];
+        let resources: Vec<&str> = resources.iter().map(String::as_str).collect();
+        rules.push(rule(group, &["*"], &resources, &WRITES, "*"));
+    }
+    rules
+}

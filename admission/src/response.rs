@@ -1,0 +1,87 @@
+//! The answer, written straight into the body: no tree is built.
+
+use std::io::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::decision::{Decision, Refusal, Verdict};
+use crate::review::Review;
+use crate::rule::Mode;
+
+/// Appends the `AdmissionReview` that answers `review` to `body`.
+///
+/// The uid is the bytes that came in. A patch stands with its type, and only in the
+/// answer to a mutating call, because [`crate::decide`] makes none in the other phase.
+pub fn write_response(review: &Review<'_>, decision: &Decision, body: &mut Vec<u8>) {
+    body.extend_from_slice(
+        br#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"#,
+    );
+    body.extend_from_slice(review.uid.as_bytes());
+    match &decision.verdict {
+        Verdict::Allow => body.extend_from_slice(br#","allowed":true"#),
+        Verdict::Deny(denial) => {
+            body.extend_from_slice(
+                br#","allowed":false,"status":{"metadata":{},"status":"Failure","message":"#,
+            );
+            string(&denial.to_string(), body);
+            // Writing to a Vec does not fail.
+            let _ = write!(
+                body,
+                r#","reason":"{}","code":{}}}"#,
+                denial.reason.as_str(),
+                denial.reason.code()
+            );
+        }
+        Verdict::Patch(patch) => {
+            body.extend_from_slice(br#","allowed":true,"patchType":"JSONPatch","patch":""#);
+            base64(&patch.0, body);
+            body.push(b'"');
+        }
+    }
+    if let Some(refusal) = &decision.refusal {
+        annotations(refusal, body);
+    }
+    for (index, warning) in decision.warnings.iter().enumerate() {
+        body.extend_from_slice(if index == 0 {
+            br#","warnings":["#
+        } else {
+            b","
+        });
+        string(warning, body);
+    }
+    if !decision.warnings.is_empty() {
+        body.push(b']');
+    }
+    body.extend_from_slice(b"}}");
+}
+
+/// Short keys: the API server puts the webhook's name before them.
+fn annotations(refusal: &Refusal, body: &mut Vec<u8>) {
+    let _ = write!(
+        body,
+        r#","auditAnnotations":{{"rule":"{}","mode":"{}""#,
+        refusal.rule.as_str(),
+        refusal.mode.as_str()
+    );
+    if refusal.mode != Mode::Enforce {
+        body.extend_from_slice(br#","wouldDeny":"#);
+        string(&refusal.message, body);
+    }
+    body.push(b'}');
+}
+
+fn string(text: &str, body: &mut Vec<u8>) {
+    // A string into a Vec: neither side can fail.
+    let _ = serde_json::to_writer(body, text);
+}
+
+fn base64(bytes: &[u8], body: &mut Vec<u8>) {
+    let start = body.len();
+    let length = bytes.len().div_ceil(3) * 4;
+    body.resize(start + length, 0);
+    if let Some(room) = body.get_mut(start..) {
+        // The room is exactly what the encoding takes.
+        let _ = STANDARD.encode_slice(bytes, room);
+    }
+}

@@ -1,0 +1,175 @@
+//! The head of a review: all that stands before its objects.
+//!
+//! Go writes the fields of a struct in the order of their declaration, and the API declares the
+//! names before the objects, so a verdict that needs names alone is found without a look at the
+//! objects, which are most of the bytes. Whatever differs from that order is left to the
+//! reading of the whole.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
+
+use super::wire::{Names, is_review};
+use crate::json::partial::PartialDeserializer;
+use crate::json::text::Text;
+
+/// The fields of `AdmissionRequest` up to the object, in their order
+/// (k8s.io/api/admission/v1, v0.36.3).
+const ORDER: [&str; 12] = [
+    "uid",
+    "kind",
+    "resource",
+    "subResource",
+    "requestKind",
+    "requestResource",
+    "requestSubResource",
+    "name",
+    "namespace",
+    "operation",
+    "userInfo",
+    "object",
+];
+
+/// Those of them that every request has.
+const ALWAYS: [&str; 4] = ["uid", "resource", "operation", "userInfo"];
+
+/// What was read, and where the rest begins.
+#[derive(Debug)]
+pub(super) struct Prefix<'a> {
+    pub(super) names: Names<'a>,
+    /// Offset of the first byte of the object's value.
+    pub(super) object: usize,
+}
+
+impl<'a> Prefix<'a> {
+    /// Reads up to `request.object`; `None` where `bytes` are not as the API server writes them.
+    pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
+        let mut reader = Reader {
+            bytes,
+            api_version: Text::default(),
+            kind: Text::default(),
+            names: Names::default(),
+            object: None,
+        };
+        // It ends with an error either way: at the object, or where something is amiss.
+        let _ = Envelope(&mut reader).deserialize(&mut PartialDeserializer(bytes));
+        let object = reader.object?;
+        is_review(&reader.api_version, &reader.kind).then_some(Self {
+            names: reader.names,
+            object,
+        })
+    }
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    api_version: Text<'a>,
+    kind: Text<'a>,
+    names: Names<'a>,
+    object: Option<usize>,
+}
+
+impl<'a> Reader<'a> {
+    /// Where the value of the field `key` begins, which was borrowed from the bytes.
+    fn value_of(&self, key: &'a str) -> Option<usize> {
+        let start = key
+            .as_ptr()
+            .addr()
+            .checked_sub(self.bytes.as_ptr().addr())?;
+        let mut offset = start + key.len();
+        for expected in [b'"', b':'] {
+            offset += self.spaces(offset)?;
+            if self.bytes.get(offset) != Some(&expected) {
+                return None;
+            }
+            offset += 1;
+        }
+        Some(offset + self.spaces(offset)?)
+    }
+
+    /// How much white space begins at `offset`.
+    fn spaces(&self, offset: usize) -> Option<usize> {
+        let rest = self.bytes.get(offset..)?;
+        rest.iter().position(|byte| !byte.is_ascii_whitespace())
+    }
+}
+
+/// `kind`, `apiVersion`, `request`.
+struct Envelope<'r, 'a>(&'r mut Reader<'a>);
+
+impl<'de> DeserializeSeed<'de> for Envelope<'_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Envelope<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an AdmissionReview")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some(key) = map.next_key::<&str>()? {
+            match key {
+                "kind" => self.0.kind = map.next_value()?,
+                "apiVersion" => self.0.api_version = map.next_value()?,
+                "request" => map.next_value_seed(Request(self.0))?,
+                _ => return Err(A::Error::custom("another order")),
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Request<'r, 'a>(&'r mut Reader<'a>);
+
+impl<'de> DeserializeSeed<'de> for Request<'_, 'de> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Request<'_, 'de> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a request")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let reader = self.0;
+        // A field that comes a second time, or too late, is another order.
+        let mut left = ORDER.iter();
+        let mut seen = 0;
+        while let Some(key) = map.next_key::<&'de str>()? {
+            if !left.any(|name| *name == key) {
+                break;
+            }
+            seen += usize::from(ALWAYS.contains(&key));
+            let names = &mut reader.names;
+            match key {
+                "uid" => names.uid = Some(map.next_value()?),
+                "resource" => names.resource = map.next_value()?,
+                "subResource" => names.sub_resource = map.next_value()?,
+                "name" => names.name = map.next_value()?,
+                "namespace" => names.namespace = map.next_value()?,
+                "operation" => names.operation = map.next_value()?,
+                "userInfo" => names.user_info = map.next_value()?,
+                "object" => {
+                    reader.object = reader.value_of(key).filter(|_| seen == ALWAYS.len());
+                    break;
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Err(A::Error::custom("far enough"))
+    }
+}

@@ -1,0 +1,212 @@
+//! `AdmissionReview` as it is on the wire.
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::json::text::{Text, or_default};
+
+/// The longest uid that is echoed: the API server sends 36 bytes.
+pub(super) const LONGEST_UID: usize = 64;
+
+/// Why bytes are not a review that can be answered. Nothing can be said about the request
+/// then, so whoever sent it gets HTTP 400.
+#[derive(Debug, thiserror::Error)]
+pub enum ReviewError {
+    /// Not JSON, or a field of the envelope has another type than the API's.
+    #[error("failed to read the AdmissionReview: {0}")]
+    Json(#[from] serde_json::Error),
+    /// Another kind or version.
+    #[error("expected admission.k8s.io/v1 AdmissionReview, got {version} {kind}")]
+    Version {
+        /// `apiVersion` as sent.
+        version: String,
+        /// `kind` as sent.
+        kind: String,
+    },
+    /// A review without a request, such as an answer.
+    #[error("the AdmissionReview holds no request")]
+    NoRequest,
+    /// The answer must echo the uid, so there has to be one.
+    #[error("request.uid must be a string of 1 to {LONGEST_UID} bytes")]
+    Uid,
+    /// An operation that the API does not have.
+    #[error("unknown operation {0:?}")]
+    Operation(String),
+}
+
+/// The four operations of admission.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A new object, or a POST to a subresource.
+    Create,
+    /// PUT or PATCH of an existing object.
+    Update,
+    /// DELETE, also each object of a DELETECOLLECTION.
+    Delete,
+    /// exec, attach, proxy and the like.
+    Connect,
+}
+
+impl Operation {
+    /// As the API writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Create => "CREATE",
+            Self::Update => "UPDATE",
+            Self::Delete => "DELETE",
+            Self::Connect => "CONNECT",
+        }
+    }
+
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        match text {
+            "CREATE" => Some(Self::Create),
+            "UPDATE" => Some(Self::Update),
+            "DELETE" => Some(Self::Delete),
+            "CONNECT" => Some(Self::Connect),
+            _ => None,
+        }
+    }
+}
+
+/// Who asks.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct User<'a> {
+    #[serde(borrow)]
+    username: Text<'a>,
+    #[serde(borrow)]
+    uid: Text<'a>,
+    #[serde(borrow, deserialize_with = "or_default")]
+    groups: Vec<Text<'a>>,
+    #[serde(borrow)]
+    extra: Option<&'a RawValue>,
+}
+
+impl<'a> User<'a> {
+    /// The name that authentication gave.
+    pub fn name(&self) -> &str {
+        &self.username
+    }
+
+    /// The UID that authentication gave; empty for certificates.
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// The groups, in order.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.groups.iter().map(|group| &**group)
+    }
+
+    /// `extra` as JSON, a map of lists.
+    pub fn extra(&self) -> Option<&'a str> {
+        self.extra.map(RawValue::get)
+    }
+}
+
+/// The resource that the webhook is registered for (after `matchPolicy: Equivalent`).
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Resource<'a> {
+    #[serde(borrow)]
+    pub(super) group: Text<'a>,
+    #[serde(borrow)]
+    pub(super) version: Text<'a>,
+    #[serde(borrow, rename = "resource")]
+    pub(super) name: Text<'a>,
+}
+
+/// The objects of a review, as they stand there.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Objects<'a> {
+    pub(super) object: Option<&'a RawValue>,
+    pub(super) old_object: Option<&'a RawValue>,
+    pub(super) dry_run: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Envelope<'a> {
+    #[serde(borrow, default)]
+    api_version: Text<'a>,
+    #[serde(borrow, default)]
+    kind: Text<'a>,
+    #[serde(borrow, default)]
+    request: Option<Wire<'a>>,
+}
+
+/// `request` as it is on the wire.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Wire<'a> {
+    #[serde(borrow, default)]
+    uid: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    resource: Resource<'a>,
+    #[serde(borrow, default)]
+    sub_resource: Text<'a>,
+    #[serde(borrow, default)]
+    pub(super) name: Text<'a>,
+    #[serde(borrow, default)]
+    namespace: Text<'a>,
+    #[serde(borrow, default)]
+    operation: Text<'a>,
+    #[serde(borrow, default)]
+    user_info: User<'a>,
+    #[serde(borrow, default)]
+    pub(super) object: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub(super) old_object: Option<&'a RawValue>,
+    #[serde(default)]
+    pub(super) dry_run: Option<bool>,
+}
+
+/// What a request says before its objects.
+#[derive(Debug, Default)]
+pub(super) struct Names<'a> {
+    pub(super) uid: Option<&'a RawValue>,
+    pub(super) resource: Resource<'a>,
+    pub(super) sub_resource: Text<'a>,
+    pub(super) name: Text<'a>,
+    pub(super) namespace: Text<'a>,
+    pub(super) operation: Text<'a>,
+    pub(super) user_info: User<'a>,
+}
+
+impl<'a> Wire<'a> {
+    pub(super) fn split(self) -> (Names<'a>, Objects<'a>) {
+        let objects = Objects {
+            object: self.object,
+            old_object: self.old_object,
+            dry_run: self.dry_run.unwrap_or(false),
+        };
+        let names = Names {
+            uid: self.uid,
+            resource: self.resource,
+            sub_resource: self.sub_resource,
+            name: self.name,
+            namespace: self.namespace,
+            operation: self.operation,
+            user_info: self.user_info,
+        };
+        (names, objects)
+    }
+}
+
+/// The request of a review, read to its end.
+pub(super) fn read_whole(bytes: &[u8]) -> Result<Wire<'_>, ReviewError> {
+    let envelope: Envelope<'_> = serde_json::from_slice(bytes)?;
+    if !is_review(&envelope.api_version, &envelope.kind) {
+        return Err(ReviewError::Version {
+            version: envelope.api_version.to_string(),
+            kind: envelope.kind.to_string(),
+        });
+    }
+    envelope.request.ok_or(ReviewError::NoRequest)
+}
+
+/// Whether a document is what the webhook is called with.
+pub(super) fn is_review(api_version: &str, kind: &str) -> bool {
+    api_version == "admission.k8s.io/v1" && kind == "AdmissionReview"
+}

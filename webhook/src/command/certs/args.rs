@@ -1,0 +1,82 @@
+//! Flags of `certs`: names of objects, lives of certificates.
+
+use clap::Args;
+use jiff::SignedDuration;
+use nodelife_certs::{Lifetimes, Names};
+
+/// What the objects are called; the defaults are the manifests'.
+#[derive(Debug, Args)]
+pub(super) struct NameArguments {
+    /// Namespace of the Service, the Secrets and the Lease.
+    #[arg(long, default_value = "nodelife-system")]
+    namespace: String,
+    /// The webhook's Service.
+    #[arg(long, default_value = "nodelife-webhook")]
+    service: String,
+    /// Name of both webhook configurations.
+    #[arg(long, default_value = "nodelife-webhook")]
+    configuration: String,
+    /// Secret with the CA and its key.
+    #[arg(long, default_value = "nodelife-webhook-ca")]
+    ca_secret: String,
+    /// Secret that the webhook mounts.
+    #[arg(long, default_value = "nodelife-webhook-tls")]
+    tls_secret: String,
+    /// Lease that keeps a second writer idle.
+    #[arg(long, default_value = "nodelife-certs")]
+    lease: String,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct LifetimeArguments {
+    /// Life of a CA; its successor is made at half of it.
+    #[arg(long, value_name = "DURATION", default_value = "8760h")]
+    ca_life: SignedDuration,
+    /// Life of a leaf; it is renewed at two thirds of it.
+    #[arg(long, value_name = "DURATION", default_value = "720h")]
+    leaf_life: SignedDuration,
+    /// How long a CA must be in every configuration before it signs.
+    #[arg(long, value_name = "DURATION", default_value = "5m")]
+    propagation: SignedDuration,
+    /// How far back certificates begin, for API servers whose clocks are behind.
+    #[arg(long, value_name = "DURATION", default_value = "1h")]
+    backdate: SignedDuration,
+}
+
+impl From<NameArguments> for Names {
+    fn from(arguments: NameArguments) -> Self {
+        let NameArguments {
+            namespace,
+            service,
+            configuration,
+            ca_secret,
+            tls_secret,
+            lease,
+        } = arguments;
+        Self {
+            namespace,
+            service,
+            configuration,
+            ca_secret,
+            tls_secret,
+            lease,
+        }
+    }
+}
+
+impl From<LifetimeArguments> for Lifetimes {
+    fn from(arguments: LifetimeArguments) -> Self {
+        let LifetimeArguments {
+            ca_life,
+            leaf_life,
+            propagation,
+            backdate,
+        } = arguments;
+        Self {
+            ca: ca_life,
+            leaf: leaf_life,
+            propagation,
+            backdate,
+        }
+    }
+}

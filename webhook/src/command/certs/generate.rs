@@ -1,0 +1,118 @@
+//! `certs generate`: certificates made offline.
+
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD as STANDARD;
+use clap::Args;
+use jiff::{SignedDuration, Timestamp};
+use nodelife_certs::{Names, certificates, offline};
+use serde_json::{Value, json};
+
+use super::args::NameArguments;
+
+#[derive(Debug, Args)]
+pub(crate) struct Arguments {
+    /// The folder to make: secret.json, ca.crt, and a patch for each webhook
+    /// configuration, mutating.json and validating.json.
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    #[command(flatten)]
+    names: NameArguments,
+    /// Life of the CA and of the leaf.
+    #[arg(long, value_name = "DURATION", default_value = "8760h")]
+    life: SignedDuration,
+    /// PEM of a CA to go on trusting: the ca.crt of the certificates that are replaced, so
+    /// that no call is refused until the new leaf is mounted everywhere.
+    #[arg(long, value_name = "FILE")]
+    trust: Option<PathBuf>,
+    /// The webhooks of the mutating configuration.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "tolerations.nodelife.dev,node-tokens.nodelife.dev"
+    )]
+    mutating: Vec<String>,
+    /// The webhooks of the validating configuration.
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "node-restriction.nodelife.dev"
+    )]
+    validating: Vec<String>,
+}
+
+pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let Arguments {
+        folder,
+        names,
+        life,
+        trust,
+        mutating,
+        validating,
+    } = arguments;
+    let names = Names::from(names);
+    let (leaf, ca) = offline(&names, life, Timestamp::now())?;
+    let mut bundle = ca.clone();
+    if let Some(path) = trust {
+        let failed = || format!("failed to use {}", path.display());
+        let pem = std::fs::read(&path).with_context(failed)?;
+        bundle.push_str(&certificates(&pem).with_context(failed)?);
+    }
+    let secret = json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": { "name": names.tls_secret, "namespace": names.namespace },
+        "type": "kubernetes.io/tls",
+        "stringData": {
+            "tls.crt": leaf.certificate_pem(),
+            "tls.key": leaf.key_pem(),
+            "ca.crt": leaf.issuer_pem(),
+        },
+    });
+
+    // A folder of its own, which only its owner may enter: there is a key in it.
+    DirBuilder::new()
+        .mode(0o700)
+        .create(&folder)
+        .with_context(|| format!("failed to make the folder {}", folder.display()))?;
+    let write = |name: &str, text: String| -> anyhow::Result<()> {
+        let path = folder.join(name);
+        let mut options = OpenOptions::new();
+        let mut file = options
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .with_context(|| format!("failed to make {}", path.display()))?;
+        file.write_all(text.as_bytes())
+            .with_context(|| format!("failed to write {}", path.display()))
+    };
+    write("ca.crt", ca)?;
+    for (name, document) in [
+        ("mutating.json", patch(&bundle, &mutating)),
+        ("validating.json", patch(&bundle, &validating)),
+        ("secret.json", secret),
+    ] {
+        write(name, serde_json::to_string_pretty(&document)? + "\n")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A strategic merge patch: it changes the caBundle of the webhooks of these names alone.
+/// (Not for `kubectl apply --server-side`: that first takes over what an earlier client-side
+/// apply owned, v1.36.3 `pkg/cmd/apply/apply.go` `migrateToSSAIfNecessary`, and at the
+/// second time removes it as left out.)
+fn patch(bundle: &str, webhooks: &[String]) -> Value {
+    let bundle = STANDARD.encode(bundle);
+    let webhooks: Vec<_> = webhooks
+        .iter()
+        .map(|name| json!({ "name": name, "clientConfig": { "caBundle": bundle } }))
+        .collect();
+    json!({ "webhooks": webhooks })
+}

@@ -1,0 +1,167 @@
+//! `certs`: the only part of nodelife that writes the webhook's Secrets and caBundles.
+
+mod args;
+mod generate;
+mod health;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use jiff::Timestamp;
+use nodelife_certs::{Lifetimes, Rotator, Status};
+use nodelife_cluster::{ClientOptions, Cluster, ConnectError};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use self::args::{LifetimeArguments, NameArguments};
+use super::process::{ShutdownSignals, bind, start_logging};
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    action: Option<Action>,
+    #[command(flatten)]
+    names: NameArguments,
+    #[command(flatten)]
+    lifetimes: LifetimeArguments,
+    /// Where the cluster is; else KUBECONFIG, or the Pod's own ServiceAccount.
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// Address of /livez and /metrics, in plain.
+    #[arg(long, value_name = "ADDR", default_value = "[::]:8081")]
+    health_listen: SocketAddr,
+    /// Seconds between two looks at the Secrets and configurations.
+    #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
+    interval: u64,
+    /// Do what is due now and end: installs, repairs and renews, but does not wait for
+    /// a new CA to propagate.
+    #[arg(long)]
+    once: bool,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Make a serving Secret and the caBundles that go with it in a new folder, without a
+    /// cluster.
+    ///
+    /// The leaf lives as long as its CA, and the CA's key is thrown away. To be used after
+    /// the manifests were applied; docs/webhook.md shows how, and how to replace them.
+    Generate(generate::Arguments),
+}
+
+pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    if let Some(Action::Generate(arguments)) = arguments.action {
+        return generate::run(arguments);
+    }
+    start_logging();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("failed to start the runtime")?;
+    runtime.block_on(keep(arguments))
+}
+
+async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let Arguments {
+        action: _,
+        names,
+        lifetimes,
+        kubeconfig,
+        health_listen,
+        interval,
+        once,
+    } = arguments;
+    let lifetimes = Lifetimes::from(lifetimes);
+    if let Some(problem) = lifetimes.problem() {
+        anyhow::bail!("the lifetimes do not work: {problem}");
+    }
+    let interval = Duration::from_secs(interval);
+    let options = ClientOptions {
+        kubeconfig: kubeconfig.into_iter().collect(),
+        ..ClientOptions::default()
+    };
+    if once {
+        let cluster = Cluster::connect(&options).await?;
+        let mut rotator = Rotator::new(cluster.client().clone(), names.into(), lifetimes);
+        let done = rotator.settle().await?;
+        tracing::info!(actions = done.len(), "nothing more is due");
+        return Ok(ExitCode::SUCCESS);
+    }
+
+    let mut signals = ShutdownSignals::new()?;
+    let (sender, status) = watch::channel(Status::default());
+    let listener = bind(health_listen).await?;
+    let mut tasks = JoinSet::new();
+    let router = health::router(status);
+    tasks.spawn(async move {
+        if let Err(error) = axum::serve(listener, router).await {
+            tracing::error!(%error, "the health port failed");
+        }
+    });
+    let cancel = CancellationToken::new();
+    let keeper = tasks.spawn({
+        let cancel = cancel.clone();
+        async move {
+            let Some(cluster) = connect(&options, interval, &cancel).await else {
+                return;
+            };
+            let rotator = Rotator::new(cluster.client().clone(), names.into(), lifetimes);
+            rotator.run(identity(), interval, sender, cancel).await;
+        }
+    });
+    tokio::select! {
+        () = signals.next() => tracing::info!("ending"),
+        // The health port and the keeper only end by themselves when they cannot work.
+        _ = tasks.join_next() => anyhow::bail!("failed to go on; the log says why"),
+    }
+    cancel.cancel();
+    // The keeper gives its Lease back; a second signal or a hanging API server cuts that short.
+    let leave = async { while !keeper.is_finished() && tasks.join_next().await.is_some() {} };
+    tokio::select! {
+        () = signals.next() => {}
+        _ = tokio::time::timeout(Duration::from_secs(5), leave) => {}
+    }
+    tasks.shutdown().await;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Tries until the API server answers: certs may come up before it, and a restart by
+/// the kubelet would wait longer each time.
+async fn connect(
+    options: &ClientOptions,
+    interval: Duration,
+    cancel: &CancellationToken,
+) -> Option<Cluster> {
+    loop {
+        let error = tokio::select! {
+            biased;
+            () = cancel.cancelled() => return None,
+            connected = Cluster::connect(options) => match connected {
+                Ok(cluster) => return Some(cluster),
+                Err(error) => error,
+            },
+        };
+        if let ConnectError::Kubeconfig { .. } = error {
+            tracing::error!(%error, "no cluster to work on");
+            return None;
+        }
+        tracing::warn!(%error, "not connected yet");
+        tokio::select! {
+            () = cancel.cancelled() => return None,
+            () = tokio::time::sleep(interval) => {}
+        }
+    }
+}
+
+/// Who holds the Lease: the Pod's name, made unique as client-go does.
+fn identity() -> String {
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "nodelife-certs".to_owned());
+    let start = Timestamp::now().as_nanosecond();
+    format!("{host}_{}_{start}", std::process::id())
+}
