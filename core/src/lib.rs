@@ -6,25 +6,24 @@
 //!
 //! Three ways lead through the house, and the middle of two is here:
 //!
-//! 1. audit: [`snapshot::Snapshot`] → [`rule`]s → [`finding::Finding`]s → [`report::AuditReport`]
+//! 1. audit: [`snapshot::Snapshot`] → rules → [`audit::Finding`]s → [`audit::AuditReport`]
 //! 2. drain: [`snapshot::Snapshot`] → inventory → plan → state machine per pod ([`drain`])
 //!
 //! The third, webhook: review → policies → verdict, is the crate `nodelife-admission`.
 
 pub mod allocatable;
+pub mod audit;
 pub mod disruption;
 pub mod drain;
 pub mod failure;
-pub mod finding;
 #[cfg(test)]
 mod fixtures;
+pub mod format;
 pub mod node_access;
 pub mod object;
 pub mod quantity;
-pub mod report;
 pub mod request;
 pub mod response;
-pub mod rule;
 mod scheduling;
 pub mod shutdown;
 pub mod snapshot;

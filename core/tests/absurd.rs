@@ -8,9 +8,9 @@ use std::sync::LazyLock;
 use jiff::Timestamp;
 use nodelife_core::allocatable::provider::{Machine, Provider};
 use nodelife_core::allocatable::{self, GoDuration};
+use nodelife_core::audit::{self, Selection};
 use nodelife_core::failure;
 use nodelife_core::quantity::Quantity;
-use nodelife_core::rule::{self, Selection};
 use nodelife_core::shutdown;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{Settings, ZoneReport};
@@ -88,10 +88,10 @@ fn spoil(value: &mut Value, numbers: &[i64], chosen: &mut impl FnMut() -> Option
 
 /// Everything that core says of a snapshot.
 fn look_at(snapshot: &Snapshot) {
-    let audit = rule::audit(snapshot, &Selection::default(), Timestamp::UNIX_EPOCH);
+    let audit = audit::audit(snapshot, &Selection::default(), Timestamp::UNIX_EPOCH);
     assert_eq!(
         audit.checked + audit.skipped.len(),
-        rule::catalogue().count()
+        audit::catalogue().count()
     );
     let settings = Settings::for_version(snapshot.server_version.as_deref());
     ZoneReport::of(&snapshot.nodes, &settings, snapshot.taken_at);

@@ -2,12 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
-use nodelife_core::rule::{self, Audit, Selection};
+use nodelife_core::audit::{self, Audit, Selection};
 use nodelife_core::snapshot::Snapshot;
 
 /// Lines of severity, rule and subject.
 fn lines(audit: &Audit) -> Vec<String> {
-    let line = |finding: &nodelife_core::finding::Finding| {
+    let line = |finding: &nodelife_core::audit::Finding| {
         let subject = &finding.subject;
         let namespace = subject.namespace.iter().map(|name| format!("{name}/"));
         format!(
@@ -25,7 +25,7 @@ fn lines(audit: &Audit) -> Vec<String> {
 fn audit(text: &str) -> Audit {
     let snapshot: Snapshot = serde_json::from_str(text).unwrap();
     let now = snapshot.taken_at.unwrap();
-    rule::audit(&snapshot, &Selection::default(), now)
+    audit::audit(&snapshot, &Selection::default(), now)
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
 use nodelife_cluster::snapshot;
-use nodelife_core::rule::{self, Selection};
+use nodelife_core::audit::{self, Selection};
 use nodelife_core::zone::{Settings, ZoneReport};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -22,8 +22,8 @@ fuzz_target!(|bytes: &[u8]| {
     let Ok(snapshot) = snapshot::read(&[path]) else {
         return;
     };
-    let audit = rule::audit(&snapshot, &Selection::default(), Timestamp::UNIX_EPOCH);
-    assert!(audit.checked + audit.skipped.len() == rule::catalogue().count());
+    let audit = audit::audit(&snapshot, &Selection::default(), Timestamp::UNIX_EPOCH);
+    assert!(audit.checked + audit.skipped.len() == audit::catalogue().count());
     let settings = Settings::for_version(snapshot.server_version.as_deref());
     let _ = ZoneReport::of(&snapshot.nodes, &settings, snapshot.taken_at);
     let mut again = Vec::new();

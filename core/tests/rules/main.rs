@@ -28,8 +28,8 @@ mod zones;
 
 use std::collections::BTreeSet;
 
+use nodelife_core::audit::{self, Audit, Selection, SkipOn};
 use nodelife_core::object::LabelSelector;
-use nodelife_core::rule::{self, Audit, Selection, SkipOn};
 use nodelife_core::snapshot::Snapshot;
 
 /// A small change to the healthy cluster.
@@ -77,7 +77,7 @@ fn fires(rule: &str, change: Change) -> bool {
         ..Selection::default()
     };
     let now = snapshot.taken_at.unwrap();
-    says(&rule::audit(&snapshot, &selection, now), rule)
+    says(&audit::audit(&snapshot, &selection, now), rule)
 }
 
 fn says(audit: &Audit, rule: &str) -> bool {
@@ -88,15 +88,15 @@ fn says(audit: &Audit, rule: &str) -> bool {
 fn the_healthy_cluster_is_clean_and_every_rule_looked_at_it() {
     let snapshot = cluster::healthy();
     let now = snapshot.taken_at.unwrap();
-    let audit = rule::audit(&snapshot, &Selection::default(), now);
+    let audit = audit::audit(&snapshot, &Selection::default(), now);
     assert!(audit.findings.is_empty(), "{:#?}", audit.findings);
     assert!(audit.skipped.is_empty(), "{:#?}", audit.skipped);
-    assert_eq!(audit.checked, rule::catalogue().count());
+    assert_eq!(audit.checked, audit::catalogue().count());
 }
 
 #[test]
 fn every_rule_has_its_fixtures() {
-    let ids: Vec<_> = rule::catalogue().map(|rule| rule.id).collect();
+    let ids: Vec<_> = audit::catalogue().map(|rule| rule.id).collect();
     let unique: BTreeSet<_> = ids.iter().copied().collect();
     assert_eq!(ids.len(), unique.len(), "an id is given twice");
     let proved: Vec<_> = fixtures().map(|fixture| fixture.rule).collect();
@@ -108,7 +108,7 @@ fn every_rule_has_its_fixtures() {
 
 #[test]
 fn the_ids_name_their_groups_and_the_texts_are_there() {
-    for rule in rule::catalogue() {
+    for rule in audit::catalogue() {
         let prefix = format!("NL-{}-", rule.group.code());
         assert!(rule.id.starts_with(&prefix), "{}", rule.id);
         let texts = [rule.title, rule.why, rule.fix];
@@ -151,7 +151,7 @@ fn without_its_data_a_rule_is_skipped_and_never_silent() {
         ..cluster::healthy()
     };
     let now = snapshot.taken_at.unwrap();
-    let audit = rule::audit(&snapshot, &Selection::default(), now);
+    let audit = audit::audit(&snapshot, &Selection::default(), now);
     let skipped = audit.skipped.iter().find(|s| s.rule == "NL-TOL-001");
     assert_eq!(
         skipped.unwrap().reason,
@@ -159,7 +159,7 @@ fn without_its_data_a_rule_is_skipped_and_never_silent() {
     );
     assert_eq!(
         audit.checked + audit.skipped.len(),
-        rule::catalogue().count()
+        audit::catalogue().count()
     );
 }
 
@@ -168,10 +168,10 @@ fn an_annotation_keeps_findings_away() {
     let mut snapshot = cluster::healthy();
     cluster::condition(&mut snapshot, 0, "Ready", "Unknown", 60);
     let node = &mut snapshot.nodes[0];
-    let skip = (rule::SKIP_ANNOTATION.into(), "HB, NL-TNT-001".into());
+    let skip = (audit::SKIP_ANNOTATION.into(), "HB, NL-TNT-001".into());
     node.metadata.annotations = [skip].into();
     let now = snapshot.taken_at.unwrap();
-    let audit = rule::audit(&snapshot, &Selection::default(), now);
+    let audit = audit::audit(&snapshot, &Selection::default(), now);
     assert!(!says(&audit, "NL-HB-002"));
     assert!(audit.suppressed >= 2);
 }
@@ -192,7 +192,7 @@ fn a_rule_is_left_out_on_the_nodes_with_a_label_and_nowhere_else() {
             }],
             ..Selection::default()
         };
-        let audit = rule::audit(&snapshot, &selection, snapshot.taken_at.unwrap());
+        let audit = audit::audit(&snapshot, &selection, snapshot.taken_at.unwrap());
         let dead = audit.findings.iter().filter(|f| f.rule == "NL-HB-002");
         let dead: Vec<_> = dead.map(|f| f.subject.name.clone()).collect();
         (dead, audit.suppressed)
@@ -208,7 +208,7 @@ fn a_rule_is_left_out_on_the_nodes_with_a_label_and_nowhere_else() {
         }],
         ..Selection::default()
     };
-    assert_eq!(selection.unknown().collect::<Vec<_>>(), ["HBB"]);
+    assert_eq!(audit::unknown(&selection).collect::<Vec<_>>(), ["HBB"]);
 }
 
 #[test]
@@ -221,5 +221,8 @@ fn other_nodes_are_left_out_when_nodes_are_named() {
         ..Selection::default()
     };
     let now = snapshot.taken_at.unwrap();
-    assert!(!says(&rule::audit(&snapshot, &selection, now), "NL-HB-002"));
+    assert!(!says(
+        &audit::audit(&snapshot, &selection, now),
+        "NL-HB-002"
+    ));
 }

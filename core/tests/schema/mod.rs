@@ -9,7 +9,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::snapshot::{Snapshot, Source};
-use crate::{API_VERSION, allocatable, drain, failure, report, shutdown, zone};
+use crate::{API_VERSION, allocatable, audit, drain, failure, shutdown, zone};
 
 #[test]
 fn the_schemas_in_docs_are_those_of_the_types() {
@@ -36,7 +36,7 @@ fn folder() -> PathBuf {
 
 fn schemas() -> [(&'static str, Value); 8] {
     [
-        printed::<report::AuditReport>("AuditReport", "audit"),
+        printed::<audit::AuditReport>("AuditReport", "audit"),
         printed::<allocatable::AllocatableReport>("AllocatableReport", "explain allocatable"),
         printed::<zone::ZoneReport>("ZoneReport", "explain zones"),
         printed::<failure::FailureTimeline>("FailureTimeline", "explain failure"),

@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
 use clap_complete::engine::ArgValueCandidates;
-use nodelife_core::finding::Severity;
+use nodelife_core::audit::{Severity, SkipOn};
 use nodelife_core::object::LabelSelector;
-use nodelife_core::rule::SkipOn;
 
 use super::InputArgs;
 use super::duration::go_duration;

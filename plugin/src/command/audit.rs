@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use nodelife_core::finding::Severity;
-use nodelife_core::rule::{self, Rule, Selection};
+use nodelife_core::audit::{self, Rule, Selection, Severity};
+use nodelife_core::format::count;
 use nodelife_core::snapshot::{Snapshot, Source};
 
 use super::{input, rules};
 use crate::cli::{AuditArgs, AuditFormat, ClusterArgs};
 use crate::exit::ExitStatus;
 use crate::output::{Printer, style};
-use crate::report::{AuditReport, Baseline, Layout, Report, count};
+use crate::report::{AuditReport, Baseline, Layout, Report};
 
 /// Runs `audit`.
 ///
@@ -128,7 +128,7 @@ impl Order {
         let snapshot = input::read(&self.args.input, &sources, cluster, printer).await?;
         let selection = &self.selection;
         input::check_nodes(&snapshot, &selection.nodes, &self.args.input)?;
-        let audit = rule::audit(&snapshot, selection, Timestamp::now());
+        let audit = audit::audit(&snapshot, selection, Timestamp::now());
         let nodes = snapshot.nodes.iter().filter(|n| selection.wants_node(n));
         let audit = AuditReport::new(&snapshot, nodes.count(), audit, |finding| {
             self.baseline.knows(finding)
@@ -162,8 +162,8 @@ impl Order {
     }
 
     fn rules(&self) -> Vec<&'static Rule> {
-        let wanted = |rule: &&'static Rule| self.selection.wants(rule);
-        rule::catalogue().filter(wanted).collect()
+        let wanted = |rule: &&'static Rule| self.selection.wants(rule.id, rule.group);
+        audit::catalogue().filter(wanted).collect()
     }
 }
 
@@ -197,7 +197,7 @@ fn selection(args: &AuditArgs) -> anyhow::Result<Selection> {
         selector: args.selector.clone(),
         zone_settings: None,
     };
-    if let Some(unknown) = selection.unknown().next() {
+    if let Some(unknown) = audit::unknown(&selection).next() {
         return Err(rules::unknown(unknown, &[]).into());
     }
     Ok(selection)

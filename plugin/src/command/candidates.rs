@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 use clap_complete::engine::CompletionCandidate;
 use nodelife_cluster::{Cluster, snapshot};
-use nodelife_core::rule;
+use nodelife_core::audit;
 use nodelife_core::snapshot::Source;
 
 use super::completion::KUBECTL_PROGRAM;
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Ids of rules, with their titles.
 pub(crate) fn rules() -> Vec<CompletionCandidate> {
-    rule::catalogue()
+    audit::catalogue()
         .map(|rule| CompletionCandidate::new(rule.id).help(Some(rule.title.into())))
         .collect()
 }
@@ -27,7 +27,7 @@ pub(crate) fn rules() -> Vec<CompletionCandidate> {
 /// Ids and group codes.
 pub(crate) fn rules_and_groups() -> Vec<CompletionCandidate> {
     let mut seen = BTreeSet::new();
-    let groups = rule::catalogue()
+    let groups = audit::catalogue()
         .map(|rule| rule.group)
         .filter(|group| seen.insert(*group))
         .map(|group| CompletionCandidate::new(group.code()).help(Some(group.title().into())));

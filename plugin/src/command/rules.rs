@@ -1,6 +1,6 @@
 //! Names of rules, as a user types them.
 
-use nodelife_core::rule;
+use nodelife_core::audit;
 
 use crate::exit::UsageError;
 
@@ -11,7 +11,7 @@ const ALIKE: f64 = 0.7;
 /// nearest that is.
 pub(crate) fn unknown(name: &str, others: &[&'static str]) -> UsageError {
     let upper = name.to_uppercase();
-    let rules = rule::catalogue().flat_map(|rule| [rule.id, rule.group.code()]);
+    let rules = audit::catalogue().flat_map(|rule| [rule.id, rule.group.code()]);
     let nearest = rules
         .chain(others.iter().copied())
         .map(|known| (strsim::jaro(&upper, &known.to_uppercase()), known))

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use nodelife_cluster::snapshot;
+use nodelife_core::format::count;
 use nodelife_core::snapshot::{Snapshot, Source};
 
 use super::input;
 use crate::cli::{ClusterArgs, InputArgs, SnapshotArgs};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
-use crate::report::count;
 
 /// Runs `snapshot`.
 ///

@@ -1,7 +1,7 @@
 //! The few colours, by meaning. A colour never stands alone: a word says the same.
 
 use anstyle::{AnsiColor, Style};
-use nodelife_core::finding::Severity;
+use nodelife_core::audit::Severity;
 
 /// What failed.
 pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();

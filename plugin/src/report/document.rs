@@ -2,8 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nodelife_core::finding::{Finding, Subject};
-use nodelife_core::report::AuditReport;
+use nodelife_core::audit::{AuditReport, Finding, Subject};
 use nodelife_core::text::Str;
 use serde::Deserialize;
 
@@ -61,8 +60,7 @@ impl Baseline {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use nodelife_core::finding::{Confidence, Severity};
-    use nodelife_core::rule::{Audit, Skipped};
+    use nodelife_core::audit::{Audit, Confidence, Severity, Skipped};
     use nodelife_core::snapshot::Snapshot;
 
     use super::*;

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use nodelife_core::allocatable::{self, Allocatable, Line};
+use nodelife_core::audit::{self, Context, Loss};
 use nodelife_core::object::{Node, ResourceList};
 use nodelife_core::quantity::Quantity;
 use nodelife_core::request::{self, Amounts, ByContainers};
-use nodelife_core::rule::{self, Context, Loss};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{ZoneKey, ZoneReport};
 
@@ -197,7 +197,7 @@ impl<'a> Fleet<'a> {
         Self {
             rows,
             zones,
-            losses: rule::losses(&context),
+            losses: audit::losses(&context),
         }
     }
 }
@@ -234,7 +234,7 @@ fn row<'a>(
     let labels = &node.metadata.labels;
     Row {
         name: &node.metadata.name,
-        pool: rule::pool_of(labels).unwrap_or_default(),
+        pool: audit::pool_of(labels).unwrap_or_default(),
         zone: ZoneKey::of(labels),
         state: match (node.is_ready(), node.spec.unschedulable) {
             (false, _) => State::NotReady,

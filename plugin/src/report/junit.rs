@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use nodelife_core::finding::Finding;
+use nodelife_core::audit::Finding;
 
 use super::{AuditReport, object, word};
 use crate::cli::FailOn;

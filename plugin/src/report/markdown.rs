@@ -2,7 +2,9 @@
 
 use std::io::{self, Write};
 
-use super::{AuditReport, count, object, word};
+use nodelife_core::format::count;
+
+use super::{AuditReport, object, word};
 
 /// Writes the report.
 ///

@@ -13,13 +13,12 @@ mod sarif;
 mod table;
 
 pub(crate) use document::Baseline;
-pub(crate) use nodelife_core::report::AuditReport;
+pub(crate) use nodelife_core::audit::AuditReport;
 pub(crate) use table::Layout;
 
 use std::io::Write as _;
 
-use nodelife_core::finding::{Severity, Subject};
-use nodelife_core::rule::Rule;
+use nodelife_core::audit::{Rule, Severity, Subject};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{Settings, ZoneReport};
 
@@ -102,10 +101,4 @@ pub(crate) fn word(severity: Severity) -> &'static str {
         Severity::Warning => "warning",
         Severity::Info => "info",
     }
-}
-
-/// `1 node`, `2 nodes`.
-pub(crate) fn count(number: usize, what: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{s}")
 }

@@ -4,8 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use nodelife_core::finding::{Finding, Severity, Subject};
-use nodelife_core::rule::Rule;
+use nodelife_core::audit::{Finding, Rule, Severity, Subject};
 use serde_json::{Value, json};
 
 use super::{AuditReport, object};
@@ -134,7 +133,7 @@ mod tests {
 
     #[test]
     fn every_result_points_at_its_rule() {
-        let rules: Vec<_> = nodelife_core::rule::catalogue().collect();
+        let rules: Vec<_> = nodelife_core::audit::catalogue().collect();
         let mut out = Vec::new();
         write(&report(), &rules, &mut out).unwrap();
         let log: Value = serde_json::from_slice(&out).unwrap();

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use nodelife_core::finding::{Confidence, Finding};
+use nodelife_core::audit::{Confidence, Finding};
 use nodelife_core::object::{Labels, Node};
 use nodelife_core::snapshot::Snapshot;
 

@@ -34,7 +34,7 @@ fn the_catalogue_of_rules_is_that_of_the_definitions() {
         serde_json::from_str(&stdout(&["explain", "--list", "-o", "json"], 0)).unwrap();
     let mut page = String::from(
         "# Rules\n\nEach rule of `kubectl nodelife audit`, as `kubectl nodelife explain RULE` \
-         shows it. Made from the definitions in `core/src/rule/`; a test keeps it true.\n",
+         shows it. Made from the definitions in `core/src/audit/rules/`; a test keeps it true.\n",
     );
     let mut group = "";
     for rule in &rules {

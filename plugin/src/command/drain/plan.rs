@@ -1,12 +1,12 @@
 //! A plan for people and scripts.
 
 use nodelife_core::drain::{Action, DrainPlan, Duration, PlannedPod};
+use nodelife_core::format::count;
 use nodelife_core::text::Str;
 
 use super::args::{DrainFormat, OnImpossible};
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table};
-use crate::report::count;
 
 /// Says which pods are in the way of the whole drain, and the status to end with; none
 /// if the drain can begin.

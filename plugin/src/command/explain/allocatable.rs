@@ -8,9 +8,9 @@ use nodelife_core::allocatable::{
     self, Allocatable, AllocatableReport, Amounts, DEFAULT_MAX_PODS, KubeletConfiguration, Line,
     Unexplained,
 };
+use nodelife_core::audit::Selection;
 use nodelife_core::object::Node;
 use nodelife_core::quantity::{Format, Quantity};
-use nodelife_core::rule::Selection;
 use nodelife_core::snapshot::Source;
 
 use super::{configuration, print_document};

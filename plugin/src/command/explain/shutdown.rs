@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
+use nodelife_core::audit::Selection;
 use nodelife_core::object::Node;
-use nodelife_core::rule::Selection;
 use nodelife_core::shutdown::{self, NodeShutdown, ShutdownReport};
 use nodelife_core::snapshot::Source;
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use nodelife_core::rule::{self, Rule, SKIP_ANNOTATION};
+use nodelife_core::audit::{self, Rule, SKIP_ANNOTATION};
 use serde::Serialize;
 
 use crate::cli::RuleFormat;
@@ -53,7 +53,7 @@ pub(super) fn rule(
     format: RuleFormat,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    let rule = rule::find(id).ok_or_else(|| rules::unknown(id, &TOPICS))?;
+    let rule = audit::find(id).ok_or_else(|| rules::unknown(id, &TOPICS))?;
     match format {
         RuleFormat::Text => write(rule, printer)?,
         RuleFormat::Name => writeln!(printer.data(), "{}", rule.id)?,
@@ -101,14 +101,14 @@ pub(super) fn list(
             if no_headers {
                 table = table.without_header();
             }
-            for rule in rule::catalogue() {
+            for rule in audit::catalogue() {
                 let severity = Cell::styled(word(rule.severity), style::severity(rule.severity));
                 table.row([rule.id.into(), severity, rule.title.into()]);
             }
             printer.table(&table)?;
         }
         RuleFormat::Name => {
-            for rule in rule::catalogue() {
+            for rule in audit::catalogue() {
                 writeln!(printer.data(), "{}", rule.id)?;
             }
         }
@@ -119,5 +119,5 @@ pub(super) fn list(
 }
 
 fn documents() -> Vec<RuleText> {
-    rule::catalogue().map(RuleText::from).collect()
+    audit::catalogue().map(RuleText::from).collect()
 }

@@ -6,10 +6,11 @@ mod drawing;
 use std::fmt;
 use std::io::{self, Write};
 
-use nodelife_core::rule::Lost;
+use nodelife_core::audit::Lost;
+use nodelife_core::format::{count, plural};
 
 use super::fleet::{Fleet, Purpose, Row, State, Unit};
-use super::{AuditReport, count, object, word};
+use super::{AuditReport, object, word};
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("sort.js");
@@ -68,10 +69,10 @@ fn head(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
         (report.skipped.len(), "soft", "rule not checked"),
     ] {
         let (noun, rest) = what.split_once(' ').unwrap_or((what, ""));
-        let s = if number == 1 { "" } else { "s" };
+        let noun = plural(number, noun);
         writeln!(
             out,
-            "<li><b class=\"{class}\">{number}</b>{noun}{s} {rest}</li>"
+            "<li><b class=\"{class}\">{number}</b>{noun} {rest}</li>"
         )?;
     }
     writeln!(out, "</ul>\n</header>")

@@ -1,0 +1,157 @@
+//! What is left for the workloads when a node or a zone is lost.
+//!
+//! Sums of requests against sums of Allocatable: a lower bound of what is missing, since taints,
+//! affinity, volumes and the size of single pods are left aside.
+
+use super::context::{Context, allocatable, belongs_to_node, is_control_plane, is_open};
+use crate::object::Node;
+use crate::quantity::Quantity;
+use crate::request::{self, ByContainers};
+use crate::zone::ZoneKey;
+
+/// The resources that are summed up.
+pub(super) const RESOURCES: [&str; 2] = ["cpu", "memory"];
+
+/// What the workers offer of a resource to pods that can move, and what those request.
+pub(super) struct Headroom<'a> {
+    resource: &'static str,
+    offers: Vec<(&'a Node, i128)>,
+    wanted: i128,
+}
+
+impl<'a> Headroom<'a> {
+    /// Of the nodes that take pods.
+    pub(super) fn of(context: &Context<'a>, resource: &'static str) -> Self {
+        let mut wanted = 0_i128;
+        let mut requests = ByContainers::new(request::requests);
+        let workers = context
+            .nodes()
+            .filter(|node| is_open(node) && !is_control_plane(node));
+        let offers = workers
+            .map(|node| {
+                let mut offer = allocatable(node, resource).map_or(0, Quantity::nano);
+                for pod in context.active_pods_on(&node.metadata.name) {
+                    let amount = requests
+                        .of(pod)
+                        .get(resource)
+                        .map_or(0, |amount| amount.nano());
+                    // What stays with the node takes room there, and needs none elsewhere.
+                    if belongs_to_node(pod) {
+                        offer = offer.saturating_sub(amount);
+                    } else {
+                        wanted = wanted.saturating_add(amount);
+                    }
+                }
+                (node, offer)
+            })
+            .collect();
+        Self {
+            resource,
+            offers,
+            wanted,
+        }
+    }
+
+    /// The node whose loss takes most away.
+    pub(super) fn largest(&self) -> Option<&'a Node> {
+        let largest = self.offers.iter().max_by_key(|(_, offer)| offer);
+        largest.map(|(node, _)| *node)
+    }
+
+    /// What is left without `lost`; none when there are no others.
+    fn left_without(&self, lost: impl Fn(&Node) -> bool) -> Option<i128> {
+        let others = self.offers.iter().filter(|(node, _)| !lost(node));
+        let offers = others.map(|(_, offer)| *offer);
+        offers.reduce(i128::saturating_add)
+    }
+
+    /// What is left without `lost`; none when it is enough, or when there are no others.
+    pub(super) fn short_without(&self, lost: impl Fn(&Node) -> bool) -> Option<i128> {
+        let left = self.left_without(lost);
+        left.filter(|left| self.wanted > *left)
+    }
+
+    /// The arithmetic in words.
+    pub(super) fn say(&self, without: &str, left: i128) -> String {
+        let unit = if self.resource == "cpu" {
+            "cores"
+        } else {
+            "Gi"
+        };
+        format!(
+            "{}: without {without} {} {unit} are left for {} {unit} of requests",
+            self.resource,
+            self.shown(left),
+            self.shown(self.wanted)
+        )
+    }
+
+    fn shown(&self, nano: i128) -> String {
+        let units = units(nano);
+        let shown = if self.resource == "cpu" {
+            units
+        } else {
+            units / f64::from(1 << 30)
+        };
+        format!("{shown:.1}")
+    }
+
+    fn loss(&self, of: Lost, lost: impl Fn(&Node) -> bool) -> Loss {
+        let left = self.left_without(lost);
+        Loss {
+            of,
+            resource: self.resource,
+            wanted: units(self.wanted),
+            left: left.map(units),
+            fits: left.is_some_and(|left| self.wanted <= left),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for reading")]
+fn units(nano: i128) -> f64 {
+    nano as f64 / 1e9
+}
+
+/// What is lost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// The node with the most room, by name.
+    LargestNode(String),
+    /// A zone.
+    Zone(String),
+}
+
+/// What a loss leaves of one resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loss {
+    /// What is lost.
+    pub of: Lost,
+    /// `cpu` or `memory`.
+    pub resource: &'static str,
+    /// What the workloads request, in cores or bytes.
+    pub wanted: f64,
+    /// What the other nodes offer; none when there are no others.
+    pub left: Option<f64>,
+    /// Whether that is enough, in sum.
+    pub fits: bool,
+}
+
+/// What the loss of the largest node leaves, and of each zone: N − 1 and zone − 1.
+pub fn losses(context: &Context<'_>) -> Vec<Loss> {
+    let headrooms = RESOURCES.map(|resource| Headroom::of(context, resource));
+    let of_node = headrooms.iter().filter_map(|headroom| {
+        let name = &headroom.largest()?.metadata.name;
+        let lost = Lost::LargestNode(name.to_string());
+        Some(headroom.loss(lost, |node| node.metadata.name == *name))
+    });
+    let zones = context.zones.zones.iter().filter(|z| !z.key.is_empty());
+    let of_zones = zones.flat_map(|zone| {
+        headrooms.iter().map(|headroom| {
+            headroom.loss(Lost::Zone(zone.key.to_string()), |node| {
+                ZoneKey::of(&node.metadata.labels) == zone.key
+            })
+        })
+    });
+    of_node.chain(of_zones).collect()
+}

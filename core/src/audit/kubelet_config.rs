@@ -1,0 +1,56 @@
+//! Findings about the kubelets' configurations: one for all nodes that say the same.
+
+use std::collections::BTreeMap;
+
+use super::context::Context;
+use super::findings::{FindingBuilder, Findings};
+use crate::allocatable::{self, KubeletConfiguration};
+use crate::format;
+use crate::object::Node;
+
+/// Asks `check` about every configuration, and reports each answer once with the nodes
+/// that it holds for.
+pub(super) fn each(
+    context: &Context<'_>,
+    findings: &mut Findings<'_>,
+    check: impl Fn(&Node, &KubeletConfiguration) -> Option<String>,
+) {
+    let mut answers: BTreeMap<String, Vec<&Node>> = BTreeMap::new();
+    for (node, config) in context.configs() {
+        if let Some(message) = check(node, config) {
+            answers.entry(message).or_default().push(node);
+        }
+    }
+    for (message, nodes) in answers {
+        findings.push(found(&nodes, message));
+    }
+}
+
+/// A finding about the first of `nodes` that names the others.
+pub(super) fn found<'a>(nodes: &[&'a Node], message: String) -> FindingBuilder<'a> {
+    let names: Vec<_> = nodes.iter().map(|n| n.metadata.name.as_str()).collect();
+    let (message, first) = match nodes {
+        [first] => (message, *first),
+        [first, others @ ..] => {
+            let others = others.iter().map(|n| n.metadata.name.as_str());
+            (
+                format!("{message}; the same on {}", format::list(others)),
+                *first,
+            )
+        }
+        [] => return FindingBuilder::named("Node", "", message),
+    };
+    let wanted = names.iter().copied();
+    FindingBuilder::node(first, message)
+        .on_all(wanted)
+        .with("nodes", names)
+}
+
+/// What the kubelet would say of a part of the configuration on its next start.
+pub(super) fn refusal(node: &Node, config: &KubeletConfiguration, about: &str) -> Option<String> {
+    let computed = allocatable::of_node(node, config);
+    computed
+        .refusals
+        .into_iter()
+        .find(|refusal| refusal.contains(about))
+}

@@ -1,0 +1,79 @@
+//! The audit: rules that judge a cluster's snapshot.
+//!
+//! A rule is defined once, in the module of its group in [`rules`]: its id, how bad it is,
+//! the data it needs, its texts and its check. The catalogue, `explain RULE` and the
+//! reports all read that definition.
+//!
+//! ```text
+//! Snapshot ─► Context (indices, zones) ─► check of each rule ─► Findings ─► Audit
+//! ```
+
+mod context;
+mod finding;
+mod findings;
+mod group;
+mod headroom;
+mod kubelet_config;
+mod owners;
+mod pools;
+mod report;
+mod rule;
+mod rules;
+mod selection;
+
+use jiff::Timestamp;
+
+pub use context::Context;
+pub use finding::{Confidence, Finding, Severity, Subject};
+pub use findings::{FindingBuilder, Findings, SKIP_ANNOTATION};
+pub use group::Group;
+pub use headroom::{Loss, Lost, losses};
+pub use pools::pool_of;
+pub use report::{Audit, AuditReport, Skipped, Summary};
+pub use rule::Rule;
+pub use rules::{catalogue, find, unknown};
+pub use selection::{Selection, SkipOn};
+
+use crate::snapshot::Snapshot;
+
+/// Checks `snapshot` by the selected rules. Ages are judged by the time at which it
+/// was taken, or by `now` where that is not known.
+pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audit {
+    let now = snapshot.taken_at.unwrap_or(now);
+    let context = Context::new(snapshot, selection.zone_settings, now);
+    let mut audit = Audit::default();
+    for rule in catalogue().filter(|rule| selection.wants(rule.id, rule.group)) {
+        if let Some(reason) = missing(snapshot, rule) {
+            let rule = rule.id.into();
+            audit.skipped.push(Skipped { rule, reason });
+            continue;
+        }
+        audit.checked += 1;
+        let mut findings = Findings::new(
+            rule.id,
+            rule.group,
+            rule.severity,
+            rule.fix,
+            selection,
+            &context,
+        );
+        (rule.check)(&context, &mut findings);
+        audit.suppressed += findings.suppressed;
+        audit.findings.append(&mut findings.kept);
+    }
+    audit.findings.sort_by(|a, b| {
+        (b.severity.cmp(&a.severity))
+            .then_with(|| a.rule.cmp(&b.rule))
+            .then_with(|| a.subject.cmp(&b.subject))
+            .then_with(|| a.message.cmp(&b.message))
+    });
+    audit
+}
+
+/// Why the rule cannot be checked, if so.
+fn missing(snapshot: &Snapshot, rule: &Rule) -> Option<String> {
+    rule.sources.iter().find_map(|source| {
+        let why = snapshot.why_missing(*source)?;
+        Some(format!("{} not read: {why}", source.noun()))
+    })
+}

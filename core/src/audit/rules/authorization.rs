@@ -1,0 +1,134 @@
+//! AUT: what nodes may do, as far as it can be read.
+
+use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::node_access::{ASKER_USER, NodeAuthorizer, NodeRestriction, OTHER};
+use crate::snapshot::Source;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-AUT-001",
+        group: Group::Authorization,
+        severity: Severity::Error,
+        sources: &[Source::NodeRestriction],
+        title: "a node may change other nodes",
+        why: "The admission plugin NodeRestriction is off. Whoever takes over one kubelet may \
+              change the labels and taints of any node, and the status of any pod, and so draw \
+              workloads and their secrets to itself.",
+        fix: "Start kube-apiserver with --enable-admission-plugins=NodeRestriction; where that \
+              is not in your hands, nodelife's webhook enforces the same rules.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction",
+        check: unrestricted,
+    },
+    Rule {
+        id: "NL-AUT-002",
+        group: Group::Authorization,
+        severity: Severity::Error,
+        sources: &[Source::SigningRequests],
+        title: "a kubelet does not speak as its node",
+        why: "Requests for kubelet certificates come from a user that is not \
+              system:node:NAME. The Node authorizer and NodeRestriction know nodes by that \
+              name alone: this kubelet either has too many rights or too few.",
+        fix: "Give the kubelet a certificate of CN=system:node:NAME, O=system:nodes.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/node/",
+        check: odd_user,
+    },
+    Rule {
+        id: "NL-AUT-003",
+        group: Group::Authorization,
+        severity: Severity::Warning,
+        sources: &[Source::ClusterRoleBindings],
+        title: "every node may read what any node may",
+        why: "The binding system:node gives the group system:nodes the whole role by RBAC. A \
+              kubelet that was taken over can read every secret, past the Node authorizer.",
+        fix: "Remove the subject system:nodes from the binding system:node.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/node/#migration-considerations",
+        check: legacy_binding,
+    },
+    Rule {
+        id: "NL-AUT-005",
+        group: Group::Authorization,
+        severity: Severity::Warning,
+        sources: &[Source::NodeAuthorizer],
+        title: "the Node authorizer is off",
+        why: "Without it nodes get their rights from RBAC alone, which does not know which pod \
+              runs where: a node reads either nothing, or every secret and every pod.",
+        fix: "Start kube-apiserver with --authorization-mode=Node,RBAC.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/node/",
+        check: without_authorizer,
+    },
+];
+
+fn unrestricted(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let Some(NodeRestriction::Off { instead }) = &context.snapshot.node_restriction else {
+        return;
+    };
+    let probe = format!("a dry run of {ASKER_USER} that creates the node {OTHER}");
+    let found = match instead {
+        None => {
+            let message = format!("{probe} is allowed");
+            FindingBuilder::named("Cluster", "kube-apiserver", message)
+        }
+        Some(instead) => {
+            let message = format!("{probe} gets past NodeRestriction; {instead} refuses it");
+            FindingBuilder::named("Cluster", "kube-apiserver", message)
+                .with("instead", instead.as_str())
+                .severity(Severity::Info)
+        }
+    };
+    findings.push(found);
+}
+
+fn without_authorizer(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let cluster = |message| FindingBuilder::named("Cluster", "kube-apiserver", message);
+    match &context.snapshot.node_authorizer {
+        None | Some(NodeAuthorizer::On) => {}
+        Some(NodeAuthorizer::Off) => findings.push(cluster(format!(
+            "{ASKER_USER} may not get the node {OTHER}, but the Node authorizer is not why"
+        ))),
+        // It may be on all the same; then it has nothing to say.
+        Some(NodeAuthorizer::Covered { by }) => {
+            let message = format!("{ASKER_USER} may get the node {OTHER}: {by}");
+            findings.push(cluster(message).inferred());
+        }
+    }
+}
+
+fn odd_user(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for request in context.snapshot.signing_requests.iter().flatten() {
+        let user = request.spec.username.as_str();
+        let known = [
+            "system:node:",
+            "system:bootstrap:",
+            "system:serviceaccount:",
+            "kubernetes-admin",
+        ];
+        let kubelet = matches!(
+            request.spec.signer_name.as_str(),
+            "kubernetes.io/kubelet-serving" | "kubernetes.io/kube-apiserver-client-kubelet"
+        );
+        if kubelet && !known.iter().any(|prefix| user.starts_with(prefix)) {
+            let message = format!(
+                "{} was asked for by user {user:?}",
+                request.spec.signer_name
+            );
+            let found =
+                FindingBuilder::object("CertificateSigningRequest", &request.metadata, message);
+            findings.push(found.with("user", user));
+        }
+    }
+}
+
+fn legacy_binding(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for binding in context.snapshot.cluster_role_bindings.iter().flatten() {
+        let role = binding.role_ref.name == "system:node";
+        let mut subjects = binding.subjects.iter();
+        if role && subjects.any(|s| s.kind == "Group" && s.name == "system:nodes") {
+            let message = "role system:node for the group system:nodes".to_owned();
+            findings.push(FindingBuilder::object(
+                "ClusterRoleBinding",
+                &binding.metadata,
+                message,
+            ));
+        }
+    }
+}

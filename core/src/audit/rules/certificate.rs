@@ -1,0 +1,236 @@
+//! CRT: certificates and the kubelet's own API.
+
+use std::collections::BTreeMap;
+
+use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config};
+use crate::format;
+use crate::object::{ClusterRole, SigningRequest};
+use crate::snapshot::Source;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-CRT-001",
+        group: Group::Certificate,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet does not renew its client certificate",
+        why: "When it expires the node is lost, and joins again only by hand.",
+        fix: "Set rotateCertificates: true.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/#certificate-rotation",
+        check: no_rotation,
+    },
+    Rule {
+        id: "NL-CRT-002",
+        group: Group::Certificate,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet serves with a certificate that nobody signed",
+        why: "The API server cannot tell the kubelet from someone in between: logs, exec and \
+              port-forward go over it.",
+        fix: "Set serverTLSBootstrap: true, and run an approver for kubelet-serving requests.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/#client-and-serving-certificates",
+        check: self_signed,
+    },
+    Rule {
+        id: "NL-CRT-003",
+        group: Group::Certificate,
+        severity: Severity::Error,
+        sources: &[Source::SigningRequests],
+        title: "requests for serving certificates are not approved",
+        why: "Nothing in Kubernetes approves kubernetes.io/kubelet-serving by itself. \
+              Pending requests are deleted after a day; the kubelet then serves with an \
+              expired certificate, or none.",
+        fix: "Approve them, or run an approver (kubelet-csr-approver, or the cloud's).",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/",
+        check: pending,
+    },
+    Rule {
+        id: "NL-CRT-004",
+        group: Group::Certificate,
+        severity: Severity::Warning,
+        sources: &[Source::SigningRequests],
+        title: "a node asks for certificates again and again",
+        why: "Its requests are denied, or signed in a form that the kubelet does not take.",
+        fix: "Look at the kubelet's log and at the requests' conditions.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/",
+        check: again,
+    },
+    Rule {
+        id: "NL-CRT-006",
+        group: Group::Certificate,
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "anyone who reaches the kubelet may command it",
+        why: "Anonymous callers, AlwaysAllow or the read-only port give pods, logs, and with \
+              the first two exec in every pod to the whole network.",
+        fix: "Set authentication.anonymous.enabled: false, authorization.mode: Webhook, \
+              readOnlyPort: 0.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/",
+        check: open_kubelet,
+    },
+    Rule {
+        id: "NL-CRT-007",
+        group: Group::Certificate,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet is less hardened than it could be",
+        why: "CIS asks for idle timeouts of streams, the kubelet's iptables chains, and \
+              cipher suites with forward secrecy.",
+        fix: "Change the settings that the message names.",
+        link: "https://www.cisecurity.org/benchmark/kubernetes",
+        check: soft,
+    },
+    Rule {
+        id: "NL-CRT-008",
+        group: Group::Certificate,
+        severity: Severity::Warning,
+        sources: &[Source::ClusterRoles, Source::ClusterRoleBindings],
+        title: "someone may use nodes/proxy",
+        why: "It passes requests on to kubelets. Even get alone allows exec in every pod, \
+              since a WebSocket starts as a GET.",
+        fix: "Give nodes/metrics, nodes/stats, nodes/log or nodes/configz instead.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/",
+        check: proxy,
+    },
+];
+
+fn no_rotation(context: &Context<'_>, findings: &mut Findings<'_>) {
+    kubelet_config::each(context, findings, |_, config| {
+        let off = config.rotate_certificates != Some(true);
+        off.then(|| "rotateCertificates is not set".to_owned())
+    });
+}
+
+fn self_signed(context: &Context<'_>, findings: &mut Findings<'_>) {
+    kubelet_config::each(context, findings, |_, config| {
+        let signed = config.server_tls_bootstrap == Some(true) || !config.tls_cert_file.is_empty();
+        (!signed).then(|| "neither serverTLSBootstrap nor tlsCertFile".to_owned())
+    });
+}
+
+fn requests<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a SigningRequest> + use<'a> {
+    context.snapshot.signing_requests.iter().flatten()
+}
+
+/// The node that a request is from.
+fn node_of(request: &SigningRequest) -> &str {
+    let user = request.spec.username.as_str();
+    user.strip_prefix("system:node:").unwrap_or(user)
+}
+
+fn pending(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const LONG: i64 = 600;
+    for request in requests(context) {
+        let age = context.age(&request.metadata).unwrap_or_default();
+        let serving = request.spec.signer_name == "kubernetes.io/kubelet-serving";
+        if serving && request.status.conditions.is_empty() && age > LONG {
+            let node = node_of(request);
+            let message = format!("pending for {}, from {node}", format::duration(age));
+            let found =
+                FindingBuilder::object("CertificateSigningRequest", &request.metadata, message);
+            findings.push(found.on(node).with("node", node));
+        }
+    }
+}
+
+fn again(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const HOUR: i64 = 3600;
+    const OFTEN: usize = 5;
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for request in requests(context) {
+        let young = context
+            .age(&request.metadata)
+            .is_some_and(|age| age <= HOUR);
+        if young && request.spec.username.starts_with("system:node:") {
+            *counts.entry(node_of(request)).or_default() += 1;
+        }
+    }
+    for (node, count) in counts.into_iter().filter(|(_, count)| *count > OFTEN) {
+        let message = format!("{count} requests within an hour");
+        findings.push(
+            FindingBuilder::named("Node", node, message)
+                .on(node)
+                .with("requests", count),
+        );
+    }
+}
+
+fn open_kubelet(context: &Context<'_>, findings: &mut Findings<'_>) {
+    kubelet_config::each(context, findings, |_, config| {
+        let mut open = Vec::new();
+        if config.authentication.anonymous.enabled == Some(true) {
+            open.push("authentication.anonymous.enabled: true".to_owned());
+        }
+        if config.authorization.mode == "AlwaysAllow" {
+            open.push("authorization.mode: AlwaysAllow".to_owned());
+        }
+        if let Some(port) = config.read_only_port.filter(|port| *port != 0) {
+            open.push(format!("readOnlyPort: {port}"));
+        }
+        (!open.is_empty()).then(|| open.join(", "))
+    });
+}
+
+fn soft(context: &Context<'_>, findings: &mut Findings<'_>) {
+    kubelet_config::each(context, findings, |_, config| {
+        let mut weak = Vec::new();
+        let timeout = config.streaming_connection_idle_timeout;
+        if timeout.is_some_and(|timeout| timeout.nanoseconds() == 0) {
+            weak.push("streamingConnectionIdleTimeout: 0s".to_owned());
+        }
+        if config.make_iptables_util_chains == Some(false) {
+            weak.push("makeIPTablesUtilChains: false".to_owned());
+        }
+        // Key exchange by RSA has no forward secrecy; CBC and RC4 are broken.
+        let suites = config.tls_cipher_suites.iter();
+        weak.extend(
+            suites
+                .filter(|s| s.starts_with("TLS_RSA_") || s.contains("_CBC_") || s.contains("_RC4_"))
+                .map(|suite| format!("tlsCipherSuites: {suite}")),
+        );
+        (!weak.is_empty()).then(|| weak.join(", "))
+    });
+}
+
+/// Whether the role lets its holders use `nodes/proxy`, without being allowed everything.
+fn gives_proxy(role: &ClusterRole) -> bool {
+    let has = |list: &[crate::text::Str], item: &str| list.iter().any(|x| x == item);
+    role.rules.iter().any(|rule| {
+        has(&rule.resources, "nodes/proxy")
+            && (has(&rule.api_groups, "") || has(&rule.api_groups, "*"))
+    })
+}
+
+fn proxy(context: &Context<'_>, findings: &mut Findings<'_>) {
+    /// Who has it by right (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`, v1.36.3, and kubeadm).
+    const KNOWN: [&str; 4] = [
+        "system:masters",
+        "kubeadm:cluster-admins",
+        "kube-apiserver-kubelet-client",
+        "kube-apiserver",
+    ];
+    let roles: Vec<_> = context
+        .snapshot
+        .cluster_roles
+        .iter()
+        .flatten()
+        .filter(|role| gives_proxy(role))
+        .map(|role| role.metadata.name.as_str())
+        .collect();
+    for binding in context.snapshot.cluster_role_bindings.iter().flatten() {
+        if !roles.contains(&binding.role_ref.name.as_str()) {
+            continue;
+        }
+        let others: Vec<_> = binding
+            .subjects
+            .iter()
+            .filter(|subject| !KNOWN.contains(&subject.name.as_str()))
+            .map(|subject| format!("{} {}", subject.kind, subject.name))
+            .collect();
+        if !others.is_empty() {
+            let message = format!("{} by role {}", others.join(", "), binding.role_ref.name);
+            let found = FindingBuilder::object("ClusterRoleBinding", &binding.metadata, message);
+            findings.push(found.with("subjects", others));
+        }
+    }
+}

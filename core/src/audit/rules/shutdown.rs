@@ -1,0 +1,335 @@
+//! SHD: graceful shutdowns, and the nodes that had none.
+
+use crate::audit::kubelet_config::refusal;
+use crate::audit::owners::by_owner;
+use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config};
+use crate::format;
+use crate::object::{Node, SYSTEM_CRITICAL};
+use crate::shutdown;
+use crate::snapshot::Source;
+use crate::taint::OUT_OF_SERVICE;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-SHD-001",
+        group: Group::Shutdown,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the graceful shutdown is off",
+        why: "When the machine is shut down all pods are killed by the init system within \
+              seconds, whatever their grace period.",
+        fix: "Set shutdownGracePeriod and shutdownGracePeriodCriticalPods.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#graceful-node-shutdown",
+        check: off,
+    },
+    Rule {
+        id: "NL-SHD-002",
+        group: Group::Shutdown,
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet will not start again with these shutdown periods",
+        why: "The critical pods' period is a part of the whole one, periods below a second \
+              are refused, and the two forms exclude each other.",
+        fix: "Correct the periods as the message says.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
+        check: invalid,
+    },
+    Rule {
+        id: "NL-SHD-003",
+        group: Group::Shutdown,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods, Source::KubeletConfigs],
+        title: "a shutdown would cut pods short",
+        why: "They ask for more time to stop than their group gets. The rest of their \
+              shutdown is lost.",
+        fix: "Raise the group's seconds, or shorten the pods' grace period. `kubectl \
+              nodelife explain shutdown` shows all groups.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
+        check: cut_short,
+    },
+    Rule {
+        id: "NL-SHD-004",
+        group: Group::Shutdown,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "one of the two groups gets no time",
+        why: "With critical = total every ordinary pod is killed at once; with critical = 0 \
+              the critical ones are, storage and network drivers among them.",
+        fix: "Leave time for both.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
+        check: no_time,
+    },
+    Rule {
+        id: "NL-SHD-005",
+        group: Group::Shutdown,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods, Source::KubeletConfigs],
+        title: "a system DaemonSet is stopped with the first pods",
+        why: "Its priority is below 2000000000, so it goes before or with the workloads that \
+              need it: volumes cannot be unmounted any more.",
+        fix: "Give it priorityClassName: system-node-critical.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#pod-priority-graceful-node-shutdown",
+        check: early_driver,
+    },
+    Rule {
+        id: "NL-SHD-006",
+        group: Group::Shutdown,
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "the out-of-service taint is on a node that runs",
+        why: "It deletes pods and detaches volumes by force when the node is next not ready \
+              for a moment.",
+        fix: "kubectl taint node NAME node.kubernetes.io/out-of-service-",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
+        check: forgotten_taint,
+    },
+    Rule {
+        id: "NL-SHD-007",
+        group: Group::Shutdown,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "pods with volumes are stuck on a dead node",
+        why: "They are deleted, but nobody confirms it, so their volumes do not move and \
+              StatefulSets do not replace them.",
+        fix: "When the machine is off for certain: kubectl taint node NAME \
+              node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
+        check: stuck,
+    },
+    Rule {
+        id: "NL-SHD-009",
+        group: Group::Shutdown,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "a shutdown takes longer than the notice of a spot machine",
+        why: "The machine is taken away before the kubelet has ended the pods.",
+        fix: "Keep the sum of all groups below the notice: 120 s on AWS, 30 s on Google \
+              Cloud and Azure.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
+        check: spot,
+    },
+    Rule {
+        id: "NL-SHD-010",
+        group: Group::Shutdown,
+        severity: Severity::Info,
+        sources: &[Source::Pods],
+        title: "pods of past shutdowns are left over",
+        why: "The kubelet marks them as failed and does not delete them.",
+        fix: "kubectl delete pods --field-selector status.phase=Failed",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
+        check: left_over,
+    },
+    Rule {
+        id: "NL-SHD-011",
+        group: Group::Shutdown,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "ordinary pods have no group of their own",
+        why: "No entry of shutdownGracePeriodByPodPriority is for priority 0 or below: such \
+              pods fall into the lowest group there is.",
+        fix: "Add an entry for priority 0.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#pod-priority-graceful-node-shutdown",
+        check: no_ordinary,
+    },
+];
+
+fn off(context: &Context<'_>, findings: &mut Findings<'_>) {
+    kubelet_config::each(context, findings, |_, config| {
+        shutdown::groups(config)
+            .is_empty()
+            .then(|| "neither shutdownGracePeriod nor shutdownGracePeriodByPodPriority".to_owned())
+    });
+}
+
+fn invalid(context: &Context<'_>, findings: &mut Findings<'_>) {
+    kubelet_config::each(context, findings, |node, config| {
+        refusal(node, config, "hutdownGracePeriod")
+    });
+}
+
+fn cut_short(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (node, config) in context.configs() {
+        let pods = context.active_pods_on(&node.metadata.name);
+        let plan = shutdown::of_node(node, config, pods);
+        let cut: Vec<_> = plan
+            .groups
+            .iter()
+            .flat_map(|group| &group.pods)
+            .filter(|pod| pod.cut_by_seconds > 0)
+            .collect();
+        let Some(worst) = cut.iter().max_by_key(|pod| pod.cut_by_seconds) else {
+            continue;
+        };
+        let names: Vec<_> = cut
+            .iter()
+            .map(|p| format!("{}/{}", p.namespace, p.name))
+            .collect();
+        let message = format!(
+            "{} cut short, {}/{} by most: {}s asked for − {}s of its group = {}s",
+            format::count(cut.len(), "pod"),
+            worst.namespace,
+            worst.name,
+            worst.wanted_seconds,
+            worst.allowed_seconds,
+            worst.cut_by_seconds
+        );
+        findings.push(FindingBuilder::node(node, message).with("pods", names));
+    }
+}
+
+fn no_time(context: &Context<'_>, findings: &mut Findings<'_>) {
+    kubelet_config::each(context, findings, |_, config| {
+        let total = config.shutdown_grace_period.unwrap_or_default();
+        let critical = config
+            .shutdown_grace_period_critical_pods
+            .unwrap_or_default();
+        if total.nanoseconds() == 0 {
+            None
+        } else if critical == total {
+            Some(format!(
+                "all {total} are for critical pods, 0 s for the others"
+            ))
+        } else if critical.nanoseconds() == 0 {
+            Some(format!("of {total} nothing is kept for critical pods"))
+        } else {
+            None
+        }
+    });
+}
+
+fn early_driver(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let system = context.snapshot.pods.iter().filter(|pod| {
+        let owner = pod.metadata.controller();
+        let daemon = owner.is_some_and(|owner| owner.kind == "DaemonSet");
+        let config = context.snapshot.kubelet_configs.get(&pod.spec.node_name);
+        let priority = pod.spec.priority.unwrap_or_default();
+        daemon
+            && pod.metadata.namespace == "kube-system"
+            && priority < SYSTEM_CRITICAL
+            && config.is_some_and(|config| !shutdown::groups(config).is_empty())
+    });
+    for (owner, pods) in by_owner(context, system) {
+        let priority = pods
+            .first()
+            .and_then(|pod| pod.spec.priority)
+            .unwrap_or_default();
+        let message = format!("priority {priority}, below {SYSTEM_CRITICAL}");
+        findings.push(owner.found(&pods, message).with("priority", priority));
+    }
+}
+
+fn forgotten_taint(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes().filter(|node| node.is_ready()) {
+        if node
+            .spec
+            .taints
+            .iter()
+            .any(|taint| taint.key == OUT_OF_SERVICE)
+        {
+            let message = format!("Ready, and tainted {OUT_OF_SERVICE}");
+            findings.push(FindingBuilder::node(node, message));
+        }
+    }
+}
+
+fn stuck(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const LONG: i64 = 600;
+    for node in context.nodes() {
+        let ready = node.condition("Ready").filter(|c| c.status == "Unknown");
+        let since = ready.and_then(|c| c.last_transition_time);
+        let dead = since.map_or(0, |t| context.seconds_since(t));
+        let told = node
+            .spec
+            .taints
+            .iter()
+            .any(|taint| taint.key == OUT_OF_SERVICE);
+        if dead <= LONG || told {
+            continue;
+        }
+        let pods: Vec<_> = context
+            .active_pods_on(&node.metadata.name)
+            .filter(|pod| pod.is_terminating())
+            .filter(|pod| {
+                pod.spec
+                    .volumes
+                    .iter()
+                    .any(|v| v.persistent_volume_claim.is_some())
+            })
+            .map(|pod| pod.metadata.name.as_str())
+            .collect();
+        if !pods.is_empty() {
+            let message = format!(
+                "not heard of for {}; Terminating with volumes: {}",
+                format::duration(dead),
+                format::list(pods.iter().copied())
+            );
+            findings.push(FindingBuilder::node(node, message).with("pods", pods));
+        }
+    }
+}
+
+/// Seconds between the notice and the end of a spot machine, where the node is one.
+fn spot_notice(node: &Node) -> Option<i64> {
+    let labels = &node.metadata.labels;
+    let is = |key: &str, value: &str| {
+        labels
+            .get(key)
+            .is_some_and(|v| v.eq_ignore_ascii_case(value))
+    };
+    let aws = node.spec.provider_id.starts_with("aws://");
+    if is("eks.amazonaws.com/capacityType", "SPOT")
+        || (aws && is("karpenter.sh/capacity-type", "spot"))
+    {
+        Some(120)
+    } else if is("cloud.google.com/gke-spot", "true")
+        || is("kubernetes.azure.com/scalesetpriority", "spot")
+    {
+        Some(30)
+    } else {
+        None
+    }
+}
+
+fn spot(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (node, config) in context.configs() {
+        let total: i64 = shutdown::groups(config)
+            .iter()
+            .map(|group| group.seconds)
+            .sum();
+        if let Some(notice) = spot_notice(node).filter(|notice| total > *notice) {
+            let message = format!("the groups take up to {total}s, the notice is {notice}s");
+            findings.push(FindingBuilder::node(node, message).with("seconds", total));
+        }
+    }
+}
+
+fn left_over(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const MANY: usize = 10;
+    for node in context.nodes() {
+        let pods = context.pods_on(&node.metadata.name).iter();
+        let dead = pods.filter(|pod| {
+            let reason = pod.status.reason.as_str();
+            pod.status.phase == "Failed" && (reason == "Terminated" || reason == "NodeShutdown")
+        });
+        let dead = dead.count();
+        if dead >= MANY {
+            let message = format!("{dead} failed pods of past shutdowns");
+            findings.push(FindingBuilder::node(node, message).with("pods", dead));
+        }
+    }
+}
+
+fn no_ordinary(context: &Context<'_>, findings: &mut Findings<'_>) {
+    kubelet_config::each(context, findings, |_, config| {
+        let lowest = config
+            .shutdown_grace_period_by_pod_priority
+            .iter()
+            .min_by_key(|g| g.priority)?;
+        (lowest.priority > 0).then(|| {
+            format!(
+                "the lowest group is for priority {} and more, with {}s",
+                lowest.priority, lowest.shutdown_grace_period_seconds
+            )
+        })
+    });
+}

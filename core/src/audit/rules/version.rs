@@ -1,0 +1,369 @@
+//! VER: versions and operating systems.
+
+use std::collections::BTreeMap;
+
+use jiff::civil::{Date, date};
+use jiff::tz::TimeZone;
+
+use crate::audit::{
+    Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config, pools,
+};
+use crate::format;
+use crate::object::Node;
+use crate::snapshot::Source;
+use crate::version::Version;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-VER-001",
+        group: Group::Version,
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "the kubelet's version does not fit the API server's",
+        why: "A kubelet may be three minor versions older and never newer. Beyond that \
+              nothing is tested, and fields are silently dropped.",
+        fix: "Upgrade the node, or the control plane first.",
+        link: "https://kubernetes.io/releases/version-skew-policy/",
+        check: skew,
+    },
+    Rule {
+        id: "NL-VER-002",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the pool runs several versions of the kubelet",
+        why: "An upgrade is half done, or nodes come from different images: pods behave \
+              differently by chance.",
+        fix: "Finish the upgrade of the pool.",
+        link: "https://kubernetes.io/releases/version-skew-policy/",
+        check: mixed,
+    },
+    Rule {
+        id: "NL-VER-003",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the kubelet's version gets no more fixes",
+        why: "Kubernetes mends a minor version for fourteen months. What is found later stays \
+              open there, unless a provider mends it on its own.",
+        fix: "Upgrade the node, after the control plane.",
+        link: "https://kubernetes.io/releases/patch-releases/",
+        check: unsupported,
+    },
+    Rule {
+        id: "NL-VER-004",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the container runtime is outdated",
+        why: "dockershim was removed in 1.24, and containerd 1.x is no longer supported by \
+              kubelets from 1.36 on.",
+        fix: "Move the node to containerd 2.x or CRI-O.",
+        link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/",
+        check: runtime,
+    },
+    Rule {
+        id: "NL-VER-005",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the kernel is too old",
+        why: "Below 4.19 cgroup v2 is not usable and kubeadm refuses the machine.",
+        fix: "Upgrade the operating system.",
+        link: "https://kubernetes.io/docs/reference/node/kernel-version-requirements/",
+        check: kernel,
+    },
+    Rule {
+        id: "NL-VER-006",
+        group: Group::Version,
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the pool runs several images of the operating system",
+        why: "Nodes that were made at different times run different kernels and fixes.",
+        fix: "Recreate the older nodes from the present image.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/cluster-upgrade/",
+        check: images,
+    },
+    Rule {
+        id: "NL-VER-007",
+        group: Group::Version,
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet is told to run on cgroup v1",
+        why: "failCgroupV1: false is needed there alone. Kubelets from 1.35 on refuse cgroup \
+              v1 by default, and its support ends.",
+        fix: "Boot the machine with cgroup v2 and remove the setting.",
+        link: "https://kubernetes.io/docs/concepts/architecture/cgroups/",
+        check: cgroup_v1,
+    },
+    Rule {
+        id: "NL-VER-008",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet will not start again on a machine with swap",
+        why: "The machine has swap, and failSwapOn is true: the kubelet looks at its start alone. \
+              It runs until it is restarted or upgraded, and then the node is gone.",
+        fix: "Turn swap off for good (/etc/fstab, systemd), or set failSwapOn: false together \
+              with memorySwap.swapBehavior.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-management/",
+        check: swap,
+    },
+    Rule {
+        id: "NL-VER-009",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "a label contradicts the machine",
+        why: "Workloads that select by architecture or operating system are put on machines \
+              that cannot run them.",
+        fix: "Correct the label, or restart the kubelet.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch",
+        check: wrong_label,
+    },
+    Rule {
+        id: "NL-VER-010",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "two managers write the cgroups",
+        why: "The kubelet uses cgroupfs on a distribution that systemd runs. Under pressure \
+              the two views drift apart.",
+        fix: "Set cgroupDriver: systemd in kubelet and runtime.",
+        link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/#cgroup-drivers",
+        check: two_managers,
+    },
+    Rule {
+        id: "NL-VER-011",
+        group: Group::Version,
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the node is very old",
+        why: "It has run for half a year: its image lacks the fixes of that time, and nobody \
+              knows whether it would come back.",
+        fix: "Recreate nodes regularly.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/cluster-upgrade/",
+        check: aged,
+    },
+    Rule {
+        id: "NL-VER-012",
+        group: Group::Version,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet runs all alpha features",
+        why: "AllAlpha turns on what may change or vanish in any release.",
+        fix: "Name the features that are needed.",
+        link: "https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/",
+        check: all_alpha,
+    },
+];
+
+fn kubelet(node: &Node) -> Option<Version> {
+    Version::parse(&node.status.node_info.kubelet_version)
+}
+
+fn skew(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let Some(server) = context.server else {
+        return;
+    };
+    for node in context.nodes() {
+        let Some(own) = kubelet(node).filter(|own| own.major == server.major) else {
+            continue;
+        };
+        let message = if own.minor > server.minor {
+            format!("kubelet {own} is newer than the API server {server}")
+        } else if own.minor + 3 < server.minor {
+            format!(
+                "kubelet {own} is {} minor versions older than the API server {server}; 3 are allowed",
+                server.minor - own.minor
+            )
+        } else {
+            continue;
+        };
+        findings.push(FindingBuilder::node(node, message).with("kubelet", own.to_string()));
+    }
+}
+
+/// The last day on which minor versions of 1 were mended, from 1.20 on. Those up to 1.31 are
+/// from data/releases/eol.yaml of github.com/kubernetes/website (0637786), the later ones as
+/// they were planned when the version came out.
+const LAST_DAYS: [(u32, Date); 16] = [
+    (20, date(2022, 2, 28)),
+    (21, date(2022, 6, 28)),
+    (22, date(2022, 12, 8)),
+    (23, date(2023, 2, 28)),
+    (24, date(2023, 7, 28)),
+    (25, date(2023, 10, 28)),
+    (26, date(2024, 2, 28)),
+    (27, date(2024, 7, 16)),
+    (28, date(2024, 10, 22)),
+    (29, date(2025, 2, 28)),
+    (30, date(2025, 7, 15)),
+    (31, date(2025, 11, 11)),
+    (32, date(2026, 2, 28)),
+    (33, date(2026, 6, 28)),
+    (34, date(2026, 10, 27)),
+    (35, date(2027, 2, 28)),
+];
+
+/// When the version was mended for the last time, at the latest; none for one that is newer
+/// than the table.
+fn last_day(version: Version) -> Option<Date> {
+    let known = LAST_DAYS.iter().find(|(minor, _)| version.minor <= *minor);
+    known.filter(|_| version.major == 1).map(|(_, day)| *day)
+}
+
+fn unsupported(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let today = context.now.to_zoned(TimeZone::UTC).date();
+    for node in context.nodes() {
+        let Some(own) = kubelet(node) else {
+            continue;
+        };
+        if let Some(day) = last_day(own).filter(|day| *day < today) {
+            let minor = format!("{}.{}", own.major, own.minor);
+            let message = format!("kubelet {own}; no fixes for {minor} since {day}");
+            let found = FindingBuilder::node(node, message).with("kubelet", own.to_string());
+            findings.push(found.with("since", day.to_string()));
+        }
+    }
+}
+
+/// Reports pools whose nodes do not agree on a text.
+fn disagree(
+    context: &Context<'_>,
+    findings: &mut Findings<'_>,
+    what: &str,
+    text: impl Fn(&Node) -> &str,
+) {
+    for (pool, nodes) in pools::pools(context) {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for node in &nodes {
+            *counts.entry(text(node)).or_default() += 1;
+        }
+        if counts.len() > 1 {
+            let each: Vec<_> = counts
+                .iter()
+                .map(|(text, n)| format!("{text} ({n})"))
+                .collect();
+            let message = format!("{what}: {}", each.join(", "));
+            let names = nodes.iter().map(|node| node.metadata.name.as_str());
+            findings.push(FindingBuilder::named("Pool", pool.name(), message).on_all(names));
+        }
+    }
+}
+
+fn mixed(context: &Context<'_>, findings: &mut Findings<'_>) {
+    disagree(context, findings, "kubelets", |node| {
+        &node.status.node_info.kubelet_version
+    });
+}
+
+fn images(context: &Context<'_>, findings: &mut Findings<'_>) {
+    disagree(context, findings, "images", |node| {
+        &node.status.node_info.os_image
+    });
+}
+
+fn runtime(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes() {
+        let text = &node.status.node_info.container_runtime_version;
+        let newer_kubelet = kubelet(node).is_some_and(|v| (v.major, v.minor) >= (1, 36));
+        let outdated = match text.split_once("://") {
+            Some(("docker", _)) => true,
+            Some(("containerd", version)) => Version::parse(version).is_some_and(|version| {
+                (version.major, version.minor) < (1, 7) || (version.major < 2 && newer_kubelet)
+            }),
+            _ => text.contains("Unknown"),
+        };
+        if outdated {
+            let message = format!(
+                "{text} under kubelet {}",
+                node.status.node_info.kubelet_version
+            );
+            findings.push(FindingBuilder::node(node, message).with("runtime", text.as_str()));
+        }
+    }
+}
+
+fn kernel(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes() {
+        let text = &node.status.node_info.kernel_version;
+        let old = Version::parse(text).is_some_and(|v| (v.major, v.minor) < (4, 19));
+        if old && node.status.node_info.operating_system == "linux" {
+            findings.push(FindingBuilder::node(node, format!("kernel {text}")));
+        }
+    }
+}
+
+fn cgroup_v1(context: &Context<'_>, findings: &mut Findings<'_>) {
+    kubelet_config::each(context, findings, |_, config| {
+        (config.fail_cgroup_v1 == Some(false)).then(|| "failCgroupV1: false".to_owned())
+    });
+}
+
+/// `NewContainerManager` refuses (`pkg/kubelet/cm/container_manager_linux.go`, v1.36.3);
+/// `failSwapOn` is true by default.
+fn swap(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (node, config) in context.configs() {
+        let swap = node.status.node_info.swap.unwrap_or_default().capacity;
+        if swap > 0 && config.fail_swap_on != Some(false) {
+            let message = format!("{} Mi of swap, and failSwapOn is true", swap >> 20);
+            findings.push(FindingBuilder::node(node, message).with("bytes", swap));
+        }
+    }
+}
+
+fn wrong_label(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes() {
+        let info = &node.status.node_info;
+        for (key, truth) in [
+            ("kubernetes.io/arch", &info.architecture),
+            ("kubernetes.io/os", &info.operating_system),
+            ("beta.kubernetes.io/arch", &info.architecture),
+            ("beta.kubernetes.io/os", &info.operating_system),
+        ] {
+            let label = node.metadata.labels.get(key);
+            if let Some(label) = label.filter(|label| *label != truth && !truth.is_empty()) {
+                let message = format!("{key}={label}, but the kubelet says {truth}");
+                findings.push(FindingBuilder::node(node, message).with("label", key));
+            }
+        }
+    }
+}
+
+fn two_managers(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const SYSTEMD: [&str; 9] = [
+        "Ubuntu",
+        "Debian",
+        "Red Hat",
+        "CentOS",
+        "Rocky",
+        "Alma",
+        "Amazon Linux",
+        "Flatcar",
+        "SUSE",
+    ];
+    kubelet_config::each(context, findings, |node, config| {
+        let image = &node.status.node_info.os_image;
+        let systemd = SYSTEMD.iter().any(|name| image.contains(name));
+        (systemd && config.cgroup_driver == "cgroupfs")
+            .then(|| format!("cgroupDriver: cgroupfs on {image}"))
+    });
+}
+
+fn aged(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const HALF_A_YEAR: i64 = 180 * 86_400;
+    for node in context.nodes() {
+        if let Some(age) = context.age(&node.metadata).filter(|age| *age > HALF_A_YEAR) {
+            let message = format!("registered {} ago", format::duration(age));
+            findings.push(FindingBuilder::node(node, message).with("seconds", age));
+        }
+    }
+}
+
+fn all_alpha(context: &Context<'_>, findings: &mut Findings<'_>) {
+    kubelet_config::each(context, findings, |_, config| {
+        let on = config.feature_gates.get("AllAlpha") == Some(&true);
+        on.then(|| "featureGates: AllAlpha: true".to_owned())
+    });
+}

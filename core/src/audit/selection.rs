@@ -1,0 +1,98 @@
+//! Which rules are checked, and which findings are kept.
+
+use super::finding::Severity;
+use super::group::Group;
+use crate::object::{LabelSelector, Node};
+use crate::text::Str;
+use crate::zone;
+
+/// What is asked of an audit. The default asks for everything.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Selection {
+    /// Ids or group codes to check; empty: all.
+    pub rules: Vec<String>,
+    /// Ids or group codes not to check.
+    pub skip: Vec<String>,
+    /// Rules that are not wanted on some nodes.
+    pub skip_on: Vec<SkipOn>,
+    /// Findings below it are left out.
+    pub severity: Severity,
+    /// Names of the nodes that matter; empty: all.
+    pub nodes: Vec<Str>,
+    /// Labels of the nodes that matter.
+    pub selector: Option<LabelSelector>,
+    /// Flags of kube-controller-manager; absent: the defaults of the server's version.
+    pub zone_settings: Option<zone::Settings>,
+}
+
+/// Rules that are not wanted on nodes with these labels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SkipOn {
+    /// Ids or group codes.
+    pub rules: Vec<String>,
+    /// Labels of the nodes.
+    pub nodes: LabelSelector,
+}
+
+impl Default for Selection {
+    fn default() -> Self {
+        Self {
+            rules: Vec::new(),
+            skip: Vec::new(),
+            skip_on: Vec::new(),
+            severity: Severity::Info,
+            nodes: Vec::new(),
+            selector: None,
+            zone_settings: None,
+        }
+    }
+}
+
+impl Selection {
+    /// Whether the rule is to be checked.
+    pub fn wants(&self, rule: &str, group: Group) -> bool {
+        (self.rules.is_empty() || self.rules.iter().any(|name| names(name, rule, group)))
+            && !self.skip.iter().any(|name| names(name, rule, group))
+    }
+
+    /// Every id and group code that it names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let on_some = self.skip_on.iter().flat_map(|skip| &skip.rules);
+        let all = self.rules.iter().chain(&self.skip).chain(on_some);
+        all.map(String::as_str)
+    }
+
+    /// Whether findings about this node are wanted.
+    pub fn wants_node(&self, node: &Node) -> bool {
+        let name = &node.metadata.name;
+        let labels = &node.metadata.labels;
+        (self.nodes.is_empty() || self.nodes.contains(name))
+            && self.selector.as_ref().is_none_or(|s| s.matches(labels))
+    }
+
+    /// Whether the rule is not wanted on a node.
+    pub(super) fn skips_on(&self, rule: &str, group: Group, node: &Node) -> bool {
+        self.skip_on.iter().any(|skip| {
+            skip.nodes.matches(&node.metadata.labels)
+                && skip.rules.iter().any(|name| names(name, rule, group))
+        })
+    }
+
+    /// Whether every node matters.
+    pub(super) fn wants_all_nodes(&self) -> bool {
+        self.nodes.is_empty() && self.selector.is_none()
+    }
+}
+
+/// Whether `name` is the rule's id or its group's code (`RES`, `NL-RES`).
+pub(super) fn names(name: &str, rule: &str, group: Group) -> bool {
+    let code = name.trim();
+    let prefix = code.get(..3).filter(|p| p.eq_ignore_ascii_case("NL-"));
+    let short = if prefix.is_some() {
+        code.get(3..)
+    } else {
+        Some(code)
+    };
+    code.eq_ignore_ascii_case(rule)
+        || short.is_some_and(|short| short.eq_ignore_ascii_case(group.code()))
+}

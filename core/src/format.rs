@@ -1,0 +1,62 @@
+//! Formatting of durations, counts and lists of names for people.
+
+/// Seconds as `45s`, `12m`, `3h20m` or `9d`.
+pub fn duration(seconds: i64) -> String {
+    let sign = if seconds < 0 { "-" } else { "" };
+    let s = seconds.unsigned_abs();
+    let (days, hours, minutes) = (s / 86_400, s / 3600 % 24, s / 60 % 60);
+    let text = match (days, hours, minutes) {
+        (0, 0, 0) => format!("{s}s"),
+        (0, 0, _) if s.is_multiple_of(60) || s >= 600 => format!("{minutes}m"),
+        (0, 0, _) => format!("{minutes}m{}s", s % 60),
+        (0, _, 0) => format!("{hours}h"),
+        (0, _, _) => format!("{hours}h{minutes}m"),
+        (_, 0, _) => format!("{days}d"),
+        (_, _, _) => format!("{days}d{hours}h"),
+    };
+    format!("{sign}{text}")
+}
+
+/// The first few names, and how many more there are.
+pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 5;
+    let names: Vec<_> = names.into_iter().collect();
+    let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>();
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
+    }
+}
+
+/// `1 pod`, `2 pods`.
+pub fn count(number: usize, noun: &str) -> String {
+    format!("{number} {}", plural(number, noun))
+}
+
+/// `pod` for one, else `pods`.
+pub fn plural(number: usize, noun: &str) -> String {
+    let s = if number == 1 { "" } else { "s" };
+    format!("{noun}{s}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short() {
+        for (seconds, text) in [
+            (0, "0s"),
+            (59, "59s"),
+            (90, "1m30s"),
+            (600, "10m"),
+            (3599, "59m"),
+            (7200, "2h"),
+            (12_000, "3h20m"),
+            (777_600, "9d"),
+            (-30, "-30s"),
+        ] {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+}
