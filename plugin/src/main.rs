@@ -7,6 +7,7 @@ mod drain;
 mod exit;
 mod output;
 mod report;
+mod signals;
 
 use std::process::ExitCode;
 

@@ -4,6 +4,7 @@ mod allocatable;
 mod audit;
 mod cluster;
 mod completion;
+pub(crate) mod drain;
 pub(crate) mod duration;
 mod explain;
 mod failure;
@@ -27,6 +28,7 @@ pub(crate) use allocatable::AllocatableArgs;
 pub(crate) use audit::{AuditArgs, AuditFormat, FailOn, SortBy};
 pub(crate) use cluster::ClusterArgs;
 pub(crate) use completion::{CompletionArgs, Shell};
+pub(crate) use drain::DrainArgs;
 pub(crate) use explain::{ExplainArgs, ExplainFormat, RuleFormat, Topic};
 pub(crate) use failure::FailureArgs;
 pub(crate) use input::InputArgs;
@@ -35,13 +37,11 @@ pub(crate) use man::ManArgs;
 pub(crate) use shutdown::ShutdownArgs;
 pub(crate) use snapshot::SnapshotArgs;
 pub(crate) use terminal::{ColorWhen, TerminalArgs};
-pub(crate) use version::{VersionArgs, VersionFormat};
+pub(crate) use version::{VERSION, VersionArgs, VersionFormat};
 pub(crate) use webhook::{
     EngineArgs, ReplayArgs, StatusArgs, TestArgs, WebhookArgs, WebhookCommand,
 };
 pub(crate) use zones::ZonesArgs;
-
-use crate::command::drain::DrainArgs;
 
 /// Help begins with examples: most questions end there.
 const HELP: &str = "\
@@ -60,7 +60,7 @@ pub(crate) const EXIT_STATUS: &str = "\
 #[derive(Debug, Parser)]
 #[command(
     name = "kubectl-nodelife",
-    version = crate::command::version::TEXT,
+    version = VERSION,
     help_template = HELP,
     before_help = "\
 Examples:

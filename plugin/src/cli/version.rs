@@ -2,6 +2,14 @@
 
 use clap::{Args, ValueEnum};
 
+/// `0.1.0 (commit 0123456789ab)`
+pub(crate) const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (commit ",
+    env!("NODELIFE_COMMIT"),
+    ")"
+);
+
 /// Says which nodelife this is.
 #[derive(Debug, Args)]
 #[command(before_help = "\

@@ -4,20 +4,19 @@ mod audit;
 pub(crate) mod candidates;
 pub(crate) mod completion;
 mod connect;
-pub(crate) mod drain;
+mod drain;
 mod explain;
 pub(crate) mod input;
-mod interrupt;
 mod man;
 mod rules;
 mod snapshot;
-pub(crate) mod version;
+mod version;
 mod webhook;
 
 use crate::cli::{Cli, Command};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
-use interrupt::or_interrupted;
+use crate::signals::or_interrupted;
 
 /// Runs the command of this command line.
 ///

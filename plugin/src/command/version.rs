@@ -4,17 +4,9 @@ use std::io::Write as _;
 
 use serde::Serialize;
 
-use crate::cli::{VersionArgs, VersionFormat};
+use crate::cli::{VERSION, VersionArgs, VersionFormat};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
-
-/// `0.1.0 (commit 0123456789ab)`
-pub(crate) const TEXT: &str = concat!(
-    env!("CARGO_PKG_VERSION"),
-    " (commit ",
-    env!("NODELIFE_COMMIT"),
-    ")"
-);
 
 /// What `version -o json` prints.
 #[derive(Serialize)]
@@ -46,7 +38,7 @@ pub(crate) fn run(args: &VersionArgs, printer: &mut Printer) -> anyhow::Result<E
         },
     };
     match args.output {
-        VersionFormat::Text => writeln!(printer.data(), "kubectl-nodelife {TEXT}")?,
+        VersionFormat::Text => writeln!(printer.data(), "kubectl-nodelife {VERSION}")?,
         VersionFormat::Json => printer.json(&document)?,
         VersionFormat::Yaml => printer.yaml(&document)?,
     }

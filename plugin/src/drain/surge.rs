@@ -12,8 +12,8 @@ use nodelife_core::text::Str;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::requests::remove;
-use super::{Manner, Scene};
+use super::removal::{Manner, remove};
+use super::view::Scene;
 use crate::output::Printer;
 
 const DEPLOYMENTS: Resource = Resource::grouped("apps", "v1", "deployments");

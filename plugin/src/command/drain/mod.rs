@@ -1,6 +1,5 @@
 //! `drain`
 
-mod args;
 mod offline;
 mod plan;
 
@@ -13,13 +12,11 @@ use nodelife_core::drain::{Action, DrainPlan, Force, Permissions, Settings};
 use nodelife_core::text::Str;
 use tokio::time::Instant;
 
-pub(crate) use args::DrainArgs;
-use args::{DryRun, OnImpossible};
-
 use crate::cli::ClusterArgs;
+use crate::cli::drain::{DrainArgs, DryRun, OnImpossible, SurgeArg};
 use crate::command::connect;
 use crate::drain::{
-    Beside, Executor, Manner, Pace, Scene, Surges, Telling, Watches, distinct, everywhere,
+    Beside, Executor, How, Manner, Pace, Scene, Surges, Telling, Watches, distinct, everywhere,
     say_unseen,
 };
 use crate::exit::{ExitStatus, UsageError};
@@ -249,6 +246,15 @@ fn manner(args: &DrainArgs) -> Manner {
     Manner {
         delete: args.consents.disable_eviction,
         grace_period_seconds: pace(args).grace_period_seconds,
+    }
+}
+
+impl From<SurgeArg> for How {
+    fn from(surge: SurgeArg) -> Self {
+        match surge {
+            SurgeArg::Restart => Self::Restart,
+            SurgeArg::Scale => Self::Scale,
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use nodelife_cluster::snapshot;
 use nodelife_core::snapshot::{Snapshot, Source};
 
-use super::{DrainArgs, pace, permissions, plan};
+use super::{pace, permissions, plan};
+use crate::cli::drain::DrainArgs;
 use crate::drain::{Scene, pick, say_unseen};
 use crate::exit::ExitStatus;
 use crate::output::Printer;

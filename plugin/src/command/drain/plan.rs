@@ -4,7 +4,7 @@ use nodelife_core::drain::{Action, DrainPlan, Duration, PlannedPod};
 use nodelife_core::format::count;
 use nodelife_core::text::Str;
 
-use super::args::{DrainFormat, OnImpossible};
+use crate::cli::drain::{DrainFormat, OnImpossible};
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table};
 

@@ -3,8 +3,7 @@
 use nodelife_cluster::Cluster;
 use nodelife_core::drain::{Action, DrainPlan};
 
-use super::Manner;
-use super::requests::{objection, remove};
+use super::removal::{Manner, objection, remove};
 use crate::output::Printer;
 
 /// Asks the API server about each eviction of the plan, once: webhooks and missing rights

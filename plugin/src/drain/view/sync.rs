@@ -1,6 +1,5 @@
-//! What is seen before a drain begins, and what it does without where it loses sight.
+//! What is seen before a drain begins.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use nodelife_cluster::ApiError;
@@ -9,9 +8,7 @@ use nodelife_core::drain::Event;
 use nodelife_core::object::WorkloadKind;
 
 use super::Scene;
-use super::executor::Executor;
 use super::watches::{Sight, Watches};
-use crate::output::Printer;
 
 impl Scene {
     /// Waits for the first list of each watch.
@@ -101,52 +98,6 @@ impl Scene {
         self.unseen.get_or_insert_with(|| why.to_string());
         self.budgets.lose();
     }
-}
-
-impl Executor<'_> {
-    /// Trouble that passes is told and waited out; a right that is missing does not come back.
-    pub(super) fn trouble(
-        &mut self,
-        what: &str,
-        essential: bool,
-        error: ApiError,
-    ) -> anyhow::Result<()> {
-        if !essential {
-            tracing::debug!(what, %error, "lost sight");
-            return Ok(());
-        }
-        if matches!(
-            error,
-            ApiError::Forbidden(_) | ApiError::Unauthorized { .. } | ApiError::Untrusted { .. }
-        ) {
-            return Err(anyhow::Error::from(error).context(format!("failed to watch {what}")));
-        }
-        self.narrator.trouble(what, &error);
-        Ok(())
-    }
-
-    /// The right to see budgets was lost under way. The drain goes on as it would have begun without
-    /// it: the API server holds each eviction to the budgets as before, and to end here would
-    /// leave a node half empty for the sake of a plan. A right that is given back is noticed.
-    pub(super) fn lose_budgets(&mut self, why: &ApiError) -> anyhow::Result<()> {
-        // The watch tries again, and is told the same.
-        if !self.machine.sees_budgets() {
-            return Ok(());
-        }
-        if !self.manner.delete {
-            say_unseen(why, self.narrator.printer());
-        }
-        self.step(Event::BudgetsUnseen)
-    }
-}
-
-/// Says what is not known where the budgets may not be seen.
-pub(crate) fn say_unseen(why: &impl fmt::Display, printer: &mut Printer) {
-    printer.warn(format_args!("disruption budgets cannot be seen: {why}"));
-    printer.note(
-        "the API server still decides about each eviction; what the budgets allow, in how many \
-         waves the pods go, and how long that takes, is not known",
-    );
 }
 
 /// How long the first sight of something may be overdue.

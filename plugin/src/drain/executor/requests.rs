@@ -1,47 +1,16 @@
 //! One request for each effect, and the event that its answer makes.
 
-use nodelife_cluster::evict::Removal;
 use nodelife_cluster::list::Selection;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::{ApiError, Cluster, listing, resource};
-use nodelife_core::drain::{Event, Recount, Reply, Throttle};
+use nodelife_core::drain::{Event, Recount};
 use nodelife_core::object::{OwnerReference, Pod, WorkloadKind};
 use nodelife_core::text::Str;
 use nodelife_core::workload::Presence;
 
-use super::Manner;
-
-/// Evicts or deletes a pod, once.
-pub(crate) async fn remove(
-    cluster: &Cluster,
-    manner: Manner,
-    (namespace, name, uid): (&Str, &Str, &Str),
-    dry_run: bool,
-) -> Reply {
-    let removal = Removal {
-        namespace: namespace.to_string(),
-        name: name.to_string(),
-        uid: uid.to_string(),
-        grace_period_seconds: manner.grace_period_seconds,
-        dry_run,
-    };
-    let answer = if manner.delete {
-        cluster.delete_pod(&removal).await
-    } else {
-        cluster.evict(&removal).await
-    };
-    match answer {
-        Ok(raw) => Reply::of(&raw),
-        Err(error) => Reply::Uncertain {
-            message: error.to_string(),
-            retry_after: None,
-        },
-    }
-}
-
 /// Reads a pod. That it is gone is believed only of an answer that is the API server's
 /// own: a proxy on the way says 404 as well.
-pub(crate) async fn look(cluster: &Cluster, namespace: Str, name: Str, uid: Str) -> Event {
+pub(super) async fn look(cluster: &Cluster, namespace: Str, name: Str, uid: Str) -> Event {
     let call = Call::get(resource::PODS.all().in_namespace(&namespace).named(&name));
     let found = match cluster.read(&call).await {
         Ok(answer) => answer.json::<Pod>(&call).map(|pod| Some(Box::new(pod))),
@@ -58,7 +27,7 @@ pub(crate) async fn look(cluster: &Cluster, namespace: Str, name: Str, uid: Str)
 }
 
 /// Whether a controller is still there.
-pub(crate) async fn look_up_owner(
+pub(super) async fn look_up_owner(
     cluster: &Cluster,
     namespace: Str,
     owner: OwnerReference,
@@ -101,7 +70,7 @@ const PENDING_TOLD: usize = 3;
 
 /// Counts those of the selected pods that a workload has and that are Ready, and asks after those
 /// that wait for a node.
-pub(crate) async fn count(
+pub(super) async fn count(
     cluster: &Cluster,
     selection: &Selection,
     workload: Str,
@@ -167,7 +136,7 @@ async fn scheduler_says(
 }
 
 /// Lists the pods of a node consistently.
-pub(crate) async fn confirm(cluster: &Cluster, node: Str) -> Event {
+pub(super) async fn confirm(cluster: &Cluster, node: Str) -> Event {
     let selection = Selection::on_node(&node);
     match cluster.list(&listing::PODS, &selection, |_| {}).await {
         Ok(listed) if listed.consistent => Event::Listed {
@@ -179,29 +148,5 @@ pub(crate) async fn confirm(cluster: &Cluster, node: Str) -> Event {
             tracing::debug!(%node, %error, "failed to confirm");
             Event::ConfirmFailed { node }
         }
-    }
-}
-
-/// What a reply to a dry run says against an eviction; nothing where only the budget has
-/// something to say, since the plan knows that better.
-pub(crate) fn objection(reply: &Reply) -> Option<String> {
-    match reply {
-        Reply::Accepted
-        | Reply::BudgetExhausted { .. }
-        | Reply::BudgetNotObserved { .. }
-        | Reply::NotFound
-        | Reply::Conflict => None,
-        Reply::BudgetBroken(message)
-        | Reply::Denied { message, .. }
-        | Reply::Forbidden(message)
-        | Reply::Uncertain { message, .. }
-        | Reply::Invalid(message) => Some(message.clone()),
-        Reply::SeveralBudgets => Some("more than one budget selects it".to_owned()),
-        Reply::NamespaceTerminating => Some("its namespace is being deleted".to_owned()),
-        Reply::Throttled {
-            by: Throttle::PriorityAndFairness,
-            ..
-        } => Some("the API server's priority and fairness did not let us ask".to_owned()),
-        Reply::Throttled { .. } => Some("the API server was too busy to be asked".to_owned()),
     }
 }

@@ -4,9 +4,9 @@ use nodelife_core::drain::Event;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
-use super::cordon;
-use super::events::Happening;
-use super::executor::Executor;
+use super::super::node::cordon;
+use super::super::output::events::Happening;
+use super::Executor;
 use crate::exit::ExitStatus;
 
 impl Executor<'_> {

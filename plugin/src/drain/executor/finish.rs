@@ -3,8 +3,8 @@
 use nodelife_core::drain::{Awaited, Outcome, Phase, Stop};
 use nodelife_core::text::Str;
 
-use super::events::Happening;
-use super::executor::Executor;
+use super::super::output::events::Happening;
+use super::Executor;
 use crate::exit::ExitStatus;
 
 impl Executor<'_> {

@@ -1,5 +1,11 @@
 //! Carries out what the machine decides.
 
+mod blocked;
+mod diagnose;
+mod finish;
+mod requests;
+mod start;
+
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -12,48 +18,50 @@ use nodelife_core::text::Str;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::cordon;
-use super::events::Events;
-use super::interrupt::Interrupts;
-use super::locks::{Locks, PARTING};
-use super::narrator::Narrator;
-use super::stalls::Stalls;
+use super::node::lock::{Locks, PARTING};
+use super::node::uncordon::undo;
+use super::node::{cordon, process};
+use super::output::events::Events;
+use super::output::log::{Narrator, Telling};
+use super::removal::{Manner, remove};
 use super::surge::Surges;
-use super::undo::undo;
-use super::watches::{Sight, Watches};
-use super::{Manner, Scene, Telling, holder, interrupt, requests};
+use super::view::Scene;
+use super::view::watches::{Sight, Watches};
+use blocked::Stalls;
+
 use crate::exit::ExitStatus;
 use crate::output::Printer;
+use crate::signals::{self, Interrupts};
 
 /// How long the last events, and giving the locks back, may take each after `--timeout`.
 const OVERTIME: Duration = Duration::from_millis(400);
 
 /// A drain under way.
 pub(crate) struct Executor<'a> {
-    pub(super) cluster: Cluster,
-    pub(super) machine: Machine,
-    pub(super) manner: Manner,
-    pub(super) scene: Scene,
-    pub(super) narrator: Narrator<'a>,
-    pub(super) started_at: Timestamp,
+    cluster: Cluster,
+    machine: Machine,
+    manner: Manner,
+    scene: Scene,
+    narrator: Narrator<'a>,
+    started_at: Timestamp,
     /// What the nodes bear that this run cordons.
-    pub(super) mark: Mark,
-    pub(super) cordoned: Vec<Str>,
-    pub(super) events: Events,
+    mark: Mark,
+    cordoned: Vec<Str>,
+    events: Events,
     /// The requests that are on their way; dropped, and so cancelled, with the drain.
-    pub(super) requests: JoinSet<Event>,
+    requests: JoinSet<Event>,
     /// The cordons that are on their way, and whether they changed something.
-    pub(super) cordons: JoinSet<(Str, anyhow::Result<bool>)>,
+    cordons: JoinSet<(Str, anyhow::Result<bool>)>,
     /// Whether each node is cordoned when its turn comes.
-    pub(super) cordon_each: bool,
+    cordon_each: bool,
     /// When `--timeout` is over.
-    pub(super) end: Option<Instant>,
+    end: Option<Instant>,
     /// Whether what was not drained is uncordoned again.
-    pub(super) undo_on_failure: bool,
-    pub(super) surges: Surges,
-    pub(super) stalls: Stalls,
+    undo_on_failure: bool,
+    surges: Surges,
+    stalls: Stalls,
     /// Nodes that are cordoned and left alone.
-    pub(super) quarantine: Vec<Str>,
+    quarantine: Vec<Str>,
 }
 
 /// What a drain does beside evicting.
@@ -91,7 +99,7 @@ impl<'a> Executor<'a> {
             machine: Machine::new(settings, nodes.collect(), owners),
             manner,
             narrator: Narrator::new(printer, telling, &scene.nodes),
-            events: Events::new(&cluster, &scene.nodes, &holder::name()),
+            events: Events::new(&cluster, &scene.nodes, &process::name()),
             scene,
             requests: JoinSet::new(),
             cordons: JoinSet::new(),
@@ -106,7 +114,7 @@ impl<'a> Executor<'a> {
 
     /// Locks, cordons, evicts, waits.
     pub(crate) async fn run(mut self, watches: Watches) -> anyhow::Result<ExitStatus> {
-        let mut interrupts = interrupt::listen()?;
+        let mut interrupts = signals::listen()?;
         let mut locks = Locks::new(&self.cluster);
         let alone = self.scene.nodes.len() == 1;
         if let [only] = self.scene.nodes.as_slice()
@@ -161,7 +169,7 @@ impl<'a> Executor<'a> {
     }
 
     /// How long each of the last requests may take.
-    pub(super) fn patience(&self) -> Duration {
+    fn patience(&self) -> Duration {
         match self.end {
             Some(end) if end <= Instant::now() => OVERTIME,
             _ => PARTING,
@@ -274,7 +282,7 @@ impl<'a> Executor<'a> {
         self.end()
     }
 
-    pub(super) fn step(&mut self, event: Event) -> anyhow::Result<()> {
+    fn step(&mut self, event: Event) -> anyhow::Result<()> {
         let now = self.now();
         for effect in self.machine.step(event, now) {
             self.carry_out(effect, now)?;
@@ -295,7 +303,7 @@ impl<'a> Executor<'a> {
             } => {
                 self.requests.spawn(async move {
                     let which = (&namespace, &name, &uid);
-                    let reply = requests::remove(&cluster, manner, which, false).await;
+                    let reply = remove(&cluster, manner, which, false).await;
                     Event::Answered { uid, reply }
                 });
             }
@@ -313,7 +321,7 @@ impl<'a> Executor<'a> {
                 let manner = manner.past_budgets(at_least);
                 self.requests.spawn(async move {
                     let which = (&namespace, &name, &uid);
-                    let reply = requests::remove(&cluster, manner, which, false).await;
+                    let reply = remove(&cluster, manner, which, false).await;
                     Event::Answered { uid, reply }
                 });
             }
@@ -374,7 +382,7 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    pub(super) fn now(&self) -> Timestamp {
+    fn now(&self) -> Timestamp {
         self.cluster.clock().now()
     }
 }

@@ -9,7 +9,7 @@ use nodelife_core::drain::{LOCK_ANNOTATION, LOCK_RENEWAL, Lock, without_waiting}
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
-use super::holder;
+use super::process;
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
@@ -17,7 +17,7 @@ use crate::output::Printer;
 const ATTEMPTS: usize = 5;
 
 /// How long giving the locks back may take: they pass on by themselves as well.
-pub(super) const PARTING: Duration = Duration::from_secs(2);
+pub(in crate::drain) const PARTING: Duration = Duration::from_secs(2);
 
 /// The nodes that this drain has to itself.
 pub(crate) struct Locks {
@@ -46,7 +46,7 @@ impl Locks {
     /// None yet.
     pub(crate) fn new(cluster: &Cluster) -> Self {
         Self {
-            own: holder::lock(cluster.clock().now()),
+            own: process::lock(cluster.clock().now()),
             cluster: cluster.clone(),
             held: Vec::new(),
         }
@@ -118,7 +118,7 @@ impl Locks {
         let now = self.cluster.clock().now();
         Lock::on(node)
             .filter(|lock| !lock.is_of(&self.own) && !lock.has_expired(now))
-            .filter(|lock| !holder::is_dead(lock))
+            .filter(|lock| !process::is_dead(lock))
     }
 
     /// A node as its lock left it; none where it is not locked.

@@ -6,7 +6,7 @@ use nodelife_core::drain::{CORDONED_BY, Mark, Undo, without_waiting};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
-use super::locks::{Locks, PARTING};
+use super::lock::{Locks, PARTING};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
@@ -39,7 +39,7 @@ pub(crate) async fn take_back(
 
 /// Uncordons those of the nodes that a drain cordoned; `run`: only this one. `dry`: says it
 /// alone.
-pub(super) async fn undo(
+pub(in crate::drain) async fn undo(
     cluster: &Cluster,
     nodes: &[Str],
     run: Option<&Mark>,

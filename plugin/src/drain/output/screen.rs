@@ -21,7 +21,7 @@ struct Row {
 }
 
 /// The lines of the screen, at most `height` of them, none wider than `width` columns.
-pub(crate) fn screen(
+pub(super) fn screen(
     machine: &Machine,
     nodes: &[Node],
     (begun, now): (Timestamp, Timestamp),

@@ -1,6 +1,7 @@
 //! What people and scripts see of a drain: one line for each change that matters.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
@@ -13,9 +14,18 @@ use nodelife_core::text::Str;
 use serde::Serialize;
 
 use super::events::Happening;
-use super::{Telling, live};
+use super::screen::screen;
 use crate::exit::ExitStatus;
 use crate::output::Printer;
+
+/// What goes to stdout.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Telling {
+    /// The report at the end.
+    pub(crate) report: bool,
+    /// Each change of a pod's state, one JSON object a line.
+    pub(crate) events: bool,
+}
 
 /// Tells how a drain goes on.
 pub(crate) struct Narrator<'a> {
@@ -89,7 +99,7 @@ impl<'a> Narrator<'a> {
             return;
         }
         self.painted = Some((begun, now));
-        let lines = live::screen(machine, &self.nodes, (begun, now), size);
+        let lines = screen(machine, &self.nodes, (begun, now), size);
         self.printer.live(lines);
     }
 
@@ -290,6 +300,15 @@ impl<'a> Narrator<'a> {
             ));
         }
     }
+}
+
+/// Says what is not known where the budgets may not be seen.
+pub(crate) fn say_unseen(why: &impl fmt::Display, printer: &mut Printer) {
+    printer.warn(format_args!("disruption budgets cannot be seen: {why}"));
+    printer.note(
+        "the API server still decides about each eviction; what the budgets allow, in how many \
+         waves the pods go, and how long that takes, is not known",
+    );
 }
 
 /// What became of a pod that is left, in a word: one that has grace left is not stuck yet.

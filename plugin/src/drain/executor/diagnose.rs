@@ -1,17 +1,14 @@
-//! What is told when a budget has let nothing go for a while.
-
-use std::collections::BTreeSet;
+//! What is told when a budget has let nothing go for a while, and when a watch loses sight.
 
 use jiff::{SignedDuration, Timestamp};
-use nodelife_cluster::list::Selection;
-use nodelife_cluster::{ApiError, listing};
-use nodelife_core::disruption::{BudgetKey, BudgetRefusal};
-use nodelife_core::drain::{Block, State};
-use nodelife_core::object::Pod;
-use tokio::task::JoinSet;
+use nodelife_cluster::ApiError;
+use nodelife_core::disruption::BudgetRefusal;
+use nodelife_core::drain::{Block, Event, State};
 
-use super::events::Happening;
-use super::executor::Executor;
+use super::super::output::events::Happening;
+use super::super::output::log::say_unseen;
+use super::Executor;
+use super::blocked::Asked;
 
 /// How long a budget lets nothing go before that is told: waves that follow each other are no
 /// trouble.
@@ -19,29 +16,6 @@ const STALLED: SignedDuration = SignedDuration::from_secs(10);
 
 /// How many of a budget's pods are named.
 const NAMED: usize = 5;
-
-/// The budgets that let nothing go, and the lists of their pods that are on their way; dropped,
-/// and so cancelled, with the drain.
-#[derive(Default)]
-pub(super) struct Stalls {
-    told: BTreeSet<BudgetKey>,
-    asked: JoinSet<Asked>,
-}
-
-/// A budget, and the pods of its namespace.
-pub(super) type Asked = (BudgetKey, Result<Vec<Pod>, ApiError>);
-
-impl Stalls {
-    /// The next list that came. May be cancelled without losing one.
-    pub(super) async fn next(&mut self) -> Option<Asked> {
-        loop {
-            match self.asked.join_next().await? {
-                Ok(asked) => return Some(asked),
-                Err(error) => tracing::debug!(%error, "a list of pods was lost"),
-            }
-        }
-    }
-}
 
 impl Executor<'_> {
     /// When the next budget has let nothing go for too long.
@@ -76,17 +50,7 @@ impl Executor<'_> {
                 // Which pods it counts is not known.
                 continue;
             }
-            if self.stalls.told.insert(budget.clone()) {
-                let (cluster, budget) = (self.cluster.clone(), budget.clone());
-                self.stalls.asked.spawn(async move {
-                    let selection = Selection {
-                        namespace: Some(budget.namespace.to_string()),
-                        ..Selection::default()
-                    };
-                    let listed = cluster.list(&listing::PODS, &selection, |_| {}).await;
-                    (budget, listed.map(|listed| listed.items))
-                });
-            }
+            self.stalls.ask(self.cluster.clone(), budget.clone());
         }
     }
 
@@ -111,5 +75,40 @@ impl Executor<'_> {
             absentees.len(),
             named.join("; ")
         ));
+    }
+
+    /// Trouble that passes is told and waited out; a right that is missing does not come back.
+    pub(super) fn trouble(
+        &mut self,
+        what: &str,
+        essential: bool,
+        error: ApiError,
+    ) -> anyhow::Result<()> {
+        if !essential {
+            tracing::debug!(what, %error, "lost sight");
+            return Ok(());
+        }
+        if matches!(
+            error,
+            ApiError::Forbidden(_) | ApiError::Unauthorized { .. } | ApiError::Untrusted { .. }
+        ) {
+            return Err(anyhow::Error::from(error).context(format!("failed to watch {what}")));
+        }
+        self.narrator.trouble(what, &error);
+        Ok(())
+    }
+
+    /// The right to see budgets was lost under way. The drain goes on as it would have begun without
+    /// it: the API server holds each eviction to the budgets as before, and to end here would
+    /// leave a node half empty for the sake of a plan. A right that is given back is noticed.
+    pub(super) fn lose_budgets(&mut self, why: &ApiError) -> anyhow::Result<()> {
+        // The watch tries again, and is told the same.
+        if !self.machine.sees_budgets() {
+            return Ok(());
+        }
+        if !self.manner.delete {
+            say_unseen(why, self.narrator.printer());
+        }
+        self.step(Event::BudgetsUnseen)
     }
 }

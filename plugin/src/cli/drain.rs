@@ -7,10 +7,9 @@ use nodelife_core::disruption::{BudgetKey, ImplicitBudget};
 use nodelife_core::drain::{Order, PodRule};
 use nodelife_core::object::{IntOrString, LabelSelector};
 
-use crate::cli::InputArgs;
-use crate::cli::duration::go_duration;
-use crate::cli::selector::label_selector;
-use crate::drain::How;
+use super::InputArgs;
+use super::duration::go_duration;
+use super::selector::label_selector;
 
 /// Empties a node safely: every refusal is said before anything is changed, no budget is
 /// broken, and "drained" means that the API server shows nothing left.
@@ -253,15 +252,6 @@ pub(crate) enum EventFormat {
 pub(crate) enum DrainFormat {
     /// `DrainPlan` or `DrainReport` of nodelife.dev/v1alpha1
     Json,
-}
-
-impl From<SurgeArg> for How {
-    fn from(surge: SurgeArg) -> Self {
-        match surge {
-            SurgeArg::Restart => Self::Restart,
-            SurgeArg::Scale => Self::Scale,
-        }
-    }
 }
 
 impl From<OrderArg> for Order {

@@ -15,7 +15,7 @@ const QUARANTINE: (&str, &str) = ("nodelife.dev/drain", "quarantined");
 
 /// The patch that cordons this node, and takes off it that it waits; empty where there is
 /// nothing to do.
-pub(super) fn patch_of(node: &Node, mark: &Mark) -> NodePatch {
+pub(in crate::drain) fn patch_of(node: &Node, mark: &Mark) -> NodePatch {
     let taints = without_waiting(node);
     let mut patch = NodePatch {
         // A list is replaced as a whole.
@@ -37,7 +37,7 @@ pub(super) fn patch_of(node: &Node, mark: &Mark) -> NodePatch {
 ///
 /// `kubectl drain` v1.36 goes on without (`RunCordonOrUncordon` prints the error), and
 /// evicts pods that the scheduler may put back.
-pub(super) async fn cordon(
+pub(in crate::drain) async fn cordon(
     cluster: &Cluster,
     name: &Str,
     mark: &Mark,
@@ -67,7 +67,7 @@ pub(super) async fn cordon(
 }
 
 /// Whether the API server said that it will not have the cordon, and would not later.
-pub(super) fn is_refused(error: &anyhow::Error) -> bool {
+pub(in crate::drain) fn is_refused(error: &anyhow::Error) -> bool {
     match error.downcast_ref::<ApiError>() {
         Some(ApiError::Forbidden(_)) => true,
         // A webhook may deny with a status of its own.

@@ -1,5 +1,10 @@
 //! What is there before a drain begins.
 
+pub(in crate::drain) mod nodes;
+pub(in crate::drain) mod surroundings;
+mod sync;
+pub(in crate::drain) mod watches;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -15,10 +20,10 @@ use nodelife_core::text::Str;
 use nodelife_core::workload::Owners;
 use nodelife_core::zone::ZoneKey;
 
-use super::choice::Choice;
-use super::rest::{self, Rest};
-use super::watches::Watches;
 use crate::output::Printer;
+use nodes::Choice;
+use surroundings::Rest;
+use watches::Watches;
 
 /// How fast a drain goes about it.
 #[derive(Clone, Copy, Debug)]
@@ -135,7 +140,7 @@ impl Scene {
             Ok(around) => {
                 let mut volumes = self.all_pods().flat_map(|pod| &pod.spec.volumes);
                 let volumes = volumes.any(|volume| volume.persistent_volume_claim.is_some());
-                rest::read(cluster, around, volumes).await?
+                surroundings::read(cluster, around, volumes).await?
             }
             Err(why) => Err(why),
         };

@@ -1,0 +1,80 @@
+//! Removes pods, by eviction or by DELETE.
+
+use nodelife_cluster::Cluster;
+use nodelife_cluster::evict::Removal;
+use nodelife_core::drain::{Reply, Throttle};
+use nodelife_core::text::Str;
+
+/// How pods are removed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Manner {
+    /// By DELETE, which no budget stops.
+    pub(crate) delete: bool,
+    /// Seconds between the signal and the kill; absent: the pod's own.
+    pub(crate) grace_period_seconds: Option<u32>,
+}
+
+impl Manner {
+    /// By DELETE; with at least so many seconds to stop where the user gave fewer.
+    pub(super) fn past_budgets(self, at_least: Option<u32>) -> Self {
+        Self {
+            delete: true,
+            grace_period_seconds: self
+                .grace_period_seconds
+                .map(|given| given.max(1))
+                .or(at_least),
+        }
+    }
+}
+
+/// Evicts or deletes a pod, once.
+pub(super) async fn remove(
+    cluster: &Cluster,
+    manner: Manner,
+    (namespace, name, uid): (&Str, &Str, &Str),
+    dry_run: bool,
+) -> Reply {
+    let removal = Removal {
+        namespace: namespace.to_string(),
+        name: name.to_string(),
+        uid: uid.to_string(),
+        grace_period_seconds: manner.grace_period_seconds,
+        dry_run,
+    };
+    let answer = if manner.delete {
+        cluster.delete_pod(&removal).await
+    } else {
+        cluster.evict(&removal).await
+    };
+    match answer {
+        Ok(raw) => Reply::of(&raw),
+        Err(error) => Reply::Uncertain {
+            message: error.to_string(),
+            retry_after: None,
+        },
+    }
+}
+
+/// What a reply to a dry run says against an eviction; nothing where only the budget has
+/// something to say, since the plan knows that better.
+pub(super) fn objection(reply: &Reply) -> Option<String> {
+    match reply {
+        Reply::Accepted
+        | Reply::BudgetExhausted { .. }
+        | Reply::BudgetNotObserved { .. }
+        | Reply::NotFound
+        | Reply::Conflict => None,
+        Reply::BudgetBroken(message)
+        | Reply::Denied { message, .. }
+        | Reply::Forbidden(message)
+        | Reply::Uncertain { message, .. }
+        | Reply::Invalid(message) => Some(message.clone()),
+        Reply::SeveralBudgets => Some("more than one budget selects it".to_owned()),
+        Reply::NamespaceTerminating => Some("its namespace is being deleted".to_owned()),
+        Reply::Throttled {
+            by: Throttle::PriorityAndFairness,
+            ..
+        } => Some("the API server's priority and fairness did not let us ask".to_owned()),
+        Reply::Throttled { .. } => Some("the API server was too busy to be asked".to_owned()),
+    }
+}
