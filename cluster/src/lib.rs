@@ -4,12 +4,11 @@
 //! - [`request`]: one request, one answer; every byte goes through here
 //! - [`listing`]: the resources that can be listed and watched, and how they decode
 //! - [`list`], [`watch`]: paged lists, and streams that survive what networks do
-//! - [`evict`], [`node`], [`event`]: the few writes, each a minimal body of our own
+//! - [`evict`], [`node`]: the few writes, each a minimal body of our own
 //! - [`snapshot`]: all that an audit or a plan needs, from a cluster or from files
 
 pub mod client;
 pub mod error;
-pub mod event;
 pub mod evict;
 mod json;
 pub mod list;

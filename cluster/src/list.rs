@@ -13,7 +13,7 @@ use crate::listing::{Listing, Object};
 use crate::page::Page;
 use crate::request::Call;
 use crate::resource::Target;
-use crate::wire::{self, DecodeError, Encoding, Sharing};
+use crate::wire::{DecodeError, Encoding, Sharing};
 
 /// Objects a page. client-go's pager takes as many (v0.36.3, `tools/pager/pager.go`).
 const PAGE: usize = 500;
@@ -214,7 +214,8 @@ impl<T: Object> Decoding<T> {
     fn start(listing: &'static Listing<T>, page: Page, mut decoded: Decoded<T>) -> Self {
         Self(tokio::task::spawn_blocking(move || {
             let Decoded { items, sharing } = &mut decoded;
-            wire::items(page.encoding, listing, &page.body, sharing, items).map(|()| decoded)
+            let read = listing.read(page.encoding, &page.body, sharing, items);
+            read.map(|()| decoded)
         }))
     }
 

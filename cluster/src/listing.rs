@@ -2,6 +2,7 @@
 
 use std::marker::PhantomData;
 
+use bytes::Bytes;
 use nodelife_core::object::{
     Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Meta, Node, PersistentVolume,
     Pod, SigningRequest, VolumeAttachment, Workload, WorkloadKind, WorkloadSpec, WorkloadStatus,
@@ -10,8 +11,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::resource::Resource;
-use crate::wire::Sharing;
 use crate::wire::schema::{self, Message};
+use crate::wire::{self, DecodeError, Encoding, Sharing};
 
 /// A type of core that the API server can list.
 pub trait Object: Clone + Send + Sync + Sized + 'static {
@@ -51,6 +52,23 @@ impl<T> Listing<T> {
             message,
             object: PhantomData,
         }
+    }
+}
+
+impl<T: Object> Listing<T> {
+    /// Appends the objects of a page.
+    pub(crate) fn read(
+        &self,
+        encoding: Encoding,
+        page: &Bytes,
+        sharing: &mut Sharing,
+        objects: &mut Vec<T>,
+    ) -> Result<(), DecodeError> {
+        wire::items(encoding, page, self.message, &mut |item| {
+            let mut object = T::from_item(item, self.kind);
+            object.share(sharing);
+            objects.push(object);
+        })
     }
 }
 

@@ -27,14 +27,6 @@ pub struct NodePatch {
 }
 
 impl NodePatch {
-    /// Cordons or uncordons.
-    pub fn cordon(unschedulable: bool) -> Self {
-        Self {
-            unschedulable: Some(unschedulable),
-            ..Self::default()
-        }
-    }
-
     fn body(&self) -> Value {
         let mut metadata = Map::new();
         if let Some(version) = &self.resource_version {
@@ -163,7 +155,12 @@ mod tests {
     #[test]
     fn a_cordon_changes_one_field() {
         assert_eq!(
-            NodePatch::cordon(true).body().to_string(),
+            NodePatch {
+                unschedulable: Some(true),
+                ..NodePatch::default()
+            }
+            .body()
+            .to_string(),
             r#"{"spec":{"unschedulable":true}}"#
         );
     }

@@ -7,14 +7,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use nodelife_core::API_VERSION;
 use nodelife_core::snapshot::Source;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::gathered::Gathered;
-use super::kind::Known;
+use super::kind::{KIND, Known};
 use super::piece::{Kept, Piece, StreamError};
 use super::stream::{Inside, Stream};
-use super::{API_VERSION, KIND};
 
 /// Reads all documents of a stream.
 pub(super) fn read(stream: &mut Stream<'_>) -> Result<Gathered, StreamError> {

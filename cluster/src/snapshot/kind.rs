@@ -2,6 +2,9 @@
 
 use nodelife_core::snapshot::{Snapshot, Source};
 
+/// `kind` of a snapshot document.
+pub(super) const KIND: &str = "Snapshot";
+
 /// A kind that can be read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Known(&'static str);

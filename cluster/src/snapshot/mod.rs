@@ -15,9 +15,3 @@ pub use collect::{Note, collect};
 pub use file::{FileError, read};
 pub use redact::redact;
 pub use write::{WriteError, write, write_to};
-
-/// `apiVersion` of a snapshot document.
-pub const API_VERSION: &str = "nodelife.dev/v1alpha1";
-
-/// `kind` of a snapshot document.
-pub const KIND: &str = "Snapshot";

@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use nodelife_core::API_VERSION;
 use nodelife_core::snapshot::{Snapshot, Source};
 use serde::Serialize;
 use thiserror::Error;
 
-use super::{API_VERSION, KIND};
+use super::kind::KIND;
 
 /// A snapshot as a document.
 #[derive(Serialize)]

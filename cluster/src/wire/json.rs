@@ -7,7 +7,7 @@ use nodelife_core::text::Str;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use super::{DecodeError, PageHead};
+use super::encoding::{DecodeError, PageHead};
 use crate::json;
 
 #[derive(Deserialize)]

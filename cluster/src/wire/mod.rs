@@ -5,6 +5,7 @@
 //! of the fields (`schema`). So a field is described once in core and once in the
 //! table, and the two encodings cannot drift apart unseen.
 
+mod encoding;
 mod json;
 mod protobuf;
 mod reader;
@@ -13,54 +14,12 @@ mod sharing;
 
 use bytes::Bytes;
 use nodelife_core::object::Status;
-use nodelife_core::text::Str;
+use serde::de::DeserializeOwned;
 
-use crate::listing::{Listing, Object};
+pub use encoding::Encoding;
+pub(crate) use encoding::{DecodeError, PageHead};
+use schema::Message;
 pub use sharing::Sharing;
-
-/// An encoding that the API server can answer in.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Encoding {
-    /// A fifth of JSON's cost on our side and less on the server's.
-    #[default]
-    Protobuf,
-    /// What everything in between understands.
-    Json,
-}
-
-impl Encoding {
-    /// The `Accept` header. Protobuf is a wish: an aggregated API server may not speak it.
-    pub(crate) fn accept(self) -> &'static str {
-        match self {
-            Self::Protobuf => "application/vnd.kubernetes.protobuf,application/json",
-            Self::Json => "application/json",
-        }
-    }
-
-    /// The encoding of an answer, by its `Content-Type`.
-    pub(crate) fn of(content_type: Option<&str>) -> Self {
-        match content_type {
-            Some(kind) if kind.starts_with("application/vnd.kubernetes.protobuf") => Self::Protobuf,
-            _ => Self::Json,
-        }
-    }
-}
-
-/// What a page says of the whole list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PageHead {
-    /// The version that the list shows.
-    pub(crate) resource_version: Str,
-    /// Where the next page starts; empty: this is the last one.
-    pub(crate) next: Str,
-    /// How many come after this page, where the server knows.
-    pub(crate) remaining: Option<u64>,
-}
-
-/// Why bytes are no list: where and what.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct DecodeError(String);
 
 /// Reads the head of a page, and no item. Of protobuf the beginning of the page is enough.
 pub(crate) fn head(encoding: Encoding, page: &[u8]) -> Result<PageHead, DecodeError> {
@@ -79,21 +38,15 @@ pub(crate) fn status(encoding: Encoding, body: &[u8]) -> Option<Status> {
     }
 }
 
-/// Appends the items of a page.
-pub(crate) fn items<T: Object>(
+/// Hands over the items of a page one by one.
+pub(crate) fn items<I: DeserializeOwned>(
     encoding: Encoding,
-    listing: &Listing<T>,
     page: &Bytes,
-    sharing: &mut Sharing,
-    items: &mut Vec<T>,
+    message: &'static Message,
+    add: &mut dyn FnMut(I),
 ) -> Result<(), DecodeError> {
-    let mut add = |item: T::Item| {
-        let mut object = T::from_item(item, listing.kind);
-        object.share(sharing);
-        items.push(object);
-    };
     match encoding {
-        Encoding::Protobuf => protobuf::items::<T::Item>(page, listing.message, &mut add),
-        Encoding::Json => json::items::<T::Item>(page, &mut add),
+        Encoding::Protobuf => protobuf::items(page, message, add),
+        Encoding::Json => json::items(page, add),
     }
 }

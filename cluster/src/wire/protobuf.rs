@@ -12,9 +12,9 @@ use serde::de::{
 };
 use serde::forward_to_deserialize_any;
 
+use super::encoding::{DecodeError, PageHead};
 use super::reader::{Payload, Reader, cut};
 use super::schema::{Field, Kind, LIST_META, Message, Zero};
-use super::{DecodeError, PageHead};
 
 const MAGIC: &[u8] = b"k8s\0";
 const UNKNOWN_RAW: u32 = 2;

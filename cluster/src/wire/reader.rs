@@ -1,6 +1,6 @@
 //! Protobuf's keys, varints and lengths.
 
-use super::DecodeError;
+use super::encoding::DecodeError;
 
 /// What stands behind a field's key.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,6 @@
 //! `explain allocatable`
 
 use clap::Args;
-use clap_complete::engine::ArgValueCandidates;
 use nodelife_core::allocatable::Amounts;
 use nodelife_core::allocatable::provider::Provider;
 use nodelife_core::object::LabelSelector;
@@ -9,7 +8,6 @@ use nodelife_core::quantity::Quantity;
 
 use super::selector::label_selector;
 use super::{EvictionArgs, ExplainFormat, InputArgs, KubeletArgs};
-use crate::command::candidates;
 
 /// Shows how Capacity becomes Allocatable, line by line, as the kubelet computes it.
 #[derive(Debug, Args)]
@@ -30,7 +28,7 @@ Examples:
 ")]
 pub(crate) struct AllocatableArgs {
     /// Nodes, as NAME or node/NAME [default: all]
-    #[arg(value_name = "NODE", add = ArgValueCandidates::new(candidates::nodes), conflicts_with = "capacity")]
+    #[arg(value_name = "NODE", conflicts_with = "capacity")]
     pub(crate) nodes: Vec<String>,
     /// Only nodes whose labels match
     #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = label_selector, conflicts_with_all = ["nodes", "capacity"])]

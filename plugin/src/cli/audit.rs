@@ -4,14 +4,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
-use clap_complete::engine::ArgValueCandidates;
 use nodelife_core::audit::{Severity, SkipOn};
 use nodelife_core::object::LabelSelector;
 
 use super::InputArgs;
 use super::duration::go_duration;
 use super::selector::label_selector;
-use crate::command::candidates;
 
 /// Says what is wrong with the nodes.
 #[derive(Debug, Args)]
@@ -41,7 +39,7 @@ Examples:
 ")]
 pub(crate) struct AuditArgs {
     /// Nodes to judge, as NAME or node/NAME [default: all]
-    #[arg(value_name = "NODE", add = ArgValueCandidates::new(candidates::nodes))]
+    #[arg(value_name = "NODE")]
     pub(crate) nodes: Vec<String>,
     /// Only nodes whose labels match
     #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = label_selector, conflicts_with = "nodes")]
@@ -56,10 +54,10 @@ pub(crate) struct AuditArgs {
     #[arg(long, value_enum, value_name = "SEVERITY", default_value_t)]
     pub(crate) fail_on: FailOn,
     /// Run these rules alone: ids (NL-RES-001) or groups (RES)
-    #[arg(long = "rule", value_name = "ID|GROUP", value_delimiter = ',', add = ArgValueCandidates::new(candidates::rules_and_groups))]
+    #[arg(long = "rule", value_name = "ID|GROUP", value_delimiter = ',')]
     pub(crate) rules: Vec<String>,
     /// Leave these rules out: ids or groups
-    #[arg(long = "skip-rule", value_name = "ID|GROUP", value_delimiter = ',', add = ArgValueCandidates::new(candidates::rules_and_groups))]
+    #[arg(long = "skip-rule", value_name = "ID|GROUP", value_delimiter = ',')]
     pub(crate) skip_rules: Vec<String>,
     /// Leave rules out on the nodes whose labels match: RES,NL-CAP-003@pool=spot
     #[arg(long = "skip-rule-on", value_name = "ID|GROUP,…@SELECTOR", value_parser = skip_on)]

@@ -1,10 +1,9 @@
 //! `explain`
 
 use clap::{Args, Subcommand, ValueEnum};
-use clap_complete::engine::ArgValueCandidates;
 
+use super::help::HELP;
 use super::{AllocatableArgs, FailureArgs, ShutdownArgs, ZonesArgs};
-use crate::command::candidates;
 
 /// Shows the text of a rule, or the arithmetic behind the findings.
 #[derive(Debug, Args)]
@@ -35,7 +34,7 @@ Examples:
 )]
 pub(crate) struct ExplainArgs {
     /// Id of a rule
-    #[arg(value_name = "RULE", required_unless_present = "list", add = ArgValueCandidates::new(candidates::rules))]
+    #[arg(value_name = "RULE", required_unless_present = "list")]
     pub(crate) rule: Option<String>,
     /// Name every rule
     #[arg(long, conflicts_with = "rule")]
@@ -68,24 +67,12 @@ pub(crate) enum RuleFormat {
 /// What can be explained beside rules.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Topic {
-    #[command(help_template = super::HELP)]
+    #[command(help_template = HELP)]
     Allocatable(AllocatableArgs),
-    #[command(help_template = super::HELP)]
+    #[command(help_template = HELP)]
     Zones(ZonesArgs),
-    #[command(help_template = super::HELP)]
+    #[command(help_template = HELP)]
     Failure(FailureArgs),
-    #[command(help_template = super::HELP)]
+    #[command(help_template = HELP)]
     Shutdown(ShutdownArgs),
-}
-
-/// Formats of an explanation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ExplainFormat {
-    /// Text for people
-    #[default]
-    Table,
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
 }

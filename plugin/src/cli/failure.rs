@@ -1,11 +1,9 @@
 //! `explain failure`
 
 use clap::Args;
-use clap_complete::engine::ArgValueCandidates;
 
 use super::zones::ControllerArgs;
 use super::{ExplainFormat, InputArgs};
-use crate::command::candidates;
 
 /// Shows what happens, second by second, if a node dies now.
 #[derive(Debug, Args)]
@@ -16,7 +14,7 @@ Examples:
 ")]
 pub(crate) struct FailureArgs {
     /// The node, as NAME or node/NAME
-    #[arg(value_name = "NODE", add = ArgValueCandidates::new(candidates::nodes))]
+    #[arg(value_name = "NODE")]
     pub(crate) node: String,
     /// Where the objects come from.
     #[command(flatten)]

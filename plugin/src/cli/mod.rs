@@ -8,6 +8,8 @@ pub(crate) mod drain;
 pub(crate) mod duration;
 mod explain;
 mod failure;
+mod format;
+mod help;
 mod input;
 mod kubelet;
 mod man;
@@ -29,8 +31,10 @@ pub(crate) use audit::{AuditArgs, AuditFormat, FailOn, SortBy};
 pub(crate) use cluster::ClusterArgs;
 pub(crate) use completion::{CompletionArgs, Shell};
 pub(crate) use drain::DrainArgs;
-pub(crate) use explain::{ExplainArgs, ExplainFormat, RuleFormat, Topic};
+pub(crate) use explain::{ExplainArgs, RuleFormat, Topic};
 pub(crate) use failure::FailureArgs;
+pub(crate) use format::ExplainFormat;
+use help::HELP;
 pub(crate) use input::InputArgs;
 pub(crate) use kubelet::{EvictionArgs, KubeletArgs};
 pub(crate) use man::ManArgs;
@@ -42,14 +46,6 @@ pub(crate) use webhook::{
     EngineArgs, ReplayArgs, StatusArgs, TestArgs, WebhookArgs, WebhookCommand,
 };
 pub(crate) use zones::ZonesArgs;
-
-/// Help begins with examples: most questions end there.
-const HELP: &str = "\
-{about-with-newline}
-{before-help}{usage-heading}
-  {usage}
-
-{all-args}{after-help}";
 
 /// What the number means that a command ends with.
 pub(crate) const EXIT_STATUS: &str = "\

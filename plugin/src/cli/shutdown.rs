@@ -1,12 +1,10 @@
 //! `explain shutdown`
 
 use clap::Args;
-use clap_complete::engine::ArgValueCandidates;
 use nodelife_core::object::LabelSelector;
 
 use super::selector::label_selector;
 use super::{ExplainFormat, InputArgs, KubeletArgs};
-use crate::command::candidates;
 
 /// Shows which pods a graceful shutdown of a node would cut short.
 #[derive(Debug, Args)]
@@ -20,7 +18,7 @@ Examples:
 ")]
 pub(crate) struct ShutdownArgs {
     /// Nodes, as NAME or node/NAME [default: all]
-    #[arg(value_name = "NODE", add = ArgValueCandidates::new(candidates::nodes))]
+    #[arg(value_name = "NODE")]
     pub(crate) nodes: Vec<String>,
     /// Only nodes whose labels match
     #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = label_selector, conflicts_with = "nodes")]

@@ -11,21 +11,24 @@ use nodelife_cluster::{Cluster, snapshot};
 use nodelife_core::audit;
 use nodelife_core::snapshot::Source;
 
-use super::completion::KUBECTL_PROGRAM;
 use crate::cli::{Cli, ClusterArgs, InputArgs};
+
+/// What kubectl looks for on PATH
+/// (`k8s.io/kubectl/pkg/cmd/plugin_completion.go`, `SetupPluginCompletion`, v0.36.3).
+pub(super) const KUBECTL_PROGRAM: &str = "kubectl_complete-nodelife";
 
 /// A shell that waits longer for a TAB seems broken.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Ids of rules, with their titles.
-pub(crate) fn rules() -> Vec<CompletionCandidate> {
+pub(super) fn rules() -> Vec<CompletionCandidate> {
     audit::catalogue()
         .map(|rule| CompletionCandidate::new(rule.id).help(Some(rule.title.into())))
         .collect()
 }
 
 /// Ids and group codes.
-pub(crate) fn rules_and_groups() -> Vec<CompletionCandidate> {
+pub(super) fn rules_and_groups() -> Vec<CompletionCandidate> {
     let mut seen = BTreeSet::new();
     let groups = audit::catalogue()
         .map(|rule| rule.group)
@@ -36,7 +39,7 @@ pub(crate) fn rules_and_groups() -> Vec<CompletionCandidate> {
 
 /// Names of the nodes of the cluster, or of the files, that the words so far choose. No
 /// answer is an empty one: a shell has no place for an error.
-pub(crate) fn nodes() -> Vec<CompletionCandidate> {
+pub(super) fn nodes() -> Vec<CompletionCandidate> {
     let names = words_so_far().and_then(|matches| node_names(&matches));
     let names = names.unwrap_or_default();
     names.into_iter().map(CompletionCandidate::new).collect()

@@ -5,20 +5,18 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Context as _;
-use clap::CommandFactory as _;
+use clap::{Command, CommandFactory as _};
 use clap_complete::CompleteEnv;
-use clap_complete::engine::{CompletionCandidate, complete};
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate, complete};
 use clap_complete::env::Shells;
 
+use super::candidates::{self, KUBECTL_PROGRAM};
 use crate::cli::{Cli, CompletionArgs, Shell};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 
 /// The program's file name.
 const PROGRAM: &str = "kubectl-nodelife";
-/// What kubectl looks for on PATH
-/// (`k8s.io/kubectl/pkg/cmd/plugin_completion.go`, `SetupPluginCompletion`, v0.36.3).
-pub(super) const KUBECTL_PROGRAM: &str = "kubectl_complete-nodelife";
 /// The variable by which the shells' scripts say who they are.
 const VARIABLE: &str = "COMPLETE";
 /// cobra's `ShellCompDirectiveNoFileComp`: our candidates are all there are.
@@ -34,7 +32,7 @@ pub(crate) fn answer(words: impl IntoIterator<Item = OsString>) -> Option<ExitSt
     let answered = if file == Some(OsStr::new(KUBECTL_PROGRAM)) {
         answer_kubectl(words, here.as_deref(), &mut io::stdout().lock()).map(|()| true)
     } else {
-        CompleteEnv::with_factory(Cli::command)
+        CompleteEnv::with_factory(command)
             .var(VARIABLE)
             .try_complete(words, here.as_deref())
             .map_err(io::Error::other)
@@ -57,7 +55,7 @@ fn answer_kubectl(
         words.push(OsString::new());
     }
     let last = words.len() - 1;
-    let candidates = complete(&mut Cli::command(), words, last, here)?;
+    let candidates = complete(&mut command(), words, last, here)?;
     let shown: Vec<&CompletionCandidate> = candidates.iter().filter(|c| !c.is_hide_set()).collect();
     for candidate in &shown {
         write!(out, "{}", candidate.get_value().to_string_lossy())?;
@@ -72,6 +70,28 @@ fn answer_kubectl(
         .any(|c| c.get_value().to_string_lossy().ends_with('/'));
     let directive = NO_FILES | if folders { NO_SPACE } else { 0 };
     writeln!(out, ":{directive}")
+}
+
+/// The command line, with what a TAB offers for its nodes and rules.
+fn command() -> Command {
+    with_candidates(Cli::command())
+}
+
+fn with_candidates(command: Command) -> Command {
+    command
+        .mut_args(|arg| {
+            let Some([name]) = arg.get_value_names() else {
+                return arg;
+            };
+            let candidates = match name.as_str() {
+                "NODE" => ArgValueCandidates::new(candidates::nodes),
+                "RULE" => ArgValueCandidates::new(candidates::rules),
+                "ID|GROUP" => ArgValueCandidates::new(candidates::rules_and_groups),
+                _ => return arg,
+            };
+            arg.add(candidates)
+        })
+        .mut_subcommands(with_candidates)
 }
 
 /// Runs `completion`.

@@ -1,7 +1,7 @@
 //! The commands: each takes its arguments and the printer, and answers an exit status.
 
 mod audit;
-pub(crate) mod candidates;
+mod candidates;
 pub(crate) mod completion;
 mod connect;
 mod drain;

@@ -1,9 +1,7 @@
 //! The envelope of every document that nodelife prints.
 
+use nodelife_core::API_VERSION;
 use serde::Serialize;
-
-/// Version of the documents.
-const API_VERSION: &str = "nodelife.dev/v1alpha1";
 
 /// A document with its version and kind.
 #[derive(Clone, Debug, Serialize)]

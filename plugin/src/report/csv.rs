@@ -2,8 +2,10 @@
 
 use std::io::{self, Write};
 
+use nodelife_core::audit::AuditReport;
+
 use super::table::confidence;
-use super::{AuditReport, word};
+use super::text::word;
 
 /// Writes the findings.
 ///

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use nodelife_core::audit::Finding;
+use nodelife_core::audit::{AuditReport, Finding};
 
-use super::{AuditReport, object, word};
+use super::text::{object, word};
 use crate::cli::FailOn;
 
 /// What became of the rules of one group.

@@ -2,9 +2,10 @@
 
 use std::io::{self, Write};
 
+use nodelife_core::audit::AuditReport;
 use nodelife_core::format::count;
 
-use super::{AuditReport, object, word};
+use super::text::{object, word};
 
 /// Writes the report.
 ///

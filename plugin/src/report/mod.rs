@@ -11,14 +11,16 @@ mod markdown;
 mod prometheus;
 mod sarif;
 mod table;
+mod text;
 
 pub(crate) use document::Baseline;
 pub(crate) use nodelife_core::audit::AuditReport;
 pub(crate) use table::Layout;
+pub(crate) use text::word;
 
 use std::io::Write as _;
 
-use nodelife_core::audit::{Rule, Severity, Subject};
+use nodelife_core::audit::Rule;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{Settings, ZoneReport};
 
@@ -82,23 +84,5 @@ impl Report<'_> {
         let settings = Settings::for_version(self.snapshot.server_version.as_deref());
         let zones = ZoneReport::of(&self.snapshot.nodes, &settings, self.snapshot.taken_at);
         Fleet::of(self.snapshot, zones)
-    }
-}
-
-/// `node/worker-1`, `pod/shop/web-0`: an object in one word, in kubectl's habit.
-fn object(subject: &Subject) -> String {
-    let kind = subject.kind.to_lowercase();
-    match &subject.namespace {
-        Some(namespace) => format!("{kind}/{namespace}/{}", subject.name),
-        None => format!("{kind}/{}", subject.name),
-    }
-}
-
-/// The word for a severity.
-pub(crate) fn word(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-        Severity::Info => "info",
     }
 }

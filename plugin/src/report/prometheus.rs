@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use super::{AuditReport, word};
+use nodelife_core::audit::AuditReport;
+
+use super::text::word;
 
 /// Writes the counts.
 ///

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use nodelife_core::audit::{Finding, Rule, Severity, Subject};
+use nodelife_core::audit::{AuditReport, Finding, Rule, Severity, Subject};
 use serde_json::{Value, json};
 
-use super::{AuditReport, object};
+use super::text::object;
 
 /// Writes the report; `rules` are all that were asked for.
 ///

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use nodelife_core::audit::AuditReport;
 use nodelife_core::audit::{Confidence, Finding};
 use nodelife_core::object::{Labels, Node};
 use nodelife_core::snapshot::Snapshot;
 
-use super::{AuditReport, object, word};
+use super::text::{object, word};
 use crate::cli::SortBy;
 use crate::output::{Cell, Table, style};
 

@@ -13,7 +13,8 @@ use nodelife_core::object::Node;
 use nodelife_core::quantity::{Format, Quantity};
 use nodelife_core::snapshot::Source;
 
-use super::{configuration, print_document};
+use super::configuration;
+use super::document::print_document;
 use crate::cli::{AllocatableArgs, ClusterArgs};
 use crate::command::input;
 use crate::exit::{ExitStatus, UsageError};

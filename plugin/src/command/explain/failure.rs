@@ -5,7 +5,7 @@ use std::io::Write as _;
 use nodelife_core::failure::{self, FailureTimeline};
 use nodelife_core::snapshot::Source;
 
-use super::print_document;
+use super::document::print_document;
 use crate::cli::{ClusterArgs, FailureArgs};
 use crate::command::input;
 use crate::exit::ExitStatus;

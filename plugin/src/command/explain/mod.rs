@@ -2,14 +2,15 @@
 
 mod allocatable;
 mod configuration;
+mod document;
 mod failure;
 mod shutdown;
 mod text;
 mod zones;
 
-use crate::cli::{ClusterArgs, ExplainArgs, ExplainFormat, Topic};
+use crate::cli::{ClusterArgs, ExplainArgs, Topic};
 use crate::exit::ExitStatus;
-use crate::output::{Document, Printer};
+use crate::output::Printer;
 
 /// Runs `explain`.
 ///
@@ -29,20 +30,4 @@ pub(crate) async fn run(
         (None, Some(id)) => text::rule(id, args.output, printer),
         (None, None) => text::list(args.output, args.no_headers, printer),
     }
-}
-
-/// Prints a document as JSON or YAML; says `false` where a table is wanted instead.
-fn print_document<T: serde::Serialize>(
-    kind: &'static str,
-    content: &T,
-    format: ExplainFormat,
-    printer: &mut Printer,
-) -> anyhow::Result<bool> {
-    let document = Document::new(kind, content);
-    match format {
-        ExplainFormat::Table => return Ok(false),
-        ExplainFormat::Json => printer.json(&document)?,
-        ExplainFormat::Yaml => printer.yaml(&document)?,
-    }
-    Ok(true)
 }

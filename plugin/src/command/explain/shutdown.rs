@@ -8,7 +8,8 @@ use nodelife_core::object::Node;
 use nodelife_core::shutdown::{self, NodeShutdown, ShutdownReport};
 use nodelife_core::snapshot::Source;
 
-use super::{configuration, print_document};
+use super::configuration;
+use super::document::print_document;
 use crate::cli::{ClusterArgs, EvictionArgs, ShutdownArgs};
 use crate::command::input;
 use crate::exit::ExitStatus;

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use nodelife_core::snapshot::Source;
 use nodelife_core::zone::{Settings, Zone, ZoneReport, ZoneState, failures_to_partial};
 
-use super::print_document;
+use super::document::print_document;
 use crate::cli::{ClusterArgs, ZonesArgs};
 use crate::command::input;
 use crate::exit::ExitStatus;

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::super::fleet::{Purpose, Row, Share, State};
-use super::Escaped;
+use super::escape::Escaped;
 
 /// Side of the square that stands for a node, gap included.
 const CELL: usize = 16;

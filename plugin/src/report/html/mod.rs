@@ -2,15 +2,16 @@
 //! and on paper, and without its script.
 
 mod drawing;
+mod escape;
 
-use std::fmt;
 use std::io::{self, Write};
 
-use nodelife_core::audit::Lost;
+use nodelife_core::audit::{AuditReport, Lost};
 use nodelife_core::format::{count, plural};
 
 use super::fleet::{Fleet, Purpose, Row, State, Unit};
-use super::{AuditReport, object, word};
+use super::text::{object, word};
+use escape::Escaped;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("sort.js");
@@ -278,29 +279,6 @@ fn class(state: State) -> &'static str {
         State::NotReady => "error",
         State::Cordoned => "warning",
         State::Ready => "good",
-    }
-}
-
-/// Text in a page, or in a quoted attribute.
-struct Escaped<'a>(&'a str);
-
-impl fmt::Display for Escaped<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut rest = self.0;
-        while let Some(at) = rest.find(['<', '>', '&', '"', '\'']) {
-            let (plain, special) = rest.split_at(at);
-            let (special, tail) = special.split_at(1);
-            f.write_str(plain)?;
-            f.write_str(match special {
-                "<" => "&lt;",
-                ">" => "&gt;",
-                "&" => "&amp;",
-                "\"" => "&quot;",
-                _ => "&#39;",
-            })?;
-            rest = tail;
-        }
-        f.write_str(rest)
     }
 }
 

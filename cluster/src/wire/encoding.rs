@@ -1,0 +1,47 @@
+//! The two encodings of a list, what the head of a page says, and why a page does not decode.
+
+use nodelife_core::text::Str;
+
+/// An encoding that the API server can answer in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Encoding {
+    /// A fifth of JSON's cost on our side and less on the server's.
+    #[default]
+    Protobuf,
+    /// What everything in between understands.
+    Json,
+}
+
+impl Encoding {
+    /// The `Accept` header. Protobuf is a wish: an aggregated API server may not speak it.
+    pub(crate) fn accept(self) -> &'static str {
+        match self {
+            Self::Protobuf => "application/vnd.kubernetes.protobuf,application/json",
+            Self::Json => "application/json",
+        }
+    }
+
+    /// The encoding of an answer, by its `Content-Type`.
+    pub(crate) fn of(content_type: Option<&str>) -> Self {
+        match content_type {
+            Some(kind) if kind.starts_with("application/vnd.kubernetes.protobuf") => Self::Protobuf,
+            _ => Self::Json,
+        }
+    }
+}
+
+/// What a page says of the whole list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PageHead {
+    /// The version that the list shows.
+    pub(crate) resource_version: Str,
+    /// Where the next page starts; empty: this is the last one.
+    pub(crate) next: Str,
+    /// How many come after this page, where the server knows.
+    pub(crate) remaining: Option<u64>,
+}
+
+/// Why bytes are no list: where and what.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct DecodeError(pub(super) String);

@@ -1,0 +1,9 @@
+//! The layout of a help page.
+
+/// Help begins with examples: most questions end there.
+pub(super) const HELP: &str = "\
+{about-with-newline}
+{before-help}{usage-heading}
+  {usage}
+
+{all-args}{after-help}";

@@ -1,0 +1,26 @@
+//! Text inside HTML.
+
+use std::fmt;
+
+/// Text in a page, or in a quoted attribute.
+pub(super) struct Escaped<'a>(pub(super) &'a str);
+
+impl fmt::Display for Escaped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some(at) = rest.find(['<', '>', '&', '"', '\'']) {
+            let (plain, special) = rest.split_at(at);
+            let (special, tail) = special.split_at(1);
+            f.write_str(plain)?;
+            f.write_str(match special {
+                "<" => "&lt;",
+                ">" => "&gt;",
+                "&" => "&amp;",
+                "\"" => "&quot;",
+                _ => "&#39;",
+            })?;
+            rest = tail;
+        }
+        f.write_str(rest)
+    }
+}
