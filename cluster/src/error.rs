@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nodelife_core::response::RawAnswer;
+use nodelife_core::response::ApiResponse;
 use thiserror::Error;
 
 use crate::resource::Target;
@@ -132,16 +132,16 @@ pub enum ApiError {
     Forbidden(Box<Forbidden>),
     /// 404.
     #[error("{}", said(.0))]
-    NotFound(Box<RawAnswer>),
+    NotFound(Box<ApiResponse>),
     /// 409.
     #[error("{}", said(.0))]
-    Conflict(Box<RawAnswer>),
+    Conflict(Box<ApiResponse>),
     /// 410: the version to go on from is no longer kept.
     #[error("{}", said(.0))]
-    Expired(Box<RawAnswer>),
+    Expired(Box<ApiResponse>),
     /// Any other status that is not a success.
     #[error("the API server answered {}: {}", .0.code, said(.0))]
-    Refused(Box<RawAnswer>),
+    Refused(Box<ApiResponse>),
     /// The answer is longer than we are ready to hold.
     #[error("the answer to {path} is longer than {limit} bytes")]
     TooLarge {
@@ -168,7 +168,7 @@ pub struct Forbidden {
     /// What it was tried on.
     pub target: Target,
     /// The API server's own sentence.
-    pub answer: RawAnswer,
+    pub answer: ApiResponse,
 }
 
 impl Forbidden {
@@ -216,7 +216,7 @@ impl std::fmt::Display for Forbidden {
 
 impl ApiError {
     /// The answer, where there was one.
-    pub fn answer(&self) -> Option<&RawAnswer> {
+    pub fn answer(&self) -> Option<&ApiResponse> {
         match self {
             Self::Forbidden(forbidden) => Some(&forbidden.answer),
             Self::NotFound(answer)
@@ -238,7 +238,7 @@ impl ApiError {
 }
 
 /// The answer in the server's words.
-fn said(answer: &RawAnswer) -> String {
+fn said(answer: &ApiResponse) -> String {
     if let Some(status) = &answer.status
         && !status.message.is_empty()
     {

@@ -4,7 +4,7 @@
 //! API server drops without a word, and the grace period and the UID with it.
 
 use http::Method;
-use nodelife_core::response::RawAnswer;
+use nodelife_core::response::ApiResponse;
 use serde::Serialize;
 
 use crate::client::Cluster;
@@ -116,7 +116,7 @@ impl Cluster {
     /// # Errors
     ///
     /// [`ApiError`] when no answer came: then nobody knows whether it was carried out.
-    pub async fn evict(&self, removal: &Removal) -> Result<RawAnswer, ApiError> {
+    pub async fn evict(&self, removal: &Removal) -> Result<ApiResponse, ApiError> {
         Ok(self.exchange(&removal.eviction()?).await?.raw())
     }
 
@@ -125,7 +125,7 @@ impl Cluster {
     /// # Errors
     ///
     /// As [`Cluster::evict`].
-    pub async fn delete_pod(&self, removal: &Removal) -> Result<RawAnswer, ApiError> {
+    pub async fn delete_pod(&self, removal: &Removal) -> Result<ApiResponse, ApiError> {
         Ok(self.exchange(&removal.deletion()?).await?.raw())
     }
 }

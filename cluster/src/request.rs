@@ -10,7 +10,7 @@ use bytes::Bytes;
 use http::{HeaderMap, Method, Response, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
-use nodelife_core::response::RawAnswer;
+use nodelife_core::response::ApiResponse;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -239,7 +239,7 @@ impl Answer {
     }
 
     /// The parts that say what the server thinks of a write.
-    pub fn raw(&self) -> RawAnswer {
+    pub fn raw(&self) -> ApiResponse {
         let kind = self.header("content-type");
         let status = match Encoding::of(kind) {
             Encoding::Json if !kind.is_some_and(|kind| kind.starts_with("application/json")) => {
@@ -253,7 +253,7 @@ impl Answer {
         } else {
             None
         };
-        RawAnswer {
+        ApiResponse {
             code: self.code,
             status,
             text,
@@ -467,7 +467,7 @@ impl Call {
 mod tests {
     use super::*;
 
-    fn answer(content_type: &str, headers: &[(&'static str, &str)], body: &str) -> RawAnswer {
+    fn answer(content_type: &str, headers: &[(&'static str, &str)], body: &str) -> ApiResponse {
         let mut map = HeaderMap::new();
         map.insert("content-type", content_type.parse().unwrap());
         for (name, value) in headers {

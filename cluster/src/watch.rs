@@ -13,7 +13,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use kube::client::Body;
 use nodelife_core::object::{Meta, Status};
-use nodelife_core::response::RawAnswer;
+use nodelife_core::response::ApiResponse;
 use nodelife_core::text::Str;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -246,10 +246,10 @@ impl<T: Object> Follower<T> {
         let event: Event<'_> = parse(call, line)?;
         if event.kind == "ERROR" {
             let status: Status = parse(call, event.object.get().as_bytes())?;
-            let answer = Box::new(RawAnswer {
+            let answer = Box::new(ApiResponse {
                 code: status.code,
                 status: Some(status),
-                ..RawAnswer::default()
+                ..ApiResponse::default()
             });
             return Err(if answer.code == 410 {
                 ApiError::Expired(answer)

@@ -7,7 +7,7 @@ use crate::object::Status;
 /// The budget's refusal, priority and fairness, a webhook and an overloaded server
 /// all say 429; what tells them apart is the form of the body and the headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RawAnswer {
+pub struct ApiResponse {
     /// HTTP status.
     pub code: u16,
     /// The body, where it was a `Status`.

@@ -21,14 +21,14 @@ type Room = BTreeMap<Str, i128>;
 
 /// The nodes that stay, and what they have left.
 #[derive(Clone, Debug)]
-pub(crate) struct Elsewhere<'a> {
-    hosts: Vec<Host<'a>>,
+pub(crate) struct Placement<'a> {
+    hosts: Vec<Candidate<'a>>,
     /// By namespace and name of their claim.
     volumes: BTreeMap<(&'a str, &'a str), &'a PersistentVolume>,
 }
 
 #[derive(Clone, Debug)]
-struct Host<'a> {
+struct Candidate<'a> {
     node: &'a Node,
     free: Room,
     pods: Vec<&'a Pod>,
@@ -40,20 +40,20 @@ struct Host<'a> {
 
 /// Why no other node takes a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Nowhere {
+pub(crate) struct Unschedulable {
     others: usize,
-    obstacles: Refusal,
+    obstacles: Rejections,
     /// Whether one would, had the pods before it not moved there.
     crowded: bool,
 }
 
 /// What keeps nodes from taking a pod, and how many each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal(BTreeMap<Obstacle, usize>);
+pub(crate) struct Rejections(BTreeMap<Reason, usize>);
 
 /// Why a node does not take a pod, in the order in which the scheduler looks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Obstacle {
+enum Reason {
     Cordoned,
     NotReady,
     Taint(Str),
@@ -64,7 +64,7 @@ enum Obstacle {
     Neighbour,
 }
 
-impl fmt::Display for Nowhere {
+impl fmt::Display for Unschedulable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.others {
             0 => return f.write_str("there is no other node for its replacement"),
@@ -84,7 +84,7 @@ impl fmt::Display for Nowhere {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for Rejections {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, (obstacle, count)) in self.0.iter().enumerate() {
             let separator = if i == 0 { "" } else { ", " };
@@ -94,7 +94,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl fmt::Display for Obstacle {
+impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cordoned => f.write_str("cordoned"),
@@ -109,7 +109,7 @@ impl fmt::Display for Obstacle {
     }
 }
 
-impl<'a> Elsewhere<'a> {
+impl<'a> Placement<'a> {
     /// All nodes but those that are drained.
     pub(crate) fn new(
         nodes: &'a [Node],
@@ -128,7 +128,7 @@ impl<'a> Elsewhere<'a> {
             .filter(|node| !drained.contains(&node.metadata.name))
             .map(|node| {
                 let pods = on_node.remove(node.metadata.name.as_str());
-                Host::new(node, pods.unwrap_or_default(), &mut requests)
+                Candidate::new(node, pods.unwrap_or_default(), &mut requests)
             })
             .collect();
         let volumes = volumes
@@ -142,9 +142,9 @@ impl<'a> Elsewhere<'a> {
     }
 
     /// Finds a place for the replacement of `pod`, and holds it for what comes after.
-    pub(crate) fn place(&mut self, pod: &'a Pod) -> Result<(), Nowhere> {
+    pub(crate) fn place(&mut self, pod: &'a Pod) -> Result<(), Unschedulable> {
         let wanted = wanted(pod);
-        let mut obstacles: BTreeMap<Obstacle, usize> = BTreeMap::new();
+        let mut obstacles: BTreeMap<Reason, usize> = BTreeMap::new();
         let mut best: Option<(usize, i128)> = None;
         for (i, host) in self.hosts.iter().enumerate() {
             if let Some(obstacle) = self.obstacle(host, pod, &wanted, true) {
@@ -165,16 +165,16 @@ impl<'a> Elsewhere<'a> {
             return Ok(());
         }
         let takes = |host| self.obstacle(host, pod, &wanted, false).is_none();
-        Err(Nowhere {
+        Err(Unschedulable {
             others: self.hosts.len(),
             crowded: self.hosts.iter().any(takes),
-            obstacles: Refusal(obstacles),
+            obstacles: Rejections(obstacles),
         })
     }
 
     /// How many nodes do not take the pod and why, as far as they are the reason themselves;
     /// none where one takes it, or where the pod selects no node at all.
-    pub(crate) fn refusal(&self, pod: &Pod) -> Option<Refusal> {
+    pub(crate) fn refusal(&self, pod: &Pod) -> Option<Rejections> {
         let wanted = wanted(pod);
         let mut obstacles = BTreeMap::new();
         for host in &self.hosts {
@@ -182,22 +182,28 @@ impl<'a> Elsewhere<'a> {
             let obstacle = obstacle.or_else(|| host.too_full_for(&wanted, false))?;
             *obstacles.entry(obstacle).or_default() += 1;
         }
-        let own = obstacles.keys().any(|one| *one != Obstacle::Affinity);
-        own.then_some(Refusal(obstacles))
+        let own = obstacles.keys().any(|one| *one != Reason::Affinity);
+        own.then_some(Rejections(obstacles))
     }
 
     /// Why `host` does not take the pod; `moved`: the pods that were put there count.
-    fn obstacle(&self, host: &Host<'_>, pod: &Pod, wanted: &Room, moved: bool) -> Option<Obstacle> {
+    fn obstacle(
+        &self,
+        host: &Candidate<'_>,
+        pod: &Pod,
+        wanted: &Room,
+        moved: bool,
+    ) -> Option<Reason> {
         host.closed_to(pod)
             .or_else(|| host.too_full_for(wanted, moved))
             .or_else(|| self.out_of_reach(host.node, pod))
             .or_else(|| {
                 self.crowds(host.node, pod, moved)
-                    .then_some(Obstacle::Neighbour)
+                    .then_some(Reason::Neighbour)
             })
     }
 
-    fn out_of_reach(&self, node: &Node, pod: &Pod) -> Option<Obstacle> {
+    fn out_of_reach(&self, node: &Node, pod: &Pod) -> Option<Reason> {
         let claims = pod.spec.volumes.iter();
         let claims = claims.filter_map(|volume| volume.persistent_volume_claim.as_ref());
         claims
@@ -209,7 +215,7 @@ impl<'a> Elsewhere<'a> {
                 let affinity = volume.spec.node_affinity.as_ref();
                 affinity.is_some_and(|affinity| !affinity.required.matches(node))
             })
-            .map(|volume| Obstacle::Volume(volume.metadata.name.clone()))
+            .map(|volume| Reason::Volume(volume.metadata.name.clone()))
     }
 
     /// Whether the pod does not stand one that is near `node`, or one of those it.
@@ -262,7 +268,7 @@ fn selects(term: &PodAffinityTerm, owner: &Pod, other: &Pod) -> bool {
             .is_some_and(|selector| selector.matches(&other.metadata.labels))
 }
 
-impl<'a> Host<'a> {
+impl<'a> Candidate<'a> {
     fn new(node: &'a Node, pods: Vec<&'a Pod>, requests: &mut ByContainers<'a>) -> Self {
         let amounts = node.status.allocatable.iter();
         let mut free: Room = amounts
@@ -282,7 +288,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    fn closed_to(&self, pod: &Pod) -> Option<Obstacle> {
+    fn closed_to(&self, pod: &Pod) -> Option<Reason> {
         let (node, spec) = (self.node, &pod.spec);
         // The one taint that a cordon means (`NodeUnschedulable`).
         let cordon = || crate::object::Taint {
@@ -291,14 +297,14 @@ impl<'a> Host<'a> {
             ..crate::object::Taint::default()
         };
         if node.spec.unschedulable && !spec.tolerations.iter().any(|t| t.tolerates(&cordon())) {
-            return Some(Obstacle::Cordoned);
+            return Some(Reason::Cordoned);
         }
         if !node.is_ready() {
-            return Some(Obstacle::NotReady);
+            return Some(Reason::NotReady);
         }
         let effects = [NO_SCHEDULE, NO_EXECUTE];
         if let Some(taint) = taint::untolerated(&node.spec.taints, &spec.tolerations, &effects) {
-            return Some(Obstacle::Taint(taint.key.clone()));
+            return Some(Reason::Taint(taint.key.clone()));
         }
         let labels = &node.metadata.labels;
         let selected = spec
@@ -310,16 +316,16 @@ impl<'a> Host<'a> {
             .as_ref()
             .and_then(|affinity| affinity.node_affinity.as_ref()?.required.as_ref());
         let liked = required.is_none_or(|selector| selector.matches(node));
-        (!selected || !liked).then_some(Obstacle::Affinity)
+        (!selected || !liked).then_some(Reason::Affinity)
     }
 
-    fn too_full_for(&self, wanted: &Room, moved: bool) -> Option<Obstacle> {
+    fn too_full_for(&self, wanted: &Room, moved: bool) -> Option<Reason> {
         let moved_pods = if moved { self.moved.len() } else { 0 };
         let count = self.pods.len() + moved_pods;
         let most = self.node.status.allocatable.get("pods");
         let most = most.and_then(|text| Quantity::parse(text).ok()?.value());
         if most.is_some_and(|most| i64::try_from(count).is_ok_and(|count| count >= most)) {
-            return Some(Obstacle::Full);
+            return Some(Reason::Full);
         }
         wanted
             .iter()
@@ -328,7 +334,7 @@ impl<'a> Host<'a> {
                 let left = self.free.get(name.as_str()).copied().unwrap_or(0);
                 **amount > 0 && **amount > left - given.copied().unwrap_or(0)
             })
-            .map(|(name, _)| Obstacle::Short(name.clone()))
+            .map(|(name, _)| Reason::Short(name.clone()))
     }
 
     /// The lesser of the shares of processor and memory that are left, in thousandths.

@@ -21,13 +21,13 @@ pub enum Presence {
 
 /// The controllers of pods, by UID.
 #[derive(Clone, Debug, Default)]
-pub struct Owners {
+pub struct Workloads {
     workloads: BTreeMap<Str, Workload>,
     listed: BTreeSet<WorkloadKind>,
     checked: BTreeMap<Str, Presence>,
 }
 
-impl Owners {
+impl Workloads {
     /// The controllers that a snapshot holds.
     pub fn of(snapshot: &Snapshot) -> Self {
         let mut owners = Self::default();
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_controller_is_missing_only_where_its_kind_was_read() {
-        let mut owners = Owners::default();
+        let mut owners = Workloads::default();
         let replica_set = reference("apps/v1", "ReplicaSet", "gone");
         assert_eq!(owners.presence(&replica_set), Presence::Unknown);
         owners.add_listed([WorkloadKind::ReplicaSet], []);

@@ -11,7 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::object::{Budget, BudgetSpec, IntOrString, Pod, WorkloadKind};
 use crate::text::Str;
-use crate::workload::{Owners, Presence};
+use crate::workload::{Presence, Workloads};
 
 /// For how long an eviction that was allowed counts although the pod is still
 /// there: `DeletionTimeout` in disruption.go.
@@ -75,7 +75,7 @@ impl Budgets {
     }
 
     /// Whether they may not be seen.
-    pub fn is_unseen(&self) -> bool {
+    pub fn is_unreadable(&self) -> bool {
         self.unseen
     }
 
@@ -161,10 +161,10 @@ impl Budget {
     pub fn count(
         &self,
         pods: &[&Pod],
-        owners: &Owners,
+        workloads: &Workloads,
         now: Timestamp,
     ) -> Result<Counts, CountError> {
-        let (expected, desired) = self.expectation(pods, owners)?;
+        let (expected, desired) = self.expectation(pods, workloads)?;
         let healthy = to_i32(
             pods.iter()
                 .filter(|pod| {
@@ -186,11 +186,11 @@ impl Budget {
     }
 
     /// `expectedPods` and `desiredHealthy`.
-    fn expectation(&self, pods: &[&Pod], owners: &Owners) -> Result<(i32, i32), CountError> {
+    fn expectation(&self, pods: &[&Pod], workloads: &Workloads) -> Result<(i32, i32), CountError> {
         let expected = match (&self.spec.max_unavailable, &self.spec.min_available) {
             (None, None) => return Ok((0, 0)),
             (None, Some(IntOrString::Int(_))) => to_i32(pods.len()),
-            _ => scale_of(pods, owners)?,
+            _ => scale_of(pods, workloads)?,
         };
         Ok((expected, self.spec.desired(expected)?))
     }
@@ -200,9 +200,9 @@ impl Budget {
     pub fn never_allows(
         &self,
         pods: &[&Pod],
-        owners: &Owners,
+        workloads: &Workloads,
     ) -> Result<Option<(i32, i32)>, CountError> {
-        let most = reachable(pods, owners)?;
+        let most = reachable(pods, workloads)?;
         let desired = self.spec.desired(most)?;
         Ok((most > 0 && desired >= most).then_some((desired, most)))
     }
@@ -266,16 +266,16 @@ impl IntOrString {
 ///
 /// An integer `minAvailable` counts the pods that are there at this moment,
 /// surge and finished ones included, so `expectedPods` itself does not tell.
-fn reachable(pods: &[&Pod], owners: &Owners) -> Result<i32, CountError> {
+fn reachable(pods: &[&Pod], workloads: &Workloads) -> Result<i32, CountError> {
     let bare = pods
         .iter()
         .filter(|pod| pod.metadata.controller().is_none() && !pod.is_terminal())
         .count();
-    Ok(scale_of(pods, owners)?.saturating_add(to_i32(bare)))
+    Ok(scale_of(pods, workloads)?.saturating_add(to_i32(bare)))
 }
 
 /// The sum of `spec.replicas` over the distinct controllers of the pods.
-fn scale_of(pods: &[&Pod], owners: &Owners) -> Result<i32, CountError> {
+fn scale_of(pods: &[&Pod], workloads: &Workloads) -> Result<i32, CountError> {
     let mut replicas: BTreeMap<&str, i32> = BTreeMap::new();
     for pod in pods {
         let Some(reference) = pod.metadata.controller() else {
@@ -286,8 +286,8 @@ fn scale_of(pods: &[&Pod], owners: &Owners) -> Result<i32, CountError> {
             Some(WorkloadKind::DaemonSet) => return Err(CountError::NoScale("daemonsets.apps")),
             _ => {}
         }
-        let Some(scaler) = owners.scaler(pod) else {
-            return Err(match owners.presence(reference) {
+        let Some(scaler) = workloads.scaler(pod) else {
+            return Err(match workloads.presence(reference) {
                 Presence::Absent => CountError::NoController(pod.metadata.name.clone()),
                 _ => CountError::Unread {
                     kind: reference.kind.clone(),

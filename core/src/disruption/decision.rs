@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::budget::{BudgetKey, Budgets};
 use crate::object::{Budget, BudgetStatus, Pod, UnhealthyPodEvictionPolicy};
-use crate::workload::Owners;
+use crate::workload::Workloads;
 
 /// The most unconfirmed evictions that a budget may hold: `MaxDisruptedPodSize`
 /// in eviction.go.
@@ -15,9 +15,9 @@ const MAX_DISRUPTED_PODS: usize = 2000;
 
 /// The answer to expect.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ruling {
+pub enum EvictionDecision {
     /// No budget has a say.
-    Free(Freedom),
+    Exempt(Exemption),
     /// The eviction takes one of the disruptions that the budget allows.
     Counted {
         /// The budget.
@@ -33,18 +33,18 @@ pub enum Ruling {
         refusal: BudgetRefusal,
     },
     /// More than one budget selects the pod: the API answers 500 whatever they allow.
-    Several(Vec<BudgetKey>),
+    SeveralBudgets(Vec<BudgetKey>),
     /// The budgets may not be seen: the answer itself will tell.
-    Unseen,
+    BudgetsUnreadable,
 }
 
 /// Why no budget has a say.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Freedom {
+pub enum Exemption {
     /// None selects the pod.
     NoBudget,
     /// Pending, finished and terminating pods are deleted without a look at budgets.
-    Phase,
+    NotRunning,
     /// The pod is not Ready, and the budget lets such pods go.
     Unready(BudgetKey),
 }
@@ -78,7 +78,7 @@ pub enum BudgetRefusal {
         message: String,
     },
     /// The server refused, and the budgets may not be seen: its words are all that is known.
-    Unseen(String),
+    BudgetsUnreadable(String),
 }
 
 impl fmt::Display for BudgetRefusal {
@@ -108,23 +108,23 @@ impl fmt::Display for BudgetRefusal {
                 f,
                 "the status that is known here allows {allowed}, but the server refused: {message}"
             ),
-            Self::Unseen(message) => write!(f, "the API server says: {message}"),
+            Self::BudgetsUnreadable(message) => write!(f, "the API server says: {message}"),
         }
     }
 }
 
 /// What the eviction API will answer for `pod` under these budgets.
-pub fn ruling(pod: &Pod, budgets: &Budgets) -> Ruling {
+pub fn decide(pod: &Pod, budgets: &Budgets) -> EvictionDecision {
     if ignores_budgets(pod) {
-        return Ruling::Free(Freedom::Phase);
+        return EvictionDecision::Exempt(Exemption::NotRunning);
     }
-    if budgets.is_unseen() {
-        return Ruling::Unseen;
+    if budgets.is_unreadable() {
+        return EvictionDecision::BudgetsUnreadable;
     }
     match budgets.matching(pod).as_slice() {
-        [] => Ruling::Free(Freedom::NoBudget),
+        [] => EvictionDecision::Exempt(Exemption::NoBudget),
         [budget] => under(pod, budget),
-        several => Ruling::Several(several.iter().map(|b| b.key()).collect()),
+        several => EvictionDecision::SeveralBudgets(several.iter().map(|b| b.key()).collect()),
     }
 }
 
@@ -133,7 +133,7 @@ fn ignores_budgets(pod: &Pod) -> bool {
     pod.is_terminal() || pod.is_terminating() || pod.status.phase == "Pending"
 }
 
-fn under(pod: &Pod, budget: &Budget) -> Ruling {
+fn under(pod: &Pod, budget: &Budget) -> EvictionDecision {
     let status = &budget.status;
     if !pod.is_ready() {
         let always = budget.spec.unhealthy_pod_eviction_policy
@@ -141,15 +141,15 @@ fn under(pod: &Pod, budget: &Budget) -> Ruling {
         let healthy =
             status.current_healthy >= status.desired_healthy && status.desired_healthy > 0;
         if always || healthy {
-            return Ruling::Free(Freedom::Unready(budget.key()));
+            return EvictionDecision::Exempt(Exemption::Unready(budget.key()));
         }
     }
     match budget.refusal() {
-        Some(refusal) => Ruling::Refused {
+        Some(refusal) => EvictionDecision::Refused {
             budget: budget.key(),
             refusal,
         },
-        None => Ruling::Counted {
+        None => EvictionDecision::Counted {
             budget: budget.key(),
             allowed: status.disruptions_allowed,
         },
@@ -211,14 +211,19 @@ impl Budget {
 /// Whether something in the cluster may lift the refusal by itself: operators make
 /// budgets for single pods and react to the cordon or to the attempt to evict
 /// (those of databases, virtual machines and storage do).
-pub(crate) fn is_operated(pod: &Pod, ruling: &Ruling, budgets: &Budgets, owners: &Owners) -> bool {
-    let keys = match ruling {
-        Ruling::Refused { budget, .. } => std::slice::from_ref(budget),
-        Ruling::Several(budgets) => budgets.as_slice(),
-        Ruling::Unseen => &[],
-        Ruling::Free(_) | Ruling::Counted { .. } => return false,
+pub(crate) fn is_operated(
+    pod: &Pod,
+    decision: &EvictionDecision,
+    budgets: &Budgets,
+    workloads: &Workloads,
+) -> bool {
+    let keys = match decision {
+        EvictionDecision::Refused { budget, .. } => std::slice::from_ref(budget),
+        EvictionDecision::SeveralBudgets(budgets) => budgets.as_slice(),
+        EvictionDecision::BudgetsUnreadable => &[],
+        EvictionDecision::Exempt(_) | EvictionDecision::Counted { .. } => return false,
     };
-    owners.is_custom(pod)
+    workloads.is_custom(pod)
         || keys
             .iter()
             .filter_map(|key| budgets.get(key))
@@ -230,8 +235,8 @@ mod tests {
     use super::*;
     use crate::fixtures::{budget, pod};
 
-    fn of(pod: &Pod, budgets: &[Budget]) -> Ruling {
-        ruling(pod, &Budgets::of(budgets.iter().cloned()))
+    fn of(pod: &Pod, budgets: &[Budget]) -> EvictionDecision {
+        decide(pod, &Budgets::of(budgets.iter().cloned()))
     }
 
     #[test]
@@ -241,7 +246,7 @@ mod tests {
             pod.status.phase = phase.into();
             assert_eq!(
                 of(&pod, &[budget("x", 0, 1, 1), budget("y", 0, 1, 1)]),
-                Ruling::Free(Freedom::Phase)
+                EvictionDecision::Exempt(Exemption::NotRunning)
             );
         }
     }
@@ -252,7 +257,7 @@ mod tests {
             &pod("a", "n"),
             &[budget("x", 5, 6, 1), budget("y", 5, 6, 1)],
         );
-        assert!(matches!(several, Ruling::Several(keys) if keys.len() == 2));
+        assert!(matches!(several, EvictionDecision::SeveralBudgets(keys) if keys.len() == 2));
     }
 
     #[test]
@@ -263,21 +268,24 @@ mod tests {
         // Enough others are Ready.
         assert_eq!(
             of(&unready, &[budget("x", 0, 2, 2)]),
-            Ruling::Free(Freedom::Unready(key.clone()))
+            EvictionDecision::Exempt(Exemption::Unready(key.clone()))
         );
         // Too few are.
         assert!(matches!(
             of(&unready, &[budget("x", 0, 1, 2)]),
-            Ruling::Refused { .. }
+            EvictionDecision::Refused { .. }
         ));
         // Under desiredHealthy 0 it takes a disruption, and none is allowed.
         assert!(matches!(
             of(&unready, &[budget("x", 0, 0, 0)]),
-            Ruling::Refused { .. }
+            EvictionDecision::Refused { .. }
         ));
         let mut always = budget("x", 0, 0, 2);
         always.spec.unhealthy_pod_eviction_policy = Some(UnhealthyPodEvictionPolicy::AlwaysAllow);
-        assert_eq!(of(&unready, &[always]), Ruling::Free(Freedom::Unready(key)));
+        assert_eq!(
+            of(&unready, &[always]),
+            EvictionDecision::Exempt(Exemption::Unready(key))
+        );
     }
 
     #[test]
@@ -287,7 +295,7 @@ mod tests {
         stale.status.observed_generation = 1;
         assert!(matches!(
             of(&pod("a", "n"), &[stale]),
-            Ruling::Refused {
+            EvictionDecision::Refused {
                 refusal: BudgetRefusal::NotObserved,
                 ..
             }

@@ -10,11 +10,11 @@ use jiff::SignedDuration;
 use super::budget::{BudgetKey, CountError};
 use crate::object::{IntOrString, Pod, Workload, WorkloadKind};
 use crate::text::Str;
-use crate::workload::Owners;
+use crate::workload::Workloads;
 
 /// How long an implicit budget waits for replacements that do not come before it lets
 /// one more pod go: a drain that nobody protected by a budget must not hang.
-pub(crate) const IMPLICIT_PATIENCE: SignedDuration = SignedDuration::from_secs(60);
+pub(crate) const IMPLICIT_TIMEOUT: SignedDuration = SignedDuration::from_secs(60);
 
 /// How much of a workload without a budget may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,18 +40,18 @@ impl ImplicitBudget {
 
     /// What it leaves for the workload of this pod; none where the pod is not Ready, has a
     /// controller that keeps no number of replicas, or one that was not read.
-    pub(crate) fn room(&self, pod: &Pod, owners: &Owners) -> Option<Room> {
+    pub(crate) fn room(&self, pod: &Pod, workloads: &Workloads) -> Option<ImplicitCounts> {
         if !pod.is_ready() {
             return None;
         }
-        let workload = owners.workload(&pod.metadata.controller()?.uid)?;
+        let workload = workloads.workload(&pod.metadata.controller()?.uid)?;
         if !keeps_replicas(workload.kind) {
             return None;
         }
         let replicas = workload.spec.replicas.unwrap_or(1);
         // A drain that may take nothing would never end.
         let most = self.0.scaled(replicas).ok()?.max(1);
-        Some(Room {
+        Some(ImplicitCounts {
             key: key(workload),
             needs: replicas.saturating_sub(most).max(0),
             has: workload.status.ready_replicas.unwrap_or(0),
@@ -89,7 +89,7 @@ pub(crate) fn is_key(key: &BudgetKey) -> bool {
 
 /// What an implicit budget leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct ImplicitCounts {
     /// The workload: namespace, and kind/name.
     pub(crate) key: BudgetKey,
     /// How many pods have to be Ready.
@@ -100,7 +100,7 @@ pub(crate) struct Room {
     pub(crate) replicas: i32,
 }
 
-impl Room {
+impl ImplicitCounts {
     /// How many may go now.
     pub(crate) fn allowed(&self) -> i32 {
         self.has.saturating_sub(self.needs).max(0)
@@ -113,11 +113,11 @@ mod tests {
     use crate::fixtures::{pod, workload};
 
     fn room(most: &ImplicitBudget, replicas: i32, ready: i32) -> Option<i32> {
-        let mut owners = Owners::default();
+        let mut workloads = Workloads::default();
         let mut web = workload(WorkloadKind::ReplicaSet, "web", replicas);
         web.status.ready_replicas = Some(ready);
-        owners.add_listed([WorkloadKind::ReplicaSet], [web]);
-        most.room(&pod("a", "n"), &owners).map(|r| r.allowed())
+        workloads.add_listed([WorkloadKind::ReplicaSet], [web]);
+        most.room(&pod("a", "n"), &workloads).map(|r| r.allowed())
     }
 
     #[test]
@@ -136,10 +136,10 @@ mod tests {
     fn what_is_not_ready_or_not_known_is_free() {
         let mut unready = pod("a", "n");
         unready.status.conditions.clear();
-        let owners = Owners::default();
+        let workloads = Workloads::default();
         let budget = ImplicitBudget::default();
-        assert_eq!(budget.room(&unready, &owners), None);
-        assert_eq!(budget.room(&pod("a", "n"), &owners), None);
+        assert_eq!(budget.room(&unready, &workloads), None);
+        assert_eq!(budget.room(&pod("a", "n"), &workloads), None);
         assert!(ImplicitBudget::new(IntOrString::String("many".into())).is_err());
     }
 }

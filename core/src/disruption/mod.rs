@@ -13,8 +13,8 @@ mod unhealthy;
 
 pub use budget::{BudgetKey, Budgets, CountError, Counts, DELETION_TIMEOUT};
 pub(crate) use decision::is_operated;
-pub use decision::{BudgetRefusal, Freedom, Ruling, ruling};
-pub(crate) use implicit::{IMPLICIT_PATIENCE, Room, is_key, key};
+pub use decision::{BudgetRefusal, EvictionDecision, Exemption, decide};
+pub(crate) use implicit::{IMPLICIT_TIMEOUT, ImplicitCounts, is_key, key};
 pub use implicit::{ImplicitBudget, keeps_replicas};
 pub(crate) use protection::PROTECTIONS;
-pub use unhealthy::{Absence, Absentee};
+pub use unhealthy::{UnhealthyPod, UnhealthyReason};

@@ -3,24 +3,24 @@ use jiff::{SignedDuration, Timestamp};
 use super::budget::*;
 use crate::fixtures::{budget, owner, pod, workload};
 use crate::object::{BudgetSpec, IntOrString, Pod, WorkloadKind};
-use crate::workload::Owners;
+use crate::workload::Workloads;
 
 fn now() -> Timestamp {
     Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1)
 }
 
-fn owners(workloads: impl IntoIterator<Item = crate::object::Workload>) -> Owners {
-    let mut owners = Owners::default();
-    owners.add_listed(WorkloadKind::ALL, workloads);
-    owners
+fn listed(items: impl IntoIterator<Item = crate::object::Workload>) -> Workloads {
+    let mut workloads = Workloads::default();
+    workloads.add_listed(WorkloadKind::ALL, items);
+    workloads
 }
 
 fn count(spec: BudgetSpec, pods: &[Pod], replicas: i32) -> Result<Counts, CountError> {
     let mut counted = budget("b", 0, 0, 0);
     counted.spec = spec;
     let pods: Vec<&Pod> = pods.iter().collect();
-    let owners = owners([workload(WorkloadKind::ReplicaSet, "web", replicas)]);
-    counted.count(&pods, &owners, now())
+    let workloads = listed([workload(WorkloadKind::ReplicaSet, "web", replicas)]);
+    counted.count(&pods, &workloads, now())
 }
 
 fn least(text: &str) -> BudgetSpec {
@@ -116,24 +116,24 @@ fn a_deployment_is_counted_once_for_its_replica_sets() {
     let mut two = pods(2);
     two[0].metadata.owner_references = vec![owner("apps/v1", "ReplicaSet", "old")].into();
     two[1].metadata.owner_references = vec![owner("apps/v1", "ReplicaSet", "new")].into();
-    let owners = owners([old, new, workload(WorkloadKind::Deployment, "web", 3)]);
+    let workloads = listed([old, new, workload(WorkloadKind::Deployment, "web", 3)]);
     let mut counted = budget("b", 0, 0, 0);
     counted.spec = most("1");
     let pods: Vec<&Pod> = two.iter().collect();
-    assert_eq!(counted.count(&pods, &owners, now()).unwrap().expected, 3);
+    assert_eq!(counted.count(&pods, &workloads, now()).unwrap().expected, 3);
 }
 
 #[test]
 fn a_disrupted_pod_is_not_healthy_for_two_minutes() {
     let two = pods(2);
     let refs: Vec<&Pod> = two.iter().collect();
-    let owners = owners([workload(WorkloadKind::ReplicaSet, "web", 2)]);
+    let workloads = listed([workload(WorkloadKind::ReplicaSet, "web", 2)]);
     let mut counted = budget("b", 0, 0, 0);
     counted.spec = most("1");
     for (age, healthy) in [(119, 1), (120, 2)] {
         counted.status.disrupted_pods =
             [("p0".into(), now() - SignedDuration::from_secs(age))].into();
-        let counts = counted.count(&refs, &owners, now()).unwrap();
+        let counts = counted.count(&refs, &workloads, now()).unwrap();
         assert_eq!(counts.healthy, healthy, "{age} s");
     }
 }
@@ -142,7 +142,7 @@ fn a_disrupted_pod_is_not_healthy_for_two_minutes() {
 fn a_budget_that_can_never_allow_is_told_from_one_that_is_used_up() {
     let three = pods(3);
     let refs: Vec<&Pod> = three.iter().collect();
-    let owners = owners([workload(WorkloadKind::ReplicaSet, "web", 3)]);
+    let workloads = listed([workload(WorkloadKind::ReplicaSet, "web", 3)]);
     for (spec, never) in [
         (least("3"), Some((3, 3))),
         (least("4"), Some((4, 3))),
@@ -155,7 +155,7 @@ fn a_budget_that_can_never_allow_is_told_from_one_that_is_used_up() {
         let mut budget = budget("b", 0, 0, 0);
         budget.spec = spec;
         assert_eq!(
-            budget.never_allows(&refs, &owners).unwrap(),
+            budget.never_allows(&refs, &workloads).unwrap(),
             never,
             "{name}"
         );

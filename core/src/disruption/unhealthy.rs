@@ -10,20 +10,20 @@ use crate::text::Str;
 
 /// A pod that its budget counts on, and that serves nobody at present.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Absentee {
+pub struct UnhealthyPod {
     /// Its name; the namespace is the budget's.
     pub name: Str,
     /// Its node; empty where it has none.
     pub node: Str,
     /// Why it does not count.
-    pub why: Absence,
+    pub why: UnhealthyReason,
     /// Since when, where its object tells.
     pub seconds: Option<i64>,
 }
 
 /// Why a pod does not count as healthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Absence {
+pub enum UnhealthyReason {
     /// It is being deleted.
     Terminating,
     /// Its eviction was allowed, and it was not seen to be deleted yet.
@@ -36,18 +36,18 @@ pub enum Absence {
     NotReady,
 }
 
-impl fmt::Display for Absentee {
+impl fmt::Display for UnhealthyPod {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)?;
         if !self.node.is_empty() {
             write!(f, " on {}", self.node)?;
         }
         f.write_str(match self.why {
-            Absence::Terminating => " is terminating",
-            Absence::JustEvicted => " was just evicted",
-            Absence::Ended => " has ended",
-            Absence::Unscheduled => " waits for a node",
-            Absence::NotReady => " is not Ready",
+            UnhealthyReason::Terminating => " is terminating",
+            UnhealthyReason::JustEvicted => " was just evicted",
+            UnhealthyReason::Ended => " has ended",
+            UnhealthyReason::Unscheduled => " waits for a node",
+            UnhealthyReason::NotReady => " is not Ready",
         })?;
         match self.seconds {
             Some(seconds) => write!(f, " (for {seconds} s)"),
@@ -59,12 +59,12 @@ impl fmt::Display for Absentee {
 impl Budget {
     /// Its pods among these that do not count as healthy, by name: the complement of what
     /// [`Budget::count`] counts.
-    pub fn absentees(&self, pods: &[Pod], now: Timestamp) -> Vec<Absentee> {
+    pub fn unhealthy_pods(&self, pods: &[Pod], now: Timestamp) -> Vec<UnhealthyPod> {
         let selected = pods.iter().filter(|pod| self.selects(pod));
-        let mut absentees: Vec<Absentee> = selected
+        let mut absentees: Vec<UnhealthyPod> = selected
             .filter_map(|pod| {
                 let (why, since) = self.absence(pod, now)?;
-                Some(Absentee {
+                Some(UnhealthyPod {
                     name: pod.metadata.name.clone(),
                     node: pod.spec.node_name.clone(),
                     why,
@@ -76,24 +76,24 @@ impl Budget {
         absentees
     }
 
-    fn absence(&self, pod: &Pod, now: Timestamp) -> Option<(Absence, Option<Timestamp>)> {
+    fn absence(&self, pod: &Pod, now: Timestamp) -> Option<(UnhealthyReason, Option<Timestamp>)> {
         let changed = |kind: &str| pod.condition(kind).and_then(|c| c.last_transition_time);
         if pod.is_terminating() {
-            return Some((Absence::Terminating, None));
+            return Some((UnhealthyReason::Terminating, None));
         }
         let evicted = self.status.disrupted_pods.get(&pod.metadata.name);
         if let Some(since) = evicted.filter(|since| **since + DELETION_TIMEOUT > now) {
-            return Some((Absence::JustEvicted, Some(*since)));
+            return Some((UnhealthyReason::JustEvicted, Some(*since)));
         }
         if pod.is_ready() {
             return None;
         }
         Some(if pod.is_terminal() {
-            (Absence::Ended, changed("Ready"))
+            (UnhealthyReason::Ended, changed("Ready"))
         } else if pod.spec.node_name.is_empty() {
-            (Absence::Unscheduled, changed("PodScheduled"))
+            (UnhealthyReason::Unscheduled, changed("PodScheduled"))
         } else {
-            (Absence::NotReady, changed("Ready"))
+            (UnhealthyReason::NotReady, changed("Ready"))
         })
     }
 }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
     use crate::fixtures::{budget, pod, workload};
     use crate::object::{PodCondition, WorkloadKind};
-    use crate::workload::Owners;
+    use crate::workload::Workloads;
 
     #[test]
     fn each_pod_that_is_missing_is_named_with_its_place_and_its_reason() {
@@ -144,7 +144,7 @@ mod tests {
             other,
         ];
         let said: Vec<String> = budget
-            .absentees(&pods, now)
+            .unhealthy_pods(&pods, now)
             .iter()
             .map(ToString::to_string)
             .collect();
@@ -160,12 +160,12 @@ mod tests {
         );
         // Who is not named is counted.
         let selected: Vec<&Pod> = pods.iter().filter(|pod| budget.selects(pod)).collect();
-        let mut owners = Owners::default();
-        owners.add_listed(
+        let mut workloads = Workloads::default();
+        workloads.add_listed(
             WorkloadKind::ALL,
             [workload(WorkloadKind::ReplicaSet, "web", 6)],
         );
-        let counts = budget.count(&selected, &owners, now).unwrap();
+        let counts = budget.count(&selected, &workloads, now).unwrap();
         assert_eq!(
             usize::try_from(counts.healthy).unwrap() + said.len(),
             selected.len()

@@ -14,7 +14,7 @@ const ANNOTATION: &str = "nodelife.dev/drain";
 
 /// What is to be done with a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Treatment {
+pub enum Behavior {
     /// It stays.
     Skip,
     /// It is waited for until it finishes by itself.
@@ -23,7 +23,7 @@ pub enum Treatment {
     Order(i32),
 }
 
-impl FromStr for Treatment {
+impl FromStr for Behavior {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -47,12 +47,12 @@ pub struct PodRule {
     /// Which pods.
     pub selector: LabelSelector,
     /// What is to be done with them.
-    pub treatment: Treatment,
+    pub behavior: Behavior,
 }
 
 /// Who asks for a treatment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum BehaviorSource {
     /// The pod's label `cluster.x-k8s.io/drain`.
     Label,
     /// The pod's annotation `nodelife.dev/drain`.
@@ -61,7 +61,7 @@ pub enum Origin {
     Flag,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for BehaviorSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Label => write!(f, "its label {LABEL}"),
@@ -73,27 +73,27 @@ impl fmt::Display for Origin {
 
 /// What is asked for this pod, and by whom: what it bears goes before the rules, and of those
 /// the first that selects it counts.
-pub(super) fn treatment(pod: &Pod, rules: &[PodRule]) -> Option<(Treatment, Origin)> {
+pub(super) fn behavior(pod: &Pod, rules: &[PodRule]) -> Option<(Behavior, BehaviorSource)> {
     let meta = &pod.metadata;
-    let said = |text: Option<&Str>, origin: Origin| {
-        let treatment = text?.parse::<Treatment>().ok()?;
-        Some((treatment, origin))
+    let said = |text: Option<&Str>, origin: BehaviorSource| {
+        let behavior = text?.parse::<Behavior>().ok()?;
+        Some((behavior, origin))
     };
     let chosen = || {
         let rule = rules
             .iter()
             .find(|rule| rule.selector.matches(&meta.labels))?;
-        Some((rule.treatment, Origin::Flag))
+        Some((rule.behavior, BehaviorSource::Flag))
     };
-    said(meta.labels.get(LABEL), Origin::Label)
-        .or_else(|| said(meta.annotations.get(ANNOTATION), Origin::Annotation))
+    said(meta.labels.get(LABEL), BehaviorSource::Label)
+        .or_else(|| said(meta.annotations.get(ANNOTATION), BehaviorSource::Annotation))
         .or_else(chosen)
 }
 
 /// After which others the pod goes: 0 where nothing is asked for.
 pub(super) fn order(pod: &Pod, rules: &[PodRule]) -> i32 {
-    match treatment(pod, rules) {
-        Some((Treatment::Order(order), _)) => order,
+    match behavior(pod, rules) {
+        Some((Behavior::Order(order), _)) => order,
         _ => 0,
     }
 }
@@ -101,7 +101,7 @@ pub(super) fn order(pod: &Pod, rules: &[PodRule]) -> i32 {
 /// What is wrong with what the pod bears.
 pub(super) fn objection(pod: &Pod) -> Option<String> {
     let text = pod.metadata.annotations.get(ANNOTATION)?;
-    let why = text.parse::<Treatment>().err()?;
+    let why = text.parse::<Behavior>().err()?;
     Some(format!("its annotation {ANNOTATION} is not heeded: {why}"))
 }
 
@@ -114,23 +114,23 @@ mod tests {
     fn what_a_pod_bears_goes_before_the_rules() {
         let all = PodRule {
             selector: LabelSelector::default(),
-            treatment: Treatment::Order(2),
+            behavior: Behavior::Order(2),
         };
         let rules = [all];
         let mut asked = pod("a", "n");
         assert_eq!(
-            treatment(&asked, &rules),
-            Some((Treatment::Order(2), Origin::Flag))
+            behavior(&asked, &rules),
+            Some((Behavior::Order(2), BehaviorSource::Flag))
         );
         let annotations = &mut asked.metadata.annotations;
         annotations.insert(ANNOTATION.into(), "order=-1".into());
         assert_eq!(order(&asked, &rules), -1);
         asked.metadata.labels.insert(LABEL.into(), "skip".into());
         assert_eq!(
-            treatment(&asked, &rules),
-            Some((Treatment::Skip, Origin::Label))
+            behavior(&asked, &rules),
+            Some((Behavior::Skip, BehaviorSource::Label))
         );
-        assert_eq!(treatment(&pod("b", "n"), &[]), None);
+        assert_eq!(behavior(&pod("b", "n"), &[]), None);
     }
 
     #[test]
@@ -138,8 +138,8 @@ mod tests {
         let mut odd = pod("a", "n");
         let annotations = &mut odd.metadata.annotations;
         annotations.insert(ANNOTATION.into(), "later".into());
-        assert_eq!(treatment(&odd, &[]), None);
+        assert_eq!(behavior(&odd, &[]), None);
         assert!(objection(&odd).unwrap().contains("'later' is none of"));
-        assert!("order=x".parse::<Treatment>().is_err());
+        assert!("order=x".parse::<Behavior>().is_err());
     }
 }

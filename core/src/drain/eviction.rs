@@ -6,11 +6,11 @@
 //! k8s.io/apiserver pkg/server/filters/{priority-and-fairness,with_retry_after}.go).
 
 use crate::object::Status;
-use crate::response::RawAnswer;
+use crate::response::ApiResponse;
 
 /// An answer, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
+pub enum EvictionResult {
     /// The pod is being deleted now.
     Accepted,
     /// No pod bears this name. In a terminating namespace this answer never comes.
@@ -78,9 +78,9 @@ pub enum Throttle {
 /// What priority and fairness writes (`tooManyRequests` in priority-and-fairness.go).
 const FAIRNESS_TEXT: &str = "Too many requests, please try again later.";
 
-impl Reply {
+impl EvictionResult {
     /// The answer that came over the wire.
-    pub fn of(answer: &RawAnswer) -> Self {
+    pub fn of(answer: &ApiResponse) -> Self {
         let Some(status) = &answer.status else {
             return Self::of_text(answer);
         };
@@ -152,7 +152,7 @@ impl Reply {
     }
 
     /// Answers without a `Status`: filters of the server, and proxies in between.
-    fn of_text(answer: &RawAnswer) -> Self {
+    fn of_text(answer: &ApiResponse) -> Self {
         let text = answer.text.clone().unwrap_or_default();
         match answer.code {
             200..=299 => Self::Accepted,
@@ -184,7 +184,7 @@ fn is_denial(message: &str) -> bool {
 }
 
 /// The header goes first; the body's field says the same where there is one.
-fn retry_after(answer: &RawAnswer) -> Option<u32> {
+fn retry_after(answer: &ApiResponse) -> Option<u32> {
     let in_body = || {
         let details = answer.status.as_ref()?.details.as_ref()?;
         (details.retry_after_seconds > 0).then_some(details.retry_after_seconds)
@@ -196,20 +196,20 @@ fn retry_after(answer: &RawAnswer) -> Option<u32> {
 mod tests {
     use super::*;
 
-    fn of(code: u16, body: &str) -> Reply {
-        Reply::of(&RawAnswer {
+    fn of(code: u16, body: &str) -> EvictionResult {
+        EvictionResult::of(&ApiResponse {
             code,
             status: Some(serde_json::from_str(body).unwrap()),
-            ..RawAnswer::default()
+            ..ApiResponse::default()
         })
     }
 
-    fn of_text(code: u16, text: &str, retry_after: Option<u32>) -> Reply {
-        Reply::of(&RawAnswer {
+    fn of_text(code: u16, text: &str, retry_after: Option<u32>) -> EvictionResult {
+        EvictionResult::of(&ApiResponse {
             code,
             text: Some(text.to_owned()),
             retry_after,
-            ..RawAnswer::default()
+            ..ApiResponse::default()
         })
     }
 
@@ -217,13 +217,13 @@ mod tests {
 
     #[test]
     fn an_exhausted_budget() {
-        let reply = of(
+        let result = of(
             429,
             r#"{"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.","reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget","message":"The disruption budget c2 needs 1 healthy pods and has 1 currently"}]},"code":429}"#,
         );
         assert_eq!(
-            reply,
-            Reply::BudgetExhausted {
+            result,
+            EvictionResult::BudgetExhausted {
                 message: "The disruption budget c2 needs 1 healthy pods and has 1 currently"
                     .to_owned()
             }
@@ -232,13 +232,13 @@ mod tests {
 
     #[test]
     fn a_budget_that_was_not_observed_says_when_to_come_back() {
-        let reply = of(
+        let result = of(
             429,
             r#"{"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.","reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget","message":"The disruption budget c3 is still being processed by the server."}],"retryAfterSeconds":10},"code":429}"#,
         );
         assert!(matches!(
-            reply,
-            Reply::BudgetNotObserved {
+            result,
+            EvictionResult::BudgetNotObserved {
                 retry_after: 10,
                 ..
             }
@@ -247,39 +247,39 @@ mod tests {
 
     #[test]
     fn two_budgets() {
-        let reply = of(
+        let result = of(
             500,
             r#"{"status":"Failure","message":"This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.","code":500}"#,
         );
-        assert_eq!(reply, Reply::SeveralBudgets);
+        assert_eq!(result, EvictionResult::SeveralBudgets);
     }
 
     #[test]
     fn a_terminating_namespace_is_no_missing_right() {
-        let reply = of(
+        let result = of(
             403,
             r#"{"message":"pods \"x\" is forbidden: unable to create new content in namespace t because it is being terminated","reason":"Forbidden","details":{"name":"x","kind":"pods","causes":[{"reason":"NamespaceTerminating","message":"namespace t is being terminated","field":"metadata.namespace"}]},"code":403}"#,
         );
-        assert_eq!(reply, Reply::NamespaceTerminating);
+        assert_eq!(result, EvictionResult::NamespaceTerminating);
         let rbac = of(
             403,
             r#"{"message":"pods \"x\" is forbidden: User \"u\" cannot create resource \"pods/eviction\" in API group \"\" in the namespace \"t\"","reason":"Forbidden","details":{"name":"x","kind":"pods"},"code":403}"#,
         );
-        assert!(matches!(rbac, Reply::Forbidden(_)));
+        assert!(matches!(rbac, EvictionResult::Forbidden(_)));
     }
 
     #[test]
     fn a_wrong_uid_is_a_conflict_and_a_missing_pod_is_not_found() {
         assert_eq!(
             of(409, r#"{"reason":"Conflict","code":409}"#),
-            Reply::Conflict
+            EvictionResult::Conflict
         );
         assert_eq!(
             of(
                 404,
                 r#"{"message":"pods \"nope\" not found","reason":"NotFound","code":404}"#
             ),
-            Reply::NotFound
+            EvictionResult::NotFound
         );
     }
 
@@ -287,14 +287,14 @@ mod tests {
     fn priority_and_fairness_speaks_plain_text() {
         assert_eq!(
             of_text(429, "Too many requests, please try again later.\n", Some(3)),
-            Reply::Throttled {
+            EvictionResult::Throttled {
                 by: Throttle::PriorityAndFairness,
                 retry_after: Some(3)
             }
         );
         assert_eq!(
             of_text(429, "The apiserver is shutting down", Some(5)),
-            Reply::Throttled {
+            EvictionResult::Throttled {
                 by: Throttle::Overload,
                 retry_after: Some(5)
             }
@@ -305,11 +305,11 @@ mod tests {
     fn a_webhook_that_says_429_is_in_progress_and_others_deny() {
         let message = r#""message":"admission webhook \"evict.kubevirt.io\" denied the request: Eviction triggered evacuation of VMI""#;
         let later = of(429, &format!("{{{message},\"code\":429}}"));
-        assert!(matches!(later, Reply::Denied { later: true, .. }));
+        assert!(matches!(later, EvictionResult::Denied { later: true, .. }));
         for code in [400, 403] {
-            let reply = of(code, &format!("{{{message},\"code\":{code}}}"));
+            let result = of(code, &format!("{{{message},\"code\":{code}}}"));
             assert!(
-                matches!(reply, Reply::Denied { later: false, .. }),
+                matches!(result, EvictionResult::Denied { later: false, .. }),
                 "{code}"
             );
         }
@@ -319,19 +319,19 @@ mod tests {
     fn a_proxys_404_does_not_say_that_the_pod_is_gone() {
         assert!(matches!(
             of_text(404, "<html>not found</html>", None),
-            Reply::Uncertain { .. }
+            EvictionResult::Uncertain { .. }
         ));
     }
 
     #[test]
     fn a_failing_server_leaves_the_outcome_open() {
-        let reply = of(
+        let result = of(
             504,
             r#"{"message":"Timeout: couldn't update PodDisruptionBudget \"web\" due to conflicts","reason":"Timeout","details":{"retryAfterSeconds":10},"code":504}"#,
         );
         assert!(matches!(
-            reply,
-            Reply::Uncertain {
+            result,
+            EvictionResult::Uncertain {
                 retry_after: Some(10),
                 ..
             }

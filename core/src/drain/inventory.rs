@@ -2,22 +2,22 @@
 
 use jiff::Timestamp;
 
-use super::behavior::{self, Treatment};
+use super::behavior::{self, Behavior};
 use super::options::Permissions;
-use super::verdict::{Await, Impossible, Need, Skip, Verdict};
+use super::verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};
 use crate::disruption::{
-    BudgetKey, BudgetRefusal, Budgets, PROTECTIONS, Ruling, is_operated, ruling,
+    BudgetKey, BudgetRefusal, Budgets, EvictionDecision, PROTECTIONS, decide, is_operated,
 };
 use crate::object::Pod;
-use crate::workload::{Owners, Presence};
+use crate::workload::{Presence, Workloads};
 
 /// What is known when the verdicts are given.
 #[derive(Clone, Copy, Debug)]
-pub struct Surroundings<'a> {
+pub struct InventoryContext<'a> {
     /// All budgets of the pods' namespaces.
     pub budgets: &'a Budgets,
     /// Controllers.
-    pub owners: &'a Owners,
+    pub workloads: &'a Workloads,
     /// Pods by which budgets are judged: all that the budgets of the nodes' pods
     /// select, as far as known.
     pub pods: &'a [Pod],
@@ -27,20 +27,24 @@ pub struct Surroundings<'a> {
 
 /// A pod and its verdict.
 #[derive(Clone, Debug)]
-pub struct Item {
+pub struct InventoryItem {
     /// The pod as it was seen.
     pub pod: Pod,
     /// What is to happen.
-    pub verdict: Verdict,
+    pub verdict: PodVerdict,
     /// What the user should know all the same.
     pub warnings: Vec<String>,
 }
 
 /// The verdict for one pod of a node that is to be drained.
-pub fn inspect(pod: &Pod, permissions: &Permissions, around: Surroundings<'_>) -> Item {
+pub fn inspect(
+    pod: &Pod,
+    permissions: &Permissions,
+    context: InventoryContext<'_>,
+) -> InventoryItem {
     let mut warnings = Vec::new();
-    let verdict = verdict(pod, permissions, around, &mut warnings);
-    Item {
+    let verdict = verdict(pod, permissions, context, &mut warnings);
+    InventoryItem {
         pod: pod.clone(),
         verdict,
         warnings,
@@ -51,14 +55,14 @@ pub fn inspect(pod: &Pod, permissions: &Permissions, around: Surroundings<'_>) -
 pub fn inventory<'a>(
     pods: impl IntoIterator<Item = &'a Pod>,
     permissions: &Permissions,
-    around: Surroundings<'_>,
-) -> Vec<Item> {
-    let mut items: Vec<Item> = pods
+    context: InventoryContext<'_>,
+) -> Vec<InventoryItem> {
+    let mut items: Vec<InventoryItem> = pods
         .into_iter()
-        .map(|pod| inspect(pod, permissions, around))
+        .map(|pod| inspect(pod, permissions, context))
         .collect();
     items.sort_by(|a, b| {
-        let key = |item: &Item| {
+        let key = |item: &InventoryItem| {
             let meta = &item.pod.metadata;
             (meta.namespace.clone(), meta.name.clone())
         };
@@ -70,61 +74,61 @@ pub fn inventory<'a>(
 fn verdict(
     pod: &Pod,
     permissions: &Permissions,
-    around: Surroundings<'_>,
+    context: InventoryContext<'_>,
     warnings: &mut Vec<String>,
-) -> Verdict {
+) -> PodVerdict {
     if pod.is_mirror() {
-        return Verdict::Skip(Skip::Mirror);
+        return PodVerdict::Skip(SkipReason::Mirror);
     }
     if let Some(selector) = &permissions.pod_selector
         && !selector.matches(&pod.metadata.labels)
     {
-        return Verdict::Skip(Skip::NotSelected);
+        return PodVerdict::Skip(SkipReason::NotSelected);
     }
     if let Some(due) = pod.metadata.deletion_timestamp {
         let overdue = permissions
             .skip_overdue
-            .is_some_and(|limit| around.now.duration_since(due) > limit);
+            .is_some_and(|limit| context.now.duration_since(due) > limit);
         return if overdue {
-            Verdict::Skip(Skip::Overdue)
+            PodVerdict::Skip(SkipReason::Overdue)
         } else {
-            Verdict::Await(Await::Terminating)
+            PodVerdict::Await(WaitReason::Terminating)
         };
     }
     if pod.is_terminal() {
         // It runs no more: neither its data nor its budget is at stake.
-        return Verdict::Evict(ruling(pod, around.budgets));
+        return PodVerdict::Evict(decide(pod, context.budgets));
     }
     let controller = pod.metadata.controller();
-    let presence = controller.map(|reference| around.owners.presence(reference));
+    let presence = controller.map(|reference| context.workloads.presence(reference));
     if controller.is_some_and(|c| c.kind == "DaemonSet") && presence != Some(Presence::Absent) {
-        return Verdict::Skip(Skip::DaemonSet);
+        return PodVerdict::Skip(SkipReason::DaemonSet);
     }
     warnings.extend(behavior::objection(pod));
-    match behavior::treatment(pod, &permissions.rules) {
-        Some((Treatment::Skip, origin)) => return Verdict::Skip(Skip::Asked(origin)),
-        Some((Treatment::WaitCompleted, origin)) => {
-            return Verdict::Await(Await::Completion(origin));
+    match behavior::behavior(pod, &permissions.rules) {
+        Some((Behavior::Skip, origin)) => return PodVerdict::Skip(SkipReason::Asked(origin)),
+        Some((Behavior::WaitCompleted, origin)) => {
+            return PodVerdict::Await(WaitReason::Completion(origin));
         }
-        Some((Treatment::Order(_), _)) | None => {}
+        Some((Behavior::Order(_), _)) | None => {}
     }
-    let needs = needs(pod, permissions, around.owners, warnings);
+    let needs = needs(pod, permissions, context.workloads, warnings);
     if !needs.is_empty() {
-        return Verdict::Refuse(needs);
+        return PodVerdict::Refuse(needs);
     }
-    let ruling = ruling(pod, around.budgets);
+    let decision = decide(pod, context.budgets);
     if permissions.disable_eviction {
-        return Verdict::Evict(ruling);
+        return PodVerdict::Evict(decision);
     }
-    match impossible(pod, &ruling, around) {
+    match impossible(pod, &decision, context) {
         Some(impossible)
             if !impossible
                 .budget()
                 .is_some_and(|budget| permissions.bypass.contains(budget)) =>
         {
-            Verdict::Impossible(impossible)
+            PodVerdict::Impossible(impossible)
         }
-        _ => Verdict::Evict(ruling),
+        _ => PodVerdict::Evict(decision),
     }
 }
 
@@ -132,11 +136,11 @@ fn verdict(
 fn needs(
     pod: &Pod,
     permissions: &Permissions,
-    owners: &Owners,
+    workloads: &Workloads,
     warnings: &mut Vec<String>,
-) -> Vec<Need> {
+) -> Vec<MissingFlag> {
     let mut needs = Vec::new();
-    let mut weigh = |need: Need, allowed: bool| {
+    let mut weigh = |need: MissingFlag, allowed: bool| {
         if allowed {
             warnings.push(need.to_string());
         } else {
@@ -151,7 +155,7 @@ fn needs(
             .is_some_and(|v| *v == value)
         {
             weigh(
-                Need::Unprotect(annotation),
+                MissingFlag::Unprotect(annotation),
                 !permissions.respect_annotations,
             );
         }
@@ -160,15 +164,15 @@ fn needs(
     if let Some(first) = volumes.next() {
         let memory = first.medium == "Memory" && volumes.all(|v| v.medium == "Memory");
         weigh(
-            Need::DeleteEmptyDir { memory },
+            MissingFlag::DeleteEmptyDir { memory },
             permissions.delete_emptydir_data,
         );
     }
     match pod.metadata.controller() {
-        None => weigh(Need::NoController, permissions.force),
-        Some(reference) => match owners.presence(reference) {
+        None => weigh(MissingFlag::NoController, permissions.force),
+        Some(reference) => match workloads.presence(reference) {
             Presence::Absent => weigh(
-                Need::ControllerGone {
+                MissingFlag::ControllerGone {
                     kind: reference.kind.clone(),
                     name: reference.name.clone(),
                 },
@@ -181,33 +185,41 @@ fn needs(
 }
 
 /// Whether the refusal to expect would last for ever.
-fn impossible(pod: &Pod, ruling: &Ruling, around: Surroundings<'_>) -> Option<Impossible> {
-    match ruling {
-        Ruling::Several(budgets) => Some(Impossible::SeveralBudgets(budgets.clone())),
-        Ruling::Refused { budget, refusal } => match refusal {
+fn impossible(
+    pod: &Pod,
+    decision: &EvictionDecision,
+    context: InventoryContext<'_>,
+) -> Option<Impossible> {
+    match decision {
+        EvictionDecision::SeveralBudgets(budgets) => {
+            Some(Impossible::SeveralBudgets(budgets.clone()))
+        }
+        EvictionDecision::Refused { budget, refusal } => match refusal {
             BudgetRefusal::SyncFailed(message) => Some(Impossible::SyncFailed {
                 budget: budget.clone(),
                 message: message.clone(),
             }),
-            BudgetRefusal::Exhausted { .. } => never(pod, budget, around),
+            BudgetRefusal::Exhausted { .. } => never(pod, budget, context),
             BudgetRefusal::NotObserved
             | BudgetRefusal::Broken(_)
             | BudgetRefusal::Outdated { .. }
-            | BudgetRefusal::Unseen(_) => None,
+            | BudgetRefusal::BudgetsUnreadable(_) => None,
         },
-        Ruling::Free(_) | Ruling::Counted { .. } | Ruling::Unseen => None,
+        EvictionDecision::Exempt(_)
+        | EvictionDecision::Counted { .. }
+        | EvictionDecision::BudgetsUnreadable => None,
     }
-    .filter(|_| !is_operated(pod, ruling, around.budgets, around.owners))
+    .filter(|_| !is_operated(pod, decision, context.budgets, context.workloads))
 }
 
-fn never(pod: &Pod, key: &BudgetKey, around: Surroundings<'_>) -> Option<Impossible> {
-    let budget = around.budgets.get(key)?;
-    let mut selected: Vec<&Pod> = around.pods.iter().filter(|p| budget.selects(p)).collect();
+fn never(pod: &Pod, key: &BudgetKey, context: InventoryContext<'_>) -> Option<Impossible> {
+    let budget = context.budgets.get(key)?;
+    let mut selected: Vec<&Pod> = context.pods.iter().filter(|p| budget.selects(p)).collect();
     if !selected.iter().any(|p| p.metadata.uid == pod.metadata.uid) {
         selected.push(pod);
     }
     // Where a scale is not known nothing is for certain.
-    let (needs, most) = budget.never_allows(&selected, around.owners).ok()??;
+    let (needs, most) = budget.never_allows(&selected, context.workloads).ok()??;
     Some(Impossible::NeverAllows {
         budget: key.clone(),
         spec: budget.spec.to_string(),

@@ -14,18 +14,18 @@ mod plan;
 mod stuck;
 mod verdict;
 
-pub use behavior::{Origin, PodRule, Treatment};
-pub use eviction::{Reply, Throttle};
-pub use inventory::{Item, Surroundings, inspect, inventory};
+pub use behavior::{Behavior, BehaviorSource, PodRule};
+pub use eviction::{EvictionResult, Throttle};
+pub use inventory::{InventoryContext, InventoryItem, inspect, inventory};
 pub use machine::{
-    Awaited, Block, Blocked, DrainReport, Effect, Event, Machine, NodeReport, Outcome, Phase,
-    PodReport, Reason, Recount, State, Stop, Tracked,
+    Awaited, BlockReason, Blocked, DrainEvent, DrainReport, Effect, Machine, NodePhase, NodeReport,
+    Outcome, PodReport, PodState, ReplicaCount, StopReason, Tracked, Unevictable,
 };
 pub use node::{
-    CORDONED_BY, FIELD_MANAGER, LOCK_ANNOTATION, LOCK_LEASE, LOCK_RENEWAL, Lock, Mark, Undo, undo,
-    with_waiting, without_waiting,
+    CORDONED_BY, CordonOwner, FIELD_MANAGER, LOCK_ANNOTATION, LOCK_LEASE, LOCK_RENEWAL, Lock,
+    UncordonDecision, uncordon_decision, with_waiting_taint, without_waiting_taint,
 };
-pub use options::{Force, Order, Permissions, Settings};
-pub use plan::{Action, DrainPlan, Duration, Outlook, PlannedPod, Seconds};
+pub use options::{Bypass, DrainOptions, EvictionOrder, Permissions};
+pub use plan::{Action, DrainPlan, Estimate, PlanContext, PlannedPod, Seconds};
 pub use stuck::diagnosis;
-pub use verdict::{Await, Impossible, Need, Skip, Verdict};
+pub use verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};

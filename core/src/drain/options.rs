@@ -36,7 +36,7 @@ pub struct Permissions {
 /// What the drain is asked to do.
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub struct Settings {
+pub struct DrainOptions {
     /// What the user allows.
     pub permissions: Permissions,
     /// When it ends, done or not.
@@ -44,7 +44,7 @@ pub struct Settings {
     /// How many nodes are emptied at once, at least 1.
     pub concurrency: usize,
     /// Who goes first.
-    pub order: Order,
+    pub order: EvictionOrder,
     /// What spares workloads that have no budget.
     pub implicit: Option<ImplicitBudget>,
     /// How long a pod may take to go after its eviction.
@@ -70,25 +70,25 @@ pub struct Settings {
     /// The claim that each volume is bound to, by the volume's name.
     pub claims: BTreeMap<Str, (Str, Str)>,
     /// From when on pods that these budgets still block are deleted.
-    pub force: Option<Force>,
+    pub force: Option<Bypass>,
 }
 
 /// The end of the patience with some budgets.
 #[derive(Clone, Debug)]
-pub struct Force {
+pub struct Bypass {
     /// When it begins.
     pub at: Timestamp,
     /// The budgets that are passed by, and no others.
     pub budgets: BTreeSet<BudgetKey>,
 }
 
-impl Default for Settings {
+impl Default for DrainOptions {
     fn default() -> Self {
         Self {
             permissions: Permissions::default(),
             deadline: None,
             concurrency: 1,
-            order: Order::None,
+            order: EvictionOrder::None,
             implicit: None,
             pod_timeout: None,
             blocked_timeout: None,
@@ -108,7 +108,7 @@ impl Default for Settings {
 
 /// The order of evictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
+pub enum EvictionOrder {
     /// All pods at once, as their budgets allow.
     #[default]
     None,

@@ -2,29 +2,29 @@
 
 use std::fmt;
 
-use super::behavior::Origin;
-use crate::disruption::{BudgetKey, Ruling};
+use super::behavior::BehaviorSource;
+use crate::disruption::{BudgetKey, EvictionDecision};
 use crate::text::Str;
 
 /// What is to happen with a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum PodVerdict {
     /// It stays.
-    Skip(Skip),
+    Skip(SkipReason),
     /// It goes by itself and is waited for: it is terminating already, or bears
     /// the label that asks to let it finish.
-    Await(Await),
+    Await(WaitReason),
     /// It would be lost; these flags would say that this is wanted.
-    Refuse(Vec<Need>),
+    Refuse(Vec<MissingFlag>),
     /// It cannot be evicted as things are.
     Impossible(Impossible),
     /// It is to be evicted, and this is what the API will answer at present.
-    Evict(Ruling),
+    Evict(EvictionDecision),
 }
 
 /// Why a pod stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Skip {
+pub enum SkipReason {
     /// The kubelet runs it from a file; the API cannot stop it.
     Mirror,
     /// Its DaemonSet would bring it back at once.
@@ -34,10 +34,10 @@ pub enum Skip {
     /// `--pod-selector` does not select it.
     NotSelected,
     /// A label, an annotation or a flag asks for it.
-    Asked(Origin),
+    Asked(BehaviorSource),
 }
 
-impl fmt::Display for Skip {
+impl fmt::Display for SkipReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Asked(origin) => return write!(f, "{origin}=skip"),
@@ -51,14 +51,14 @@ impl fmt::Display for Skip {
 
 /// Why a pod is waited for without an eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Await {
+pub enum WaitReason {
     /// Somebody deleted it before.
     Terminating,
     /// A label, an annotation or a flag asks to let it finish.
-    Completion(Origin),
+    Completion(BehaviorSource),
 }
 
-impl fmt::Display for Await {
+impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Terminating => f.write_str("terminating already"),
@@ -69,7 +69,7 @@ impl fmt::Display for Await {
 
 /// A flag that is needed, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Need {
+pub enum MissingFlag {
     /// An annotation protects it.
     Unprotect(&'static str),
     /// It holds an `emptyDir`; `memory`: only such that live in memory.
@@ -88,7 +88,7 @@ pub enum Need {
     },
 }
 
-impl Need {
+impl MissingFlag {
     /// What to do about it.
     pub fn remedy(&self) -> String {
         match self {
@@ -101,7 +101,7 @@ impl Need {
     }
 }
 
-impl fmt::Display for Need {
+impl fmt::Display for MissingFlag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unprotect(annotation) => write!(f, "protected by its annotation {annotation}"),

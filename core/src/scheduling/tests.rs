@@ -15,7 +15,7 @@ fn asking(name: &str, cpu: &str) -> Pod {
 
 /// What is said of each pod, one after the other.
 fn said(nodes: &[Node], there: &[Pod], volumes: &[PersistentVolume], go: &[Pod]) -> Vec<String> {
-    let mut elsewhere = Elsewhere::new(nodes, there, volumes, &["old".into()]);
+    let mut elsewhere = Placement::new(nodes, there, volumes, &["old".into()]);
     go.iter()
         .map(|pod| match elsewhere.place(pod) {
             Ok(()) => String::new(),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use nodelife_core::disruption::{BudgetKey, ImplicitBudget};
-use nodelife_core::drain::{Order, PodRule};
+use nodelife_core::drain::{EvictionOrder, PodRule};
 use nodelife_core::object::{IntOrString, LabelSelector};
 
 use super::InputArgs;
@@ -188,12 +188,12 @@ fn implicit_budget(text: &str) -> Result<Spared, String> {
 }
 
 fn pod_rule(text: &str) -> Result<PodRule, String> {
-    let (selector, treatment) = text
+    let (selector, behavior) = text
         .rsplit_once(':')
         .ok_or("a rule is written as SELECTOR:WHAT, for example app=db:order=10")?;
     Ok(PodRule {
         selector: label_selector(selector)?,
-        treatment: treatment.parse()?,
+        behavior: behavior.parse()?,
     })
 }
 
@@ -254,7 +254,7 @@ pub(crate) enum DrainFormat {
     Json,
 }
 
-impl From<OrderArg> for Order {
+impl From<OrderArg> for EvictionOrder {
     fn from(order: OrderArg) -> Self {
         match order {
             OrderArg::Priority => Self::Priority,

@@ -2,7 +2,7 @@
 
 use nodelife_cluster::Cluster;
 use nodelife_cluster::evict::Removal;
-use nodelife_core::drain::{Reply, Throttle};
+use nodelife_core::drain::{EvictionResult, Throttle};
 use nodelife_core::text::Str;
 
 /// How pods are removed.
@@ -33,7 +33,7 @@ pub(super) async fn remove(
     manner: Manner,
     (namespace, name, uid): (&Str, &Str, &Str),
     dry_run: bool,
-) -> Reply {
+) -> EvictionResult {
     let removal = Removal {
         namespace: namespace.to_string(),
         name: name.to_string(),
@@ -47,8 +47,8 @@ pub(super) async fn remove(
         cluster.evict(&removal).await
     };
     match answer {
-        Ok(raw) => Reply::of(&raw),
-        Err(error) => Reply::Uncertain {
+        Ok(raw) => EvictionResult::of(&raw),
+        Err(error) => EvictionResult::Uncertain {
             message: error.to_string(),
             retry_after: None,
         },
@@ -57,24 +57,26 @@ pub(super) async fn remove(
 
 /// What a reply to a dry run says against an eviction; nothing where only the budget has
 /// something to say, since the plan knows that better.
-pub(super) fn objection(reply: &Reply) -> Option<String> {
+pub(super) fn objection(reply: &EvictionResult) -> Option<String> {
     match reply {
-        Reply::Accepted
-        | Reply::BudgetExhausted { .. }
-        | Reply::BudgetNotObserved { .. }
-        | Reply::NotFound
-        | Reply::Conflict => None,
-        Reply::BudgetBroken(message)
-        | Reply::Denied { message, .. }
-        | Reply::Forbidden(message)
-        | Reply::Uncertain { message, .. }
-        | Reply::Invalid(message) => Some(message.clone()),
-        Reply::SeveralBudgets => Some("more than one budget selects it".to_owned()),
-        Reply::NamespaceTerminating => Some("its namespace is being deleted".to_owned()),
-        Reply::Throttled {
+        EvictionResult::Accepted
+        | EvictionResult::BudgetExhausted { .. }
+        | EvictionResult::BudgetNotObserved { .. }
+        | EvictionResult::NotFound
+        | EvictionResult::Conflict => None,
+        EvictionResult::BudgetBroken(message)
+        | EvictionResult::Denied { message, .. }
+        | EvictionResult::Forbidden(message)
+        | EvictionResult::Uncertain { message, .. }
+        | EvictionResult::Invalid(message) => Some(message.clone()),
+        EvictionResult::SeveralBudgets => Some("more than one budget selects it".to_owned()),
+        EvictionResult::NamespaceTerminating => Some("its namespace is being deleted".to_owned()),
+        EvictionResult::Throttled {
             by: Throttle::PriorityAndFairness,
             ..
         } => Some("the API server's priority and fairness did not let us ask".to_owned()),
-        Reply::Throttled { .. } => Some("the API server was too busy to be asked".to_owned()),
+        EvictionResult::Throttled { .. } => {
+            Some("the API server was too busy to be asked".to_owned())
+        }
     }
 }

@@ -6,7 +6,7 @@ use http::Method;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::Resource;
 use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::drain::{DrainPlan, FIELD_MANAGER, Impossible, Reply};
+use nodelife_core::drain::{DrainPlan, EvictionResult, FIELD_MANAGER, Impossible};
 use nodelife_core::object::{IntOrString, WorkloadKind};
 use nodelife_core::text::Str;
 use serde_json::{Value, json};
@@ -95,7 +95,9 @@ impl Surges {
                 let mut against = objection(how, &deployment, fixed).map(str::to_owned);
                 if against.is_none() {
                     let which = (&key.0, &pod.metadata.name, &uid);
-                    if let Reply::Forbidden(why) = remove(cluster, manner, which, true).await {
+                    if let EvictionResult::Forbidden(why) =
+                        remove(cluster, manner, which, true).await
+                    {
                         against = Some(format!("its pods may not be evicted: {why}"));
                     }
                 }

@@ -76,9 +76,9 @@ fn holds(document: &Value, kind: &str) {
 /// A drain needs a cluster, and its report only what the machine was told.
 #[test]
 fn the_report_of_a_drain_is_what_its_schema_says() {
-    use nodelife_core::drain::{Event, Machine, Recount, Reply, Settings};
+    use nodelife_core::drain::{DrainEvent, DrainOptions, EvictionResult, Machine, ReplicaCount};
     use nodelife_core::object::{Pod, Workload};
-    use nodelife_core::workload::Owners;
+    use nodelife_core::workload::Workloads;
 
     let web: Workload = serde_json::from_value(serde_json::json!({
         "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "shop", "uid": "web"},
@@ -86,7 +86,7 @@ fn the_report_of_a_drain_is_what_its_schema_says() {
     }))
     .unwrap();
     let kind = web.kind;
-    let mut owners = Owners::default();
+    let mut owners = Workloads::default();
     owners.add_listed([kind], [web]);
     let pod: Pod = serde_json::from_value(serde_json::json!({
         "metadata": {"name": "web-1", "namespace": "shop", "uid": "web-1", "ownerReferences": [
@@ -96,32 +96,32 @@ fn the_report_of_a_drain_is_what_its_schema_says() {
         "status": {"phase": "Running"},
     }))
     .unwrap();
-    let settings = Settings {
+    let settings = DrainOptions {
         wait_ready: true,
-        ..Settings::default()
+        ..DrainOptions::default()
     };
     let mut machine = Machine::new(settings, vec!["a".into()], owners);
     let now = jiff::Timestamp::UNIX_EPOCH;
-    let listed = |pods| Event::Listed {
+    let listed = |pods| DrainEvent::Listed {
         node: "a".into(),
         pods,
     };
     for event in [
-        Event::Budgets(Vec::new()),
+        DrainEvent::Budgets(Vec::new()),
         listed(vec![pod]),
-        Event::Answered {
+        DrainEvent::Answered {
             uid: "web-1".into(),
-            reply: Reply::Accepted,
+            result: EvictionResult::Accepted,
         },
-        Event::PodGone {
+        DrainEvent::PodGone {
             uid: "web-1".into(),
         },
         listed(Vec::new()),
-        Event::Counted {
+        DrainEvent::Counted {
             workload: "web".into(),
-            count: Some(Recount::default()),
+            count: Some(ReplicaCount::default()),
         },
-        Event::Interrupted,
+        DrainEvent::Interrupted,
     ] {
         machine.step(event, now);
     }

@@ -6,7 +6,7 @@ use crate::audit::owners::by_owner;
 use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::format;
 use crate::object::Pod;
-use crate::scheduling::Elsewhere;
+use crate::scheduling::Placement;
 use crate::snapshot::Source;
 
 pub(super) const RULES: &[Rule] = &[
@@ -155,7 +155,7 @@ fn waiting(context: &Context<'_>, findings: &mut Findings<'_>) {
     if pods.is_empty() {
         return;
     }
-    let nodes = Elsewhere::new(&context.snapshot.nodes, &context.snapshot.pods, &[], &[]);
+    let nodes = Placement::new(&context.snapshot.nodes, &context.snapshot.pods, &[], &[]);
     for (owner, pods) in by_owner(context, pods) {
         // Replicas wait for the same reason.
         let refusal = pods.first().and_then(|pod| nodes.refusal(pod));

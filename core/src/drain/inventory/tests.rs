@@ -1,34 +1,34 @@
 use jiff::SignedDuration;
 
 use super::*;
-use crate::drain::behavior::Origin;
+use crate::drain::behavior::BehaviorSource;
 use crate::fixtures::{budget, owner, pod, workload};
 use crate::object::{Budget, EmptyDir, Volume, WorkloadKind};
 
-fn owners() -> Owners {
-    let mut owners = Owners::default();
-    owners.add_listed(
+fn workloads() -> Workloads {
+    let mut workloads = Workloads::default();
+    workloads.add_listed(
         WorkloadKind::ALL,
         [
             workload(WorkloadKind::ReplicaSet, "web", 3),
             workload(WorkloadKind::DaemonSet, "agent", 0),
         ],
     );
-    owners
+    workloads
 }
 
-fn judge(pod: &Pod, permissions: &Permissions, budgets: &[Budget]) -> Verdict {
+fn judge(pod: &Pod, permissions: &Permissions, budgets: &[Budget]) -> PodVerdict {
     let budgets = Budgets::of(budgets.iter().cloned());
-    let around = Surroundings {
+    let context = InventoryContext {
         budgets: &budgets,
-        owners: &owners(),
+        workloads: &workloads(),
         pods: &[],
         now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
     };
-    inspect(pod, permissions, around).verdict
+    inspect(pod, permissions, context).verdict
 }
 
-fn plain(pod: &Pod) -> Verdict {
+fn plain(pod: &Pod) -> PodVerdict {
     judge(pod, &Permissions::default(), &[])
 }
 
@@ -55,29 +55,29 @@ fn an_orphan_of_a_replica_set_needs_force() {
     let orphan = owned_by("apps/v1", "ReplicaSet", "gone");
     assert!(matches!(
         plain(&orphan),
-        Verdict::Refuse(needs) if matches!(needs[..], [Need::ControllerGone { .. }])
+        PodVerdict::Refuse(needs) if matches!(needs[..], [MissingFlag::ControllerGone { .. }])
     ));
     let force = Permissions {
         force: true,
         ..Permissions::default()
     };
-    assert!(matches!(judge(&orphan, &force, &[]), Verdict::Evict(_)));
+    assert!(matches!(judge(&orphan, &force, &[]), PodVerdict::Evict(_)));
 }
 
 #[test]
 fn a_daemon_set_of_any_group_is_left_alone_while_it_exists() {
     assert_eq!(
         plain(&owned_by("apps/v1", "DaemonSet", "agent")),
-        Verdict::Skip(Skip::DaemonSet)
+        PodVerdict::Skip(SkipReason::DaemonSet)
     );
     // Its kind was not read: no reason to think that it is gone.
     assert_eq!(
         plain(&owned_by("apps.kruise.io/v1alpha1", "DaemonSet", "agent2")),
-        Verdict::Skip(Skip::DaemonSet)
+        PodVerdict::Skip(SkipReason::DaemonSet)
     );
     assert!(matches!(
         plain(&owned_by("apps/v1", "DaemonSet", "gone")),
-        Verdict::Refuse(_)
+        PodVerdict::Refuse(_)
     ));
 }
 
@@ -85,12 +85,15 @@ fn a_daemon_set_of_any_group_is_left_alone_while_it_exists() {
 fn every_missing_flag_is_named_at_once() {
     let mut pod = with_empty_dir("");
     pod.metadata.owner_references.clear();
-    let Verdict::Refuse(needs) = plain(&pod) else {
+    let PodVerdict::Refuse(needs) = plain(&pod) else {
         panic!("not refused");
     };
     assert_eq!(
         needs,
-        [Need::DeleteEmptyDir { memory: false }, Need::NoController]
+        [
+            MissingFlag::DeleteEmptyDir { memory: false },
+            MissingFlag::NoController
+        ]
     );
 }
 
@@ -98,7 +101,7 @@ fn every_missing_flag_is_named_at_once() {
 fn a_memory_backed_empty_dir_is_said_to_be_one() {
     assert_eq!(
         plain(&with_empty_dir("Memory")),
-        Verdict::Refuse(vec![Need::DeleteEmptyDir { memory: true }])
+        PodVerdict::Refuse(vec![MissingFlag::DeleteEmptyDir { memory: true }])
     );
 }
 
@@ -115,9 +118,9 @@ fn a_flag_that_was_given_leaves_a_warning() {
     let item = inspect(
         &pod,
         &permissions,
-        Surroundings {
+        InventoryContext {
             budgets: &budgets,
-            owners: &owners(),
+            workloads: &workloads(),
             pods: &[],
             now: Timestamp::UNIX_EPOCH,
         },
@@ -131,7 +134,7 @@ fn finished_pods_go_whatever_they_hold() {
     let mut pod = with_empty_dir("");
     pod.metadata.owner_references.clear();
     pod.status.phase = "Succeeded".into();
-    assert!(matches!(plain(&pod), Verdict::Evict(_)));
+    assert!(matches!(plain(&pod), PodVerdict::Evict(_)));
 }
 
 #[test]
@@ -141,28 +144,34 @@ fn mirror_pods_stay_and_terminating_ones_are_waited_for() {
         .metadata
         .annotations
         .insert("kubernetes.io/config.mirror".into(), "x".into());
-    assert_eq!(plain(&mirror), Verdict::Skip(Skip::Mirror));
+    assert_eq!(plain(&mirror), PodVerdict::Skip(SkipReason::Mirror));
 
     let mut terminating = pod("a", "n");
     terminating.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
-    assert_eq!(plain(&terminating), Verdict::Await(Await::Terminating));
+    assert_eq!(
+        plain(&terminating),
+        PodVerdict::Await(WaitReason::Terminating)
+    );
     let skip = Permissions {
         skip_overdue: Some(SignedDuration::from_mins(30)),
         ..Permissions::default()
     };
     assert_eq!(
         judge(&terminating, &skip, &[]),
-        Verdict::Skip(Skip::Overdue)
+        PodVerdict::Skip(SkipReason::Overdue)
     );
 }
 
 #[test]
 fn the_label_of_cluster_api_is_kept() {
     for (value, verdict) in [
-        ("skip", Verdict::Skip(Skip::Asked(Origin::Label))),
+        (
+            "skip",
+            PodVerdict::Skip(SkipReason::Asked(BehaviorSource::Label)),
+        ),
         (
             "wait-completed",
-            Verdict::Await(Await::Completion(Origin::Label)),
+            PodVerdict::Await(WaitReason::Completion(BehaviorSource::Label)),
         ),
     ] {
         let mut pod = pod("a", "n");
@@ -179,12 +188,12 @@ fn annotations_protect_only_when_they_are_respected() {
     pod.metadata
         .annotations
         .insert("karpenter.sh/do-not-disrupt".into(), "true".into());
-    assert!(matches!(plain(&pod), Verdict::Evict(_)));
+    assert!(matches!(plain(&pod), PodVerdict::Evict(_)));
     let respect = Permissions {
         respect_annotations: true,
         ..Permissions::default()
     };
-    assert!(matches!(judge(&pod, &respect, &[]), Verdict::Refuse(_)));
+    assert!(matches!(judge(&pod, &respect, &[]), PodVerdict::Refuse(_)));
 }
 
 #[test]
@@ -194,7 +203,7 @@ fn a_budget_that_can_never_allow_makes_it_impossible() {
         &Permissions::default(),
         &[budget("web", 0, 3, 3)],
     );
-    let Verdict::Impossible(why) = verdict else {
+    let PodVerdict::Impossible(why) = verdict else {
         panic!("{verdict:?}");
     };
     assert_eq!(
@@ -211,7 +220,10 @@ fn a_budget_that_is_used_up_is_no_more_than_that() {
         &Permissions::default(),
         &[budget("web", 0, 2, 2)],
     );
-    assert!(matches!(verdict, Verdict::Evict(Ruling::Refused { .. })));
+    assert!(matches!(
+        verdict,
+        PodVerdict::Evict(EvictionDecision::Refused { .. })
+    ));
 }
 
 #[test]
@@ -222,7 +234,10 @@ fn what_an_operator_manages_is_not_given_up() {
         .owner_references
         .push(owner("postgresql.cnpg.io/v1", "Cluster", "db"));
     let verdict = judge(&pod("a", "n"), &Permissions::default(), &[operated]);
-    assert!(matches!(verdict, Verdict::Evict(Ruling::Refused { .. })));
+    assert!(matches!(
+        verdict,
+        PodVerdict::Evict(EvictionDecision::Refused { .. })
+    ));
 }
 
 #[test]
@@ -232,11 +247,11 @@ fn two_budgets_are_impossible_unless_the_pod_is_pending() {
     let verdict = judge(&pod, &Permissions::default(), &two);
     assert!(matches!(
         verdict,
-        Verdict::Impossible(Impossible::SeveralBudgets(_))
+        PodVerdict::Impossible(Impossible::SeveralBudgets(_))
     ));
     pod.status.phase = "Pending".into();
     assert!(matches!(
         judge(&pod, &Permissions::default(), &two),
-        Verdict::Evict(Ruling::Free(_))
+        PodVerdict::Evict(EvictionDecision::Exempt(_))
     ));
 }

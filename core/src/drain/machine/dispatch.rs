@@ -5,9 +5,13 @@ use jiff::{SignedDuration, Timestamp};
 use super::Machine;
 use super::backoff::jittered;
 use super::event::Effect;
-use super::state::{Block, Blocked, Hold, Phase, Reason, State, Tracked, View};
+use super::state::{
+    BlockReason, Blocked, EvictionInputs, NodePhase, PodState, RetryTrigger, Tracked, Unevictable,
+};
 use crate::disruption::is_key;
-use crate::disruption::{BudgetKey, Freedom, IMPLICIT_PATIENCE, Ruling, is_operated, ruling};
+use crate::disruption::{
+    BudgetKey, EvictionDecision, Exemption, IMPLICIT_TIMEOUT, decide, is_operated,
+};
 use crate::drain::verdict::Impossible;
 use crate::object::Pod;
 use crate::text::Str;
@@ -19,35 +23,35 @@ const FALLBACK: SignedDuration = SignedDuration::from_secs(30);
 /// What is due for a pod.
 enum Due {
     Nothing,
-    Evict(Option<Draw>),
+    Evict(Option<Charge>),
     Force(BudgetKey),
     Look,
     /// The pods of the workload of this UID.
     Count(Str),
-    Block(Block),
+    Block(BlockReason),
     GiveUp(Impossible),
 }
 
 /// The budget that an eviction falls under, and whether it takes from it.
-struct Draw {
+struct Charge {
     budget: BudgetKey,
-    counts: bool,
+    takes_disruption: bool,
 }
 
 impl Machine {
     /// Sends what is due and marks what has to wait.
-    pub(super) fn send(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        self.purses.expire(now);
-        self.give_up_behind(effects);
-        if self.blind && self.sees_budgets() {
+    pub(super) fn dispatch(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        self.ledger.expire(now);
+        self.give_up_out_of_order(effects);
+        if self.sent_unaccounted && self.can_read_budgets() {
             // Of what was sent before they were seen no purse knows: it is answered first.
             if self.in_flight() > 0 {
                 return;
             }
-            self.blind = false;
+            self.sent_unaccounted = false;
         }
         for uid in self.candidates() {
-            if !self.has_room() {
+            if !self.has_capacity() {
                 return;
             }
             let Some(tracked) = self.pods.get(uid.as_str()) else {
@@ -55,13 +59,13 @@ impl Machine {
             };
             match self.due(tracked, now) {
                 Due::Nothing => {}
-                Due::Evict(draw) => self.evict(&uid, draw, now, effects),
+                Due::Evict(charge) => self.evict(&uid, charge, now, effects),
                 Due::Force(budget) => self.force(&uid, budget, now, effects),
-                Due::Look => self.look(&uid, effects),
-                Due::Count(workload) => self.ask_for_count(&workload, effects),
+                Due::Look => self.fetch_pod(&uid, effects),
+                Due::Count(workload) => self.request_count(&workload, effects),
                 Due::Block(block) => self.block(&uid, block, now, effects),
                 Due::GiveUp(why) => {
-                    let state = State::Impossible(Reason::Budgets(why));
+                    let state = PodState::Impossible(Unevictable::Budgets(why));
                     self.set(&uid, state, effects);
                 }
             }
@@ -75,18 +79,22 @@ impl Machine {
         let mut waiting: Vec<&Tracked> = self
             .pods
             .values()
-            .filter(|tracked| matches!(tracked.state, State::Waiting | State::Blocked(_)))
+            .filter(|tracked| matches!(tracked.state, PodState::Waiting | PodState::Blocked(_)))
             .filter(|tracked| {
-                self.nodes.get(tracked.pod.spec.node_name.as_str()) == Some(&Phase::Draining)
+                self.nodes.get(tracked.pod.spec.node_name.as_str()) == Some(&NodePhase::Draining)
             })
-            .filter(|tracked| self.is_in_turn(tracked))
+            .filter(|tracked| self.is_in_order(tracked))
             .collect();
         waiting.sort_by(|a, b| {
             let key = |t: &Tracked| {
                 let meta = &t.pod.metadata;
                 (
                     t.pod.is_ready(),
-                    if self.sees_budgets() { 0 } else { t.failures },
+                    if self.can_read_budgets() {
+                        0
+                    } else {
+                        t.failures
+                    },
                     meta.namespace.clone(),
                     meta.name.clone(),
                     meta.uid.clone(),
@@ -102,14 +110,18 @@ impl Machine {
 
     fn due(&self, tracked: &Tracked, now: Timestamp) -> Due {
         let mut overdue = false;
-        let forced = self.passed_by(tracked, now);
-        if let State::Blocked(blocked) = &tracked.state {
+        let forced = self.bypassed_budget(tracked, now);
+        if let PodState::Blocked(blocked) = &tracked.state {
             overdue = now >= blocked.retry_at;
-            match &blocked.hold {
-                Hold::LookFirst if overdue => return Due::Look,
-                Hold::LookFirst | Hold::Fixed if !overdue => return Due::Nothing,
-                Hold::UnlessChanged(seen)
-                    if !overdue && forced.is_none() && *seen == self.view(&tracked.pod) =>
+            match &blocked.retry_on {
+                RetryTrigger::TimerThenGet if overdue => return Due::Look,
+                RetryTrigger::TimerThenGet | RetryTrigger::Timer if !overdue => {
+                    return Due::Nothing;
+                }
+                RetryTrigger::InputsChanged(seen)
+                    if !overdue
+                        && forced.is_none()
+                        && *seen == self.eviction_inputs(&tracked.pod) =>
                 {
                     return Due::Nothing;
                 }
@@ -120,48 +132,58 @@ impl Machine {
             return Due::Evict(None);
         }
         let pod = &tracked.pod;
-        let ruling = ruling(pod, &self.budgets);
+        let decision = decide(pod, &self.budgets);
         if let Some(budget) = forced {
             return Due::Force(budget);
         }
         let probe = overdue
-            || tracked.attempts == 0 && is_operated(pod, &ruling, &self.budgets, &self.owners);
-        match ruling {
-            Ruling::Free(Freedom::NoBudget) => self.due_without_budget(tracked, now),
-            Ruling::Free(Freedom::Phase) => Due::Evict(None),
-            Ruling::Free(Freedom::Unready(budget)) if self.purses.is_idle(&budget) => {
-                Due::Evict(Some(Draw {
+            || tracked.attempts == 0 && is_operated(pod, &decision, &self.budgets, &self.workloads);
+        match decision {
+            EvictionDecision::Exempt(Exemption::NoBudget) => self.due_without_budget(tracked, now),
+            EvictionDecision::Exempt(Exemption::NotRunning) => Due::Evict(None),
+            EvictionDecision::Exempt(Exemption::Unready(budget))
+                if self.ledger.is_idle(&budget) =>
+            {
+                Due::Evict(Some(Charge {
                     budget,
-                    counts: false,
+                    takes_disruption: false,
                 }))
             }
-            Ruling::Counted { budget, allowed } if self.purses.has_spare(&budget, allowed, now) => {
-                Due::Evict(Some(Draw {
+            EvictionDecision::Counted { budget, allowed }
+                if self.ledger.allows_another(&budget, allowed, now) =>
+            {
+                Due::Evict(Some(Charge {
                     budget,
-                    counts: true,
+                    takes_disruption: true,
                 }))
             }
-            Ruling::Free(Freedom::Unready(_)) | Ruling::Counted { .. } => Due::Nothing,
-            Ruling::Refused { budget, .. } if probe && self.purses.is_idle(&budget) => {
-                Due::Evict(Some(Draw {
+            EvictionDecision::Exempt(Exemption::Unready(_)) | EvictionDecision::Counted { .. } => {
+                Due::Nothing
+            }
+            EvictionDecision::Refused { budget, .. } if probe && self.ledger.is_idle(&budget) => {
+                Due::Evict(Some(Charge {
                     budget,
-                    counts: true,
+                    takes_disruption: true,
                 }))
             }
-            Ruling::Refused { budget, refusal } => Due::Block(Block::Budget { budget, refusal }),
-            Ruling::Several(budgets) => self.due_under_several(tracked, budgets, probe),
-            Ruling::Unseen => self.due_unseen(tracked, now),
+            EvictionDecision::Refused { budget, refusal } => {
+                Due::Block(BlockReason::Budget { budget, refusal })
+            }
+            EvictionDecision::SeveralBudgets(budgets) => {
+                self.due_under_several(tracked, budgets, probe)
+            }
+            EvictionDecision::BudgetsUnreadable => self.due_unreadable(tracked, now),
         }
     }
 
     /// Budgets may not be seen: the API server decides, and the implicit budget holds for all
     /// workloads. One eviction at a time in a namespace is one at a time for each of its budgets.
-    fn due_unseen(&self, tracked: &Tracked, now: Timestamp) -> Due {
+    fn due_unreadable(&self, tracked: &Tracked, now: Timestamp) -> Due {
         let namespace = &tracked.pod.metadata.namespace;
         let busy = |other: &Tracked| {
-            other.state == State::Evicting && other.pod.metadata.namespace == *namespace
+            other.state == PodState::Evicting && other.pod.metadata.namespace == *namespace
         };
-        if self.pods.values().any(busy) || self.waits_behind_sibling(tracked, now) {
+        if self.pods.values().any(busy) || self.waits_for_sibling(tracked, now) {
             return Due::Nothing;
         }
         self.due_without_budget(tracked, now)
@@ -169,7 +191,7 @@ impl Machine {
 
     /// Whether a budget that is not seen has just refused another pod of the same controller. It
     /// would most likely refuse this one as well, so they take turns.
-    fn waits_behind_sibling(&self, tracked: &Tracked, now: Timestamp) -> bool {
+    fn waits_for_sibling(&self, tracked: &Tracked, now: Timestamp) -> bool {
         let uid = |t: &Tracked| t.pod.metadata.controller().map(|c| c.uid.clone());
         let Some(controller) = uid(tracked) else {
             return false;
@@ -179,7 +201,7 @@ impl Machine {
             .filter(|other| other.pod.metadata.uid != tracked.pod.metadata.uid)
             .filter(|other| uid(other).as_ref() == Some(&controller))
             .filter_map(|other| match &other.state {
-                State::Blocked(blocked) => blocked.unseen().map(|_| blocked),
+                PodState::Blocked(blocked) => blocked.unreadable_budget().map(|_| blocked),
                 _ => None,
             })
             .max_by_key(|blocked| blocked.since)
@@ -192,32 +214,32 @@ impl Machine {
             .settings
             .implicit
             .as_ref()
-            .and_then(|budget| budget.room(&tracked.pod, &self.owners))
+            .and_then(|budget| budget.room(&tracked.pod, &self.workloads))
             .zip(tracked.pod.metadata.controller());
         let Some((mut room, controller)) = room else {
             return Due::Evict(None);
         };
-        if self.tallies.is_asked(&controller.uid) {
+        if self.ready_counts.is_asked(&controller.uid) {
             return Due::Nothing;
         }
-        room.has = self.tallies.ready(&controller.uid).unwrap_or(room.has);
-        let patient = |since: Timestamp| now < since + IMPLICIT_PATIENCE;
+        room.has = self.ready_counts.ready(&controller.uid).unwrap_or(room.has);
+        let patient = |since: Timestamp| now < since + IMPLICIT_TIMEOUT;
         let waited = tracked.blocked_since.is_some_and(|since| !patient(since));
         // It gives way to one pod, not to all that have waited as long.
-        let gives_way = waited && !self.purses.last(&room.key).is_some_and(patient);
-        let spare = self.purses.has_spare(&room.key, room.allowed(), now)
-            || gives_way && self.purses.is_idle(&room.key);
+        let gives_way = waited && !self.ledger.last_sent(&room.key).is_some_and(patient);
+        let spare = self.ledger.allows_another(&room.key, room.allowed(), now)
+            || gives_way && self.ledger.is_idle(&room.key);
         if spare {
-            Due::Evict(Some(Draw {
+            Due::Evict(Some(Charge {
                 budget: room.key,
-                counts: true,
+                takes_disruption: true,
             }))
-        } else if self.purses.is_idle(&room.key) && self.tallies.is_due(&controller.uid, now) {
+        } else if self.ledger.is_idle(&room.key) && self.ready_counts.is_due(&controller.uid, now) {
             Due::Count(controller.uid.clone())
-        } else if room.allowed() > 0 && !self.tallies.is_unknown(&controller.uid) {
+        } else if room.allowed() > 0 && !self.ready_counts.is_unknown(&controller.uid) {
             Due::Nothing
         } else {
-            Due::Block(Block::Implicit {
+            Due::Block(BlockReason::Implicit {
                 workload: room.key,
                 needs: room.needs,
                 has: room.has,
@@ -226,10 +248,10 @@ impl Machine {
     }
 
     fn due_under_several(&self, tracked: &Tracked, budgets: Vec<BudgetKey>, probe: bool) -> Due {
-        let ruling = Ruling::Several(budgets.clone());
-        let operated = is_operated(&tracked.pod, &ruling, &self.budgets, &self.owners);
+        let decision = EvictionDecision::SeveralBudgets(budgets.clone());
+        let operated = is_operated(&tracked.pod, &decision, &self.budgets, &self.workloads);
         if !operated && self.settings.wait_for_impossible {
-            return Due::Block(Block::SeveralBudgets(budgets));
+            return Due::Block(BlockReason::SeveralBudgets(budgets));
         }
         if !operated {
             return Due::GiveUp(Impossible::SeveralBudgets(budgets));
@@ -237,33 +259,44 @@ impl Machine {
         if probe {
             Due::Evict(None)
         } else {
-            Due::Block(Block::SeveralBudgets(budgets))
+            Due::Block(BlockReason::SeveralBudgets(budgets))
         }
     }
 
-    fn evict(&mut self, uid: &Str, draw: Option<Draw>, now: Timestamp, effects: &mut Vec<Effect>) {
+    fn evict(
+        &mut self,
+        uid: &Str,
+        charge: Option<Charge>,
+        now: Timestamp,
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(tracked) = self.pods.get(uid.as_str()) else {
             return;
         };
-        let view = self.view(&tracked.pod);
-        self.blind |= !self.sees_budgets();
+        let view = self.eviction_inputs(&tracked.pod);
+        self.sent_unaccounted |= !self.can_read_budgets();
         let meta = &tracked.pod.metadata;
         let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
-        if let Some(draw) = draw {
-            if is_key(&draw.budget)
+        if let Some(charge) = charge {
+            if is_key(&charge.budget)
                 && let Some(controller) = meta.controller()
             {
-                self.tallies.drawn(&controller.uid, now);
+                self.ready_counts.eviction_sent(&controller.uid, now);
             }
-            self.purses
-                .draw(draw.budget, uid.clone(), name.clone(), draw.counts, now);
+            self.ledger.record_sent(
+                charge.budget,
+                uid.clone(),
+                name.clone(),
+                charge.takes_disruption,
+                now,
+            );
         }
         if let Some(tracked) = self.pods.get_mut(uid.as_str()) {
             tracked.attempts = tracked.attempts.saturating_add(1);
             tracked.started_at.get_or_insert(now);
-            tracked.sent_on = view;
+            tracked.sent_with = view;
         }
-        self.set(uid, State::Evicting, effects);
+        self.set(uid, PodState::Evicting, effects);
         effects.push(Effect::Evict {
             namespace,
             name,
@@ -273,16 +306,18 @@ impl Machine {
 
     /// The budget that refuses this pod, if the user has named it as one to pass by and has
     /// waited long enough.
-    fn passed_by(&self, tracked: &Tracked, now: Timestamp) -> Option<BudgetKey> {
+    fn bypassed_budget(&self, tracked: &Tracked, now: Timestamp) -> Option<BudgetKey> {
         let force = self
             .settings
             .force
             .as_ref()
             .filter(|force| now >= force.at)?;
-        let budget = match (ruling(&tracked.pod, &self.budgets), &tracked.state) {
-            (Ruling::Refused { budget, .. }, _) => budget,
+        let budget = match (decide(&tracked.pod, &self.budgets), &tracked.state) {
+            (EvictionDecision::Refused { budget, .. }, _) => budget,
             // The server has named it.
-            (Ruling::Unseen, State::Blocked(blocked)) => blocked.unseen()?.clone(),
+            (EvictionDecision::BudgetsUnreadable, PodState::Blocked(blocked)) => {
+                blocked.unreadable_budget()?.clone()
+            }
             _ => return None,
         };
         force.budgets.contains(&budget).then_some(budget)
@@ -294,7 +329,7 @@ impl Machine {
         };
         tracked.attempts = tracked.attempts.saturating_add(1);
         tracked.started_at.get_or_insert(now);
-        let effect = Effect::Force {
+        let effect = Effect::Bypass {
             namespace: tracked.pod.metadata.namespace.clone(),
             name: tracked.pod.metadata.name.clone(),
             uid: uid.clone(),
@@ -302,49 +337,49 @@ impl Machine {
             // No grace at all would free the name while the pod still runs.
             at_least: (crate::shutdown::grace(&tracked.pod) < 1).then_some(1),
         };
-        self.set(uid, State::Evicting, effects);
+        self.set(uid, PodState::Evicting, effects);
         effects.push(effect);
     }
 
-    pub(super) fn look(&mut self, uid: &Str, effects: &mut Vec<Effect>) {
+    pub(super) fn fetch_pod(&mut self, uid: &Str, effects: &mut Vec<Effect>) {
         let Some(tracked) = self.pods.get(uid.as_str()) else {
             return;
         };
         let meta = &tracked.pod.metadata;
-        let effect = Effect::Look {
+        let effect = Effect::Get {
             namespace: meta.namespace.clone(),
             name: meta.name.clone(),
             uid: uid.clone(),
         };
-        self.set(uid, State::Looking, effects);
+        self.set(uid, PodState::Fetching, effects);
         effects.push(effect);
     }
 
     /// Marks a pod that the watch shows no room for; one that is marked already
     /// keeps its times.
-    fn block(&mut self, uid: &Str, block: Block, now: Timestamp, effects: &mut Vec<Effect>) {
+    fn block(&mut self, uid: &Str, block: BlockReason, now: Timestamp, effects: &mut Vec<Effect>) {
         let Some(tracked) = self.pods.get(uid.as_str()) else {
             return;
         };
         let (since, retry_at) = match &tracked.state {
-            State::Blocked(before) if now < before.retry_at => (before.since, before.retry_at),
-            State::Blocked(before) => (before.since, now + jittered(FALLBACK, tracked)),
+            PodState::Blocked(before) if now < before.retry_at => (before.since, before.retry_at),
+            PodState::Blocked(before) => (before.since, now + jittered(FALLBACK, tracked)),
             _ => (now, now + jittered(FALLBACK, tracked)),
         };
-        let state = State::Blocked(Blocked {
+        let state = PodState::Blocked(Blocked {
             block,
             since,
             first: tracked.blocked_since.unwrap_or(now),
             retry_at,
-            hold: Hold::Open,
+            retry_on: RetryTrigger::BudgetAllows,
         });
         self.set(uid, state, effects);
     }
 
     /// What decides about an eviction of this pod now.
-    pub(super) fn view(&self, pod: &Pod) -> View {
+    pub(super) fn eviction_inputs(&self, pod: &Pod) -> EvictionInputs {
         let matching = self.budgets.matching(pod);
-        View {
+        EvictionInputs {
             phase: pod.status.phase.clone(),
             ready: pod.is_ready(),
             budget: match matching.as_slice() {

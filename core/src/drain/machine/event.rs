@@ -1,14 +1,14 @@
 //! What the machine is told, and what it wants done.
 
 use crate::disruption::BudgetKey;
-use crate::drain::eviction::Reply;
+use crate::drain::eviction::EvictionResult;
 use crate::object::{Budget, OwnerReference, Pod, VolumeAttachment, Workload, WorkloadKind};
 use crate::text::Str;
 use crate::workload::Presence;
 
 /// Something that happened.
 #[derive(Clone, Debug)]
-pub enum Event {
+pub enum DrainEvent {
     /// Time passed.
     Tick,
     /// All pods of a node, read consistently.
@@ -28,7 +28,7 @@ pub enum Event {
     /// All budgets.
     Budgets(Vec<Budget>),
     /// Budgets may not be seen (any more), until one is.
-    BudgetsUnseen,
+    BudgetsUnreadable,
     /// A budget came or changed.
     Budget(Box<Budget>),
     /// A budget was deleted.
@@ -47,23 +47,23 @@ pub enum Event {
         /// The pod.
         uid: Str,
         /// The answer.
-        reply: Reply,
+        result: EvictionResult,
     },
-    /// The answer to an [`Effect::Look`]: the pod, or that none bears its name.
-    Looked {
+    /// The answer to an [`Effect::Get`]: the pod, or that none bears its name.
+    PodFetched {
         /// The pod that was asked for.
         uid: Str,
         /// What bears its name.
         found: Option<Box<Pod>>,
     },
-    /// An [`Effect::Look`] that failed.
-    LookFailed {
+    /// An [`Effect::Get`] that failed.
+    PodFetchFailed {
         /// The pod that was asked for.
         uid: Str,
         /// Why.
         message: String,
     },
-    /// The answer to an [`Effect::LookUpOwner`].
+    /// The answer to an [`Effect::GetOwner`].
     Owner {
         /// UID of the controller.
         uid: Str,
@@ -85,7 +85,7 @@ pub enum Event {
         /// UID of the workload.
         workload: Str,
         /// What was counted.
-        count: Option<Recount>,
+        count: Option<ReplicaCount>,
     },
     /// All attachments of volumes.
     Attachments(Vec<VolumeAttachment>),
@@ -113,7 +113,7 @@ pub enum Effect {
         uid: Str,
     },
     /// Delete a pod past its budget, with this UID.
-    Force {
+    Bypass {
         /// Namespace.
         namespace: Str,
         /// Name.
@@ -137,7 +137,7 @@ pub enum Effect {
         with_pending: bool,
     },
     /// Read the pod.
-    Look {
+    Get {
         /// Namespace.
         namespace: Str,
         /// Name.
@@ -146,7 +146,7 @@ pub enum Effect {
         uid: Str,
     },
     /// Find out whether a controller is still there.
-    LookUpOwner {
+    GetOwner {
         /// The pod's namespace.
         namespace: Str,
         /// The controller.
@@ -181,7 +181,7 @@ pub enum Effect {
 
 /// What a count of a workload's pods showed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Recount {
+pub struct ReplicaCount {
     /// Pods that are Ready and stay.
     pub ready: i32,
     /// Pods that wait for a node, with the scheduler's words.

@@ -15,11 +15,11 @@ const UNCOUNTED: SignedDuration = SignedDuration::from_secs(5);
 
 /// The budgets that this drain draws from.
 #[derive(Debug, Default)]
-pub(super) struct Purses(BTreeMap<BudgetKey, Purse>);
+pub(super) struct Ledger(BTreeMap<BudgetKey, Entry>);
 
 #[derive(Debug, Default)]
-struct Purse {
-    in_flight: Option<Draw>,
+struct Entry {
+    in_flight: Option<InFlight>,
     /// When the last eviction was sent.
     last: Option<Timestamp>,
     /// Names of pods whose eviction was accepted, and when, as long as the status
@@ -28,101 +28,101 @@ struct Purse {
 }
 
 #[derive(Debug)]
-struct Draw {
+struct InFlight {
     uid: Str,
     name: Str,
     /// Whether it takes one of the allowed disruptions.
-    counts: bool,
+    takes_disruption: bool,
     /// Whether the status has shown it already.
     shown: bool,
 }
 
-impl Purses {
+impl Ledger {
     /// Whether no eviction under this budget is on its way.
     pub(super) fn is_idle(&self, budget: &BudgetKey) -> bool {
         self.0
             .get(budget)
-            .is_none_or(|purse| purse.in_flight.is_none())
+            .is_none_or(|entry| entry.in_flight.is_none())
     }
 
     /// Whether one more eviction is worth a try, given what the status allows.
-    pub(super) fn has_spare(&self, budget: &BudgetKey, allowed: i32, now: Timestamp) -> bool {
-        let Some(purse) = self.0.get(budget) else {
+    pub(super) fn allows_another(&self, budget: &BudgetKey, allowed: i32, now: Timestamp) -> bool {
+        let Some(entry) = self.0.get(budget) else {
             return allowed > 0;
         };
-        let uncounted = purse
+        let uncounted = entry
             .uncounted
             .values()
             .filter(|since| is_key(budget) || now < **since + UNCOUNTED)
             .count();
-        purse.in_flight.is_none()
+        entry.in_flight.is_none()
             && usize::try_from(allowed).is_ok_and(|allowed| uncounted < allowed)
     }
 
     /// An eviction is sent.
-    pub(super) fn draw(
+    pub(super) fn record_sent(
         &mut self,
         budget: BudgetKey,
         uid: Str,
         name: Str,
-        counts: bool,
+        takes_disruption: bool,
         now: Timestamp,
     ) {
-        let purse = self.0.entry(budget).or_default();
-        purse.last = Some(now);
-        purse.in_flight = Some(Draw {
+        let entry = self.0.entry(budget).or_default();
+        entry.last = Some(now);
+        entry.in_flight = Some(InFlight {
             uid,
             name,
-            counts,
+            takes_disruption,
             shown: false,
         });
     }
 
     /// When the last eviction under this budget was sent.
-    pub(super) fn last(&self, budget: &BudgetKey) -> Option<Timestamp> {
+    pub(super) fn last_sent(&self, budget: &BudgetKey) -> Option<Timestamp> {
         self.0.get(budget)?.last
     }
 
     /// The answer to the eviction of this pod came.
-    pub(super) fn answered(&mut self, uid: &str, accepted: bool, now: Timestamp) {
-        for (budget, purse) in &mut self.0 {
+    pub(super) fn record_answer(&mut self, uid: &str, accepted: bool, now: Timestamp) {
+        for (budget, entry) in &mut self.0 {
             // Of what was refused or left open under an implicit budget, a count tells the truth.
-            if let Some(draw) = purse.in_flight.take_if(|draw| draw.uid == uid)
+            if let Some(draw) = entry.in_flight.take_if(|draw| draw.uid == uid)
                 && (accepted || is_key(budget))
-                && draw.counts
+                && draw.takes_disruption
                 && !draw.shown
             {
-                purse.uncounted.insert(draw.name, now);
+                entry.uncounted.insert(draw.name, now);
             }
         }
     }
 
     /// A new status of a budget. The API server notes each eviction in it by the
     /// pod's name before it answers, and the watch leaves no state out.
-    pub(super) fn counted(&mut self, budget: &Budget) {
+    pub(super) fn record_status(&mut self, budget: &Budget) {
         let noted = &budget.status.disrupted_pods;
-        let Some(purse) = self.0.get_mut(&budget.key()) else {
+        let Some(entry) = self.0.get_mut(&budget.key()) else {
             return;
         };
-        if let Some(draw) = &mut purse.in_flight
+        if let Some(draw) = &mut entry.in_flight
             && noted.contains_key(&draw.name)
         {
             draw.shown = true;
         }
-        purse.uncounted.retain(|name, _| !noted.contains_key(name));
+        entry.uncounted.retain(|name, _| !noted.contains_key(name));
     }
 
     /// The pods of a workload were counted: what was evicted before is in that.
-    pub(super) fn cleared(&mut self, workload: &BudgetKey) {
-        if let Some(purse) = self.0.get_mut(workload) {
-            purse.uncounted.clear();
+    pub(super) fn clear(&mut self, workload: &BudgetKey) {
+        if let Some(entry) = self.0.get_mut(workload) {
+            entry.uncounted.clear();
         }
     }
 
     /// All budgets were read anew: what was accepted before is in their status.
-    pub(super) fn relisted(&mut self) {
-        for (_, purse) in self.counted_by_status() {
-            purse.uncounted.clear();
+    pub(super) fn clear_budgets(&mut self) {
+        for (_, entry) in self.counted_by_status() {
+            entry.uncounted.clear();
         }
     }
 
@@ -131,19 +131,19 @@ impl Purses {
         self.0
             .iter()
             .filter(|(budget, _)| !is_key(budget))
-            .flat_map(|(_, purse)| purse.uncounted.values())
+            .flat_map(|(_, entry)| entry.uncounted.values())
             .map(|since| *since + UNCOUNTED)
     }
 
     /// Forgets what is too old to be missing.
     pub(super) fn expire(&mut self, now: Timestamp) {
-        for (_, purse) in self.counted_by_status() {
-            purse.uncounted.retain(|_, since| now < *since + UNCOUNTED);
+        for (_, entry) in self.counted_by_status() {
+            entry.uncounted.retain(|_, since| now < *since + UNCOUNTED);
         }
     }
 
     /// Those of budgets, and not of workloads without one, whose pods are counted.
-    fn counted_by_status(&mut self) -> impl Iterator<Item = (&BudgetKey, &mut Purse)> {
+    fn counted_by_status(&mut self) -> impl Iterator<Item = (&BudgetKey, &mut Entry)> {
         self.0.iter_mut().filter(|(budget, _)| !is_key(budget))
     }
 }
@@ -157,14 +157,14 @@ mod tests {
 
     #[test]
     fn one_eviction_at_a_time_and_no_more_than_allowed() {
-        let mut purses = Purses::default();
+        let mut ledger = Ledger::default();
         let key = budget("web", 2, 3, 1).key();
-        assert!(purses.has_spare(&key, 2, T0));
-        purses.draw(key.clone(), "u-a".into(), "a".into(), true, T0);
-        assert!(!purses.has_spare(&key, 2, T0));
-        purses.answered("u-a", true, T0);
-        assert!(purses.has_spare(&key, 2, T0));
-        assert!(!purses.has_spare(&key, 1, T0));
+        assert!(ledger.allows_another(&key, 2, T0));
+        ledger.record_sent(key.clone(), "u-a".into(), "a".into(), true, T0);
+        assert!(!ledger.allows_another(&key, 2, T0));
+        ledger.record_answer("u-a", true, T0);
+        assert!(ledger.allows_another(&key, 2, T0));
+        assert!(!ledger.allows_another(&key, 1, T0));
     }
 
     #[test]
@@ -173,27 +173,27 @@ mod tests {
         noted.status.disrupted_pods = [("a".into(), T0)].into();
         let key = noted.key();
 
-        let mut answer_first = Purses::default();
-        answer_first.draw(key.clone(), "u-a".into(), "a".into(), true, T0);
-        answer_first.answered("u-a", true, T0);
-        assert!(!answer_first.has_spare(&key, 1, T0));
-        answer_first.counted(&noted);
-        assert!(answer_first.has_spare(&key, 1, T0));
+        let mut answer_first = Ledger::default();
+        answer_first.record_sent(key.clone(), "u-a".into(), "a".into(), true, T0);
+        answer_first.record_answer("u-a", true, T0);
+        assert!(!answer_first.allows_another(&key, 1, T0));
+        answer_first.record_status(&noted);
+        assert!(answer_first.allows_another(&key, 1, T0));
 
-        let mut status_first = Purses::default();
-        status_first.draw(key.clone(), "u-a".into(), "a".into(), true, T0);
-        status_first.counted(&noted);
-        status_first.answered("u-a", true, T0);
-        assert!(status_first.has_spare(&key, 1, T0));
+        let mut status_first = Ledger::default();
+        status_first.record_sent(key.clone(), "u-a".into(), "a".into(), true, T0);
+        status_first.record_status(&noted);
+        status_first.record_answer("u-a", true, T0);
+        assert!(status_first.allows_another(&key, 1, T0));
     }
 
     #[test]
     fn what_never_shows_is_forgotten_after_a_while() {
-        let mut purses = Purses::default();
+        let mut ledger = Ledger::default();
         let key = budget("web", 1, 3, 1).key();
-        purses.draw(key.clone(), "u-a".into(), "a".into(), true, T0);
-        purses.answered("u-a", true, T0);
-        assert_eq!(purses.wake_times().next(), Some(T0 + UNCOUNTED));
-        assert!(purses.has_spare(&key, 1, T0 + UNCOUNTED));
+        ledger.record_sent(key.clone(), "u-a".into(), "a".into(), true, T0);
+        ledger.record_answer("u-a", true, T0);
+        assert_eq!(ledger.wake_times().next(), Some(T0 + UNCOUNTED));
+        assert!(ledger.allows_another(&key, 1, T0 + UNCOUNTED));
     }
 }

@@ -33,19 +33,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::options::Settings;
-use crate::disruption::{Absentee, BudgetKey, Budgets};
+use super::options::DrainOptions;
+use crate::disruption::{BudgetKey, Budgets, UnhealthyPod};
 use crate::object::Pod;
 use crate::text::Str;
-use crate::workload::Owners;
-use ledger::Purses;
-use replicas::{Settling, Tallies};
-use state::Hold;
+use crate::workload::Workloads;
+use ledger::Ledger;
+use replicas::{ReadyCounts, Replacements};
+use state::RetryTrigger;
 
-pub use event::{Effect, Event, Recount};
+pub use event::{DrainEvent, Effect, ReplicaCount};
 pub use report::{DrainReport, NodeReport, PodReport};
 pub use settle::Awaited;
-pub use state::{Block, Blocked, Outcome, Phase, Reason, State, Stop, Tracked};
+pub use state::{
+    BlockReason, Blocked, NodePhase, Outcome, PodState, StopReason, Tracked, Unevictable,
+};
 
 /// How many evictions may be on their way at once, over all budgets. Enough to fill
 /// the time of a round trip, and small beside what a server takes from one user.
@@ -54,43 +56,43 @@ const MAX_IN_FLIGHT: usize = 10;
 /// The state of a whole drain.
 #[derive(Debug)]
 pub struct Machine {
-    settings: Settings,
+    settings: DrainOptions,
     order: Vec<Str>,
-    nodes: BTreeMap<Str, Phase>,
+    nodes: BTreeMap<Str, NodePhase>,
     pods: BTreeMap<Str, Tracked>,
     budgets: Budgets,
-    purses: Purses,
-    tallies: Tallies,
-    owners: Owners,
+    ledger: Ledger,
+    ready_counts: ReadyCounts,
+    workloads: Workloads,
     listed: BTreeSet<Str>,
-    settling: Settling,
+    replacements: Replacements,
     /// Whether some pods have to go before others although `--order` does not say so.
     ordered: bool,
     /// Whether something was sent that is in no budget's purse.
-    blind: bool,
-    stop: Option<Stop>,
+    sent_unaccounted: bool,
+    stop: Option<StopReason>,
 }
 
 impl Machine {
     /// A drain of `nodes`, in this order. It begins with the first
-    /// [`Event::Budgets`] and an [`Event::Listed`] of each node.
-    pub fn new(settings: Settings, nodes: Vec<Str>, owners: Owners) -> Self {
+    /// [`DrainEvent::Budgets`] and an [`DrainEvent::Listed`] of each node.
+    pub fn new(settings: DrainOptions, nodes: Vec<Str>, workloads: Workloads) -> Self {
         Self {
             settings,
             nodes: nodes
                 .iter()
-                .map(|node| (node.clone(), Phase::Waiting))
+                .map(|node| (node.clone(), NodePhase::Waiting))
                 .collect(),
             order: nodes,
             pods: BTreeMap::new(),
             budgets: Budgets::default(),
-            purses: Purses::default(),
-            tallies: Tallies::default(),
-            owners,
+            ledger: Ledger::default(),
+            ready_counts: ReadyCounts::default(),
+            workloads,
             listed: BTreeSet::new(),
-            settling: Settling::default(),
+            replacements: Replacements::default(),
             ordered: false,
-            blind: false,
+            sent_unaccounted: false,
             stop: None,
         }
     }
@@ -106,7 +108,7 @@ impl Machine {
     }
 
     /// The nodes and where they stand, in the order of the drain.
-    pub fn nodes(&self) -> impl Iterator<Item = (&Str, Phase)> {
+    pub fn nodes(&self) -> impl Iterator<Item = (&Str, NodePhase)> {
         self.order
             .iter()
             .filter_map(|node| self.nodes.get_key_value(node.as_str()))
@@ -114,162 +116,171 @@ impl Machine {
     }
 
     /// The pods that this budget has to do without. `pods`: all of its namespace.
-    pub fn absentees(&self, budget: &BudgetKey, pods: &[Pod], now: Timestamp) -> Vec<Absentee> {
+    pub fn unhealthy_pods(
+        &self,
+        budget: &BudgetKey,
+        pods: &[Pod],
+        now: Timestamp,
+    ) -> Vec<UnhealthyPod> {
         let budget = self.budgets.get(budget);
-        budget.map_or_else(Vec::new, |budget| budget.absentees(pods, now))
+        budget.map_or_else(Vec::new, |budget| budget.unhealthy_pods(pods, now))
     }
 
     /// Since when the budget that blocks this pod has let nothing go.
     pub fn stalled_since(&self, tracked: &Tracked) -> Option<Timestamp> {
-        let State::Blocked(blocked) = &tracked.state else {
+        let PodState::Blocked(blocked) = &tracked.state else {
             return None;
         };
-        let Block::Budget { budget, .. } = &blocked.block else {
+        let BlockReason::Budget { budget, .. } = &blocked.block else {
             return None;
         };
-        let last = self.purses.last(budget);
+        let last = self.ledger.last_sent(budget);
         Some(last.map_or(blocked.first, |last| last.max(blocked.first)))
     }
 
     /// Whether the budgets are seen.
-    pub fn sees_budgets(&self) -> bool {
-        !self.budgets.is_unseen()
+    pub fn can_read_budgets(&self) -> bool {
+        !self.budgets.is_unreadable()
     }
 
     /// Why it ended early, if it did.
-    pub fn stopped(&self) -> Option<Stop> {
+    pub fn stopped(&self) -> Option<StopReason> {
         self.stop
     }
 
     /// Whether nothing more will be sent and nothing is waited for.
     pub fn is_finished(&self) -> bool {
         match self.stop {
-            Some(Stop::Deadline) => true,
+            Some(StopReason::Deadline) => true,
             // The answer to what was sent belongs in the report.
-            Some(Stop::Interrupted) => self.in_flight() == 0,
-            None => self.nodes.values().all(|phase| *phase == Phase::Done),
+            Some(StopReason::Interrupted) => self.in_flight() == 0,
+            None => self.nodes.values().all(|phase| *phase == NodePhase::Done),
         }
     }
 
-    /// When [`Event::Tick`] is due at the latest. What was due before `now` waits for
+    /// When [`DrainEvent::Tick`] is due at the latest. What was due before `now` waits for
     /// an event, not for the clock.
     pub fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
         let retries = self
             .pods
             .values()
             .filter_map(|tracked| match &tracked.state {
-                State::Blocked(blocked) => Some(blocked.retry_at),
+                PodState::Blocked(blocked) => Some(blocked.retry_at),
                 _ => None,
             });
-        let ends = self.pods.values().filter_map(|t| self.patience_ends(t));
+        let ends = self.pods.values().filter_map(|t| self.times_out_at(t));
         let confirms = self.nodes.values().filter_map(|phase| match phase {
-            Phase::Unconfirmed(at) => Some(*at),
+            NodePhase::Unconfirmed(at) => Some(*at),
             _ => None,
         });
         retries
             .chain(confirms)
             .chain(ends)
-            .chain(self.purses.wake_times())
-            .chain(self.tallies.wake_times())
+            .chain(self.ledger.wake_times())
+            .chain(self.ready_counts.wake_times())
             .chain(self.settings.deadline)
             .chain(self.settings.force.as_ref().map(|force| force.at))
-            .chain(self.recounts_at())
+            .chain(self.replacement_counts_due())
             .filter(|at| *at > now)
             .min()
     }
 
     /// Takes in an event and says what is to be done.
-    pub fn step(&mut self, event: Event, now: Timestamp) -> Vec<Effect> {
+    pub fn step(&mut self, event: DrainEvent, now: Timestamp) -> Vec<Effect> {
         let mut effects = Vec::new();
         self.take_in(event, now, &mut effects);
         if self.stop.is_none() && self.settings.deadline.is_some_and(|end| now >= end) {
-            self.stop = Some(Stop::Deadline);
+            self.stop = Some(StopReason::Deadline);
         }
         if self.stop.is_none() {
-            self.lose_patience(now, &mut effects);
-            self.send(now, &mut effects);
-            self.settle_nodes(now, &mut effects);
-            self.recount_replacements(now, &mut effects);
+            self.expire_pods(now, &mut effects);
+            self.dispatch(now, &mut effects);
+            self.advance_nodes(now, &mut effects);
+            self.request_replacement_counts(now, &mut effects);
         }
         // A pod that was seen and sent, or blocked, in one step changed once.
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         effects.retain(|effect| match effect {
-            Effect::Changed { uid } => told.insert(uid.clone()),
+            Effect::Changed { uid } => reported.insert(uid.clone()),
             _ => true,
         });
         effects
     }
 
-    fn take_in(&mut self, event: Event, now: Timestamp, effects: &mut Vec<Effect>) {
+    fn take_in(&mut self, event: DrainEvent, now: Timestamp, effects: &mut Vec<Effect>) {
         match event {
-            Event::Tick => {}
-            Event::Listed { node, pods } => self.listed(node, pods, now, effects),
-            Event::Pod(pod) => self.seen(*pod, now, effects),
-            Event::PodGone { uid } => self.gone(&uid, now, effects),
-            Event::Budgets(budgets) => {
+            DrainEvent::Tick => {}
+            DrainEvent::Listed { node, pods } => self.pods_listed(node, pods, now, effects),
+            DrainEvent::Pod(pod) => self.pod_updated(*pod, now, effects),
+            DrainEvent::PodGone { uid } => self.pod_deleted(&uid, now, effects),
+            DrainEvent::Budgets(budgets) => {
                 self.budgets = Budgets::of(budgets);
-                self.purses.relisted();
+                self.ledger.clear_budgets();
             }
-            Event::BudgetsUnseen => self.budgets.lose(),
-            Event::Budget(budget) => {
-                self.purses.counted(&budget);
+            DrainEvent::BudgetsUnreadable => self.budgets.lose(),
+            DrainEvent::Budget(budget) => {
+                self.ledger.record_status(&budget);
                 self.budgets.insert(*budget);
             }
-            Event::BudgetGone(key) => self.budgets.remove(&key),
-            Event::Workloads { kind, workloads } => {
+            DrainEvent::BudgetGone(key) => self.budgets.remove(&key),
+            DrainEvent::Workloads { kind, workloads } => {
                 for workload in &workloads {
-                    self.tallies.changed(&workload.metadata.uid);
+                    self.ready_counts.mark_stale(&workload.metadata.uid);
                     self.workload_changed(workload);
                 }
-                self.owners.add_listed([kind], workloads);
+                self.workloads.add_listed([kind], workloads);
             }
-            Event::Workload(workload) => {
-                self.tallies.changed(&workload.metadata.uid);
+            DrainEvent::Workload(workload) => {
+                self.ready_counts.mark_stale(&workload.metadata.uid);
                 self.workload_changed(&workload);
-                self.owners.update(*workload);
+                self.workloads.update(*workload);
             }
-            Event::Answered { uid, reply } => self.answered(&uid, reply, now, effects),
-            Event::Looked { uid, found } => self.looked(&uid, found, now, effects),
-            Event::LookFailed { uid, message } => self.look_failed(&uid, message, now, effects),
-            Event::Owner { uid, presence } => self.owner_known(&uid, presence, now, effects),
-            Event::Cordoned { node } => self.cordoned(&node),
-            Event::ConfirmFailed { node } => {
+            DrainEvent::Answered { uid, result } => {
+                self.eviction_answered(&uid, result, now, effects)
+            }
+            DrainEvent::PodFetched { uid, found } => self.pod_fetched(&uid, found, now, effects),
+            DrainEvent::PodFetchFailed { uid, message } => {
+                self.pod_fetch_failed(&uid, message, now, effects)
+            }
+            DrainEvent::Owner { uid, presence } => self.owner_checked(&uid, presence, now, effects),
+            DrainEvent::Cordoned { node } => self.cordoned(&node),
+            DrainEvent::ConfirmFailed { node } => {
                 // A pod that came meanwhile has opened the node again.
                 if let Some(phase) = self.nodes.get_mut(node.as_str())
-                    && *phase == Phase::Confirming
+                    && *phase == NodePhase::Confirming
                 {
-                    *phase = Phase::Unconfirmed(now + SignedDuration::from_secs(1));
+                    *phase = NodePhase::Unconfirmed(now + SignedDuration::from_secs(1));
                 }
             }
-            Event::Counted { workload, count } => {
-                self.counted_ready(&workload, count.as_ref(), now);
-                self.counted_replacements(&workload, count, now, effects);
+            DrainEvent::Counted { workload, count } => {
+                self.record_ready_count(&workload, count.as_ref(), now);
+                self.record_replacement_count(&workload, count, now, effects);
             }
-            Event::Attachments(all) => self.attachments(all),
-            Event::Attachment(attachment) => self.attachment(*attachment),
-            Event::AttachmentGone { name } => self.detached(&name),
-            Event::Interrupted => self.stop = Some(Stop::Interrupted),
+            DrainEvent::Attachments(all) => self.attachments(all),
+            DrainEvent::Attachment(attachment) => self.attachment(*attachment),
+            DrainEvent::AttachmentGone { name } => self.detached(&name),
+            DrainEvent::Interrupted => self.stop = Some(StopReason::Interrupted),
         }
     }
 
     /// When a pod that is blocked, or evicted and still there, is no longer waited for.
-    fn patience_ends(&self, tracked: &Tracked) -> Option<Timestamp> {
+    fn times_out_at(&self, tracked: &Tracked) -> Option<Timestamp> {
         match &tracked.state {
-            State::Blocked(blocked) => Some(blocked.first + self.settings.blocked_timeout?),
-            State::Terminating { since } => Some(*since + self.settings.pod_timeout?),
+            PodState::Blocked(blocked) => Some(blocked.first + self.settings.blocked_timeout?),
+            PodState::Terminating { since } => Some(*since + self.settings.pod_timeout?),
             _ => None,
         }
     }
 
-    fn lose_patience(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        let over: Vec<(Str, State)> = self
+    fn expire_pods(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+        let over: Vec<(Str, PodState)> = self
             .pods
             .iter()
-            .filter(|(_, tracked)| self.patience_ends(tracked).is_some_and(|end| now >= end))
+            .filter(|(_, tracked)| self.times_out_at(tracked).is_some_and(|end| now >= end))
             .filter_map(|(uid, tracked)| {
                 let state = match &tracked.state {
-                    State::Blocked(blocked) => State::GivenUp(blocked.block.clone()),
-                    State::Terminating { .. } => State::Stuck,
+                    PodState::Blocked(blocked) => PodState::GivenUp(blocked.block.clone()),
+                    PodState::Terminating { .. } => PodState::Stuck,
                     _ => return None,
                 };
                 Some((uid.clone(), state))
@@ -281,11 +292,13 @@ impl Machine {
     }
 
     /// Changes a pod's state, and says so if it is news.
-    fn set(&mut self, uid: &Str, state: State, effects: &mut Vec<Effect>) {
+    fn set(&mut self, uid: &Str, state: PodState, effects: &mut Vec<Effect>) {
         let state = match state {
             // What has to be looked at first is not settled by the answer.
-            State::Blocked(blocked) if self.settings.once && blocked.hold != Hold::LookFirst => {
-                State::GivenUp(blocked.block)
+            PodState::Blocked(blocked)
+                if self.settings.once && blocked.retry_on != RetryTrigger::TimerThenGet =>
+            {
+                PodState::GivenUp(blocked.block)
             }
             state => state,
         };
@@ -293,20 +306,21 @@ impl Machine {
             return;
         };
         let news = !tracked.state.reads_like(&state);
-        let goes = |state: &State| matches!(state, State::Terminating { .. } | State::Gone);
+        let goes =
+            |state: &PodState| matches!(state, PodState::Terminating { .. } | PodState::Gone);
         if goes(&state)
             && !goes(&tracked.state)
             && let Some(controller) = tracked.pod.metadata.controller()
         {
             let node = &tracked.pod.spec.node_name;
-            self.settling.lost(&controller.uid, node);
+            self.replacements.pod_evicted(&controller.uid, node);
         }
         match &state {
-            State::Blocked(blocked) => {
+            PodState::Blocked(blocked) => {
                 tracked.blocked_since.get_or_insert(blocked.first);
             }
             // On the way to the next answer it is still blocked.
-            State::Waiting | State::Evicting | State::Looking => {}
+            PodState::Waiting | PodState::Evicting | PodState::Fetching => {}
             _ => tracked.blocked_since = None,
         }
         tracked.state = state;
@@ -322,7 +336,7 @@ impl Machine {
             .count()
     }
 
-    fn has_room(&self) -> bool {
+    fn has_capacity(&self) -> bool {
         self.in_flight() < MAX_IN_FLIGHT
     }
 }

@@ -6,21 +6,21 @@ use jiff::Timestamp;
 
 use super::Machine;
 use super::event::Effect;
-use super::state::Phase;
+use super::state::NodePhase;
 use crate::text::Str;
 
 impl Machine {
     /// The cordon of a node stands: its pods may go.
     pub(super) fn cordoned(&mut self, node: &str) {
         if let Some(phase) = self.nodes.get_mut(node)
-            && *phase == Phase::Cordoning
+            && *phase == NodePhase::Cordoning
         {
-            *phase = Phase::Draining;
+            *phase = NodePhase::Draining;
         }
     }
 
     /// Begins nodes as long as there is room, and confirms those that look empty.
-    pub(super) fn settle_nodes(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+    pub(super) fn advance_nodes(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         let open: BTreeSet<&Str> = self
             .pods
             .values()
@@ -32,16 +32,16 @@ impl Machine {
                 continue;
             };
             let due = match phase {
-                Phase::Draining => self.listed.contains(node.as_str()),
-                Phase::Unconfirmed(at) => now >= *at,
-                Phase::Waiting
-                | Phase::Cordoning
-                | Phase::Confirming
-                | Phase::Settling
-                | Phase::Done => false,
+                NodePhase::Draining => self.listed.contains(node.as_str()),
+                NodePhase::Unconfirmed(at) => now >= *at,
+                NodePhase::Waiting
+                | NodePhase::Cordoning
+                | NodePhase::Confirming
+                | NodePhase::Settling
+                | NodePhase::Done => false,
             };
             if due && !open.contains(node) {
-                *phase = Phase::Confirming;
+                *phase = NodePhase::Confirming;
                 effects.push(Effect::Confirm { node: node.clone() });
             }
         }
@@ -52,25 +52,25 @@ impl Machine {
         }
         for node in next {
             if self.settings.cordon_each {
-                self.nodes.insert(node.clone(), Phase::Cordoning);
+                self.nodes.insert(node.clone(), NodePhase::Cordoning);
                 effects.push(Effect::Cordon { node });
             } else {
-                self.nodes.insert(node, Phase::Draining);
+                self.nodes.insert(node, NodePhase::Draining);
             }
         }
-        self.send(now, effects);
-        self.settle_nodes(now, effects);
+        self.dispatch(now, effects);
+        self.advance_nodes(now, effects);
     }
 
     /// Nodes that wait for nothing more are listed once more: pods may have come meanwhile.
     fn finish_nodes(&mut self, effects: &mut Vec<Effect>) {
         let settled: Vec<Str> = self
             .nodes()
-            .filter(|(node, phase)| *phase == Phase::Settling && self.awaited(node).is_empty())
+            .filter(|(node, phase)| *phase == NodePhase::Settling && self.awaited(node).is_empty())
             .map(|(node, _)| node.clone())
             .collect();
         for node in settled {
-            self.nodes.insert(node.clone(), Phase::Confirming);
+            self.nodes.insert(node.clone(), NodePhase::Confirming);
             effects.push(Effect::Confirm { node });
         }
     }
@@ -81,7 +81,7 @@ impl Machine {
         let mut busy = 0;
         let mut busy_in: BTreeMap<Option<&Str>, usize> = BTreeMap::new();
         for (node, phase) in self.nodes() {
-            if !matches!(phase, Phase::Waiting | Phase::Done) {
+            if !matches!(phase, NodePhase::Waiting | NodePhase::Done) {
                 busy += 1;
                 *busy_in.entry(zone(node)).or_default() += 1;
             }
@@ -89,7 +89,7 @@ impl Machine {
         let most = self.settings.max_per_zone.unwrap_or(usize::MAX).max(1);
         let mut next = Vec::new();
         for (node, phase) in self.nodes() {
-            if phase != Phase::Waiting || busy >= self.settings.concurrency.max(1) {
+            if phase != NodePhase::Waiting || busy >= self.settings.concurrency.max(1) {
                 continue;
             }
             let beside = busy_in.entry(zone(node)).or_default();

@@ -6,17 +6,17 @@ use jiff::Timestamp;
 
 use super::Machine;
 use super::event::Effect;
-use super::state::{Phase, Reason, State, Tracked, View};
+use super::state::{EvictionInputs, NodePhase, PodState, Tracked, Unevictable};
 use crate::drain::behavior;
-use crate::drain::inventory::{Surroundings, inspect};
-use crate::drain::verdict::{Await, Need, Verdict};
+use crate::drain::inventory::{InventoryContext, inspect};
+use crate::drain::verdict::{MissingFlag, PodVerdict, WaitReason};
 use crate::object::Pod;
 use crate::text::Str;
 use crate::workload::Presence;
 
 impl Machine {
     /// A consistent list: what it does not hold is gone.
-    pub(super) fn listed(
+    pub(super) fn pods_listed(
         &mut self,
         node: Str,
         pods: Vec<Pod>,
@@ -33,56 +33,56 @@ impl Machine {
             .map(|(uid, _)| uid.clone())
             .collect();
         for uid in missing {
-            self.gone(&uid, now, effects);
+            self.pod_deleted(&uid, now, effects);
         }
         for pod in pods {
-            self.doubt(&pod, effects);
-            self.seen(pod, now, effects);
+            self.recheck_deleted(&pod, effects);
+            self.pod_updated(pod, now, effects);
         }
         let Some(phase) = self.nodes.get_mut(node.as_str()) else {
             return;
         };
-        if *phase == Phase::Confirming {
+        if *phase == NodePhase::Confirming {
             let settled = self
                 .pods
                 .values()
                 .filter(|tracked| tracked.pod.spec.node_name == node)
                 .all(|tracked| tracked.state.is_settled());
             if !settled {
-                *phase = Phase::Draining;
+                *phase = NodePhase::Draining;
             } else if self.awaited(&node).is_empty() {
-                self.nodes.insert(node.clone(), Phase::Done);
+                self.nodes.insert(node.clone(), NodePhase::Done);
                 effects.push(Effect::Done { node: node.clone() });
             } else {
-                self.nodes.insert(node.clone(), Phase::Settling);
+                self.nodes.insert(node.clone(), NodePhase::Settling);
                 effects.push(Effect::Awaits { node: node.clone() });
             }
         }
-        self.note_before();
+        self.record_initial_replicas();
         self.listed.insert(node);
     }
 
     /// A pod that was believed to be gone and is in a list: either the list is older, or
     /// something on the way has spoken for the API server. A look tells.
-    fn doubt(&mut self, pod: &Pod, effects: &mut Vec<Effect>) {
+    fn recheck_deleted(&mut self, pod: &Pod, effects: &mut Vec<Effect>) {
         let uid = &pod.metadata.uid;
         if let Some(tracked) = self.pods.get_mut(uid.as_str())
             && tracked.is_gone()
         {
             tracked.finished_at = None;
-            self.look(uid, effects);
+            self.fetch_pod(uid, effects);
         }
     }
 
     /// A state of a pod that a watch, a list or a look showed.
-    pub(super) fn seen(&mut self, pod: Pod, now: Timestamp, effects: &mut Vec<Effect>) {
+    pub(super) fn pod_updated(&mut self, pod: Pod, now: Timestamp, effects: &mut Vec<Effect>) {
         let uid = pod.metadata.uid.clone();
         if !self.nodes.contains_key(pod.spec.node_name.as_str()) {
             return;
         }
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             let node = pod.spec.node_name.clone();
-            let tracked = self.judge(pod, now, effects);
+            let tracked = self.classify(pod, now, effects);
             self.ordered |= tracked.order != 0;
             self.pods.insert(uid.clone(), tracked);
             effects.push(Effect::Changed { uid });
@@ -96,19 +96,19 @@ impl Machine {
         tracked.pod = pod;
         let terminating = tracked.pod.is_terminating();
         match &tracked.state {
-            State::Waiting
-            | State::Blocked(_)
-            | State::Completing
-            | State::Impossible(_)
-            | State::GivenUp(_)
+            PodState::Waiting
+            | PodState::Blocked(_)
+            | PodState::Completing
+            | PodState::Impossible(_)
+            | PodState::GivenUp(_)
                 if terminating =>
             {
                 let node = tracked.pod.spec.node_name.clone();
-                self.set(&uid, State::Terminating { since: now }, effects);
+                self.set(&uid, PodState::Terminating { since: now }, effects);
                 self.reopen(&node);
             }
-            State::Completing if tracked.pod.is_terminal() => {
-                self.set(&uid, State::Waiting, effects);
+            PodState::Completing if tracked.pod.is_terminal() => {
+                self.set(&uid, PodState::Waiting, effects);
             }
             _ => {}
         }
@@ -119,18 +119,21 @@ impl Machine {
         if let Some(phase) = self.nodes.get_mut(node.as_str())
             && matches!(
                 phase,
-                Phase::Confirming | Phase::Unconfirmed(_) | Phase::Settling | Phase::Done
+                NodePhase::Confirming
+                    | NodePhase::Unconfirmed(_)
+                    | NodePhase::Settling
+                    | NodePhase::Done
             )
             && self
                 .pods
                 .values()
                 .any(|t| t.pod.spec.node_name == *node && !t.state.is_settled())
         {
-            *phase = Phase::Draining;
+            *phase = NodePhase::Draining;
         }
     }
 
-    pub(super) fn gone(&mut self, uid: &Str, now: Timestamp, effects: &mut Vec<Effect>) {
+    pub(super) fn pod_deleted(&mut self, uid: &Str, now: Timestamp, effects: &mut Vec<Effect>) {
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             return;
         };
@@ -140,31 +143,33 @@ impl Machine {
         tracked.finished_at = Some(now);
         // Where nothing has to end in the pod, its deletion is seen before the eviction's
         // own answer, and only that tells whether it went by us.
-        if tracked.state != State::Evicting {
-            self.set(uid, State::Gone, effects);
+        if tracked.state != PodState::Evicting {
+            self.set(uid, PodState::Gone, effects);
         }
     }
 
     /// The first verdict on a pod.
-    fn judge(&self, pod: Pod, now: Timestamp, effects: &mut Vec<Effect>) -> Tracked {
+    fn classify(&self, pod: Pod, now: Timestamp, effects: &mut Vec<Effect>) -> Tracked {
         let known: Vec<Pod> = self.pods.values().map(|t| t.pod.clone()).collect();
-        let around = Surroundings {
+        let context = InventoryContext {
             budgets: &self.budgets,
-            owners: &self.owners,
+            workloads: &self.workloads,
             pods: &known,
             now,
         };
-        let item = inspect(&pod, &self.settings.permissions, around);
+        let item = inspect(&pod, &self.settings.permissions, context);
         let state = match item.verdict {
-            Verdict::Skip(skip) => State::Skipped(skip),
-            Verdict::Await(Await::Terminating) => State::Terminating { since: now },
-            Verdict::Await(Await::Completion(_)) => State::Completing,
-            Verdict::Refuse(needs) => self.refused(&pod, needs, effects),
-            Verdict::Impossible(_) | Verdict::Evict(_) => State::Waiting,
+            PodVerdict::Skip(skip) => PodState::Skipped(skip),
+            PodVerdict::Await(WaitReason::Terminating) => PodState::Terminating { since: now },
+            PodVerdict::Await(WaitReason::Completion(_)) => PodState::Completing,
+            PodVerdict::Refuse(needs) => self.refused(&pod, needs, effects),
+            PodVerdict::Impossible(_) | PodVerdict::Evict(_) => PodState::Waiting,
         };
         // Whether a budget can ever allow is judged by the plan, which knows all its pods.
         let state = match self.settings.given_up.get(pod.metadata.uid.as_str()) {
-            Some(why) if state == State::Waiting => State::Impossible(Reason::Budgets(why.clone())),
+            Some(why) if state == PodState::Waiting => {
+                PodState::Impossible(Unevictable::Budgets(why.clone()))
+            }
             _ => state,
         };
         Tracked {
@@ -174,7 +179,7 @@ impl Machine {
             attempts: 0,
             failures: 0,
             blocked_since: None,
-            sent_on: View::default(),
+            sent_with: EvictionInputs::default(),
             started_at: None,
             finished_at: None,
             accepted: false,
@@ -184,35 +189,35 @@ impl Machine {
 
     /// A pod that came late may belong to a controller that is younger than the list
     /// of controllers: it is looked up before the pod is given up.
-    fn refused(&self, pod: &Pod, needs: Vec<Need>, effects: &mut Vec<Effect>) -> State {
+    fn refused(&self, pod: &Pod, needs: Vec<MissingFlag>, effects: &mut Vec<Effect>) -> PodState {
         let gone = needs
             .iter()
-            .any(|need| matches!(need, Need::ControllerGone { .. }));
+            .any(|need| matches!(need, MissingFlag::ControllerGone { .. }));
         match pod.metadata.controller() {
-            Some(owner) if gone && !self.owners.is_checked(&owner.uid) => {
-                effects.push(Effect::LookUpOwner {
+            Some(owner) if gone && !self.workloads.is_checked(&owner.uid) => {
+                effects.push(Effect::GetOwner {
                     namespace: pod.metadata.namespace.clone(),
                     owner: owner.clone(),
                 });
-                State::Inspecting
+                PodState::CheckingOwner
             }
-            _ => State::Refused(needs),
+            _ => PodState::Refused(needs),
         }
     }
 
-    pub(super) fn owner_known(
+    pub(super) fn owner_checked(
         &mut self,
         owner: &Str,
         presence: Presence,
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
-        self.owners.add_checked(owner.clone(), presence);
+        self.workloads.add_checked(owner.clone(), presence);
         let waiting: Vec<Str> = self
             .pods
             .iter()
             .filter(|(_, tracked)| {
-                tracked.state == State::Inspecting
+                tracked.state == PodState::CheckingOwner
                     && tracked
                         .pod
                         .metadata
@@ -225,7 +230,7 @@ impl Machine {
             let Some(tracked) = self.pods.get(uid.as_str()) else {
                 continue;
             };
-            let judged = self.judge(tracked.pod.clone(), now, effects);
+            let judged = self.classify(tracked.pod.clone(), now, effects);
             self.pods.insert(uid.clone(), judged);
             effects.push(Effect::Changed { uid });
         }

@@ -2,37 +2,37 @@
 
 use super::Machine;
 use super::event::Effect;
-use super::state::{Block, Blocked, Phase, State, Tracked};
-use crate::drain::options::Order;
+use super::state::{BlockReason, Blocked, NodePhase, PodState, Tracked};
+use crate::drain::options::EvictionOrder;
 use crate::text::Str;
 
 impl Machine {
     /// Whether no pod has to be gone first: one of a lower order, or of the same order and a lower
     /// priority.
-    pub(super) fn is_in_turn(&self, tracked: &Tracked) -> bool {
-        if self.settings.order == Order::None && !self.ordered {
+    pub(super) fn is_in_order(&self, tracked: &Tracked) -> bool {
+        if self.settings.order == EvictionOrder::None && !self.ordered {
             return true;
         }
         let tier = self.tier(tracked);
         !self.pods.values().any(|other| {
             self.tier(other) < tier
-                && self.nodes.get(other.pod.spec.node_name.as_str()) == Some(&Phase::Draining)
+                && self.nodes.get(other.pod.spec.node_name.as_str()) == Some(&NodePhase::Draining)
                 && !other.state.is_settled()
-                && !self.lets_pass(&other.state)
+                && !self.may_be_overtaken(&other.state)
         })
     }
 
     /// Under a strict order what stays keeps those that come after it.
-    pub(super) fn give_up_behind(&mut self, effects: &mut Vec<Effect>) {
-        if self.settings.order != Order::Strict {
+    pub(super) fn give_up_out_of_order(&mut self, effects: &mut Vec<Effect>) {
+        if self.settings.order != EvictionOrder::Strict {
             return;
         }
         let stays = |t: &&Tracked| {
             t.state.is_settled()
-                && !matches!(t.state, State::Gone | State::Skipped(_))
-                && self.nodes.get(t.pod.spec.node_name.as_str()) == Some(&Phase::Draining)
+                && !matches!(t.state, PodState::Gone | PodState::Skipped(_))
+                && self.nodes.get(t.pod.spec.node_name.as_str()) == Some(&NodePhase::Draining)
         };
-        let waits = |t: &&Tracked| matches!(t.state, State::Waiting | State::Blocked(_));
+        let waits = |t: &&Tracked| matches!(t.state, PodState::Waiting | PodState::Blocked(_));
         let mut behind: Vec<(Str, String)> = Vec::new();
         for tracked in self.pods.values().filter(waits) {
             let tier = self.tier(tracked);
@@ -43,24 +43,28 @@ impl Machine {
             }
         }
         for (uid, first) in behind {
-            self.set(&uid, State::GivenUp(Block::Behind(first)), effects);
+            self.set(&uid, PodState::GivenUp(BlockReason::Behind(first)), effects);
         }
     }
 
     fn tier(&self, tracked: &Tracked) -> (i32, i32) {
         let priority = match self.settings.order {
-            Order::None => 0,
-            Order::Priority | Order::Strict => tracked.pod.spec.priority.unwrap_or(0),
+            EvictionOrder::None => 0,
+            EvictionOrder::Priority | EvictionOrder::Strict => {
+                tracked.pod.spec.priority.unwrap_or(0)
+            }
         };
         (tracked.order, priority)
     }
 
-    fn lets_pass(&self, state: &State) -> bool {
-        self.settings.order == Order::Priority
+    fn may_be_overtaken(&self, state: &PodState) -> bool {
+        self.settings.order == EvictionOrder::Priority
             && matches!(
                 state,
-                State::Blocked(Blocked {
-                    block: Block::Budget { .. } | Block::Implicit { .. } | Block::SeveralBudgets(_),
+                PodState::Blocked(Blocked {
+                    block: BlockReason::Budget { .. }
+                        | BlockReason::Implicit { .. }
+                        | BlockReason::SeveralBudgets(_),
                     ..
                 })
             )

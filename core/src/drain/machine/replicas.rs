@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::event::Recount;
+use super::event::ReplicaCount;
 use crate::object::VolumeAttachment;
 use crate::text::Str;
 
@@ -19,10 +19,10 @@ pub(super) const AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// The workloads of which pods were evicted under an implicit budget, by UID.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tallies(pub(super) BTreeMap<Str, Tally>);
+pub(super) struct ReadyCounts(pub(super) BTreeMap<Str, ReadyCount>);
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct ReadyCount {
     /// How many were Ready at the last count, which saw what was evicted before it.
     pub(super) ready: Option<i32>,
     /// A count is on its way. Nothing is evicted meanwhile.
@@ -35,17 +35,17 @@ pub(super) struct Tally {
     pub(super) failed: bool,
 }
 
-impl Tallies {
+impl ReadyCounts {
     /// A pod of the workload is being evicted.
-    pub(super) fn drawn(&mut self, workload: &Str, now: Timestamp) {
-        let tally = self.0.entry(workload.clone()).or_default();
-        tally.due = Some(now + AGAIN);
+    pub(super) fn eviction_sent(&mut self, workload: &Str, now: Timestamp) {
+        let count = self.0.entry(workload.clone()).or_default();
+        count.due = Some(now + AGAIN);
     }
 
     /// Something has changed about the workload.
-    pub(super) fn changed(&mut self, workload: &str) {
-        if let Some(tally) = self.0.get_mut(workload) {
-            tally.stale = true;
+    pub(super) fn mark_stale(&mut self, workload: &str) {
+        if let Some(count) = self.0.get_mut(workload) {
+            count.stale = true;
         }
     }
 
@@ -55,33 +55,33 @@ impl Tallies {
     }
 
     pub(super) fn is_asked(&self, workload: &str) -> bool {
-        self.0.get(workload).is_some_and(|tally| tally.asked)
+        self.0.get(workload).is_some_and(|count| count.asked)
     }
 
     /// Whether a count may show more than what is known.
     pub(super) fn is_due(&self, workload: &str, now: Timestamp) -> bool {
-        self.0.get(workload).is_some_and(|tally| {
-            !tally.asked && (tally.stale || tally.due.is_some_and(|due| now >= due))
+        self.0.get(workload).is_some_and(|count| {
+            !count.asked && (count.stale || count.due.is_some_and(|due| now >= due))
         })
     }
 
     /// Whether nobody knows how many pods are Ready.
     pub(super) fn is_unknown(&self, workload: &str) -> bool {
-        self.0.get(workload).is_some_and(|tally| tally.failed)
+        self.0.get(workload).is_some_and(|count| count.failed)
     }
 
     /// When counts are due.
     pub(super) fn wake_times(&self) -> impl Iterator<Item = Timestamp> {
-        self.0.values().filter_map(|tally| tally.due)
+        self.0.values().filter_map(|count| count.due)
     }
 }
 
 /// The pods of a workload, as far as its replacements are waited for.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Replaced {
+pub(super) struct Replacement {
     /// How many were Ready when the drain began.
     pub(super) before: i32,
-    pub(super) last: Option<Recount>,
+    pub(super) last: Option<ReplicaCount>,
     /// The nodes whose pods had gone when that count began. What goes from another one later is
     /// that one's to wait for.
     pub(super) counted_for: BTreeSet<Str>,
@@ -94,9 +94,9 @@ pub(super) struct Replaced {
     pub(super) due: Option<Timestamp>,
 }
 
-impl Replaced {
+impl Replacement {
     /// What is there for a node that waits, as far as it is known.
-    pub(super) fn count_for(&self, node: &str) -> Option<&Recount> {
+    pub(super) fn count_for(&self, node: &str) -> Option<&ReplicaCount> {
         let last = self.last.as_ref();
         last.filter(|_| self.counted_for.contains(node))
     }
@@ -110,13 +110,13 @@ impl Replaced {
 
 /// What is known of volumes and replacements.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Settling {
-    pub(super) workloads: BTreeMap<Str, Replaced>,
+pub(super) struct Replacements {
+    pub(super) workloads: BTreeMap<Str, Replacement>,
     /// By their names; none before the first list.
     pub(super) attachments: Option<BTreeMap<Str, VolumeAttachment>>,
 }
 
-impl Settling {
+impl Replacements {
     /// Whether a count of the workload's pods is on its way.
     pub(super) fn is_asked(&self, workload: &str) -> bool {
         let replaced = self.workloads.get(workload);
@@ -124,7 +124,7 @@ impl Settling {
     }
 
     /// A pod of the workload goes from the node.
-    pub(super) fn lost(&mut self, workload: &str, node: &str) {
+    pub(super) fn pod_evicted(&mut self, workload: &str, node: &str) {
         if let Some(replaced) = self.workloads.get_mut(workload) {
             replaced.counted_for.remove(node);
             replaced.begun_for.remove(node);

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::Machine;
-use super::state::{Outcome, Phase, Reason, State, Stop, Tracked};
+use super::state::{NodePhase, Outcome, PodState, StopReason, Tracked, Unevictable};
 use crate::object::Node;
 use crate::text::Str;
 
@@ -23,7 +23,7 @@ pub struct DrainReport {
     pub finished_at: Timestamp,
     /// Why it ended before its time.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stopped: Option<Stop>,
+    pub stopped: Option<StopReason>,
     /// The nodes, in the order of the drain.
     pub nodes: Vec<NodeReport>,
     /// Every pod that was seen on them, by namespace and name.
@@ -79,23 +79,23 @@ impl Machine {
     pub fn is_drained(&self, node: &str) -> bool {
         let left = |t: &Tracked| t.pod.spec.node_name == node && t.outcome() > Outcome::Skipped;
         let phase = self.nodes.get(node);
-        matches!(phase, Some(Phase::Settling | Phase::Done)) && !self.pods().any(left)
+        matches!(phase, Some(NodePhase::Settling | NodePhase::Done)) && !self.pods().any(left)
     }
 
     /// The namespace of a pod that the user may not evict, on a node from which nothing was evicted
     /// for want of that right; none where something was, or may have been.
-    pub fn barred_by(&self, node: &str) -> Option<&Str> {
+    pub fn forbidden_namespace(&self, node: &str) -> Option<&Str> {
         let here = || self.pods().filter(|t| t.pod.spec.node_name == node);
         let went = |t: &Tracked| {
             let goes = matches!(
                 t.state,
-                State::Terminating { .. } | State::Stuck | State::Gone
+                PodState::Terminating { .. } | PodState::Stuck | PodState::Gone
             );
             t.attempts > 0 && (goes || t.is_unclear())
         };
         let forbidden = |t: &&Tracked| {
             let state = &t.state;
-            matches!(state, State::Impossible(Reason::Forbidden(_)))
+            matches!(state, PodState::Impossible(Unevictable::Forbidden(_)))
         };
         let barred = here().find(forbidden)?;
         (!here().any(went)).then_some(&barred.pod.metadata.namespace)
@@ -127,7 +127,9 @@ impl Machine {
             .nodes()
             .map(|(name, phase)| NodeReport {
                 awaits: match phase {
-                    Phase::Settling => self.awaited(name).iter().map(ToString::to_string).collect(),
+                    NodePhase::Settling => {
+                        self.awaited(name).iter().map(ToString::to_string).collect()
+                    }
                     _ => Vec::new(),
                 },
                 name: name.clone(),

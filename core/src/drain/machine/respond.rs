@@ -5,9 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::Machine;
 use super::backoff::{BUDGET_WAIT, IN_PROGRESS_WAIT, OPEN_WAIT, fixed, jittered};
 use super::event::Effect;
-use super::state::{Block, Blocked, Hold, Reason, State, View};
-use crate::disruption::{BudgetKey, BudgetRefusal, Ruling, is_operated, ruling};
-use crate::drain::eviction::Reply;
+use super::state::{BlockReason, Blocked, EvictionInputs, PodState, RetryTrigger, Unevictable};
+use crate::disruption::{BudgetKey, BudgetRefusal, EvictionDecision, decide, is_operated};
+use crate::drain::eviction::EvictionResult;
 use crate::drain::verdict::Impossible;
 use crate::object::Pod;
 use crate::text::Str;
@@ -16,100 +16,132 @@ use crate::text::Str;
 const DENIALS: u32 = 3;
 
 impl Machine {
-    pub(super) fn answered(
+    pub(super) fn eviction_answered(
         &mut self,
         uid: &Str,
-        reply: Reply,
+        result: EvictionResult,
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
-        let accepted = reply == Reply::Accepted;
-        self.purses.answered(uid, accepted, now);
+        let accepted = result == EvictionResult::Accepted;
+        self.ledger.record_answer(uid, accepted, now);
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             return;
         };
         if !accepted && let Some(controller) = tracked.pod.metadata.controller() {
-            self.tallies.changed(&controller.uid);
+            self.ready_counts.mark_stale(&controller.uid);
         }
         tracked.accepted |= accepted;
-        if tracked.state != State::Evicting {
+        if tracked.state != PodState::Evicting {
             // The watch was faster.
             return;
         }
         if tracked.is_gone() {
-            self.set(uid, State::Gone, effects);
+            self.set(uid, PodState::Gone, effects);
             return;
         }
         if accepted || tracked.pod.is_terminating() {
             tracked.failures = 0;
-            self.set(uid, State::Terminating { since: now }, effects);
+            self.set(uid, PodState::Terminating { since: now }, effects);
             return;
         }
-        let seen = std::mem::take(&mut tracked.sent_on);
+        let seen = std::mem::take(&mut tracked.sent_with);
         tracked.failures = tracked.failures.saturating_add(1);
         let failures = tracked.failures;
-        let next = match reply {
+        let next = match result {
             // "Gone" comes from a look: the answer says only that the name is free.
-            Reply::Accepted | Reply::NotFound => return self.look(uid, effects),
-            Reply::Conflict => self.hold(uid, Block::Conflict, OPEN_WAIT, Hold::LookFirst, now),
-            Reply::BudgetExhausted { message } => {
+            EvictionResult::Accepted | EvictionResult::NotFound => {
+                return self.fetch_pod(uid, effects);
+            }
+            EvictionResult::Conflict => self.blocked(
+                uid,
+                BlockReason::Conflict,
+                OPEN_WAIT,
+                RetryTrigger::TimerThenGet,
+                now,
+            ),
+            EvictionResult::BudgetExhausted { message } => {
                 let block = self.budget_block(uid, message, None);
                 let wait = self.budget_wait(uid);
-                self.hold(uid, block, wait, Hold::UnlessChanged(seen), now)
+                self.blocked(uid, block, wait, RetryTrigger::InputsChanged(seen), now)
             }
-            Reply::BudgetNotObserved {
+            EvictionResult::BudgetNotObserved {
                 message,
                 retry_after,
             } => {
                 let block = self.budget_block(uid, message, Some(BudgetRefusal::NotObserved));
-                self.hold(
+                self.blocked(
                     uid,
                     block,
                     fixed(retry_after),
-                    Hold::UnlessChanged(seen),
+                    RetryTrigger::InputsChanged(seen),
                     now,
                 )
             }
-            Reply::BudgetBroken(message) => {
+            EvictionResult::BudgetBroken(message) => {
                 let wait = (IN_PROGRESS_WAIT, IN_PROGRESS_WAIT);
-                self.hold(
+                self.blocked(
                     uid,
-                    Block::Denied(message),
+                    BlockReason::Denied(message),
                     wait,
-                    Hold::UnlessChanged(seen),
+                    RetryTrigger::InputsChanged(seen),
                     now,
                 )
             }
-            Reply::SeveralBudgets => self.several(uid, seen, now),
-            Reply::Throttled { by, retry_after } => {
+            EvictionResult::SeveralBudgets => self.several(uid, seen, now),
+            EvictionResult::Throttled { by, retry_after } => {
                 let wait = retry_after.map_or(OPEN_WAIT, fixed);
-                self.hold(uid, Block::Throttled(by), wait, Hold::Fixed, now)
+                self.blocked(
+                    uid,
+                    BlockReason::Throttled(by),
+                    wait,
+                    RetryTrigger::Timer,
+                    now,
+                )
             }
-            Reply::Denied {
+            EvictionResult::Denied {
                 message,
                 later: true,
                 retry_after,
             } => {
                 let wait = retry_after.map_or((IN_PROGRESS_WAIT, IN_PROGRESS_WAIT), fixed);
-                self.hold(uid, Block::Denied(message), wait, Hold::Fixed, now)
+                self.blocked(
+                    uid,
+                    BlockReason::Denied(message),
+                    wait,
+                    RetryTrigger::Timer,
+                    now,
+                )
             }
-            Reply::Denied { message, .. } if failures < DENIALS => {
-                self.hold(uid, Block::Denied(message), OPEN_WAIT, Hold::Fixed, now)
+            EvictionResult::Denied { message, .. } if failures < DENIALS => self.blocked(
+                uid,
+                BlockReason::Denied(message),
+                OPEN_WAIT,
+                RetryTrigger::Timer,
+                now,
+            ),
+            EvictionResult::NamespaceTerminating => {
+                let block = BlockReason::NamespaceTerminating;
+                self.blocked(uid, block, BUDGET_WAIT, RetryTrigger::TimerThenGet, now)
             }
-            Reply::NamespaceTerminating => {
-                let block = Block::NamespaceTerminating;
-                self.hold(uid, block, BUDGET_WAIT, Hold::LookFirst, now)
-            }
-            Reply::Uncertain {
+            EvictionResult::Uncertain {
                 message,
                 retry_after,
             } => {
                 let wait = retry_after.map_or(OPEN_WAIT, fixed);
-                self.hold(uid, Block::Uncertain(message), wait, Hold::LookFirst, now)
+                self.blocked(
+                    uid,
+                    BlockReason::Uncertain(message),
+                    wait,
+                    RetryTrigger::TimerThenGet,
+                    now,
+                )
             }
-            Reply::Forbidden(message) => Some(State::Impossible(Reason::Forbidden(message))),
-            Reply::Denied { message, .. } | Reply::Invalid(message) => {
-                Some(State::Impossible(Reason::Said(message)))
+            EvictionResult::Forbidden(message) => {
+                Some(PodState::Impossible(Unevictable::Forbidden(message)))
+            }
+            EvictionResult::Denied { message, .. } | EvictionResult::Invalid(message) => {
+                Some(PodState::Impossible(Unevictable::Rejected(message)))
             }
         };
         if let Some(state) = next {
@@ -117,7 +149,7 @@ impl Machine {
         }
     }
 
-    pub(super) fn looked(
+    pub(super) fn pod_fetched(
         &mut self,
         uid: &Str,
         found: Option<Box<Pod>>,
@@ -130,26 +162,26 @@ impl Machine {
         let found = match found {
             // Under the same name there may be another pod, even on another node.
             Some(pod) if pod.metadata.uid == *uid => pod,
-            _ => return self.gone(uid, now, effects),
+            _ => return self.pod_deleted(uid, now, effects),
         };
         tracked.pod = *found;
-        if tracked.state != State::Looking {
+        if tracked.state != PodState::Fetching {
             return;
         }
         let state = if tracked.pod.is_terminating() {
             tracked.failures = 0;
-            State::Terminating { since: now }
+            PodState::Terminating { since: now }
         } else if self.settings.once && tracked.attempts > 0 {
-            State::GivenUp(Block::Uncertain(
+            PodState::GivenUp(BlockReason::Uncertain(
                 "the eviction was not carried out".to_owned(),
             ))
         } else {
-            State::Waiting
+            PodState::Waiting
         };
         self.set(uid, state, effects);
     }
 
-    pub(super) fn look_failed(
+    pub(super) fn pod_fetch_failed(
         &mut self,
         uid: &Str,
         message: String,
@@ -159,35 +191,35 @@ impl Machine {
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             return;
         };
-        if tracked.state != State::Looking {
+        if tracked.state != PodState::Fetching {
             return;
         }
         tracked.failures = tracked.failures.saturating_add(1);
-        let block = Block::Uncertain(message);
-        if let Some(state) = self.hold(uid, block, OPEN_WAIT, Hold::LookFirst, now) {
+        let block = BlockReason::Uncertain(message);
+        if let Some(state) = self.blocked(uid, block, OPEN_WAIT, RetryTrigger::TimerThenGet, now) {
             self.set(uid, state, effects);
         }
     }
 
     /// The state of a pod that was refused and comes back after a wait that doubles
     /// from the first number of seconds to the second.
-    fn hold(
+    fn blocked(
         &self,
         uid: &Str,
-        block: Block,
+        block: BlockReason,
         (first, longest): (i64, i64),
-        hold: Hold,
+        retry_on: RetryTrigger,
         now: Timestamp,
-    ) -> Option<State> {
+    ) -> Option<PodState> {
         let tracked = self.pods.get(uid.as_str())?;
         let doublings = tracked.failures.saturating_sub(1).min(10);
         let seconds = first.saturating_mul(1 << doublings).clamp(first, longest);
-        Some(State::Blocked(Blocked {
+        Some(PodState::Blocked(Blocked {
             block,
             since: now,
             first: tracked.blocked_since.unwrap_or(now),
             retry_at: now + jittered(SignedDuration::from_secs(seconds), tracked),
-            hold,
+            retry_on,
         }))
     }
 
@@ -195,8 +227,8 @@ impl Machine {
     /// work from the first one on, and some begin anew at each.
     fn budget_wait(&self, uid: &Str) -> (i64, i64) {
         let operated = self.pods.get(uid.as_str()).is_some_and(|tracked| {
-            let ruling = ruling(&tracked.pod, &self.budgets);
-            is_operated(&tracked.pod, &ruling, &self.budgets, &self.owners)
+            let decision = decide(&tracked.pod, &self.budgets);
+            is_operated(&tracked.pod, &decision, &self.budgets, &self.workloads)
         });
         if operated {
             (IN_PROGRESS_WAIT, IN_PROGRESS_WAIT)
@@ -207,22 +239,27 @@ impl Machine {
 
     /// The budget behind a refusal, with its numbers from the watch: the server's
     /// sentence leaves them out when it has just counted an eviction.
-    fn budget_block(&self, uid: &Str, message: String, known: Option<BudgetRefusal>) -> Block {
+    fn budget_block(
+        &self,
+        uid: &Str,
+        message: String,
+        known: Option<BudgetRefusal>,
+    ) -> BlockReason {
         let Some(tracked) = self.pods.get(uid.as_str()) else {
-            return Block::Denied(message);
+            return BlockReason::Denied(message);
         };
-        if self.budgets.is_unseen() {
+        if self.budgets.is_unreadable() {
             return match named(&tracked.pod.metadata.namespace, &message) {
-                Some(budget) => Block::Budget {
+                Some(budget) => BlockReason::Budget {
                     budget,
-                    refusal: BudgetRefusal::Unseen(message),
+                    refusal: BudgetRefusal::BudgetsUnreadable(message),
                 },
-                None => Block::Denied(message),
+                None => BlockReason::Denied(message),
             };
         }
         let matching = self.budgets.matching(&tracked.pod);
         let [budget] = matching.as_slice() else {
-            return Block::Denied(message);
+            return BlockReason::Denied(message);
         };
         let refusal = known
             .or_else(|| budget.refusal())
@@ -230,27 +267,27 @@ impl Machine {
                 allowed: budget.status.disruptions_allowed,
                 message,
             });
-        Block::Budget {
+        BlockReason::Budget {
             budget: budget.key(),
             refusal,
         }
     }
 
-    fn several(&self, uid: &Str, seen: View, now: Timestamp) -> Option<State> {
+    fn several(&self, uid: &Str, seen: EvictionInputs, now: Timestamp) -> Option<PodState> {
         let tracked = self.pods.get(uid.as_str())?;
-        let budgets = match ruling(&tracked.pod, &self.budgets) {
-            Ruling::Several(budgets) => budgets,
+        let budgets = match decide(&tracked.pod, &self.budgets) {
+            EvictionDecision::SeveralBudgets(budgets) => budgets,
             _ => Vec::new(),
         };
-        let ruling = Ruling::Several(budgets.clone());
-        let operated = is_operated(&tracked.pod, &ruling, &self.budgets, &self.owners);
+        let decision = EvictionDecision::SeveralBudgets(budgets.clone());
+        let operated = is_operated(&tracked.pod, &decision, &self.budgets, &self.workloads);
         if operated || self.settings.wait_for_impossible {
             let wait = (IN_PROGRESS_WAIT, IN_PROGRESS_WAIT);
-            let block = Block::SeveralBudgets(budgets);
-            return self.hold(uid, block, wait, Hold::UnlessChanged(seen), now);
+            let block = BlockReason::SeveralBudgets(budgets);
+            return self.blocked(uid, block, wait, RetryTrigger::InputsChanged(seen), now);
         }
         let why = Impossible::SeveralBudgets(budgets);
-        Some(State::Impossible(Reason::Budgets(why)))
+        Some(PodState::Impossible(Unevictable::Budgets(why)))
     }
 }
 

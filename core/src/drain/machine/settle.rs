@@ -7,10 +7,10 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Machine;
-use super::event::{Effect, Recount};
-use super::replicas::{AGAIN, Replaced};
-use super::state::Phase;
-use super::state::{State, Tracked};
+use super::event::{Effect, ReplicaCount};
+use super::replicas::{AGAIN, Replacement};
+use super::state::NodePhase;
+use super::state::{PodState, Tracked};
 use crate::disruption::{keeps_replicas, key};
 use crate::object::{VolumeAttachment, Workload};
 use crate::text::Str;
@@ -61,14 +61,14 @@ impl fmt::Display for Awaited {
 
 impl Machine {
     /// The controllers of pods that are gone from the node by our doing.
-    fn bereft(&self, node: &str) -> BTreeSet<Str> {
+    fn controllers_of_evicted(&self, node: &str) -> BTreeSet<Str> {
         let gone =
-            |t: &&Tracked| t.pod.spec.node_name == node && t.accepted && t.state == State::Gone;
+            |t: &&Tracked| t.pod.spec.node_name == node && t.accepted && t.state == PodState::Gone;
         let controllers = self.pods().filter(gone);
         controllers
             .filter_map(|t| t.pod.metadata.controller())
             .filter(|controller| {
-                let workload = self.owners.workload(&controller.uid);
+                let workload = self.workloads.workload(&controller.uid);
                 workload.is_some_and(|workload| keeps_replicas(workload.kind))
             })
             .map(|controller| controller.uid.clone())
@@ -79,11 +79,11 @@ impl Machine {
     pub fn awaited(&self, node: &str) -> Vec<Awaited> {
         let mut awaited = Vec::new();
         if self.settings.wait_ready {
-            for uid in self.bereft(node) {
+            for uid in self.controllers_of_evicted(node) {
                 let Some((wanted, workload)) = self.wanted(&uid) else {
                     continue;
                 };
-                let replaced = self.settling.workloads.get(&uid);
+                let replaced = self.replacements.workloads.get(&uid);
                 if replaced.is_some_and(|replaced| replaced.is_enough_for(node, wanted)) {
                     continue;
                 }
@@ -106,8 +106,8 @@ impl Machine {
     /// How many pods of a workload have to be Ready again, and what it is called. One that was
     /// broken before does not have to be mended, and one that was scaled down is done sooner.
     fn wanted(&self, uid: &Str) -> Option<(i32, String)> {
-        let workload = self.owners.workload(uid)?;
-        let before = self.settling.workloads.get(uid)?.before;
+        let workload = self.workloads.workload(uid)?;
+        let before = self.replacements.workloads.get(uid)?.before;
         let meta = &workload.metadata;
         let name = format!("{} {}/{}", workload.kind, meta.namespace, meta.name);
         Some((before.min(workload.spec.replicas.unwrap_or(1)), name))
@@ -126,11 +126,11 @@ impl Machine {
         };
         // A DaemonSet's pod keeps its volume where it is.
         let kept: BTreeSet<_> = here()
-            .filter(|t| t.state != State::Gone)
+            .filter(|t| t.state != PodState::Gone)
             .flat_map(claims)
             .collect();
         let left: BTreeSet<_> = here()
-            .filter(|t| t.state == State::Gone)
+            .filter(|t| t.state == PodState::Gone)
             .flat_map(claims)
             .filter(|claim| !kept.contains(claim))
             .collect();
@@ -138,7 +138,7 @@ impl Machine {
             let claim = self.settings.claims.get(name.as_str());
             claim.is_some_and(|claim| left.contains(claim))
         };
-        let Some(attachments) = &self.settling.attachments else {
+        let Some(attachments) = &self.replacements.attachments else {
             // Not known yet.
             let volumes = self.settings.claims.keys();
             return volumes.filter(|name| is_left(name)).cloned().collect();
@@ -153,45 +153,45 @@ impl Machine {
     }
 
     /// How many pods of each workload were Ready before anything was evicted.
-    pub(super) fn note_before(&mut self) {
+    pub(super) fn record_initial_replicas(&mut self) {
         for tracked in self.pods.values() {
             let Some(controller) = tracked.pod.metadata.controller() else {
                 continue;
             };
-            let Some(workload) = self.owners.workload(&controller.uid) else {
+            let Some(workload) = self.workloads.workload(&controller.uid) else {
                 continue;
             };
             let before = workload.status.ready_replicas.unwrap_or(0);
-            self.settling
+            self.replacements
                 .workloads
                 .entry(controller.uid.clone())
-                .or_insert_with(|| Replaced {
+                .or_insert_with(|| Replacement {
                     before,
-                    ..Replaced::default()
+                    ..Replacement::default()
                 });
         }
     }
 
     /// Has the pods counted that empty nodes wait for: the status of their controllers may be
     /// older than what they lost.
-    pub(super) fn recount_replacements(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+    pub(super) fn request_replacement_counts(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
         if !self.settings.wait_ready {
             return;
         }
         let mut waiting: BTreeSet<Str> = BTreeSet::new();
         for node in self.settling_nodes() {
-            waiting.extend(self.bereft(&node));
+            waiting.extend(self.controllers_of_evicted(&node));
         }
         for uid in waiting {
-            let Some(workload) = self.owners.workload(&uid) else {
+            let Some(workload) = self.workloads.workload(&uid) else {
                 continue;
             };
             let waits = self.waiting_for(&uid);
-            let Some(replaced) = self.settling.workloads.get_mut(&uid) else {
+            let Some(replaced) = self.replacements.workloads.get_mut(&uid) else {
                 continue;
             };
             let due = replaced.due.is_none_or(|due| now >= due);
-            if replaced.asked || waits.is_empty() || !due || self.tallies.is_asked(&uid) {
+            if replaced.asked || waits.is_empty() || !due || self.ready_counts.is_asked(&uid) {
                 continue;
             }
             replaced.asked = true;
@@ -206,34 +206,37 @@ impl Machine {
     }
 
     fn settling_nodes(&self) -> Vec<Str> {
-        let settling = self.nodes().filter(|(_, phase)| *phase == Phase::Settling);
+        let settling = self
+            .nodes()
+            .filter(|(_, phase)| *phase == NodePhase::Settling);
         settling.map(|(node, _)| node.clone()).collect()
     }
 
     /// The empty nodes for which no count of the workload was enough yet.
     fn waiting_for(&self, workload: &Str) -> BTreeSet<Str> {
         let wanted = self.wanted(workload).map(|(wanted, _)| wanted);
-        let replaced = self.settling.workloads.get(workload);
+        let replaced = self.replacements.workloads.get(workload);
         let (Some(wanted), Some(replaced)) = (wanted, replaced) else {
             return BTreeSet::new();
         };
         let mut nodes = self.settling_nodes();
         nodes.retain(|node| {
-            self.bereft(node).contains(workload) && !replaced.is_enough_for(node, wanted)
+            self.controllers_of_evicted(node).contains(workload)
+                && !replaced.is_enough_for(node, wanted)
         });
         nodes.into_iter().collect()
     }
 
-    pub(super) fn counted_replacements(
+    pub(super) fn record_replacement_count(
         &mut self,
         workload: &Str,
-        count: Option<Recount>,
+        count: Option<ReplicaCount>,
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
         let open = self.waiting_for(workload);
         let wanted = self.wanted(workload).map(|(wanted, _)| wanted);
-        let replaced = self.settling.workloads.get_mut(workload);
+        let replaced = self.replacements.workloads.get_mut(workload);
         let Some(replaced) = replaced.filter(|replaced| replaced.asked) else {
             return;
         };
@@ -251,10 +254,10 @@ impl Machine {
         if count.ready >= wanted {
             replaced.enough_for.extend(nodes.iter().cloned());
         } else {
-            let told = nodes
+            let reported = nodes
                 .iter()
                 .filter(|node| news || !replaced.counted_for.contains(*node));
-            effects.extend(told.map(|node| Effect::Awaits { node: node.clone() }));
+            effects.extend(reported.map(|node| Effect::Awaits { node: node.clone() }));
         }
         replaced.last = Some(count);
         replaced.counted_for = nodes;
@@ -265,7 +268,7 @@ impl Machine {
         let Some((wanted, _)) = self.wanted(&workload.metadata.uid) else {
             return;
         };
-        let replaced = self.settling.workloads.get_mut(&workload.metadata.uid);
+        let replaced = self.replacements.workloads.get_mut(&workload.metadata.uid);
         if let Some(replaced) = replaced
             && workload.status.ready_replicas.unwrap_or(0) >= wanted
         {
@@ -274,9 +277,12 @@ impl Machine {
     }
 
     /// When pods are counted again.
-    pub(super) fn recounts_at(&self) -> impl Iterator<Item = Timestamp> {
-        let settles = self.nodes.values().any(|phase| *phase == Phase::Settling);
-        self.settling
+    pub(super) fn replacement_counts_due(&self) -> impl Iterator<Item = Timestamp> {
+        let settles = self
+            .nodes
+            .values()
+            .any(|phase| *phase == NodePhase::Settling);
+        self.replacements
             .workloads
             .values()
             .filter(move |_| settles)
@@ -285,16 +291,16 @@ impl Machine {
 
     pub(super) fn attachments(&mut self, all: Vec<VolumeAttachment>) {
         let by_name = all.into_iter().map(|a| (a.metadata.name.clone(), a));
-        self.settling.attachments = Some(by_name.collect());
+        self.replacements.attachments = Some(by_name.collect());
     }
 
     pub(super) fn attachment(&mut self, attachment: VolumeAttachment) {
-        let known = self.settling.attachments.get_or_insert_default();
+        let known = self.replacements.attachments.get_or_insert_default();
         known.insert(attachment.metadata.name.clone(), attachment);
     }
 
     pub(super) fn detached(&mut self, name: &str) {
-        if let Some(known) = &mut self.settling.attachments {
+        if let Some(known) = &mut self.replacements.attachments {
             known.remove(name);
         }
     }
@@ -302,18 +308,18 @@ impl Machine {
 
 impl Machine {
     /// Has the pods of a workload counted.
-    pub(super) fn ask_for_count(&mut self, uid: &Str, effects: &mut Vec<Effect>) {
-        let Some(workload) = self.owners.workload(uid) else {
+    pub(super) fn request_count(&mut self, uid: &Str, effects: &mut Vec<Effect>) {
+        let Some(workload) = self.workloads.workload(uid) else {
             return;
         };
         // One for those that wait for replacements is on its way, and may have begun too early.
-        if self.settling.is_asked(uid) {
+        if self.replacements.is_asked(uid) {
             return;
         }
-        if let Some(tally) = self.tallies.0.get_mut(uid) {
-            tally.asked = true;
-            tally.stale = false;
-            tally.due = None;
+        if let Some(count) = self.ready_counts.0.get_mut(uid) {
+            count.asked = true;
+            count.stale = false;
+            count.due = None;
             effects.push(Effect::Count {
                 namespace: workload.metadata.namespace.clone(),
                 workload: uid.clone(),
@@ -324,19 +330,25 @@ impl Machine {
     }
 
     /// A count came in: what was evicted before it began is in it.
-    pub(super) fn counted_ready(&mut self, uid: &Str, count: Option<&Recount>, now: Timestamp) {
-        let Some(tally) = self.tallies.0.get_mut(uid).filter(|tally| tally.asked) else {
+    pub(super) fn record_ready_count(
+        &mut self,
+        uid: &Str,
+        count: Option<&ReplicaCount>,
+        now: Timestamp,
+    ) {
+        let known = self.ready_counts.0.get_mut(uid);
+        let Some(known) = known.filter(|known| known.asked) else {
             return;
         };
-        tally.asked = false;
-        tally.failed = count.is_none();
+        known.asked = false;
+        known.failed = count.is_none();
         let Some(count) = count else {
-            tally.due = Some(now + AGAIN);
+            known.due = Some(now + AGAIN);
             return;
         };
-        tally.ready = Some(count.ready);
-        if let Some(workload) = self.owners.workload(uid) {
-            self.purses.cleared(&key(workload));
+        known.ready = Some(count.ready);
+        if let Some(workload) = self.workloads.workload(uid) {
+            self.ledger.clear(&key(workload));
         }
     }
 }

@@ -4,10 +4,10 @@ use std::fmt;
 
 use jiff::Timestamp;
 
-use crate::disruption::{BudgetKey, BudgetRefusal, IMPLICIT_PATIENCE};
+use crate::disruption::{BudgetKey, BudgetRefusal, IMPLICIT_TIMEOUT};
 use crate::drain::eviction::Throttle;
 use crate::drain::stuck::diagnosis;
-use crate::drain::verdict::{Impossible, Need, Skip};
+use crate::drain::verdict::{Impossible, MissingFlag, SkipReason};
 use crate::object::{Node, Pod};
 use crate::text::Str;
 use serde::Serialize;
@@ -18,7 +18,7 @@ pub struct Tracked {
     /// The pod as it was last seen.
     pub pod: Pod,
     /// Where it stands.
-    pub state: State,
+    pub state: PodState,
     /// It goes when the pods of a lower order are gone.
     pub(super) order: i32,
     /// Evictions and deletions that were sent.
@@ -26,7 +26,7 @@ pub struct Tracked {
     /// Answers in a row that settled nothing; they make the waits longer.
     pub(super) failures: u32,
     /// What the last attempt was decided by.
-    pub(super) sent_on: View,
+    pub(super) sent_with: EvictionInputs,
     /// When the first was sent.
     pub started_at: Option<Timestamp>,
     /// When the pod was seen to be gone.
@@ -41,17 +41,17 @@ pub struct Tracked {
 
 /// Where a pod stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum PodState {
     /// It stays on the node.
-    Skipped(Skip),
+    Skipped(SkipReason),
     /// It may go as soon as its turn comes.
     Waiting,
     /// Whether its controller is gone is being looked up.
-    Inspecting,
+    CheckingOwner,
     /// The eviction was sent and not answered yet.
     Evicting,
     /// What became of it is being looked up, after an answer that left it open.
-    Looking,
+    Fetching,
     /// It cannot go now.
     Blocked(Blocked),
     /// It is being deleted.
@@ -64,31 +64,31 @@ pub enum State {
     /// It is gone from the node.
     Gone,
     /// It came while the drain ran, and a flag is missing to evict it.
-    Refused(Vec<Need>),
+    Refused(Vec<MissingFlag>),
     /// It cannot be evicted as things are.
-    Impossible(Reason),
+    Impossible(Unevictable),
     /// It was blocked for longer than `--blocked-timeout`, or at all with `--once`.
-    GivenUp(Block),
+    GivenUp(BlockReason),
     /// It was evicted and not gone within `--pod-timeout`.
     Stuck,
 }
 
 /// Why a pod cannot be evicted as things are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub enum Unevictable {
     /// Its budgets.
     Budgets(Impossible),
     /// The right is missing; the server's words.
     Forbidden(String),
     /// What the server, a webhook or a policy said.
-    Said(String),
+    Rejected(String),
 }
 
 /// Why a pod waits, and when it is tried again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
     /// Why.
-    pub block: Block,
+    pub block: BlockReason,
     /// Since when it is this block.
     pub since: Timestamp,
     /// Since when it has been blocked by one thing or another.
@@ -96,15 +96,15 @@ pub struct Blocked {
     /// When it is tried again although nothing changed.
     pub retry_at: Timestamp,
     /// What may bring the next try forward.
-    pub(super) hold: Hold,
+    pub(super) retry_on: RetryTrigger,
 }
 
 impl Blocked {
     /// The budget that is in the way and may not be seen.
-    pub(super) fn unseen(&self) -> Option<&BudgetKey> {
+    pub(super) fn unreadable_budget(&self) -> Option<&BudgetKey> {
         match &self.block {
-            Block::Budget { budget, refusal } => {
-                matches!(refusal, BudgetRefusal::Unseen(_)).then_some(budget)
+            BlockReason::Budget { budget, refusal } => {
+                matches!(refusal, BudgetRefusal::BudgetsUnreadable(_)).then_some(budget)
             }
             _ => None,
         }
@@ -113,21 +113,21 @@ impl Blocked {
 
 /// What may bring the next try forward.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Hold {
+pub(super) enum RetryTrigger {
     /// The budget's status, as soon as it allows: nothing was asked in vain.
-    Open,
+    BudgetAllows,
     /// The server refused what the watch showed as allowed: only another state of
     /// the pod or of its budget than this is worth a try.
-    UnlessChanged(View),
+    InputsChanged(EvictionInputs),
     /// Nothing: the server said when to come back.
-    Fixed,
+    Timer,
     /// Nothing, and the pod has to be looked at first.
-    LookFirst,
+    TimerThenGet,
 }
 
 /// What an eviction was decided by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct View {
+pub(super) struct EvictionInputs {
     pub(super) phase: Str,
     pub(super) ready: bool,
     pub(super) budget: Option<(BudgetKey, Str)>,
@@ -135,7 +135,7 @@ pub(super) struct View {
 
 /// Why a pod waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Block {
+pub enum BlockReason {
     /// Its budget allows nothing now.
     Budget {
         /// The budget.
@@ -168,7 +168,7 @@ pub enum Block {
     Behind(String),
 }
 
-impl State {
+impl PodState {
     /// Whether nothing more is to be done or waited for.
     pub fn is_settled(&self) -> bool {
         matches!(
@@ -184,7 +184,7 @@ impl State {
 
     /// Whether a request of this pod is on its way.
     pub fn is_in_flight(&self) -> bool {
-        matches!(self, Self::Evicting | Self::Looking | Self::Inspecting)
+        matches!(self, Self::Evicting | Self::Fetching | Self::CheckingOwner)
     }
 
     /// Whether `other` is worth a line of its own after `self`: another state, or
@@ -192,7 +192,9 @@ impl State {
     pub fn reads_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Blocked(one), Self::Blocked(two)) => match (&one.block, &two.block) {
-                (Block::Budget { budget: a, .. }, Block::Budget { budget: b, .. }) => a == b,
+                (BlockReason::Budget { budget: a, .. }, BlockReason::Budget { budget: b, .. }) => {
+                    a == b
+                }
                 (one, two) => std::mem::discriminant(one) == std::mem::discriminant(two),
             },
             (one, two) => std::mem::discriminant(one) == std::mem::discriminant(two),
@@ -200,14 +202,14 @@ impl State {
     }
 }
 
-impl fmt::Display for State {
+impl fmt::Display for PodState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Skipped(skip) => write!(f, "stays: {skip}"),
             Self::Waiting => f.write_str("waits for its turn"),
-            Self::Inspecting => f.write_str("its controller is being looked up"),
+            Self::CheckingOwner => f.write_str("its controller is being looked up"),
             Self::Evicting => f.write_str("evicting"),
-            Self::Looking => f.write_str("being looked up"),
+            Self::Fetching => f.write_str("being looked up"),
             Self::Blocked(blocked) => blocked.block.fmt(f),
             Self::Terminating { .. } => f.write_str("terminating"),
             Self::Completing => f.write_str("waited for until it completes"),
@@ -229,16 +231,16 @@ impl fmt::Display for State {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for Unevictable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Budgets(why) => why.fmt(f),
-            Self::Forbidden(message) | Self::Said(message) => message.fmt(f),
+            Self::Forbidden(message) | Self::Rejected(message) => message.fmt(f),
         }
     }
 }
 
-impl fmt::Display for Block {
+impl fmt::Display for BlockReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Budget { budget, refusal } => {
@@ -252,7 +254,7 @@ impl fmt::Display for Block {
                 f,
                 "waits for replacements: the implicit budget of {workload} needs {needs} healthy \
                  pods and has {has}; it gives way when none come for {} s",
-                IMPLICIT_PATIENCE.as_secs()
+                IMPLICIT_TIMEOUT.as_secs()
             ),
             Self::SeveralBudgets(budgets) if budgets.is_empty() => {
                 f.write_str("blocked by more than one budget at once")
@@ -282,7 +284,7 @@ impl fmt::Display for Block {
 
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum NodePhase {
     /// Others are emptied first.
     Waiting,
     /// Its turn has come, and its cordon is on its way.
@@ -302,8 +304,9 @@ pub enum Phase {
 /// Why the drain ended before its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Stop"))]
 #[serde(rename_all = "camelCase")]
-pub enum Stop {
+pub enum StopReason {
     /// `--timeout`
     Deadline,
     /// Ctrl-C
@@ -347,8 +350,8 @@ impl Tracked {
     /// Whether it was seen to be gone, though its eviction may not be answered yet.
     pub(super) fn is_gone(&self) -> bool {
         match self.state {
-            State::Gone => true,
-            State::Evicting => self.finished_at.is_some(),
+            PodState::Gone => true,
+            PodState::Evicting => self.finished_at.is_some(),
             _ => false,
         }
     }
@@ -356,25 +359,25 @@ impl Tracked {
     /// What became of it, or would if the drain ended now.
     pub fn outcome(&self) -> Outcome {
         match &self.state {
-            State::Gone if self.accepted => Outcome::Evicted,
-            State::Gone | State::Skipped(_) => Outcome::Skipped,
-            State::Terminating { .. } | State::Stuck => Outcome::Stuck,
-            State::Blocked(_) | State::GivenUp(_) => Outcome::Blocked,
-            State::Refused(_) | State::Impossible(_) => Outcome::Impossible,
-            State::Waiting
-            | State::Inspecting
-            | State::Evicting
-            | State::Looking
-            | State::Completing => Outcome::Pending,
+            PodState::Gone if self.accepted => Outcome::Evicted,
+            PodState::Gone | PodState::Skipped(_) => Outcome::Skipped,
+            PodState::Terminating { .. } | PodState::Stuck => Outcome::Stuck,
+            PodState::Blocked(_) | PodState::GivenUp(_) => Outcome::Blocked,
+            PodState::Refused(_) | PodState::Impossible(_) => Outcome::Impossible,
+            PodState::Waiting
+            | PodState::CheckingOwner
+            | PodState::Evicting
+            | PodState::Fetching
+            | PodState::Completing => Outcome::Pending,
         }
     }
 
     /// Whether an eviction was sent whose effect is not known.
     pub fn is_unclear(&self) -> bool {
         match &self.state {
-            State::Evicting | State::Looking => true,
-            State::Blocked(Blocked { block, .. }) | State::GivenUp(block) => {
-                matches!(block, Block::Uncertain(_))
+            PodState::Evicting | PodState::Fetching => true,
+            PodState::Blocked(Blocked { block, .. }) | PodState::GivenUp(block) => {
+                matches!(block, BlockReason::Uncertain(_))
             }
             _ => false,
         }
@@ -382,7 +385,7 @@ impl Tracked {
 
     pub(super) fn reason(&self, nodes: &[Node], now: Timestamp) -> String {
         match &self.state {
-            State::Terminating { .. } | State::Stuck => {
+            PodState::Terminating { .. } | PodState::Stuck => {
                 let node = nodes
                     .iter()
                     .find(|node| node.metadata.name == self.pod.spec.node_name);
@@ -393,8 +396,8 @@ impl Tracked {
                 }
                 reason
             }
-            State::Gone if self.accepted => "evicted and gone".to_owned(),
-            State::Gone => "gone without an eviction of this drain".to_owned(),
+            PodState::Gone if self.accepted => "evicted and gone".to_owned(),
+            PodState::Gone => "gone without an eviction of this drain".to_owned(),
             state => state.to_string(),
         }
     }
@@ -402,12 +405,14 @@ impl Tracked {
     /// The budget that is in the way, as namespace/name.
     pub fn budget(&self) -> Option<String> {
         match &self.state {
-            State::Blocked(Blocked {
-                block: Block::Budget { budget, .. },
+            PodState::Blocked(Blocked {
+                block: BlockReason::Budget { budget, .. },
                 ..
             })
-            | State::GivenUp(Block::Budget { budget, .. }) => Some(budget.to_string()),
-            State::Impossible(Reason::Budgets(why)) => why.budget().map(ToString::to_string),
+            | PodState::GivenUp(BlockReason::Budget { budget, .. }) => Some(budget.to_string()),
+            PodState::Impossible(Unevictable::Budgets(why)) => {
+                why.budget().map(ToString::to_string)
+            }
             _ => None,
         }
     }

@@ -18,7 +18,7 @@ pub const FIELD_MANAGER: &str = "nodelife";
 const WAITING: (&str, &str) = ("nodelife.dev/drain-waiting", "PreferNoSchedule");
 
 /// The taints of a node with that of one that waits; none if it bears it already, or is cordoned.
-pub fn with_waiting(node: &Node) -> Option<Vec<Taint>> {
+pub fn with_waiting_taint(node: &Node) -> Option<Vec<Taint>> {
     let waits = node.spec.taints.iter().any(|taint| taint.key == WAITING.0);
     if waits || node.spec.unschedulable {
         return None;
@@ -33,7 +33,7 @@ pub fn with_waiting(node: &Node) -> Option<Vec<Taint>> {
 }
 
 /// The taints of a node without that of one that waits; none if it does not bear it.
-pub fn without_waiting(node: &Node) -> Option<Vec<Taint>> {
+pub fn without_waiting_taint(node: &Node) -> Option<Vec<Taint>> {
     let mut taints = node.spec.taints.clone();
     taints.retain(|taint| taint.key != WAITING.0);
     (taints.len() < node.spec.taints.len()).then_some(taints)
@@ -41,9 +41,9 @@ pub fn without_waiting(node: &Node) -> Option<Vec<Taint>> {
 
 /// Who cordoned a node, and when: what the annotation says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark(Str);
+pub struct CordonOwner(Str);
 
-impl Mark {
+impl CordonOwner {
     /// The mark of a run that began at this time.
     pub fn new(who: &str, began: Timestamp) -> Self {
         Self(Str::from(format!("{who} at {began}")))
@@ -56,7 +56,7 @@ impl Mark {
     }
 }
 
-impl fmt::Display for Mark {
+impl fmt::Display for CordonOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
@@ -64,33 +64,39 @@ impl fmt::Display for Mark {
 
 /// What undoing a drain means for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Undo {
+pub enum UncordonDecision {
     /// It is uncordoned, and the mark taken off.
     Uncordon,
     /// It is not cordoned any more: only the mark is taken off.
-    Forget,
+    RemoveAnnotation,
     /// It is not cordoned, and never was by us.
     Nothing,
     /// No drain of ours cordoned it.
-    Foreign,
+    NotOurs,
     /// A drain of ours did, but somebody has uncordoned and cordoned it since.
-    Again,
+    RecordonedByOther,
     /// Another drain than this one cordoned it.
     OtherRun,
 }
 
 /// What undoing means for `node`, whose field `spec.unschedulable` was written by `writer`
 /// last, where that is known. `run`: only what this run did.
-pub fn undo(node: &Node, writer: Option<&str>, run: Option<&Mark>) -> Undo {
-    let mark = Mark::of(node);
+pub fn uncordon_decision(
+    node: &Node,
+    writer: Option<&str>,
+    run: Option<&CordonOwner>,
+) -> UncordonDecision {
+    let mark = CordonOwner::of(node);
     let other = run.is_some_and(|run| mark.as_ref().is_some_and(|mark| mark != run));
     match (mark, node.spec.unschedulable) {
-        (Some(_), _) if other => Undo::OtherRun,
-        (None, true) => Undo::Foreign,
-        (None, false) => Undo::Nothing,
-        (Some(_), false) => Undo::Forget,
-        (Some(_), true) if writer.is_some_and(|writer| writer != FIELD_MANAGER) => Undo::Again,
-        (Some(_), true) => Undo::Uncordon,
+        (Some(_), _) if other => UncordonDecision::OtherRun,
+        (None, true) => UncordonDecision::NotOurs,
+        (None, false) => UncordonDecision::Nothing,
+        (Some(_), false) => UncordonDecision::RemoveAnnotation,
+        (Some(_), true) if writer.is_some_and(|writer| writer != FIELD_MANAGER) => {
+            UncordonDecision::RecordonedByOther
+        }
+        (Some(_), true) => UncordonDecision::Uncordon,
     }
 }
 
@@ -99,7 +105,7 @@ mod tests {
     use super::*;
     use crate::fixtures::node;
 
-    fn marked(cordoned: bool, mark: Option<&Mark>) -> Node {
+    fn marked(cordoned: bool, mark: Option<&CordonOwner>) -> Node {
         let mut node = node("n");
         node.spec.unschedulable = cordoned;
         if let Some(mark) = mark {
@@ -112,35 +118,75 @@ mod tests {
     #[test]
     fn the_taint_of_a_node_that_waits_comes_and_goes() {
         let mut node = node("n");
-        assert_eq!(without_waiting(&node), None);
-        node.spec.taints = with_waiting(&node).unwrap();
+        assert_eq!(without_waiting_taint(&node), None);
+        node.spec.taints = with_waiting_taint(&node).unwrap();
         assert_eq!(node.spec.taints.len(), 1);
-        assert_eq!(with_waiting(&node), None);
-        assert_eq!(without_waiting(&node), Some(Vec::new()));
+        assert_eq!(with_waiting_taint(&node), None);
+        assert_eq!(without_waiting_taint(&node), Some(Vec::new()));
     }
 
     #[test]
     fn only_what_a_run_of_ours_cordoned_is_uncordoned() {
-        let ours = Mark::new("ann", Timestamp::UNIX_EPOCH);
-        let next = Mark::new("ann", Timestamp::from_second(60).unwrap());
+        let ours = CordonOwner::new("ann", Timestamp::UNIX_EPOCH);
+        let next = CordonOwner::new("ann", Timestamp::from_second(60).unwrap());
         for (cordoned, mark, writer, run, expected) in [
-            (true, Some(&ours), Some("nodelife"), None, Undo::Uncordon),
-            (true, Some(&ours), None, Some(&ours), Undo::Uncordon),
+            (
+                true,
+                Some(&ours),
+                Some("nodelife"),
+                None,
+                UncordonDecision::Uncordon,
+            ),
+            (
+                true,
+                Some(&ours),
+                None,
+                Some(&ours),
+                UncordonDecision::Uncordon,
+            ),
             (
                 true,
                 Some(&ours),
                 Some("nodelife"),
                 Some(&next),
-                Undo::OtherRun,
+                UncordonDecision::OtherRun,
             ),
-            (true, Some(&ours), Some("kubectl-cordon"), None, Undo::Again),
-            (true, None, Some("kubectl-cordon"), None, Undo::Foreign),
-            (true, None, Some("nodelife"), Some(&ours), Undo::Foreign),
-            (false, Some(&ours), None, None, Undo::Forget),
-            (false, None, None, None, Undo::Nothing),
+            (
+                true,
+                Some(&ours),
+                Some("kubectl-cordon"),
+                None,
+                UncordonDecision::RecordonedByOther,
+            ),
+            (
+                true,
+                None,
+                Some("kubectl-cordon"),
+                None,
+                UncordonDecision::NotOurs,
+            ),
+            (
+                true,
+                None,
+                Some("nodelife"),
+                Some(&ours),
+                UncordonDecision::NotOurs,
+            ),
+            (
+                false,
+                Some(&ours),
+                None,
+                None,
+                UncordonDecision::RemoveAnnotation,
+            ),
+            (false, None, None, None, UncordonDecision::Nothing),
         ] {
             let node = marked(cordoned, mark);
-            assert_eq!(undo(&node, writer, run), expected, "{node:?} {writer:?}");
+            assert_eq!(
+                uncordon_decision(&node, writer, run),
+                expected,
+                "{node:?} {writer:?}"
+            );
         }
     }
 }

@@ -3,5 +3,8 @@
 mod cordon;
 mod lock;
 
-pub use cordon::{CORDONED_BY, FIELD_MANAGER, Mark, Undo, undo, with_waiting, without_waiting};
+pub use cordon::{
+    CORDONED_BY, CordonOwner, FIELD_MANAGER, UncordonDecision, uncordon_decision,
+    with_waiting_taint, without_waiting_taint,
+};
 pub use lock::{LOCK_ANNOTATION, LOCK_LEASE, LOCK_RENEWAL, Lock};

@@ -10,16 +10,20 @@ pub(super) type Millis = u64;
 /// How long a drain will take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Duration"))]
 #[serde(rename_all = "camelCase")]
-pub struct Duration {
+pub struct Estimate {
     /// If every pod stops at once.
+    #[serde(rename = "leastSeconds")]
     #[cfg_attr(test, schemars(with = "f64"))]
-    pub least_seconds: Seconds,
+    pub least: Seconds,
     /// If every pod takes its whole grace period.
+    #[serde(rename = "mostSeconds")]
     #[cfg_attr(test, schemars(with = "f64"))]
-    pub most_seconds: Seconds,
+    pub most: Seconds,
     /// What that is read off.
-    pub rests_on: Vec<String>,
+    #[serde(rename = "restsOn")]
+    pub basis: Vec<String>,
 }
 
 /// Seconds: whole ones for people, and tenths for programs, since a drain of few pods takes

@@ -9,9 +9,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::control_plane::{CONFLICT, EVICTION, TURNAROUND, Writes};
-use super::duration::{Duration, Millis, Seconds};
-use super::startup::StartUps;
-use super::waves::Share;
+use super::duration::{Estimate, Millis, Seconds};
+use super::startup::StartupTimes;
+use super::waves::Allowance;
 use crate::disruption::BudgetKey;
 use crate::disruption::is_key;
 use crate::object::{Pod, WorkloadKind};
@@ -19,9 +19,9 @@ use crate::shutdown;
 use crate::text::Str;
 
 /// A pod that is to go, in the order of the plan.
-pub(super) struct Leaving<'a> {
+pub(super) struct PlannedEviction<'a> {
     pub(super) pod: &'a Pod,
-    pub(super) share: Option<Share>,
+    pub(super) share: Option<Allowance>,
 }
 
 /// Nobody knows when.
@@ -32,13 +32,13 @@ const NEVER: Millis = Millis::MAX;
 /// which nothing tells how long they take.
 pub(super) fn estimate(
     nodes: &[Str],
-    leaving: &[Leaving<'_>],
+    leaving: &[PlannedEviction<'_>],
     pods: &[Pod],
     concurrency: usize,
     grace: Option<u32>,
-) -> Option<Duration> {
+) -> Option<Estimate> {
     let waited_for = leaving.iter().filter(|leaving| leaving.share.is_some());
-    let start_ups = StartUps::of(pods, waited_for.map(|leaving| leaving.pod));
+    let start_ups = StartupTimes::of(pods, waited_for.map(|leaving| leaving.pod));
     let replaced = |pod: &Pod| {
         let typical = start_ups.typical(&pod.metadata.controller()?.uid)?;
         Some(typical.took.saturating_add(TURNAROUND))
@@ -50,15 +50,15 @@ pub(super) fn estimate(
         );
         seconds.saturating_mul(1000)
     };
-    let course = Course {
+    let course = Schedule {
         nodes,
         leaving,
         concurrency: concurrency.max(1),
     };
     let least = course.run(replaced, |_| 0)?;
     let most = course.run(replaced, stops)?;
-    let mut rests_on: Vec<String> = Vec::new();
-    for Leaving { pod, share } in leaving {
+    let mut basis: Vec<String> = Vec::new();
+    for PlannedEviction { pod, share } in leaving {
         let (Some(controller), true) = (pod.metadata.controller(), share.is_some()) else {
             continue;
         };
@@ -69,22 +69,22 @@ pub(super) fn estimate(
             "pods of {} {}/{} were Ready {typical}",
             controller.kind, pod.metadata.namespace, controller.name,
         );
-        if !rests_on.contains(&said) {
-            rests_on.push(said);
+        if !basis.contains(&said) {
+            basis.push(said);
         }
     }
     if let Some(longest) = leaving.iter().map(|leaving| stops(leaving.pod)).max() {
-        rests_on.push(format!("pods have up to {} s to stop", longest / 1000));
+        basis.push(format!("pods have up to {} s to stop", longest / 1000));
     }
-    Some(Duration {
-        least_seconds: Seconds(least),
-        most_seconds: Seconds(most),
-        rests_on,
+    Some(Estimate {
+        least: Seconds(least),
+        most: Seconds(most),
+        basis,
     })
 }
 
 /// What a budget lets go, over all nodes.
-struct Account {
+struct Permits {
     /// When each eviction that it allows may be sent.
     coins: BinaryHeap<Reverse<Millis>>,
     /// When the next may be sent after the last.
@@ -94,18 +94,18 @@ struct Account {
 /// What is to go from one node under one budget.
 #[derive(Default)]
 struct Queue<'a> {
-    pods: VecDeque<(&'a Pod, &'a Share)>,
+    pods: VecDeque<(&'a Pod, &'a Allowance)>,
     /// By how much conflicts hold up the next.
     late: Millis,
 }
 
-struct Course<'a> {
+struct Schedule<'a> {
     nodes: &'a [Str],
-    leaving: &'a [Leaving<'a>],
+    leaving: &'a [PlannedEviction<'a>],
     concurrency: usize,
 }
 
-impl Course<'_> {
+impl Schedule<'_> {
     /// When the last pod is gone. An eviction takes a coin out of its budget's account, and the
     /// replacement gives it back when it is Ready; none if that is not known of one that is waited
     /// for.
@@ -114,7 +114,7 @@ impl Course<'_> {
         replaced: impl Fn(&Pod) -> Option<Millis>,
         stops: impl Fn(&Pod) -> Millis,
     ) -> Option<Millis> {
-        let mut accounts: BTreeMap<&BudgetKey, Account> = BTreeMap::new();
+        let mut accounts: BTreeMap<&BudgetKey, Permits> = BTreeMap::new();
         let mut free: BinaryHeap<Reverse<Millis>> =
             std::iter::repeat_n(Reverse(0), self.concurrency).collect();
         let mut end = 0;
@@ -125,7 +125,7 @@ impl Course<'_> {
             // A name is free again when the old pod is gone.
             let first = |pod: &Pod| if keeps_name(pod) { stops(pod) } else { 0 };
             let mut queues: BTreeMap<&BudgetKey, Queue<'_>> = BTreeMap::new();
-            for Leaving { pod, share } in self.leaving {
+            for PlannedEviction { pod, share } in self.leaving {
                 if pod.spec.node_name != *node {
                     continue;
                 }
@@ -134,7 +134,7 @@ impl Course<'_> {
                     continue;
                 };
                 let ready = replaced(pod).unwrap_or(NEVER);
-                accounts.entry(&share.key).or_insert_with(|| Account {
+                accounts.entry(&share.key).or_insert_with(|| Permits {
                     coins: share.coins(ready, self.leaving.len()),
                     next: None,
                 });
@@ -181,7 +181,7 @@ fn keeps_name(pod: &Pod) -> bool {
     kind == Some(WorkloadKind::StatefulSet)
 }
 
-impl Share {
+impl Allowance {
     /// When each of the evictions that the budget allows at best may be sent, `most` of them
     /// at the most: at once, or when what is missing now is Ready.
     fn coins(&self, ready: Millis, most: usize) -> BinaryHeap<Reverse<Millis>> {
@@ -197,43 +197,40 @@ mod tests {
     use super::*;
     use crate::fixtures::{owner, started};
 
-    fn share(now: u32, steady: u32) -> Share {
-        Share {
+    fn share(now: u32, steady: u32) -> Allowance {
+        Allowance {
             key: crate::fixtures::budget("web", 1, 1, 1).key(),
             now,
             steady,
         }
     }
 
-    fn span(pods: &[Pod], share: Option<&Share>, concurrency: usize) -> Option<(u64, u64)> {
+    fn span(pods: &[Pod], share: Option<&Allowance>, concurrency: usize) -> Option<(u64, u64)> {
         span_of(pods, |_| share.cloned(), concurrency)
     }
 
     /// With a budget for each pod, by its place among them.
     fn span_of(
         pods: &[Pod],
-        share: impl Fn(usize) -> Option<Share>,
+        share: impl Fn(usize) -> Option<Allowance>,
         concurrency: usize,
     ) -> Option<(u64, u64)> {
-        let leaving: Vec<Leaving<'_>> = pods
+        let leaving: Vec<PlannedEviction<'_>> = pods
             .iter()
             .enumerate()
-            .map(|(place, pod)| Leaving {
+            .map(|(place, pod)| PlannedEviction {
                 pod,
                 share: share(place),
             })
             .collect();
         let nodes = ["a".into(), "b".into()];
         let duration = estimate(&nodes, &leaving, pods, concurrency, None)?;
-        Some((
-            duration.least_seconds.rounded(),
-            duration.most_seconds.rounded(),
-        ))
+        Some((duration.least.rounded(), duration.most.rounded()))
     }
 
     /// One at a time, under the budget of this name.
-    fn one_of(budget: &str) -> Share {
-        Share {
+    fn one_of(budget: &str) -> Allowance {
+        Allowance {
             key: crate::fixtures::budget(budget, 1, 1, 1).key(),
             now: 1,
             steady: 1,
@@ -312,7 +309,7 @@ mod tests {
         let pods: Vec<Pod> = (0..101)
             .map(|i| started(&format!("p{i}"), "a", 6000))
             .collect();
-        let all_of = |budget: &str| Share {
+        let all_of = |budget: &str| Allowance {
             now: 101,
             steady: 101,
             ..one_of(budget)

@@ -10,17 +10,17 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::inventory::Item;
-use super::verdict::{Impossible, Verdict};
-use crate::disruption::{BudgetKey, Budgets, Freedom, ImplicitBudget, Ruling};
+use super::inventory::InventoryItem;
+use super::verdict::{Impossible, PodVerdict};
+use crate::disruption::{BudgetKey, Budgets, EvictionDecision, Exemption, ImplicitBudget};
 use crate::object::{Node, PersistentVolume, Pod};
-use crate::scheduling::Elsewhere;
+use crate::scheduling::Placement;
 use crate::text::Str;
-use crate::workload::Owners;
-use estimate::{Leaving, estimate};
-use waves::{Share, Waves};
+use crate::workload::Workloads;
+use estimate::{PlannedEviction, estimate};
+use waves::{Allowance, Waves};
 
-pub use duration::{Duration, Seconds};
+pub use duration::{Estimate, Seconds};
 
 /// A plan, as a document.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -41,7 +41,7 @@ pub struct DrainPlan {
     /// How long it will take; absent where nothing tells how long replacements take, or what
     /// the budgets allow.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub duration: Option<Duration>,
+    pub duration: Option<Estimate>,
     /// Every pod of the nodes, by namespace and name.
     pub pods: Vec<PlannedPod>,
     /// Why pods cannot be evicted as things are, by UID: what the drain goes by.
@@ -84,7 +84,7 @@ pub struct PlannedPod {
 
 /// What is known of the rest of the cluster, and how the drain goes about.
 #[derive(Clone, Copy, Debug)]
-pub struct Outlook<'a> {
+pub struct PlanContext<'a> {
     /// All nodes.
     pub nodes: &'a [Node],
     /// All pods.
@@ -97,17 +97,17 @@ pub struct Outlook<'a> {
     pub grace_period_seconds: Option<u32>,
 }
 
-impl Outlook<'_> {
+impl PlanContext<'_> {
     /// The pods whose replacement no other node takes, and why, by UID.
-    fn nowhere(&self, drained: &[Str], leaving: &[Leaving<'_>]) -> BTreeMap<Str, String> {
-        let mut elsewhere = Elsewhere::new(self.nodes, self.pods, self.volumes, drained);
+    fn nowhere(&self, drained: &[Str], leaving: &[PlannedEviction<'_>]) -> BTreeMap<Str, String> {
+        let mut placement = Placement::new(self.nodes, self.pods, self.volumes, drained);
         leaving
             .iter()
             // What ended, or has nothing to bring it back, needs no place.
-            .filter(|Leaving { pod, .. }| !pod.is_terminal())
-            .filter(|Leaving { pod, .. }| pod.metadata.controller().is_some())
-            .filter_map(|Leaving { pod, .. }| {
-                let nowhere = elsewhere.place(pod).err()?;
+            .filter(|PlannedEviction { pod, .. }| !pod.is_terminal())
+            .filter(|PlannedEviction { pod, .. }| pod.metadata.controller().is_some())
+            .filter_map(|PlannedEviction { pod, .. }| {
+                let nowhere = placement.place(pod).err()?;
                 Some((pod.metadata.uid.clone(), nowhere.to_string()))
             })
             .collect()
@@ -151,35 +151,38 @@ impl DrainPlan {
     /// The plan for these pods. `deletes`: budgets are passed by.
     pub fn new(
         nodes: Vec<Str>,
-        items: &[Item],
+        items: &[InventoryItem],
         budgets: &Budgets,
-        implicit: Option<(&ImplicitBudget, &Owners)>,
+        implicit: Option<(&ImplicitBudget, &Workloads)>,
         deletes: bool,
-        outlook: Option<&Outlook<'_>>,
+        outlook: Option<&PlanContext<'_>>,
     ) -> Self {
-        let room = |item: &Item| implicit.and_then(|(i, owners)| i.room(&item.pod, owners));
-        let mut order: Vec<&Item> = items.iter().collect();
+        let room =
+            |item: &InventoryItem| implicit.and_then(|(i, workloads)| i.room(&item.pod, workloads));
+        let mut order: Vec<&InventoryItem> = items.iter().collect();
         // As the machine takes them: pods that are not Ready first.
         order.sort_by_key(|item| item.pod.is_ready());
-        let leaving: Vec<Leaving<'_>> = order
+        let leaving: Vec<PlannedEviction<'_>> = order
             .into_iter()
             .filter_map(|item| {
-                let Verdict::Evict(ruling) = &item.verdict else {
+                let PodVerdict::Evict(decision) = &item.verdict else {
                     return None;
                 };
-                let room = Some(ruling)
-                    .filter(|ruling| **ruling == Ruling::Free(Freedom::NoBudget))
+                let room = Some(decision)
+                    .filter(|decision| **decision == EvictionDecision::Exempt(Exemption::NoBudget))
                     .and_then(|_| room(item));
-                let share = Share::of(ruling, budgets, room).filter(|_| !deletes);
-                Some(Leaving {
+                let share = Allowance::of(decision, budgets, room).filter(|_| !deletes);
+                Some(PlannedEviction {
                     pod: &item.pod,
                     share,
                 })
             })
             .collect();
-        let is_unseen = |item: &Item| item.verdict == Verdict::Evict(Ruling::Unseen);
+        let is_unreadable = |item: &InventoryItem| {
+            item.verdict == PodVerdict::Evict(EvictionDecision::BudgetsUnreadable)
+        };
         // What the budgets allow makes the waves.
-        let foreseen = deletes || !items.iter().any(is_unseen);
+        let foreseen = deletes || !items.iter().any(is_unreadable);
         let mut waves = Waves::default();
         let wave_of: BTreeMap<&str, u32> = leaving
             .iter()
@@ -212,7 +215,9 @@ impl DrainPlan {
             impossible: items
                 .iter()
                 .filter_map(|item| match &item.verdict {
-                    Verdict::Impossible(why) => Some((item.pod.metadata.uid.clone(), why.clone())),
+                    PodVerdict::Impossible(why) => {
+                        Some((item.pod.metadata.uid.clone(), why.clone()))
+                    }
                     _ => None,
                 })
                 .collect(),
@@ -238,23 +243,25 @@ impl DrainPlan {
     }
 }
 
-fn planned(item: &Item, wave: Option<u32>, deletes: bool) -> PlannedPod {
+fn planned(item: &InventoryItem, wave: Option<u32>, deletes: bool) -> PlannedPod {
     let meta = &item.pod.metadata;
     let (action, reason, budget) = match &item.verdict {
-        Verdict::Skip(skip) => (Action::Skip, skip.to_string(), None),
-        Verdict::Await(awaited) => (Action::Wait, awaited.to_string(), None),
-        Verdict::Refuse(needs) => {
+        PodVerdict::Skip(skip) => (Action::Skip, skip.to_string(), None),
+        PodVerdict::Await(awaited) => (Action::Wait, awaited.to_string(), None),
+        PodVerdict::Refuse(needs) => {
             let reasons: Vec<String> = needs
                 .iter()
                 .map(|need| format!("{need} ({})", need.remedy()))
                 .collect();
             (Action::Refuse, reasons.join("; "), None)
         }
-        Verdict::Impossible(why) => (Action::Impossible, why.to_string(), why.budget().cloned()),
-        Verdict::Evict(ruling) if deletes => {
-            (Action::Delete, "past its budgets".to_owned(), under(ruling))
-        }
-        Verdict::Evict(ruling) => (Action::Evict, because(ruling), under(ruling)),
+        PodVerdict::Impossible(why) => (Action::Impossible, why.to_string(), why.budget().cloned()),
+        PodVerdict::Evict(decision) if deletes => (
+            Action::Delete,
+            "past its budgets".to_owned(),
+            under(decision),
+        ),
+        PodVerdict::Evict(decision) => (Action::Evict, because(decision), under(decision)),
     };
     PlannedPod {
         namespace: meta.namespace.clone(),
@@ -270,30 +277,36 @@ fn planned(item: &Item, wave: Option<u32>, deletes: bool) -> PlannedPod {
     }
 }
 
-fn under(ruling: &Ruling) -> Option<BudgetKey> {
-    match ruling {
-        Ruling::Free(Freedom::Unready(budget))
-        | Ruling::Counted { budget, .. }
-        | Ruling::Refused { budget, .. } => Some(budget.clone()),
-        Ruling::Free(_) | Ruling::Several(_) | Ruling::Unseen => None,
+fn under(decision: &EvictionDecision) -> Option<BudgetKey> {
+    match decision {
+        EvictionDecision::Exempt(Exemption::Unready(budget))
+        | EvictionDecision::Counted { budget, .. }
+        | EvictionDecision::Refused { budget, .. } => Some(budget.clone()),
+        EvictionDecision::Exempt(_)
+        | EvictionDecision::SeveralBudgets(_)
+        | EvictionDecision::BudgetsUnreadable => None,
     }
 }
 
-fn because(ruling: &Ruling) -> String {
-    match ruling {
-        Ruling::Free(Freedom::NoBudget) => "no budget selects it".to_owned(),
-        Ruling::Free(Freedom::Phase) => {
+fn because(decision: &EvictionDecision) -> String {
+    match decision {
+        EvictionDecision::Exempt(Exemption::NoBudget) => "no budget selects it".to_owned(),
+        EvictionDecision::Exempt(Exemption::NotRunning) => {
             "it does not run, and budgets are not asked for such pods".to_owned()
         }
-        Ruling::Free(Freedom::Unready(budget)) => {
+        EvictionDecision::Exempt(Exemption::Unready(budget)) => {
             format!("it is not Ready, and budget {budget} lets such pods go")
         }
-        Ruling::Counted { budget, allowed } => format!("budget {budget} allows {allowed} now"),
-        Ruling::Refused { budget, refusal } => {
+        EvictionDecision::Counted { budget, allowed } => {
+            format!("budget {budget} allows {allowed} now")
+        }
+        EvictionDecision::Refused { budget, refusal } => {
             format!("waits for budget {budget}: {refusal}")
         }
-        Ruling::Unseen => "whether a budget protects it is not known".to_owned(),
-        Ruling::Several(budgets) => {
+        EvictionDecision::BudgetsUnreadable => {
+            "whether a budget protects it is not known".to_owned()
+        }
+        EvictionDecision::SeveralBudgets(budgets) => {
             format!(
                 "selected by {} budgets, and an operator may lift them",
                 budgets.len()
@@ -307,10 +320,10 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::drain::{Permissions, Surroundings, inventory};
+    use crate::drain::{InventoryContext, Permissions, inventory};
     use crate::fixtures::{budget, node, pod};
     use crate::object::Budget;
-    use crate::workload::Owners;
+    use crate::workload::Workloads;
 
     fn plan(pods: usize, budgets: &[Budget]) -> DrainPlan {
         plan_under(pods, &Budgets::of(budgets.iter().cloned()), false)
@@ -324,14 +337,14 @@ mod tests {
                 disable_eviction: deletes,
                 ..Permissions::default()
             },
-            Surroundings {
+            InventoryContext {
                 budgets,
-                owners: &Owners::default(),
+                workloads: &Workloads::default(),
                 pods: &pods,
                 now: Timestamp::UNIX_EPOCH,
             },
         );
-        let outlook = Outlook {
+        let outlook = PlanContext {
             nodes: &[node("n"), node("m")],
             pods: &pods,
             volumes: &[],
@@ -377,20 +390,23 @@ mod tests {
         let plan = plan(60, &[]);
         assert_eq!(plan.waves, Some(1));
         let duration = plan.duration.unwrap();
-        let seconds = (duration.least_seconds, duration.most_seconds);
+        let seconds = (duration.least, duration.most);
         assert_eq!((seconds.0.rounded(), seconds.1.rounded()), (0, 30));
     }
 
     #[test]
     fn what_fits_nowhere_is_told() {
         let plan = plan(111, &[]);
-        let told: Vec<_> = plan
+        let reported: Vec<_> = plan
             .pods
             .iter()
             .filter_map(|p| p.unschedulable.as_ref())
             .collect();
-        assert_eq!(told.len(), 1);
-        assert!(told[0].contains("as many pods as it takes"), "{told:?}");
+        assert_eq!(reported.len(), 1);
+        assert!(
+            reported[0].contains("as many pods as it takes"),
+            "{reported:?}"
+        );
     }
 
     #[test]

@@ -12,11 +12,11 @@ use crate::object::Pod;
 const SECOND: Millis = 1000;
 
 /// How long pods of some controllers take, by the UID of the controller.
-pub(super) struct StartUps<'a>(BTreeMap<&'a str, Typical>);
+pub(super) struct StartupTimes<'a>(BTreeMap<&'a str, StartupTime>);
 
 /// How long a pod takes, and what that rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Typical {
+pub(super) struct StartupTime {
     pub(super) took: Millis,
     /// So many pods of its controller, and so many of others.
     own: usize,
@@ -27,18 +27,18 @@ pub(super) struct Typical {
 
 /// How long one pod took.
 #[derive(Clone, Copy)]
-struct StartUp {
+struct Observed {
     bound: Timestamp,
     took: Millis,
 }
 
-impl<'a> StartUps<'a> {
+impl<'a> StartupTimes<'a> {
     /// Of the controllers of the `wanted` pods, as far as `pods` show them.
     pub(super) fn of<'b>(pods: &'a [Pod], wanted: impl Iterator<Item = &'b Pod>) -> Self {
         let wanted: BTreeSet<&str> = wanted
             .filter_map(|pod| Some(pod.metadata.controller()?.uid.as_str()))
             .collect();
-        let mut took: BTreeMap<&str, Vec<StartUp>> = BTreeMap::new();
+        let mut took: BTreeMap<&str, Vec<Observed>> = BTreeMap::new();
         for pod in pods {
             if let (Some(controller), Some(one)) = (pod.metadata.controller(), start_up(pod))
                 && wanted.contains(controller.uid.as_str())
@@ -56,7 +56,7 @@ impl<'a> StartUps<'a> {
     }
 
     /// How long a pod of this controller takes; none if no pod of it shows that.
-    pub(super) fn typical(&self, controller: &str) -> Option<Typical> {
+    pub(super) fn typical(&self, controller: &str) -> Option<StartupTime> {
         self.0.get(controller).copied()
     }
 }
@@ -64,13 +64,13 @@ impl<'a> StartUps<'a> {
 /// The mean of those that lie near the median. The times are whole seconds, which a mean
 /// evens out, so one second away is near; and a pod that lost its readiness later says nothing
 /// about its start, but is far away.
-fn typical(mut all: Vec<StartUp>) -> Option<Typical> {
+fn typical(mut all: Vec<Observed>) -> Option<StartupTime> {
     all.sort_unstable_by_key(|one| one.took);
     let median = all.get(all.len() / 2)?.took;
     all.retain(|one| one.took.abs_diff(median) <= (median / 2).max(SECOND));
     let count = u64::try_from(all.len()).ok().filter(|count| *count > 0)?;
     let moments: BTreeSet<Timestamp> = all.iter().map(|one| one.bound).collect();
-    Some(Typical {
+    Some(StartupTime {
         took: all.iter().map(|one| one.took).sum::<Millis>() / count,
         own: all.len(),
         others: 0,
@@ -78,7 +78,7 @@ fn typical(mut all: Vec<StartUp>) -> Option<Typical> {
     })
 }
 
-impl Typical {
+impl StartupTime {
     /// Whether this differs from another time by no more than whole seconds explain: the longest of
     /// many controllers' would be too long by chance. Between two times of the API half a second
     /// is one standard deviation at most, and three are believed. A mean of n is better by the
@@ -100,7 +100,7 @@ impl Typical {
     }
 }
 
-impl fmt::Display for Typical {
+impl fmt::Display for StartupTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let took = Seconds(self.took).to_tenths();
         write!(f, "{took} s after their binding ({} of them", self.own)?;
@@ -114,7 +114,7 @@ impl fmt::Display for Typical {
     }
 }
 
-fn start_up(pod: &Pod) -> Option<StartUp> {
+fn start_up(pod: &Pod) -> Option<Observed> {
     let ready = pod.condition("Ready").filter(|c| c.status == "True")?;
     let bound = pod
         .condition("PodScheduled")
@@ -122,7 +122,7 @@ fn start_up(pod: &Pod) -> Option<StartUp> {
         .or(pod.metadata.creation_timestamp)?;
     let took = ready.last_transition_time?.duration_since(bound);
     let took = u64::try_from(took.as_millis()).ok()?;
-    Some(StartUp { bound, took })
+    Some(Observed { bound, took })
 }
 
 #[cfg(test)]
@@ -145,7 +145,7 @@ mod tests {
         let mut all = pods("a", &[0, 0, 0, 1]);
         all.extend(pods("b", &[1, 1, 0, 0]));
         all.extend(pods("slow", &[4, 5, 4, 5]));
-        let start_ups = StartUps::of(&all, all.iter());
+        let start_ups = StartupTimes::of(&all, all.iter());
         let typical = |name: &str| start_ups.typical(name).unwrap();
         assert_eq!(typical("u-a"), typical("u-b"));
         assert_eq!(typical("u-a").took, 375);
@@ -174,7 +174,7 @@ mod tests {
         }
         let mut all = pods("many", &[0; 30]);
         all.extend([same, apart].concat());
-        let start_ups = StartUps::of(&all, all.iter());
+        let start_ups = StartupTimes::of(&all, all.iter());
         let took = |name: &str| start_ups.typical(name).map(|typical| typical.took);
         assert_eq!(took("u-same"), Some(285));
         assert_eq!(took("u-apart"), Some(1000));
@@ -184,7 +184,7 @@ mod tests {
     fn only_controllers_that_are_asked_for_count() {
         let mut all = pods("a", &[1, 1]);
         all.extend(pods("other", &[2, 2]));
-        let start_ups = StartUps::of(&all, all.iter().take(1));
+        let start_ups = StartupTimes::of(&all, all.iter().take(1));
         assert_eq!(
             start_ups.typical("u-a").map(|typical| typical.took),
             Some(1000)

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::disruption::{BudgetKey, BudgetRefusal, Budgets, Room, Ruling};
+use crate::disruption::{BudgetKey, BudgetRefusal, Budgets, EvictionDecision, ImplicitCounts};
 
 /// What the budget of a pod lets go.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Share {
+pub(super) struct Allowance {
     /// The budget, or the workload of an implicit one.
     pub(super) key: BudgetKey,
     /// How many now.
@@ -15,9 +15,13 @@ pub(super) struct Share {
     pub(super) steady: u32,
 }
 
-impl Share {
+impl Allowance {
     /// The share that a pod with this ruling draws from; none where it may go at any time.
-    pub(super) fn of(ruling: &Ruling, budgets: &Budgets, room: Option<Room>) -> Option<Self> {
+    pub(super) fn of(
+        decision: &EvictionDecision,
+        budgets: &Budgets,
+        room: Option<ImplicitCounts>,
+    ) -> Option<Self> {
         if let Some(room) = room {
             return Some(Self::new(
                 &room.key,
@@ -25,13 +29,15 @@ impl Share {
                 room.replicas.saturating_sub(room.needs),
             ));
         }
-        let (budget, now) = match ruling {
-            Ruling::Free(_) | Ruling::Several(_) | Ruling::Unseen => return None,
-            Ruling::Counted { budget, allowed } => (budget, *allowed),
-            Ruling::Refused { budget, .. } => (budget, 0),
+        let (budget, now) = match decision {
+            EvictionDecision::Exempt(_)
+            | EvictionDecision::SeveralBudgets(_)
+            | EvictionDecision::BudgetsUnreadable => return None,
+            EvictionDecision::Counted { budget, allowed } => (budget, *allowed),
+            EvictionDecision::Refused { budget, .. } => (budget, 0),
         };
-        let steady = match ruling {
-            Ruling::Refused { refusal, .. }
+        let steady = match decision {
+            EvictionDecision::Refused { refusal, .. }
                 if !matches!(refusal, BudgetRefusal::Exhausted { .. }) =>
             {
                 1
@@ -64,7 +70,7 @@ struct Round {
 
 impl Waves {
     /// The round of the next pod with this share.
-    pub(super) fn next(&mut self, share: Option<&Share>) -> u32 {
+    pub(super) fn next(&mut self, share: Option<&Allowance>) -> u32 {
         let Some(share) = share else {
             return 1;
         };

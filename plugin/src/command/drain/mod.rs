@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use nodelife_cluster::{ApiError, Cluster, ConnectError};
-use nodelife_core::drain::{Action, DrainPlan, Force, Permissions, Settings};
+use nodelife_core::drain::{Action, Bypass, DrainOptions, DrainPlan, Permissions};
 use nodelife_core::text::Str;
 use tokio::time::Instant;
 
@@ -75,7 +75,7 @@ const TOO_LATE: &str = "the time of --timeout is over: the cluster was not read 
 /// What a drain begins with.
 struct Drain {
     cluster: Cluster,
-    settings: Settings,
+    settings: DrainOptions,
     scene: Scene,
     watches: Watches,
     beside: Beside,
@@ -202,7 +202,7 @@ fn settings(
     scene: &Scene,
     claims: BTreeMap<Str, (Str, Str)>,
     (cluster, end): (&Cluster, Option<Instant>),
-) -> Settings {
+) -> DrainOptions {
     let signed = |limit: Option<Duration>| limit.and_then(|l| SignedDuration::try_from(l).ok());
     let after = |wait: Duration| {
         let now = cluster.clock().now();
@@ -210,7 +210,7 @@ fn settings(
             .ok()
     };
     let concurrency = usize::from(args.concurrency);
-    Settings {
+    DrainOptions {
         given_up: match args.on_impossible {
             OnImpossible::Wait => BTreeMap::new(),
             _ => plan.impossible.clone(),
@@ -234,7 +234,7 @@ fn settings(
         claims,
         wait_volumes: args.wait_volumes,
         force: args.force_after.and_then(|wait| {
-            Some(Force {
+            Some(Bypass {
                 at: after(wait)?,
                 budgets: args.bypass_pdb.iter().cloned().collect(),
             })

@@ -1,6 +1,6 @@
 //! A plan for people and scripts.
 
-use nodelife_core::drain::{Action, DrainPlan, Duration, PlannedPod};
+use nodelife_core::drain::{Action, DrainPlan, Estimate, PlannedPod};
 use nodelife_core::format::count;
 use nodelife_core::text::Str;
 
@@ -94,21 +94,17 @@ pub(super) fn warn(pod: &PlannedPod, printer: &mut Printer) {
 }
 
 /// How long it will take, and how that is known.
-fn foretell(duration: &Duration, printer: &mut Printer) {
-    let Duration {
-        least_seconds,
-        most_seconds,
-        rests_on,
-    } = duration;
-    if least_seconds.rounded() == most_seconds.rounded() {
-        printer.note(format_args!("it would take about {least_seconds} s"));
+fn foretell(duration: &Estimate, printer: &mut Printer) {
+    let Estimate { least, most, basis } = duration;
+    if least.rounded() == most.rounded() {
+        printer.note(format_args!("it would take about {least} s"));
     } else {
         printer.note(format_args!(
-            "it would take between {least_seconds} s, if pods stop at once, and {most_seconds} s, \
+            "it would take between {least} s, if pods stop at once, and {most} s, \
              if they take all their grace"
         ));
     }
-    for basis in rests_on {
+    for basis in basis {
         printer.note(format_args!("  {basis}"));
     }
 }

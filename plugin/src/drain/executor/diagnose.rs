@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;
 use nodelife_core::disruption::BudgetRefusal;
-use nodelife_core::drain::{Block, Event, State};
+use nodelife_core::drain::{BlockReason, DrainEvent, PodState};
 
 use super::super::output::events::Happening;
 use super::super::output::log::say_unseen;
@@ -40,13 +40,13 @@ impl Executor<'_> {
             let about = tracked.budget().unwrap_or_default();
             let node = &tracked.pod.spec.node_name;
             self.events.record(node, Happening::Blocked, &about, &text);
-            let State::Blocked(blocked) = &tracked.state else {
+            let PodState::Blocked(blocked) = &tracked.state else {
                 continue;
             };
-            let Block::Budget { budget, refusal } = &blocked.block else {
+            let BlockReason::Budget { budget, refusal } = &blocked.block else {
                 continue;
             };
-            if matches!(refusal, BudgetRefusal::Unseen(_)) {
+            if matches!(refusal, BudgetRefusal::BudgetsUnreadable(_)) {
                 // Which pods it counts is not known.
                 continue;
             }
@@ -60,7 +60,7 @@ impl Executor<'_> {
             Ok(pods) => pods,
             Err(error) => return tracing::debug!(%budget, %error, "failed to list its pods"),
         };
-        let absentees = self.machine.absentees(&budget, &pods, self.now());
+        let absentees = self.machine.unhealthy_pods(&budget, &pods, self.now());
         if absentees.is_empty() {
             return;
         }
@@ -103,12 +103,12 @@ impl Executor<'_> {
     /// leave a node half empty for the sake of a plan. A right that is given back is noticed.
     pub(super) fn lose_budgets(&mut self, why: &ApiError) -> anyhow::Result<()> {
         // The watch tries again, and is told the same.
-        if !self.machine.sees_budgets() {
+        if !self.machine.can_read_budgets() {
             return Ok(());
         }
         if !self.manner.delete {
             say_unseen(why, self.narrator.printer());
         }
-        self.step(Event::BudgetsUnseen)
+        self.step(DrainEvent::BudgetsUnreadable)
     }
 }

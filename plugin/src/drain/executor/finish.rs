@@ -1,6 +1,6 @@
 //! How a drain ended.
 
-use nodelife_core::drain::{Awaited, Outcome, Phase, Stop};
+use nodelife_core::drain::{Awaited, NodePhase, Outcome, StopReason};
 use nodelife_core::text::Str;
 
 use super::super::output::events::Happening;
@@ -35,7 +35,7 @@ impl Executor<'_> {
     pub(super) fn returned(&self) -> Vec<Str> {
         let given_back = |node: &&Str| {
             !self.machine.is_drained(node)
-                && (self.undo_on_failure || self.machine.barred_by(node).is_some())
+                && (self.undo_on_failure || self.machine.forbidden_namespace(node).is_some())
         };
         self.cordoned.iter().filter(given_back).cloned().collect()
     }
@@ -48,7 +48,7 @@ impl Executor<'_> {
             ("create pods/eviction", "create pods --subresource=eviction")
         };
         for (node, _) in self.machine.nodes() {
-            let Some(namespace) = self.machine.barred_by(node) else {
+            let Some(namespace) = self.machine.forbidden_namespace(node) else {
                 continue;
             };
             let back = if returned.contains(node) {
@@ -67,7 +67,7 @@ impl Executor<'_> {
     fn settling(&self) -> Vec<Str> {
         let nodes = self.machine.nodes();
         nodes
-            .filter(|(_, phase)| *phase == Phase::Settling)
+            .filter(|(_, phase)| *phase == NodePhase::Settling)
             .map(|(node, _)| node.clone())
             .collect()
     }
@@ -80,7 +80,7 @@ impl Executor<'_> {
     }
 
     pub(super) fn status(&self) -> ExitStatus {
-        if self.machine.stopped() == Some(Stop::Interrupted) {
+        if self.machine.stopped() == Some(StopReason::Interrupted) {
             return ExitStatus::Interrupted;
         }
         self.machine
@@ -118,7 +118,7 @@ impl Executor<'_> {
         let unseen = self
             .machine
             .nodes()
-            .any(|(_, phase)| !matches!(phase, Phase::Settling | Phase::Done));
+            .any(|(_, phase)| !matches!(phase, NodePhase::Settling | NodePhase::Done));
         if settled && unseen && self.machine.stopped().is_some() {
             ExitStatus::Failed
         } else {

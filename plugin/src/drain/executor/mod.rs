@@ -12,7 +12,9 @@ use jiff::Timestamp;
 use nodelife_cluster::Cluster;
 use nodelife_cluster::list::Selection;
 use nodelife_cluster::node::NodePatch;
-use nodelife_core::drain::{Effect, Event, Machine, Mark, Settings, with_waiting};
+use nodelife_core::drain::{
+    CordonOwner, DrainEvent, DrainOptions, Effect, Machine, with_waiting_taint,
+};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use tokio::task::JoinSet;
@@ -45,11 +47,11 @@ pub(crate) struct Executor<'a> {
     narrator: Narrator<'a>,
     started_at: Timestamp,
     /// What the nodes bear that this run cordons.
-    mark: Mark,
+    mark: CordonOwner,
     cordoned: Vec<Str>,
     events: Events,
     /// The requests that are on their way; dropped, and so cancelled, with the drain.
-    requests: JoinSet<Event>,
+    requests: JoinSet<DrainEvent>,
     /// The cordons that are on their way, and whether they changed something.
     cordons: JoinSet<(Str, anyhow::Result<bool>)>,
     /// Whether each node is cordoned when its turn comes.
@@ -80,7 +82,7 @@ impl<'a> Executor<'a> {
     /// A drain of what the scene shows.
     pub(crate) fn new(
         cluster: Cluster,
-        settings: Settings,
+        settings: DrainOptions,
         manner: Manner,
         mut scene: Scene,
         beside: Beside,
@@ -93,7 +95,7 @@ impl<'a> Executor<'a> {
         let who = std::env::var("USER").unwrap_or_else(|_| "nodelife".to_owned());
         Self {
             started_at,
-            mark: Mark::new(&who, started_at),
+            mark: CordonOwner::new(&who, started_at),
             cordoned: Vec::new(),
             cordon_each: settings.cordon_each,
             machine: Machine::new(settings, nodes.collect(), owners),
@@ -129,7 +131,7 @@ impl<'a> Executor<'a> {
                 cordon::patch_of(node, &mark)
             } else {
                 NodePatch {
-                    taints: with_waiting(node).filter(|_| each),
+                    taints: with_waiting_taint(node).filter(|_| each),
                     ..NodePatch::default()
                 }
             }
@@ -241,7 +243,7 @@ impl<'a> Executor<'a> {
                         // The second time: whatever is on its way is left to itself.
                         break;
                     }
-                    self.step(Event::Interrupted)?;
+                    self.step(DrainEvent::Interrupted)?;
                     self.narrator.interrupted(!self.machine.is_finished());
                     continue;
                 }
@@ -252,7 +254,7 @@ impl<'a> Executor<'a> {
                         Ok(changed) => self.begun(&node, changed),
                         Err(error) => return self.give_up(error),
                     }
-                    Event::Cordoned { node }
+                    DrainEvent::Cordoned { node }
                 }
                 Some(asked) = self.stalls.next() => {
                     self.tell_absentees(asked);
@@ -275,14 +277,14 @@ impl<'a> Executor<'a> {
                     self.cordoned.clear();
                     anyhow::bail!("{why}; no more evictions are sent")
                 }
-                () = sleep_until(wake, now) => Event::Tick,
+                () = sleep_until(wake, now) => DrainEvent::Tick,
             };
             self.step(event)?;
         }
         self.end()
     }
 
-    fn step(&mut self, event: Event) -> anyhow::Result<()> {
+    fn step(&mut self, event: DrainEvent) -> anyhow::Result<()> {
         let now = self.now();
         for effect in self.machine.step(event, now) {
             self.carry_out(effect, now)?;
@@ -304,10 +306,10 @@ impl<'a> Executor<'a> {
                 self.requests.spawn(async move {
                     let which = (&namespace, &name, &uid);
                     let reply = remove(&cluster, manner, which, false).await;
-                    Event::Answered { uid, reply }
+                    DrainEvent::Answered { uid, result: reply }
                 });
             }
-            Effect::Force {
+            Effect::Bypass {
                 namespace,
                 name,
                 uid,
@@ -322,7 +324,7 @@ impl<'a> Executor<'a> {
                 self.requests.spawn(async move {
                     let which = (&namespace, &name, &uid);
                     let reply = remove(&cluster, manner, which, false).await;
-                    Event::Answered { uid, reply }
+                    DrainEvent::Answered { uid, result: reply }
                 });
             }
             Effect::Count {
@@ -340,7 +342,7 @@ impl<'a> Executor<'a> {
                     requests::count(&cluster, &selection, workload, with_pending).await
                 });
             }
-            Effect::Look {
+            Effect::Get {
                 namespace,
                 name,
                 uid,
@@ -348,7 +350,7 @@ impl<'a> Executor<'a> {
                 self.requests
                     .spawn(async move { requests::look(&cluster, namespace, name, uid).await });
             }
-            Effect::LookUpOwner { namespace, owner } => {
+            Effect::GetOwner { namespace, owner } => {
                 self.requests.spawn(async move {
                     requests::look_up_owner(&cluster, namespace, owner).await
                 });

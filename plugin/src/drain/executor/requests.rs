@@ -3,14 +3,14 @@
 use nodelife_cluster::list::Selection;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::{ApiError, Cluster, listing, resource};
-use nodelife_core::drain::{Event, Recount};
+use nodelife_core::drain::{DrainEvent, ReplicaCount};
 use nodelife_core::object::{OwnerReference, Pod, WorkloadKind};
 use nodelife_core::text::Str;
 use nodelife_core::workload::Presence;
 
 /// Reads a pod. That it is gone is believed only of an answer that is the API server's
 /// own: a proxy on the way says 404 as well.
-pub(super) async fn look(cluster: &Cluster, namespace: Str, name: Str, uid: Str) -> Event {
+pub(super) async fn look(cluster: &Cluster, namespace: Str, name: Str, uid: Str) -> DrainEvent {
     let call = Call::get(resource::PODS.all().in_namespace(&namespace).named(&name));
     let found = match cluster.read(&call).await {
         Ok(answer) => answer.json::<Pod>(&call).map(|pod| Some(Box::new(pod))),
@@ -18,8 +18,8 @@ pub(super) async fn look(cluster: &Cluster, namespace: Str, name: Str, uid: Str)
         Err(error) => Err(error),
     };
     match found {
-        Ok(found) => Event::Looked { uid, found },
-        Err(error) => Event::LookFailed {
+        Ok(found) => DrainEvent::PodFetched { uid, found },
+        Err(error) => DrainEvent::PodFetchFailed {
             uid,
             message: error.to_string(),
         },
@@ -31,9 +31,9 @@ pub(super) async fn look_up_owner(
     cluster: &Cluster,
     namespace: Str,
     owner: OwnerReference,
-) -> Event {
+) -> DrainEvent {
     let presence = presence(cluster, &namespace, &owner).await;
-    Event::Owner {
+    DrainEvent::Owner {
         uid: owner.uid,
         presence,
     }
@@ -75,12 +75,12 @@ pub(super) async fn count(
     selection: &Selection,
     workload: Str,
     with_pending: bool,
-) -> Event {
+) -> DrainEvent {
     let count = recount(cluster, selection, &workload, with_pending).await;
     if let Err(error) = &count {
         tracing::debug!(?selection, %error, "failed to count pods");
     }
-    Event::Counted {
+    DrainEvent::Counted {
         workload,
         count: count.ok(),
     }
@@ -91,7 +91,7 @@ async fn recount(
     selection: &Selection,
     workload: &Str,
     with_pending: bool,
-) -> Result<Recount, ApiError> {
+) -> Result<ReplicaCount, ApiError> {
     let mut pods = cluster.list(&listing::PODS, selection, |_| {}).await?.items;
     pods.retain(|pod| {
         let controller = pod.metadata.controller();
@@ -106,7 +106,7 @@ async fn recount(
         let words = scheduler_says(cluster, namespace, name).await?;
         pending.push(format!("{namespace}/{name} is Pending: {words}"));
     }
-    Ok(Recount {
+    Ok(ReplicaCount {
         ready: i32::try_from(ready).unwrap_or(i32::MAX),
         pending,
     })
@@ -136,17 +136,17 @@ async fn scheduler_says(
 }
 
 /// Lists the pods of a node consistently.
-pub(super) async fn confirm(cluster: &Cluster, node: Str) -> Event {
+pub(super) async fn confirm(cluster: &Cluster, node: Str) -> DrainEvent {
     let selection = Selection::on_node(&node);
     match cluster.list(&listing::PODS, &selection, |_| {}).await {
-        Ok(listed) if listed.consistent => Event::Listed {
+        Ok(listed) if listed.consistent => DrainEvent::Listed {
             node,
             pods: listed.items,
         },
-        Ok(_) => Event::ConfirmFailed { node },
+        Ok(_) => DrainEvent::ConfirmFailed { node },
         Err(error) => {
             tracing::debug!(%node, %error, "failed to confirm");
-            Event::ConfirmFailed { node }
+            DrainEvent::ConfirmFailed { node }
         }
     }
 }

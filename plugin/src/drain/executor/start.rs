@@ -1,6 +1,6 @@
 //! How a drain begins: its cordons, and where its machine starts.
 
-use nodelife_core::drain::Event;
+use nodelife_core::drain::DrainEvent;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
@@ -13,13 +13,13 @@ impl Executor<'_> {
     /// What was read before the cordon is where the machine starts.
     pub(super) fn begin(&mut self) -> anyhow::Result<()> {
         let budgets = std::mem::take(&mut self.scene.budgets);
-        let unseen = budgets.is_unseen();
-        self.step(Event::Budgets(budgets.into_known()))?;
+        let unseen = budgets.is_unreadable();
+        self.step(DrainEvent::Budgets(budgets.into_known()))?;
         if unseen {
-            self.step(Event::BudgetsUnseen)?;
+            self.step(DrainEvent::BudgetsUnreadable)?;
         }
         for (node, pods) in std::mem::take(&mut self.scene.pods) {
-            self.step(Event::Listed { node, pods })?;
+            self.step(DrainEvent::Listed { node, pods })?;
         }
         Ok(())
     }

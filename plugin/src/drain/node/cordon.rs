@@ -3,7 +3,7 @@
 use anyhow::{Context as _, bail};
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster, resource};
-use nodelife_core::drain::{CORDONED_BY, Mark, without_waiting};
+use nodelife_core::drain::{CORDONED_BY, CordonOwner, without_waiting_taint};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
@@ -15,8 +15,8 @@ const QUARANTINE: (&str, &str) = ("nodelife.dev/drain", "quarantined");
 
 /// The patch that cordons this node, and takes off it that it waits; empty where there is
 /// nothing to do.
-pub(in crate::drain) fn patch_of(node: &Node, mark: &Mark) -> NodePatch {
-    let taints = without_waiting(node);
+pub(in crate::drain) fn patch_of(node: &Node, mark: &CordonOwner) -> NodePatch {
+    let taints = without_waiting_taint(node);
     let mut patch = NodePatch {
         // A list is replaced as a whole.
         resource_version: taints
@@ -40,7 +40,7 @@ pub(in crate::drain) fn patch_of(node: &Node, mark: &Mark) -> NodePatch {
 pub(in crate::drain) async fn cordon(
     cluster: &Cluster,
     name: &Str,
-    mark: &Mark,
+    mark: &CordonOwner,
     quarantine: bool,
 ) -> anyhow::Result<bool> {
     let said = || format!("failed to cordon node {name}, so that nothing was evicted from it");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster, resource};
-use nodelife_core::drain::{LOCK_ANNOTATION, LOCK_RENEWAL, Lock, without_waiting};
+use nodelife_core::drain::{LOCK_ANNOTATION, LOCK_RENEWAL, Lock, without_waiting_taint};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
@@ -201,7 +201,7 @@ impl Locks {
             for held in &mut self.held {
                 let cluster = &self.cluster;
                 // Its turn may not have come.
-                if without_waiting(&held.locked).is_some() {
+                if without_waiting_taint(&held.locked).is_some() {
                     forget_waiting(cluster, &held.node).await;
                 }
                 if let Ok(false) = swap(cluster, held, None).await
@@ -226,7 +226,7 @@ async fn forget_waiting(cluster: &Cluster, name: &Str) {
         let Ok(Some(node)) = cluster.get::<Node>(resource::NODES.all().named(name)).await else {
             return;
         };
-        let Some(taints) = without_waiting(&node) else {
+        let Some(taints) = without_waiting_taint(&node) else {
             return;
         };
         let patch = NodePatch {

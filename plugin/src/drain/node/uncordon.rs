@@ -2,7 +2,7 @@
 
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::drain::{CORDONED_BY, Mark, Undo, without_waiting};
+use nodelife_core::drain::{CORDONED_BY, CordonOwner, UncordonDecision, without_waiting_taint};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
@@ -42,7 +42,7 @@ pub(crate) async fn take_back(
 pub(in crate::drain) async fn undo(
     cluster: &Cluster,
     nodes: &[Str],
-    run: Option<&Mark>,
+    run: Option<&CordonOwner>,
     dry: bool,
     printer: &mut Printer,
 ) -> Result<(), ApiError> {
@@ -56,17 +56,19 @@ pub(in crate::drain) async fn undo(
         };
         let would = if dry { "would be " } else { "" };
         match done {
-            Undo::Uncordon => printer.note(format_args!("node/{node}: {would}uncordoned")),
-            Undo::Forget | Undo::Nothing => {
+            UncordonDecision::Uncordon => {
+                printer.note(format_args!("node/{node}: {would}uncordoned"))
+            }
+            UncordonDecision::RemoveAnnotation | UncordonDecision::Nothing => {
                 printer.note(format_args!("node/{node}: not cordoned"));
             }
-            Undo::Foreign => printer.note(format_args!(
+            UncordonDecision::NotOurs => printer.note(format_args!(
                 "node/{node}: left cordoned: it was not a drain of nodelife that cordoned it"
             )),
-            Undo::Again => printer.note(format_args!(
+            UncordonDecision::RecordonedByOther => printer.note(format_args!(
                 "node/{node}: left cordoned: somebody has cordoned it again since"
             )),
-            Undo::OtherRun => printer.note(format_args!(
+            UncordonDecision::OtherRun => printer.note(format_args!(
                 "node/{node}: left cordoned: another drain cordoned it"
             )),
         }
@@ -77,16 +79,19 @@ pub(in crate::drain) async fn undo(
 async fn one(
     cluster: &Cluster,
     name: &Str,
-    run: Option<&Mark>,
+    run: Option<&CordonOwner>,
     dry: bool,
-) -> Result<Undo, ApiError> {
+) -> Result<UncordonDecision, ApiError> {
     let (node, writer) = cluster.node_and_cordoner(name).await?;
-    let undo = nodelife_core::drain::undo(&node, writer.as_deref(), run);
-    let ours = matches!(undo, Undo::Uncordon | Undo::Forget);
-    let taints = without_waiting(&node);
+    let undo = nodelife_core::drain::uncordon_decision(&node, writer.as_deref(), run);
+    let ours = matches!(
+        undo,
+        UncordonDecision::Uncordon | UncordonDecision::RemoveAnnotation
+    );
+    let taints = without_waiting_taint(&node);
     let tainted = taints.is_some();
     let patch = NodePatch {
-        unschedulable: (undo == Undo::Uncordon).then_some(false),
+        unschedulable: (undo == UncordonDecision::Uncordon).then_some(false),
         annotations: ours
             .then(|| (CORDONED_BY.to_owned(), None))
             .into_iter()

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;
 use nodelife_core::drain::{
-    DrainReport, Machine, Outcome, Phase, Skip, State, Stop, Tracked, diagnosis,
+    DrainReport, Machine, NodePhase, Outcome, PodState, SkipReason, StopReason, Tracked, diagnosis,
 };
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
@@ -34,7 +34,7 @@ pub(crate) struct Narrator<'a> {
     /// As they were before the drain.
     nodes: Vec<Node>,
     /// What each pod that is blocked was last said to be blocked by, by its UID.
-    blocks: BTreeMap<Str, State>,
+    blocks: BTreeMap<Str, PodState>,
     /// When the screen was first and last painted.
     painted: Option<(Timestamp, Timestamp)>,
     /// Whether something changed since, too soon to be painted.
@@ -135,22 +135,25 @@ impl<'a> Narrator<'a> {
         let first = tracked.attempts <= 1;
         let same = self.is_blocked_as_before(tracked);
         let worth = match &tracked.state {
-            State::Skipped(_) | State::Waiting | State::Inspecting | State::Looking => false,
+            PodState::Skipped(_)
+            | PodState::Waiting
+            | PodState::CheckingOwner
+            | PodState::Fetching => false,
             // Repeated attempts are told by what they were answered.
-            State::Evicting => first,
+            PodState::Evicting => first,
             // The eviction was told; what somebody else deleted was not.
-            State::Terminating { .. } => !tracked.accepted && tracked.attempts == 0,
+            PodState::Terminating { .. } => !tracked.accepted && tracked.attempts == 0,
             // Between two refusals of the same budget it was only asked again.
-            State::Blocked(_) => !same,
-            State::Completing
-            | State::Gone
-            | State::Refused(_)
-            | State::Impossible(_)
-            | State::GivenUp(_)
-            | State::Stuck => true,
+            PodState::Blocked(_) => !same,
+            PodState::Completing
+            | PodState::Gone
+            | PodState::Refused(_)
+            | PodState::Impossible(_)
+            | PodState::GivenUp(_)
+            | PodState::Stuck => true,
         };
         // What passes is painted on a terminal, and what stays is written.
-        let painted = matches!(tracked.state, State::Evicting | State::Blocked(_));
+        let painted = matches!(tracked.state, PodState::Evicting | PodState::Blocked(_));
         if !worth || (painted && self.canvas().is_some()) {
             return;
         }
@@ -175,11 +178,14 @@ impl<'a> Narrator<'a> {
     fn is_blocked_as_before(&mut self, tracked: &Tracked) -> bool {
         let uid = &tracked.pod.metadata.uid;
         match &tracked.state {
-            State::Blocked(_) => {
+            PodState::Blocked(_) => {
                 let before = self.blocks.insert(uid.clone(), tracked.state.clone());
                 before.is_some_and(|before| before.reads_like(&tracked.state))
             }
-            State::Waiting | State::Inspecting | State::Evicting | State::Looking => false,
+            PodState::Waiting
+            | PodState::CheckingOwner
+            | PodState::Evicting
+            | PodState::Fetching => false,
             _ => {
                 self.blocks.remove(uid);
                 false
@@ -192,7 +198,7 @@ impl<'a> Narrator<'a> {
         let here = || machine.pods().filter(|t| t.pod.spec.node_name == node);
         let left = here().filter(|t| !is_well(t)).count();
         let unselected = here()
-            .filter(|t| t.state == State::Skipped(Skip::NotSelected))
+            .filter(|t| t.state == PodState::Skipped(SkipReason::NotSelected))
             .count();
         let (what, text) = if left > 0 {
             let text = format!("not drained, {left} pods are left");
@@ -250,9 +256,9 @@ impl<'a> Narrator<'a> {
         (now, returned): (Timestamp, &[Str]),
     ) {
         match machine.stopped() {
-            Some(Stop::Deadline) => self.printer.note("the time of --timeout is over"),
+            Some(StopReason::Deadline) => self.printer.note("the time of --timeout is over"),
             // That was told when it happened.
-            Some(Stop::Interrupted) | None => {}
+            Some(StopReason::Interrupted) | None => {}
         }
         if status == ExitStatus::Done {
             return;
@@ -283,7 +289,8 @@ impl<'a> Narrator<'a> {
         let (open, kept): (Vec<&str>, Vec<&str>) = machine
             .nodes()
             .filter(|(node, phase)| {
-                !matches!(phase, Phase::Waiting | Phase::Cordoning) && !machine.is_drained(node)
+                !matches!(phase, NodePhase::Waiting | NodePhase::Cordoning)
+                    && !machine.is_drained(node)
             })
             .map(|(node, _)| node.as_str())
             .partition(|node| returned.iter().any(|back| back.as_str() == *node));
@@ -315,7 +322,7 @@ pub(crate) fn say_unseen(why: &impl fmt::Display, printer: &mut Printer) {
 fn word(tracked: &Tracked, now: Timestamp) -> &'static str {
     let due = tracked.pod.metadata.deletion_timestamp;
     match &tracked.state {
-        State::Terminating { .. } if due.is_none_or(|due| due > now) => "not gone yet",
+        PodState::Terminating { .. } if due.is_none_or(|due| due > now) => "not gone yet",
         _ => tracked.outcome().as_str(),
     }
 }

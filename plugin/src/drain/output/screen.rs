@@ -3,7 +3,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_core::disruption::BudgetRefusal;
-use nodelife_core::drain::{Block, Machine, State, Tracked, diagnosis};
+use nodelife_core::drain::{BlockReason, Machine, PodState, Tracked, diagnosis};
 use nodelife_core::object::Node;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
@@ -33,12 +33,12 @@ pub(super) fn screen(
         .map(|tracked| row(tracked, nodes, now))
         .collect();
     rows.sort_by(|a, b| (a.rank, &a.pod).cmp(&(b.rank, &b.pod)));
-    let settled = |wanted: fn(&State) -> bool| {
+    let settled = |wanted: fn(&PodState) -> bool| {
         let states = machine.pods().map(|tracked| &tracked.state);
         states.filter(|state| wanted(state)).count()
     };
-    let gone = settled(|state| *state == State::Gone);
-    let staying = settled(|state| matches!(state, State::Skipped(_)));
+    let gone = settled(|state| *state == PodState::Gone);
+    let staying = settled(|state| matches!(state, PodState::Skipped(_)));
     let total = machine.pods().count() - staying;
     let head = format!(
         "{gone} of {total} pods gone, {} on their way or waiting, {}",
@@ -51,21 +51,21 @@ pub(super) fn screen(
 fn row(tracked: &Tracked, nodes: &[Node], now: Timestamp) -> Row {
     let meta = &tracked.pod.metadata;
     let (rank, state, since) = match &tracked.state {
-        State::Terminating { since } => (1, "terminating", Some(*since)),
-        State::Evicting | State::Looking => (2, "evicting", tracked.started_at),
-        State::Blocked(blocked) => (0, "blocked", Some(blocked.first)),
-        State::Completing => (3, "completing", None),
+        PodState::Terminating { since } => (1, "terminating", Some(*since)),
+        PodState::Evicting | PodState::Fetching => (2, "evicting", tracked.started_at),
+        PodState::Blocked(blocked) => (0, "blocked", Some(blocked.first)),
+        PodState::Completing => (3, "completing", None),
         _ => (4, "waiting", None),
     };
     let reason = match &tracked.state {
-        State::Terminating { .. } => {
+        PodState::Terminating { .. } => {
             let node = nodes
                 .iter()
                 .find(|node| node.metadata.name == tracked.pod.spec.node_name);
             diagnosis(&tracked.pod, node, now).join("; ")
         }
-        State::Waiting | State::Evicting => String::new(),
-        State::Blocked(blocked) => numbers(&blocked.block),
+        PodState::Waiting | PodState::Evicting => String::new(),
+        PodState::Blocked(blocked) => numbers(&blocked.block),
         state => state.to_string(),
     };
     Row {
@@ -79,9 +79,9 @@ fn row(tracked: &Tracked, nodes: &[Node], now: Timestamp) -> Row {
 
 /// The numbers first: on a narrow terminal the end is cut off, and a budget is often named as
 /// its pods are. It is in their namespace.
-fn numbers(block: &Block) -> String {
+fn numbers(block: &BlockReason) -> String {
     match block {
-        Block::Budget {
+        BlockReason::Budget {
             budget,
             refusal:
                 BudgetRefusal::Exhausted {
@@ -98,7 +98,7 @@ fn numbers(block: &Block) -> String {
             let budget = &budget.name;
             format!("has {has} of {expected}, needs {needs}{evicted}: budget {budget}")
         }
-        Block::Implicit {
+        BlockReason::Implicit {
             workload,
             needs,
             has,

@@ -11,13 +11,15 @@ use jiff::Timestamp;
 use nodelife_cluster::list::Selection;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::disruption::{
-    BudgetRefusal, Budgets, ImplicitBudget, Ruling, keeps_replicas, ruling,
+    BudgetRefusal, Budgets, EvictionDecision, ImplicitBudget, decide, keeps_replicas,
 };
-use nodelife_core::drain::{DrainPlan, Item, Outlook, Permissions, Surroundings, inventory};
+use nodelife_core::drain::{
+    DrainPlan, InventoryContext, InventoryItem, Permissions, PlanContext, inventory,
+};
 use nodelife_core::object::{Node, Pod, WorkloadKind, claims};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
-use nodelife_core::workload::Owners;
+use nodelife_core::workload::Workloads;
 use nodelife_core::zone::ZoneKey;
 
 use crate::output::Printer;
@@ -45,7 +47,7 @@ pub(crate) struct Scene {
     /// Why those may not be seen, where that is so.
     pub(crate) unseen: Option<String>,
     /// The controllers of the pods.
-    pub(crate) owners: Owners,
+    pub(crate) owners: Workloads,
     /// All pods of the namespaces whose budgets allow nothing: what such a budget can
     /// allow at best is judged by them.
     neighbours: Vec<Pod>,
@@ -68,7 +70,7 @@ impl Scene {
             pods: BTreeMap::new(),
             budgets: Budgets::default(),
             unseen: None,
-            owners: Owners::default(),
+            owners: Workloads::default(),
             neighbours: Vec::new(),
             rest: None,
         };
@@ -117,7 +119,7 @@ impl Scene {
         Self {
             pods: nodes.iter().map(on).collect(),
             nodes,
-            owners: Owners::of(&snapshot),
+            owners: Workloads::of(&snapshot),
             budgets,
             unseen,
             neighbours: snapshot.pods.clone(),
@@ -220,8 +222,8 @@ impl Scene {
         self.all_pods()
             .filter(|pod| {
                 matches!(
-                    ruling(pod, &self.budgets),
-                    Ruling::Refused {
+                    decide(pod, &self.budgets),
+                    EvictionDecision::Refused {
                         refusal: BudgetRefusal::Exhausted { .. },
                         ..
                     }
@@ -288,7 +290,7 @@ impl Scene {
     }
 
     /// The verdicts.
-    fn inventory(&self, permissions: &Permissions, now: Timestamp) -> Vec<Item> {
+    fn inventory(&self, permissions: &Permissions, now: Timestamp) -> Vec<InventoryItem> {
         // Each pod once: a pod without a controller counts for one.
         let known: BTreeMap<&str, &Pod> = self
             .all_pods()
@@ -296,9 +298,9 @@ impl Scene {
             .map(|pod| (pod.metadata.uid.as_str(), pod))
             .collect();
         let known: Vec<Pod> = known.into_values().cloned().collect();
-        let around = Surroundings {
+        let around = InventoryContext {
             budgets: &self.budgets,
-            owners: &self.owners,
+            workloads: &self.owners,
             pods: &known,
             now,
         };
@@ -314,7 +316,7 @@ impl Scene {
         now: Timestamp,
     ) -> DrainPlan {
         let items = self.inventory(permissions, now);
-        let outlook = self.rest.as_ref().map(|rest| Outlook {
+        let outlook = self.rest.as_ref().map(|rest| PlanContext {
             nodes: &rest.nodes,
             pods: &rest.pods,
             volumes: &rest.volumes,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use nodelife_cluster::ApiError;
 use nodelife_core::disruption::Budgets;
-use nodelife_core::drain::Event;
+use nodelife_core::drain::DrainEvent;
 use nodelife_core::object::WorkloadKind;
 
 use super::Scene;
@@ -33,29 +33,29 @@ impl Scene {
     }
 
     /// Takes in what a watch showed; whether it was the list of the budgets.
-    fn take_in(&mut self, event: Event) -> bool {
+    fn take_in(&mut self, event: DrainEvent) -> bool {
         match event {
-            Event::Listed { node, pods } => {
+            DrainEvent::Listed { node, pods } => {
                 self.pods.insert(node, pods);
             }
-            Event::Pod(pod) => {
+            DrainEvent::Pod(pod) => {
                 let pods = self.pods.entry(pod.spec.node_name.clone()).or_default();
                 pods.retain(|known| known.metadata.uid != pod.metadata.uid);
                 pods.push(*pod);
             }
-            Event::PodGone { uid } => {
+            DrainEvent::PodGone { uid } => {
                 for pods in self.pods.values_mut() {
                     pods.retain(|known| known.metadata.uid != uid);
                 }
             }
-            Event::Budgets(budgets) => {
+            DrainEvent::Budgets(budgets) => {
                 self.budgets = Budgets::of(budgets);
                 self.unseen = None;
                 return true;
             }
-            Event::Budget(budget) => self.budgets.insert(*budget),
-            Event::BudgetGone(key) => self.budgets.remove(&key),
-            Event::Workload(workload) => self.owners.update(*workload),
+            DrainEvent::Budget(budget) => self.budgets.insert(*budget),
+            DrainEvent::BudgetGone(key) => self.budgets.remove(&key),
+            DrainEvent::Workload(workload) => self.owners.update(*workload),
             _ => {}
         }
         false
@@ -70,7 +70,7 @@ impl Scene {
         let patience = Patience::new();
         loop {
             match watches.next().await {
-                Some(Sight::Event(Event::Workloads { kind, workloads })) => {
+                Some(Sight::Event(DrainEvent::Workloads { kind, workloads })) => {
                     self.owners.add_listed([kind], workloads);
                     if kind == wanted {
                         return Ok(Ok(()));

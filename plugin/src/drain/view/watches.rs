@@ -7,14 +7,14 @@ use nodelife_cluster::list::Selection;
 use nodelife_cluster::listing::Listing;
 use nodelife_cluster::watch::{Update, Watch};
 use nodelife_cluster::{ApiError, Cluster, listing};
-use nodelife_core::drain::Event;
+use nodelife_core::drain::DrainEvent;
 use nodelife_core::object::{Budget, Pod, VolumeAttachment, Workload, WorkloadKind};
 use nodelife_core::text::Str;
 
 /// What a watch showed.
 pub(crate) enum Sight {
     /// Something for the machine.
-    Event(Event),
+    Event(DrainEvent),
     /// The right to see budgets is missing; the watch goes on trying.
     BudgetsUnseen(ApiError),
     /// A watch has trouble and tries again by itself.
@@ -85,12 +85,12 @@ fn updates<T: Send + 'static>(watch: Watch<T>) -> impl futures::Stream<Item = Up
 
 fn of_pods(node: &Str, update: Update<Pod>) -> Sight {
     match update {
-        Update::Listed(pods) => Sight::Event(Event::Listed {
+        Update::Listed(pods) => Sight::Event(DrainEvent::Listed {
             node: node.clone(),
             pods,
         }),
-        Update::Applied(pod) => Sight::Event(Event::Pod(Box::new(pod))),
-        Update::Deleted(pod) => Sight::Event(Event::PodGone {
+        Update::Applied(pod) => Sight::Event(DrainEvent::Pod(Box::new(pod))),
+        Update::Deleted(pod) => Sight::Event(DrainEvent::PodGone {
             uid: pod.metadata.uid,
         }),
         Update::Trouble { error, .. } => Sight::Trouble {
@@ -103,8 +103,8 @@ fn of_pods(node: &Str, update: Update<Pod>) -> Sight {
 
 fn of_workloads(kind: WorkloadKind, update: Update<Workload>) -> Option<Sight> {
     Some(match update {
-        Update::Listed(workloads) => Sight::Event(Event::Workloads { kind, workloads }),
-        Update::Applied(workload) => Sight::Event(Event::Workload(Box::new(workload))),
+        Update::Listed(workloads) => Sight::Event(DrainEvent::Workloads { kind, workloads }),
+        Update::Applied(workload) => Sight::Event(DrainEvent::Workload(Box::new(workload))),
         // Whether a controller is gone is looked up where it matters.
         Update::Deleted(_) => return None,
         Update::Trouble { error, .. } => Sight::Trouble {
@@ -117,9 +117,9 @@ fn of_workloads(kind: WorkloadKind, update: Update<Workload>) -> Option<Sight> {
 
 fn of_attachments(update: Update<VolumeAttachment>) -> Sight {
     match update {
-        Update::Listed(attachments) => Sight::Event(Event::Attachments(attachments)),
-        Update::Applied(attachment) => Sight::Event(Event::Attachment(Box::new(attachment))),
-        Update::Deleted(attachment) => Sight::Event(Event::AttachmentGone {
+        Update::Listed(attachments) => Sight::Event(DrainEvent::Attachments(attachments)),
+        Update::Applied(attachment) => Sight::Event(DrainEvent::Attachment(Box::new(attachment))),
+        Update::Deleted(attachment) => Sight::Event(DrainEvent::AttachmentGone {
             name: attachment.metadata.name,
         }),
         Update::Trouble { error, .. } => Sight::Trouble {
@@ -132,9 +132,9 @@ fn of_attachments(update: Update<VolumeAttachment>) -> Sight {
 
 fn of_budgets(update: Update<Budget>) -> Sight {
     match update {
-        Update::Listed(budgets) => Sight::Event(Event::Budgets(budgets)),
-        Update::Applied(budget) => Sight::Event(Event::Budget(Box::new(budget))),
-        Update::Deleted(budget) => Sight::Event(Event::BudgetGone(budget.key())),
+        Update::Listed(budgets) => Sight::Event(DrainEvent::Budgets(budgets)),
+        Update::Applied(budget) => Sight::Event(DrainEvent::Budget(Box::new(budget))),
+        Update::Deleted(budget) => Sight::Event(DrainEvent::BudgetGone(budget.key())),
         Update::Trouble {
             error: error @ ApiError::Forbidden(_),
             ..

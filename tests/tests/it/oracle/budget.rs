@@ -7,7 +7,7 @@ use nodelife_core::object::{
     WorkloadKind, WorkloadSpec, WorkloadStatus,
 };
 use nodelife_core::text::Str;
-use nodelife_core::workload::Owners;
+use nodelife_core::workload::Workloads;
 use nodelife_tests::oracle::{self, BudgetAnswer, BudgetCase};
 use proptest::prelude::*;
 
@@ -142,7 +142,7 @@ impl World {
     }
 
     fn compare(&self, go: &BudgetAnswer, seen: &mut Seen) -> Result<(), String> {
-        let mut owners = Owners::default();
+        let mut owners = Workloads::default();
         owners.add_listed(WorkloadKind::ALL, self.workloads());
         let pods = self.pods();
         let counted: Vec<&Pod> = pods.iter().filter(|pod| self.budget.selects(pod)).collect();
@@ -190,7 +190,7 @@ impl World {
     fn compare_never(
         &self,
         counted: &[&Pod],
-        owners: &Owners,
+        owners: &Workloads,
         ours: Counts,
         seen: &mut Seen,
     ) -> Result<(), String> {

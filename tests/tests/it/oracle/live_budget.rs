@@ -11,7 +11,7 @@ use nodelife_cluster::list::Selection;
 use nodelife_cluster::{ClientOptions, Cluster, listing};
 use nodelife_core::disruption::Counts;
 use nodelife_core::object::{Budget, Pod, WorkloadKind};
-use nodelife_core::workload::Owners;
+use nodelife_core::workload::Workloads;
 use nodelife_tests::control_plane::Part;
 use nodelife_tests::{ControlPlane, Identity, PATIENCE, TestNamespace, wait_until};
 use proptest::prelude::*;
@@ -242,7 +242,7 @@ async fn look(cluster: &Cluster, namespace: &str, sets: &[Set]) -> anyhow::Resul
         namespace: Some(namespace.to_owned()),
         ..Selection::default()
     };
-    let mut owners = Owners::default();
+    let mut owners = Workloads::default();
     for kind in WorkloadKind::ALL {
         let listing = listing::WORKLOADS
             .iter()
@@ -267,7 +267,7 @@ async fn look(cluster: &Cluster, namespace: &str, sets: &[Set]) -> anyhow::Resul
     Ok(seen)
 }
 
-fn one(budget: &Budget, pods: &[Pod], owners: &Owners, seen: &mut Seen) -> Result<(), String> {
+fn one(budget: &Budget, pods: &[Pod], owners: &Workloads, seen: &mut Seen) -> Result<(), String> {
     let selected: Vec<&Pod> = pods.iter().filter(|pod| budget.selects(pod)).collect();
     let status = &budget.status;
     let failed = status

@@ -1,6 +1,6 @@
 use super::*;
 use crate::disruption::ImplicitBudget;
-use crate::drain::{Force, Order, Reply, Throttle};
+use crate::drain::{Bypass, EvictionOrder, EvictionResult, Throttle};
 use crate::fixtures::{budget, pod, workload};
 use crate::object::{Budget, Pod, Workload, WorkloadKind};
 
@@ -16,42 +16,42 @@ struct Drain {
 }
 
 impl Drain {
-    fn new(settings: Settings, pods: Vec<Pod>, budgets: Vec<Budget>) -> (Self, Vec<Effect>) {
+    fn new(settings: DrainOptions, pods: Vec<Pod>, budgets: Vec<Budget>) -> (Self, Vec<Effect>) {
         let mut drain = Self {
-            machine: Machine::new(settings, vec![NODE.into()], Owners::default()),
+            machine: Machine::new(settings, vec![NODE.into()], Workloads::default()),
             now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
         };
-        let mut effects = drain.step(Event::Budgets(budgets));
-        effects.extend(drain.step(Event::Listed {
+        let mut effects = drain.step(DrainEvent::Budgets(budgets));
+        effects.extend(drain.step(DrainEvent::Listed {
             node: NODE.into(),
             pods,
         }));
         (drain, effects)
     }
 
-    fn step(&mut self, event: Event) -> Vec<Effect> {
+    fn step(&mut self, event: DrainEvent) -> Vec<Effect> {
         self.machine.step(event, self.now)
     }
 
-    fn answer(&mut self, name: &str, reply: Reply) -> Vec<Effect> {
-        self.step(Event::Answered {
+    fn answer(&mut self, name: &str, result: EvictionResult) -> Vec<Effect> {
+        self.step(DrainEvent::Answered {
             uid: format!("u-{name}").into(),
-            reply,
+            result,
         })
     }
 
     fn after(&mut self, seconds: i64) -> Vec<Effect> {
         self.now += SignedDuration::from_secs(seconds);
-        self.step(Event::Tick)
+        self.step(DrainEvent::Tick)
     }
 
     fn gone(&mut self, name: &str) -> Vec<Effect> {
-        self.step(Event::PodGone {
+        self.step(DrainEvent::PodGone {
             uid: format!("u-{name}").into(),
         })
     }
 
-    fn state(&self, name: &str) -> &State {
+    fn state(&self, name: &str) -> &PodState {
         &self.machine.pod(&format!("u-{name}")).unwrap().state
     }
 }
@@ -68,7 +68,7 @@ fn evicted(effects: &[Effect]) -> Vec<&str> {
 }
 
 fn looked_at(effects: &[Effect]) -> bool {
-    effects.iter().any(|e| matches!(e, Effect::Look { .. }))
+    effects.iter().any(|e| matches!(e, Effect::Get { .. }))
 }
 
 fn with_priority(name: &str, priority: i32) -> Pod {
@@ -80,26 +80,28 @@ fn with_priority(name: &str, priority: i32) -> Pod {
 #[test]
 fn one_eviction_at_a_time_under_a_budget() {
     let pods = vec![pod("a", NODE), pod("b", NODE), pod("c", NODE)];
-    let (mut drain, effects) = Drain::new(Settings::default(), pods, vec![budget("web", 2, 3, 1)]);
+    let (mut drain, effects) =
+        Drain::new(DrainOptions::default(), pods, vec![budget("web", 2, 3, 1)]);
     assert_eq!(evicted(&effects), ["a"]);
-    let effects = drain.answer("a", Reply::Accepted);
+    let effects = drain.answer("a", EvictionResult::Accepted);
     assert_eq!(evicted(&effects), ["b"]);
     // The status still shows 2, and both are taken.
-    assert!(evicted(&drain.answer("b", Reply::Accepted)).is_empty());
+    assert!(evicted(&drain.answer("b", EvictionResult::Accepted)).is_empty());
 }
 
 #[test]
 fn what_the_server_asks_to_wait_is_kept() {
-    let (mut drain, effects) = Drain::new(Settings::default(), vec![pod("a", NODE)], Vec::new());
+    let (mut drain, effects) =
+        Drain::new(DrainOptions::default(), vec![pod("a", NODE)], Vec::new());
     assert_eq!(evicted(&effects), ["a"]);
-    let throttled = Reply::Throttled {
+    let throttled = EvictionResult::Throttled {
         by: Throttle::PriorityAndFairness,
         retry_after: Some(8),
     };
     drain.answer("a", throttled);
     let mut changed = pod("a", NODE);
     changed.status.conditions.clear();
-    assert!(evicted(&drain.step(Event::Pod(Box::new(changed)))).is_empty());
+    assert!(evicted(&drain.step(DrainEvent::Pod(Box::new(changed)))).is_empty());
     assert!(evicted(&drain.after(7)).is_empty());
     // At most a quarter more.
     assert_eq!(evicted(&drain.after(3)), ["a"]);
@@ -110,16 +112,16 @@ fn what_the_server_asks_to_wait_is_kept() {
 fn pods_that_were_sent_back_together_come_back_apart() {
     let names = ["a", "b", "c", "d", "e"];
     let pods = names.map(|name| pod(name, NODE)).to_vec();
-    let (mut drain, effects) = Drain::new(Settings::default(), pods, Vec::new());
+    let (mut drain, effects) = Drain::new(DrainOptions::default(), pods, Vec::new());
     assert_eq!(evicted(&effects).len(), names.len());
     let mut times = BTreeSet::new();
     for name in names {
-        let busy = Reply::Throttled {
+        let busy = EvictionResult::Throttled {
             by: Throttle::Overload,
             retry_after: Some(8),
         };
         drain.answer(name, busy);
-        let State::Blocked(blocked) = drain.state(name) else {
+        let PodState::Blocked(blocked) = drain.state(name) else {
             panic!("{:?}", drain.state(name));
         };
         let wait = blocked.retry_at.duration_since(drain.now).as_secs_f64();
@@ -131,19 +133,19 @@ fn pods_that_were_sent_back_together_come_back_apart() {
 
 #[test]
 fn after_a_conflict_or_a_lost_answer_the_pod_is_looked_at_first() {
-    let lost = Reply::Uncertain {
+    let lost = EvictionResult::Uncertain {
         message: "connection reset".to_owned(),
         retry_after: None,
     };
-    for reply in [Reply::Conflict, lost] {
-        let (mut drain, _) = Drain::new(Settings::default(), vec![pod("a", NODE)], Vec::new());
-        assert!(evicted(&drain.answer("a", reply)).is_empty());
+    for result in [EvictionResult::Conflict, lost] {
+        let (mut drain, _) = Drain::new(DrainOptions::default(), vec![pod("a", NODE)], Vec::new());
+        assert!(evicted(&drain.answer("a", result)).is_empty());
         let effects = drain.after(2);
         assert!(looked_at(&effects) && evicted(&effects).is_empty());
         // It was carried out after all.
         let mut terminating = pod("a", NODE);
         terminating.metadata.deletion_timestamp = Some(drain.now);
-        let effects = drain.step(Event::Looked {
+        let effects = drain.step(DrainEvent::PodFetched {
             uid: "u-a".into(),
             found: Some(Box::new(terminating)),
         });
@@ -156,19 +158,22 @@ fn after_a_conflict_or_a_lost_answer_the_pod_is_looked_at_first() {
 fn a_refusal_that_the_watch_does_not_show_is_repeated_when_the_budget_changes() {
     let open = budget("web", 1, 3, 2);
     let (mut drain, effects) = Drain::new(
-        Settings::default(),
+        DrainOptions::default(),
         vec![pod("a", NODE)],
         vec![open.clone()],
     );
     assert_eq!(evicted(&effects), ["a"]);
-    let exhausted = Reply::BudgetExhausted {
+    let exhausted = EvictionResult::BudgetExhausted {
         message: "no".to_owned(),
     };
     assert!(evicted(&drain.answer("a", exhausted)).is_empty());
-    assert!(evicted(&drain.step(Event::Tick)).is_empty());
+    assert!(evicted(&drain.step(DrainEvent::Tick)).is_empty());
     let mut newer = open;
     newer.metadata.resource_version = "2".into();
-    assert_eq!(evicted(&drain.step(Event::Budget(Box::new(newer)))), ["a"]);
+    assert_eq!(
+        evicted(&drain.step(DrainEvent::Budget(Box::new(newer)))),
+        ["a"]
+    );
 }
 
 /// Migrations of virtual machines begin at an attempt, and at each one again.
@@ -178,12 +183,13 @@ fn what_an_operator_manages_is_asked_for_at_once_and_then_twice_a_minute_at_most
     let cluster = crate::fixtures::owner("postgresql.cnpg.io/v1", "Cluster", "db");
     operated.metadata.owner_references.push(cluster);
     let pods = vec![pod("a", NODE)];
-    let (mut drain, mut effects) = Drain::new(Settings::default(), pods, vec![operated.clone()]);
+    let (mut drain, mut effects) =
+        Drain::new(DrainOptions::default(), pods, vec![operated.clone()]);
     let mut sent = 0;
     for second in 0..120 {
         if !evicted(&effects).is_empty() {
             sent += 1;
-            let refused = Reply::BudgetExhausted {
+            let refused = EvictionResult::BudgetExhausted {
                 message: "no".to_owned(),
             };
             drain.answer("a", refused);
@@ -191,65 +197,71 @@ fn what_an_operator_manages_is_asked_for_at_once_and_then_twice_a_minute_at_most
         assert!(sent > 0, "{second}");
         // Its status moves on meanwhile, and allows nothing.
         operated.metadata.resource_version = Str::from(second.to_string());
-        effects = drain.step(Event::Budget(Box::new(operated.clone())));
+        effects = drain.step(DrainEvent::Budget(Box::new(operated.clone())));
         effects.extend(drain.after(1));
     }
     assert!((3..=5).contains(&sent), "{sent}");
     operated.status.disruptions_allowed = 1;
     operated.metadata.resource_version = "open".into();
-    let open = Event::Budget(Box::new(operated));
+    let open = DrainEvent::Budget(Box::new(operated));
     assert_eq!(evicted(&drain.step(open)), ["a"]);
 }
 
 #[test]
 fn a_missing_right_is_told_at_once_and_holds_nobody_up() {
     let pods = vec![pod("a", NODE), pod("b", NODE)];
-    let (mut drain, effects) = Drain::new(Settings::default(), pods, Vec::new());
+    let (mut drain, effects) = Drain::new(DrainOptions::default(), pods, Vec::new());
     assert_eq!(evicted(&effects), ["a", "b"]);
-    let effects = drain.answer("a", Reply::Forbidden("not allowed".to_owned()));
+    let effects = drain.answer("a", EvictionResult::Forbidden("not allowed".to_owned()));
     assert!(effects.contains(&Effect::Changed { uid: "u-a".into() }));
-    assert!(matches!(drain.state("a"), State::Impossible(_)));
-    assert_eq!(drain.state("b"), &State::Evicting);
+    assert!(matches!(drain.state("a"), PodState::Impossible(_)));
+    assert_eq!(drain.state("b"), &PodState::Evicting);
 }
 
 #[test]
 fn the_next_priority_begins_when_the_lower_is_gone() {
-    for order in [Order::Priority, Order::Strict] {
-        let settings = Settings {
+    for order in [EvictionOrder::Priority, EvictionOrder::Strict] {
+        let settings = DrainOptions {
             order,
-            ..Settings::default()
+            ..DrainOptions::default()
         };
         let pods = vec![with_priority("high", 10), with_priority("low", 1)];
         let (mut drain, effects) = Drain::new(settings, pods, Vec::new());
         assert_eq!(evicted(&effects), ["low"]);
-        assert!(evicted(&drain.answer("low", Reply::Accepted)).is_empty());
+        assert!(evicted(&drain.answer("low", EvictionResult::Accepted)).is_empty());
         assert_eq!(evicted(&drain.gone("low")), ["high"]);
     }
 }
 
 #[test]
 fn a_lower_priority_that_a_budget_blocks_holds_up_only_a_strict_order() {
-    for (order, passes) in [(Order::Priority, true), (Order::Strict, false)] {
-        let settings = Settings {
+    for (order, passes) in [
+        (EvictionOrder::Priority, true),
+        (EvictionOrder::Strict, false),
+    ] {
+        let settings = DrainOptions {
             order,
-            ..Settings::default()
+            ..DrainOptions::default()
         };
         let mut high = with_priority("high", 10);
         high.metadata.labels = [("app".into(), "other".into())].into();
         let pods = vec![high, with_priority("low", 1)];
         let (mut drain, mut effects) = Drain::new(settings, pods, vec![budget("web", 0, 2, 2)]);
-        effects.extend(drain.step(Event::Tick));
+        effects.extend(drain.step(DrainEvent::Tick));
         assert_eq!(evicted(&effects) == ["high"], passes, "{order:?}");
     }
 }
 
 #[test]
 fn under_a_strict_order_what_stays_keeps_what_comes_after_it() {
-    for (order, passes) in [(Order::Priority, true), (Order::Strict, false)] {
-        let settings = Settings {
+    for (order, passes) in [
+        (EvictionOrder::Priority, true),
+        (EvictionOrder::Strict, false),
+    ] {
+        let settings = DrainOptions {
             order,
             blocked_timeout: Some(SignedDuration::from_secs(20)),
-            ..Settings::default()
+            ..DrainOptions::default()
         };
         let mut high = with_priority("high", 10);
         high.metadata.labels.clear();
@@ -260,11 +272,11 @@ fn under_a_strict_order_what_stays_keeps_what_comes_after_it() {
         if passes {
             continue;
         }
-        assert!(matches!(drain.state("low"), State::GivenUp(_)));
+        assert!(matches!(drain.state("low"), PodState::GivenUp(_)));
         let said = drain.state("high").to_string();
         assert!(said.contains("default/low has to go before it"), "{said}");
         // And that is the end of it.
-        let listed = Event::Listed {
+        let listed = DrainEvent::Listed {
             node: NODE.into(),
             pods: vec![with_priority("low", 1)],
         };
@@ -276,34 +288,34 @@ fn under_a_strict_order_what_stays_keeps_what_comes_after_it() {
 
 #[test]
 fn a_pod_that_does_not_go_or_stays_blocked_is_left_behind_in_time() {
-    let settings = Settings {
+    let settings = DrainOptions {
         pod_timeout: Some(SignedDuration::from_secs(60)),
         blocked_timeout: Some(SignedDuration::from_secs(90)),
-        ..Settings::default()
+        ..DrainOptions::default()
     };
     let mut free = pod("free", NODE);
     free.metadata.labels = [("app".into(), "other".into())].into();
     let pods = vec![free, pod("blocked", NODE)];
     let (mut drain, _) = Drain::new(settings, pods, vec![budget("web", 0, 2, 2)]);
-    drain.answer("free", Reply::Accepted);
+    drain.answer("free", EvictionResult::Accepted);
     drain.after(59);
-    assert!(matches!(drain.state("free"), State::Terminating { .. }));
+    assert!(matches!(drain.state("free"), PodState::Terminating { .. }));
     // The watch may stand still, so it was tried once in between.
-    let refused = Reply::BudgetExhausted {
+    let refused = EvictionResult::BudgetExhausted {
         message: "no".to_owned(),
     };
     drain.answer("blocked", refused);
     drain.after(1);
-    assert_eq!(drain.state("free"), &State::Stuck);
+    assert_eq!(drain.state("free"), &PodState::Stuck);
     drain.after(30);
-    let State::GivenUp(block) = drain.state("blocked") else {
+    let PodState::GivenUp(block) = drain.state("blocked") else {
         panic!("{:?}", drain.state("blocked"));
     };
-    assert!(matches!(block, Block::Budget { .. }));
+    assert!(matches!(block, BlockReason::Budget { .. }));
     // Both are settled: the node is listed, and not called drained.
     let mut stuck = pod("free", NODE);
     stuck.metadata.deletion_timestamp = Some(drain.now);
-    drain.step(Event::Listed {
+    drain.step(DrainEvent::Listed {
         node: NODE.into(),
         pods: vec![stuck, pod("blocked", NODE)],
     });
@@ -314,28 +326,28 @@ fn a_pod_that_does_not_go_or_stays_blocked_is_left_behind_in_time() {
 
 #[test]
 fn an_interrupt_ends_when_the_answers_are_in() {
-    let (mut drain, _) = Drain::new(Settings::default(), vec![pod("a", NODE)], Vec::new());
-    drain.step(Event::Interrupted);
+    let (mut drain, _) = Drain::new(DrainOptions::default(), vec![pod("a", NODE)], Vec::new());
+    drain.step(DrainEvent::Interrupted);
     assert!(!drain.machine.is_finished());
-    assert!(evicted(&drain.answer("a", Reply::Accepted)).is_empty());
+    assert!(evicted(&drain.answer("a", EvictionResult::Accepted)).is_empty());
     assert!(drain.machine.is_finished());
 }
 
 /// Four Ready pods of a ReplicaSet of four, with no budget.
 fn unprotected() -> (Drain, Vec<Effect>) {
-    let settings = Settings {
+    let settings = DrainOptions {
         implicit: Some(ImplicitBudget::default()),
-        ..Settings::default()
+        ..DrainOptions::default()
     };
-    let mut owners = Owners::default();
-    owners.add_listed([WorkloadKind::ReplicaSet], [ready_of_four(4)]);
+    let mut workloads = Workloads::default();
+    workloads.add_listed([WorkloadKind::ReplicaSet], [ready_of_four(4)]);
     let mut drain = Drain {
-        machine: Machine::new(settings, vec![NODE.into()], owners),
+        machine: Machine::new(settings, vec![NODE.into()], workloads),
         now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
     };
-    drain.step(Event::Budgets(Vec::new()));
+    drain.step(DrainEvent::Budgets(Vec::new()));
     let pods = ["a", "b", "c", "d"].map(|name| pod(name, NODE)).to_vec();
-    let effects = drain.step(Event::Listed {
+    let effects = drain.step(DrainEvent::Listed {
         node: NODE.into(),
         pods,
     });
@@ -352,14 +364,14 @@ fn ready_of_four(ready: i32) -> Workload {
 fn a_workload_without_a_budget_goes_as_fast_as_its_replacements_come() {
     let (mut drain, effects) = unprotected();
     assert_eq!(evicted(&effects), ["a"]);
-    assert!(evicted(&drain.answer("a", Reply::Accepted)).is_empty());
+    assert!(evicted(&drain.answer("a", EvictionResult::Accepted)).is_empty());
     assert!(evicted(&drain.gone("a")).is_empty());
     // A status may be older than what was evicted, so it is only worth a count.
     let effects = drain.step(status_of_four(4));
     assert!(evicted(&effects).is_empty());
     assert!(asks_for_count(&effects));
     assert!(evicted(&drain.step(counted(Some(3)))).is_empty());
-    assert!(matches!(drain.state("b"), State::Blocked(_)));
+    assert!(matches!(drain.state("b"), PodState::Blocked(_)));
     assert!(asks_for_count(&drain.step(status_of_four(4))));
     // What changes meanwhile is worth another one.
     assert!(!asks_for_count(&drain.step(status_of_four(4))));
@@ -367,14 +379,14 @@ fn a_workload_without_a_budget_goes_as_fast_as_its_replacements_come() {
     assert_eq!(evicted(&drain.step(counted(Some(4)))), ["b"]);
 }
 
-fn status_of_four(ready: i32) -> Event {
-    Event::Workload(Box::new(ready_of_four(ready)))
+fn status_of_four(ready: i32) -> DrainEvent {
+    DrainEvent::Workload(Box::new(ready_of_four(ready)))
 }
 
-fn counted(ready: Option<i32>) -> Event {
-    Event::Counted {
+fn counted(ready: Option<i32>) -> DrainEvent {
+    DrainEvent::Counted {
         workload: "u-web".into(),
-        count: ready.map(|ready| Recount {
+        count: ready.map(|ready| ReplicaCount {
             ready,
             pending: Vec::new(),
         }),
@@ -388,12 +400,12 @@ fn asks_for_count(effects: &[Effect]) -> bool {
 #[test]
 fn a_count_that_failed_is_asked_for_again() {
     let (mut drain, _) = unprotected();
-    drain.answer("a", Reply::Accepted);
+    drain.answer("a", EvictionResult::Accepted);
     drain.gone("a");
     assert!(asks_for_count(&drain.step(status_of_four(4))));
     assert!(!asks_for_count(&drain.step(counted(None))));
     // Its patience runs meanwhile.
-    assert!(matches!(drain.state("b"), State::Blocked(_)));
+    assert!(matches!(drain.state("b"), PodState::Blocked(_)));
     assert!(asks_for_count(&drain.after(10)));
     assert_eq!(evicted(&drain.step(counted(Some(4)))), ["b"]);
 }
@@ -402,11 +414,11 @@ fn a_count_that_failed_is_asked_for_again() {
 #[test]
 fn a_status_that_never_changes_does_not_hang_the_drain() {
     let (mut drain, _) = unprotected();
-    drain.answer("a", Reply::Accepted);
+    drain.answer("a", EvictionResult::Accepted);
     drain.gone("a");
     assert!(asks_for_count(&drain.after(10)));
     assert!(evicted(&drain.step(counted(Some(3)))).is_empty());
-    assert!(matches!(drain.state("b"), State::Blocked(_)));
+    assert!(matches!(drain.state("b"), PodState::Blocked(_)));
     let mut sent = Vec::new();
     for _ in 0..100 {
         let effects = drain.after(1);
@@ -419,7 +431,7 @@ fn a_status_that_never_changes_does_not_hang_the_drain() {
 #[test]
 fn an_open_answer_takes_from_an_implicit_budget_until_a_count() {
     let (mut drain, _) = unprotected();
-    let open = Reply::Uncertain {
+    let open = EvictionResult::Uncertain {
         message: "cut".to_owned(),
         retry_after: None,
     };
@@ -432,7 +444,7 @@ fn an_open_answer_takes_from_an_implicit_budget_until_a_count() {
 #[test]
 fn an_implicit_budget_gives_way_to_one_pod_at_a_time() {
     let (mut drain, _) = unprotected();
-    drain.answer("a", Reply::Accepted);
+    drain.answer("a", EvictionResult::Accepted);
     drain.gone("a");
     drain.step(status_of_four(3));
     drain.step(counted(Some(3)));
@@ -441,7 +453,7 @@ fn an_implicit_budget_gives_way_to_one_pod_at_a_time() {
         let effects = drain.after(1);
         let names: Vec<String> = evicted(&effects).iter().map(ToString::to_string).collect();
         for name in names {
-            drain.answer(&name, Reply::Accepted);
+            drain.answer(&name, EvictionResult::Accepted);
             sent.push(name);
         }
     }
@@ -450,45 +462,45 @@ fn an_implicit_budget_gives_way_to_one_pod_at_a_time() {
 
 #[test]
 fn a_pod_that_is_gone_before_the_answer_was_evicted_if_the_answer_says_so() {
-    for (reply, outcome) in [
-        (Reply::Accepted, Outcome::Evicted),
-        (Reply::NotFound, Outcome::Skipped),
+    for (result, outcome) in [
+        (EvictionResult::Accepted, Outcome::Evicted),
+        (EvictionResult::NotFound, Outcome::Skipped),
     ] {
-        let (mut drain, _) = Drain::new(Settings::default(), vec![pod("a", NODE)], vec![]);
-        assert_eq!(*drain.state("a"), State::Evicting);
+        let (mut drain, _) = Drain::new(DrainOptions::default(), vec![pod("a", NODE)], vec![]);
+        assert_eq!(*drain.state("a"), PodState::Evicting);
         // Nothing is told before the answer, and the answer's word is the last.
         assert_eq!(drain.gone("a"), []);
-        let told = drain.answer("a", reply);
-        assert!(told.contains(&Effect::Changed { uid: "u-a".into() }));
-        assert_eq!(*drain.state("a"), State::Gone);
+        let reported = drain.answer("a", result);
+        assert!(reported.contains(&Effect::Changed { uid: "u-a".into() }));
+        assert_eq!(*drain.state("a"), PodState::Gone);
         assert_eq!(drain.machine.pod("u-a").unwrap().outcome(), outcome);
     }
 }
 
 #[test]
 fn a_list_that_holds_a_pod_again_before_the_answer_asks_for_a_look() {
-    let (mut drain, _) = Drain::new(Settings::default(), vec![pod("a", NODE)], vec![]);
+    let (mut drain, _) = Drain::new(DrainOptions::default(), vec![pod("a", NODE)], vec![]);
     drain.gone("a");
-    let listed = Event::Listed {
+    let listed = DrainEvent::Listed {
         node: NODE.into(),
         pods: vec![pod("a", NODE)],
     };
     drain.step(listed);
-    assert_eq!(*drain.state("a"), State::Looking);
+    assert_eq!(*drain.state("a"), PodState::Fetching);
 }
 
 #[test]
 fn a_node_is_cordoned_when_its_turn_comes_and_nothing_is_sent_before() {
-    let settings = Settings {
+    let settings = DrainOptions {
         cordon_each: true,
-        ..Settings::default()
+        ..DrainOptions::default()
     };
     let (mut drain, effects) = Drain::new(settings, vec![pod("a", NODE)], Vec::new());
     let node: Str = NODE.into();
     assert!(effects.contains(&Effect::Cordon { node: node.clone() }));
     assert!(evicted(&effects).is_empty());
     assert!(evicted(&drain.after(100)).is_empty());
-    assert_eq!(evicted(&drain.step(Event::Cordoned { node })), ["a"]);
+    assert_eq!(evicted(&drain.step(DrainEvent::Cordoned { node })), ["a"]);
 }
 
 #[test]
@@ -508,39 +520,42 @@ fn a_lower_order_goes_first_and_holds_up_the_others_though_it_is_blocked() {
         ..crate::object::LabelSelector::default()
     });
     let pods = vec![ordered("a", "order=1"), held, pod("c", NODE)];
-    let (mut drain, effects) = Drain::new(Settings::default(), pods, vec![closed.clone()]);
+    let (mut drain, effects) = Drain::new(DrainOptions::default(), pods, vec![closed.clone()]);
     assert!(evicted(&effects).is_empty());
     closed.status.disruptions_allowed = 1;
     closed.metadata.resource_version = "2".into();
-    assert_eq!(evicted(&drain.step(Event::Budget(Box::new(closed)))), ["b"]);
-    drain.answer("b", Reply::Accepted);
+    assert_eq!(
+        evicted(&drain.step(DrainEvent::Budget(Box::new(closed)))),
+        ["b"]
+    );
+    drain.answer("b", EvictionResult::Accepted);
     assert_eq!(evicted(&drain.gone("b")), ["c"]);
-    drain.answer("c", Reply::Accepted);
+    drain.answer("c", EvictionResult::Accepted);
     assert_eq!(evicted(&drain.gone("c")), ["a"]);
 }
 
 #[test]
 fn a_node_is_barred_only_as_long_as_nothing_went() {
-    let forbidden = || Reply::Forbidden("no right".to_owned());
-    let lost = Reply::Uncertain {
+    let forbidden = || EvictionResult::Forbidden("no right".to_owned());
+    let lost = EvictionResult::Uncertain {
         message: "cut".to_owned(),
         retry_after: None,
     };
     for (other, barred) in [
         (forbidden(), true),
-        (Reply::SeveralBudgets, true),
-        (Reply::Accepted, false),
+        (EvictionResult::SeveralBudgets, true),
+        (EvictionResult::Accepted, false),
         (lost, false),
     ] {
         let (mut drain, _) = Drain::new(
-            Settings::default(),
+            DrainOptions::default(),
             vec![pod("a", NODE), pod("b", NODE)],
             Vec::new(),
         );
-        assert_eq!(drain.machine.barred_by(NODE), None);
+        assert_eq!(drain.machine.forbidden_namespace(NODE), None);
         drain.answer("a", forbidden());
         drain.answer("b", other.clone());
-        let namespace = drain.machine.barred_by(NODE).map(Str::as_str);
+        let namespace = drain.machine.forbidden_namespace(NODE).map(Str::as_str);
         assert_eq!(namespace, barred.then_some("default"), "{other:?}");
     }
 }

@@ -3,26 +3,26 @@
 use jiff::{SignedDuration, Timestamp};
 
 use super::*;
-use crate::drain::{Block, Event, Force, Reply, Settings};
+use crate::drain::{BlockReason, Bypass, DrainEvent, DrainOptions, EvictionResult};
 use crate::fixtures::{budget, pod, workload};
 use crate::object::{Budget, ClaimSource, Pod, Volume, VolumeAttachment, Workload, WorkloadKind};
-use crate::workload::Owners;
+use crate::workload::Workloads;
 
 const T0: Timestamp = Timestamp::UNIX_EPOCH;
 
 /// A drain of these nodes, each with one pod of ReplicaSet `web`, all of which are Ready.
-fn drain(settings: Settings, pods: &[Pod], budgets: Vec<Budget>) -> (Machine, Vec<Effect>) {
-    let mut owners = Owners::default();
+fn drain(settings: DrainOptions, pods: &[Pod], budgets: Vec<Budget>) -> (Machine, Vec<Effect>) {
+    let mut workloads = Workloads::default();
     let replicas = i32::try_from(pods.len()).unwrap();
-    owners.add_listed([WorkloadKind::ReplicaSet], [web(replicas, replicas)]);
+    workloads.add_listed([WorkloadKind::ReplicaSet], [web(replicas, replicas)]);
     let mut nodes: Vec<Str> = pods.iter().map(|pod| pod.spec.node_name.clone()).collect();
     nodes.dedup();
-    let mut machine = Machine::new(settings, nodes.clone(), owners);
-    let mut effects = machine.step(Event::Budgets(budgets), T0);
+    let mut machine = Machine::new(settings, nodes.clone(), workloads);
+    let mut effects = machine.step(DrainEvent::Budgets(budgets), T0);
     for node in nodes {
         let pods = pods.iter().filter(|pod| pod.spec.node_name == node);
         let pods = pods.cloned().collect();
-        effects.extend(machine.step(Event::Listed { node, pods }, T0));
+        effects.extend(machine.step(DrainEvent::Listed { node, pods }, T0));
     }
     (machine, effects)
 }
@@ -36,32 +36,32 @@ fn web(replicas: i32, ready: i32) -> Workload {
 fn begun(machine: &Machine) -> Vec<&str> {
     machine
         .nodes()
-        .filter(|(_, phase)| *phase != Phase::Waiting)
+        .filter(|(_, phase)| *phase != NodePhase::Waiting)
         .map(|(node, _)| node.as_str())
         .collect()
 }
 
 /// The pod is evicted, and the node seen to be empty.
 fn empty(machine: &mut Machine, uid: &str, node: &str) -> Vec<Effect> {
-    let reply = Reply::Accepted;
-    let answered = Event::Answered {
+    let result = EvictionResult::Accepted;
+    let answered = DrainEvent::Answered {
         uid: uid.into(),
-        reply,
+        result,
     };
     machine.step(answered, T0);
-    machine.step(Event::PodGone { uid: uid.into() }, T0);
+    machine.step(DrainEvent::PodGone { uid: uid.into() }, T0);
     list(machine, node, Vec::new())
 }
 
 fn list(machine: &mut Machine, node: &str, pods: Vec<Pod>) -> Vec<Effect> {
     let node = node.into();
-    machine.step(Event::Listed { node, pods }, T0)
+    machine.step(DrainEvent::Listed { node, pods }, T0)
 }
 
 fn counted(machine: &mut Machine, ready: i32, at: Timestamp) -> Vec<Effect> {
-    let count = Event::Counted {
+    let count = DrainEvent::Counted {
         workload: "u-web".into(),
-        count: Some(Recount {
+        count: Some(ReplicaCount {
             ready,
             pending: vec!["default/x is Pending: Insufficient cpu".to_owned()],
         }),
@@ -76,9 +76,9 @@ fn counts(effects: &[Effect]) -> usize {
 
 #[test]
 fn the_next_node_begins_when_the_replacements_are_ready() {
-    let settings = Settings {
+    let settings = DrainOptions {
         wait_ready: true,
-        ..Settings::default()
+        ..DrainOptions::default()
     };
     let pods = [pod("a", "n"), pod("b", "m")];
     let (mut machine, _) = drain(settings, &pods, Vec::new());
@@ -94,7 +94,7 @@ fn the_next_node_begins_when_the_replacements_are_ready() {
         "1 of 2 pods of ReplicaSet default/web are Ready; default/x is Pending: Insufficient cpu"
     );
     // A status that shows too few is not worth a count, and one that shows enough is.
-    let changed = |ready| Event::Workload(Box::new(web(2, ready)));
+    let changed = |ready| DrainEvent::Workload(Box::new(web(2, ready)));
     assert_eq!(counts(&machine.step(changed(1), T0)), 0);
     assert_eq!(counts(&machine.step(changed(2), T0)), 1);
     counted(&mut machine, 2, T0);
@@ -107,9 +107,9 @@ fn the_next_node_begins_when_the_replacements_are_ready() {
 /// Pods of the second node went after the count that was enough for the first.
 #[test]
 fn each_node_waits_for_a_count_of_its_own() {
-    let settings = Settings {
+    let settings = DrainOptions {
         wait_ready: true,
-        ..Settings::default()
+        ..DrainOptions::default()
     };
     let pods = [pod("a", "n"), pod("b", "m")];
     let (mut machine, _) = drain(settings, &pods, Vec::new());
@@ -132,10 +132,10 @@ fn each_node_waits_for_a_count_of_its_own() {
 /// that waited when it began.
 #[test]
 fn a_count_is_made_again_for_a_node_that_was_emptied_meanwhile() {
-    let settings = Settings {
+    let settings = DrainOptions {
         wait_ready: true,
         concurrency: 2,
-        ..Settings::default()
+        ..DrainOptions::default()
     };
     let pods = [pod("a", "n"), pod("b", "m")];
     let (mut machine, _) = drain(settings, &pods, Vec::new());
@@ -149,7 +149,7 @@ fn a_count_is_made_again_for_a_node_that_was_emptied_meanwhile() {
     counted(&mut machine, 1, T0);
     assert!(!machine.awaited("m").is_empty());
     assert_eq!(
-        counts(&machine.step(Event::Workload(Box::new(web(2, 2))), T0)),
+        counts(&machine.step(DrainEvent::Workload(Box::new(web(2, 2))), T0)),
         1
     );
     counted(&mut machine, 2, T0);
@@ -159,16 +159,16 @@ fn a_count_is_made_again_for_a_node_that_was_emptied_meanwhile() {
 
 #[test]
 fn without_a_change_pods_are_counted_again_after_a_while() {
-    let settings = Settings {
+    let settings = DrainOptions {
         wait_ready: true,
-        ..Settings::default()
+        ..DrainOptions::default()
     };
     let (mut machine, _) = drain(settings, &[pod("a", "n")], Vec::new());
     empty(&mut machine, "u-a", "n");
     counted(&mut machine, 0, T0);
     let due = machine.wake_at(T0).unwrap();
     assert_eq!(due, T0 + super::super::settle::RECOUNT);
-    assert_eq!(counts(&machine.step(Event::Tick, due)), 1);
+    assert_eq!(counts(&machine.step(DrainEvent::Tick, due)), 1);
     counted(&mut machine, 1, due);
     list(&mut machine, "n", Vec::new());
     assert!(machine.is_finished());
@@ -195,14 +195,14 @@ fn a_node_is_done_when_the_volumes_of_its_pods_are_detached() {
         attachment
     };
     let claim = |name: &str| (Str::from("default"), Str::from(name));
-    let settings = Settings {
+    let settings = DrainOptions {
         wait_volumes: true,
         claims: [
             ("disk".into(), claim("data")),
             ("logs".into(), claim("logs")),
         ]
         .into(),
-        ..Settings::default()
+        ..DrainOptions::default()
     };
     let mut agent = with_volume("agent", "n", "logs");
     agent.metadata.owner_references[0].kind = "DaemonSet".into();
@@ -213,12 +213,12 @@ fn a_node_is_done_when_the_volumes_of_its_pods_are_detached() {
         &[with_volume("a", "n", "data"), stays.clone()],
         Vec::new(),
     );
-    let answered = Event::Answered {
+    let answered = DrainEvent::Answered {
         uid: "u-a".into(),
-        reply: Reply::Accepted,
+        result: EvictionResult::Accepted,
     };
     machine.step(answered, T0);
-    machine.step(Event::PodGone { uid: "u-a".into() }, T0);
+    machine.step(DrainEvent::PodGone { uid: "u-a".into() }, T0);
     list(&mut machine, "n", vec![stays.clone()]);
     // Before the first list of attachments nothing is known to be detached.
     assert_eq!(machine.awaited("n"), [Awaited::Volume("disk".into())]);
@@ -227,17 +227,17 @@ fn a_node_is_done_when_the_volumes_of_its_pods_are_detached() {
         attachment("2", "logs", "n"),
         attachment("3", "disk", "m"),
     ];
-    machine.step(Event::Attachments(all), T0);
+    machine.step(DrainEvent::Attachments(all), T0);
     assert_eq!(machine.awaited("n"), [Awaited::Volume("disk".into())]);
     assert!(!machine.is_finished());
-    machine.step(Event::AttachmentGone { name: "1".into() }, T0);
+    machine.step(DrainEvent::AttachmentGone { name: "1".into() }, T0);
     list(&mut machine, "n", vec![stays]);
     assert!(machine.is_finished());
 }
 
 #[test]
 fn never_more_nodes_of_one_zone_at_a_time() {
-    let settings = Settings {
+    let settings = DrainOptions {
         concurrency: 3,
         max_per_zone: Some(1),
         zones: [
@@ -246,7 +246,7 @@ fn never_more_nodes_of_one_zone_at_a_time() {
             ("b1".into(), "b".into()),
         ]
         .into(),
-        ..Settings::default()
+        ..DrainOptions::default()
     };
     let pods = [pod("p", "a1"), pod("q", "a2"), pod("r", "b1")];
     let (mut machine, _) = drain(settings, &pods, Vec::new());
@@ -257,43 +257,46 @@ fn never_more_nodes_of_one_zone_at_a_time() {
 
 #[test]
 fn one_try_is_all_that_once_gives() {
-    let settings = Settings {
+    let settings = DrainOptions {
         once: true,
-        ..Settings::default()
+        ..DrainOptions::default()
     };
     let pods = [pod("a", "n"), pod("b", "n")];
     let (mut machine, effects) = drain(settings, &pods, vec![budget("web", 1, 2, 1)]);
     let sent = effects.iter().filter(|e| matches!(e, Effect::Evict { .. }));
     assert_eq!(sent.count(), 1);
-    let answered = Event::Answered {
+    let answered = DrainEvent::Answered {
         uid: "u-a".into(),
-        reply: Reply::BudgetExhausted {
+        result: EvictionResult::BudgetExhausted {
             message: String::new(),
         },
     };
     machine.step(answered, T0);
     let given_up = |machine: &Machine, uid| {
         let state = &machine.pod(uid).unwrap().state;
-        matches!(state, State::GivenUp(Block::Budget { .. }))
+        matches!(state, PodState::GivenUp(BlockReason::Budget { .. }))
     };
     assert!(given_up(&machine, "u-a"));
-    machine.step(Event::Budget(Box::new(budget("web", 0, 1, 1))), T0);
+    machine.step(DrainEvent::Budget(Box::new(budget("web", 0, 1, 1))), T0);
     // Whichever was not sent is told of as blocked, and not waited for.
     let later = T0 + SignedDuration::from_secs(1);
-    machine.step(Event::Tick, later);
+    machine.step(DrainEvent::Tick, later);
     let b = &machine.pod("u-b").unwrap().state;
-    assert!(matches!(b, State::GivenUp(_) | State::Evicting), "{b:?}");
+    assert!(
+        matches!(b, PodState::GivenUp(_) | PodState::Evicting),
+        "{b:?}"
+    );
 }
 
 #[test]
 fn a_named_budget_is_passed_by_when_its_time_is_over_and_no_other_is() {
     let at = T0 + SignedDuration::from_secs(60);
-    let settings = Settings {
-        force: Some(Force {
+    let settings = DrainOptions {
+        force: Some(Bypass {
             at,
             budgets: [budget("web", 0, 1, 1).key()].into(),
         }),
-        ..Settings::default()
+        ..DrainOptions::default()
     };
     let mut other = pod("b", "n");
     other.metadata.labels = [("app".into(), "other".into())].into();
@@ -305,13 +308,13 @@ fn a_named_budget_is_passed_by_when_its_time_is_over_and_no_other_is() {
     let mut web = pod("a", "n");
     web.spec.termination_grace_period_seconds = Some(0);
     let (mut machine, effects) = drain(settings, &[web, other], budgets);
-    assert!(!effects.iter().any(|e| matches!(e, Effect::Force { .. })));
+    assert!(!effects.iter().any(|e| matches!(e, Effect::Bypass { .. })));
     assert!(machine.wake_at(T0).unwrap() <= at);
-    let effects = machine.step(Event::Tick, at);
+    let effects = machine.step(DrainEvent::Tick, at);
     let forced: Vec<_> = effects
         .iter()
         .filter_map(|effect| match effect {
-            Effect::Force {
+            Effect::Bypass {
                 name,
                 budget,
                 at_least,

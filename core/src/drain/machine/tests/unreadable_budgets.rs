@@ -3,18 +3,18 @@
 use super::*;
 
 /// A drain that may not see budgets, from its beginning.
-fn unseen(settings: Settings, pods: Vec<Pod>) -> (Drain, Vec<Effect>) {
+fn unseen(settings: DrainOptions, pods: Vec<Pod>) -> (Drain, Vec<Effect>) {
     let (mut drain, _) = Drain::new(settings, Vec::new(), Vec::new());
-    drain.step(Event::BudgetsUnseen);
-    let effects = drain.step(Event::Listed {
+    drain.step(DrainEvent::BudgetsUnreadable);
+    let effects = drain.step(DrainEvent::Listed {
         node: NODE.into(),
         pods,
     });
     (drain, effects)
 }
 
-fn refused_by(budget: &str) -> Reply {
-    Reply::BudgetExhausted {
+fn refused_by(budget: &str) -> EvictionResult {
+    EvictionResult::BudgetExhausted {
         message: format!("The disruption budget {budget} needs 2 healthy pods and has 2 currently"),
     }
 }
@@ -24,7 +24,7 @@ fn unseen_budgets_are_named_by_the_server_and_their_pods_take_turns() {
     let mut other = pod("d", NODE);
     other.metadata.owner_references[0].uid = "u-other".into();
     let pods = vec![pod("a", NODE), pod("b", NODE), pod("c", NODE), other];
-    let (mut drain, effects) = unseen(Settings::default(), pods);
+    let (mut drain, effects) = unseen(DrainOptions::default(), pods);
     assert_eq!(evicted(&effects), ["a"]);
     // Of its siblings nobody is tried now; what has another controller is.
     assert_eq!(evicted(&drain.answer("a", refused_by("web"))), ["d"]);
@@ -35,11 +35,11 @@ fn unseen_budgets_are_named_by_the_server_and_their_pods_take_turns() {
         "blocked by budget default/web: the API server says: \
          The disruption budget web needs 2 healthy pods and has 2 currently"
     );
-    assert!(evicted(&drain.answer("d", Reply::Accepted)).is_empty());
+    assert!(evicted(&drain.answer("d", EvictionResult::Accepted)).is_empty());
     assert!(evicted(&drain.after(4)).is_empty());
     // Who has not been refused yet goes first, and what the budget grants one it may grant more.
     assert_eq!(evicted(&drain.after(3)), ["b"]);
-    assert_eq!(evicted(&drain.answer("b", Reply::Accepted)), ["c"]);
+    assert_eq!(evicted(&drain.answer("b", EvictionResult::Accepted)), ["c"]);
     assert!(evicted(&drain.answer("c", refused_by("web"))).is_empty());
     assert_eq!(evicted(&drain.after(7)), ["a"]);
     // The second wait is twice as long, and for both of them.
@@ -50,25 +50,25 @@ fn unseen_budgets_are_named_by_the_server_and_their_pods_take_turns() {
 
 #[test]
 fn a_workload_keeps_its_implicit_budget_where_budgets_are_not_seen() {
-    let mut owners = Owners::default();
+    let mut workloads = Workloads::default();
     let mut web = workload(WorkloadKind::ReplicaSet, "web", 4);
     web.status.ready_replicas = Some(4);
-    owners.add_listed([WorkloadKind::ReplicaSet], [web]);
-    let settings = Settings {
+    workloads.add_listed([WorkloadKind::ReplicaSet], [web]);
+    let settings = DrainOptions {
         implicit: Some(ImplicitBudget::default()),
-        ..Settings::default()
+        ..DrainOptions::default()
     };
     let mut drain = Drain {
-        machine: Machine::new(settings, vec![NODE.into()], owners),
+        machine: Machine::new(settings, vec![NODE.into()], workloads),
         now: Timestamp::UNIX_EPOCH,
     };
-    drain.step(Event::BudgetsUnseen);
-    let effects = drain.step(Event::Listed {
+    drain.step(DrainEvent::BudgetsUnreadable);
+    let effects = drain.step(DrainEvent::Listed {
         node: NODE.into(),
         pods: vec![pod("a", NODE), pod("b", NODE)],
     });
     assert_eq!(evicted(&effects), ["a"]);
-    assert!(evicted(&drain.answer("a", Reply::Accepted)).is_empty());
+    assert!(evicted(&drain.answer("a", EvictionResult::Accepted)).is_empty());
     let said = drain.state("b").to_string();
     assert!(!said.contains("no budget"), "{said}");
 }
@@ -76,26 +76,27 @@ fn a_workload_keeps_its_implicit_budget_where_budgets_are_not_seen() {
 #[test]
 fn budgets_that_are_lost_sight_of_are_left_to_the_server_until_they_are_seen_again() {
     let pods = vec![pod("a", NODE), pod("b", NODE)];
-    let (mut drain, effects) = Drain::new(Settings::default(), pods, vec![budget("web", 0, 2, 2)]);
+    let (mut drain, effects) =
+        Drain::new(DrainOptions::default(), pods, vec![budget("web", 0, 2, 2)]);
     assert!(evicted(&effects).is_empty());
-    assert_eq!(evicted(&drain.step(Event::BudgetsUnseen)), ["a"]);
+    assert_eq!(evicted(&drain.step(DrainEvent::BudgetsUnreadable)), ["a"]);
     // No purse knows of the one that is on its way.
-    let seen = Event::Budgets(vec![budget("web", 2, 4, 2)]);
+    let seen = DrainEvent::Budgets(vec![budget("web", 2, 4, 2)]);
     assert!(evicted(&drain.step(seen)).is_empty());
-    assert_eq!(evicted(&drain.answer("a", Reply::Accepted)), ["b"]);
+    assert_eq!(evicted(&drain.answer("a", EvictionResult::Accepted)), ["b"]);
 }
 
 #[test]
 fn a_pod_under_several_budgets_that_are_not_seen_is_told_as_that() {
     for wait_for_impossible in [false, true] {
-        let settings = Settings {
+        let settings = DrainOptions {
             wait_for_impossible,
-            ..Settings::default()
+            ..DrainOptions::default()
         };
         let (mut drain, _) = unseen(settings, vec![pod("a", NODE)]);
-        drain.answer("a", Reply::SeveralBudgets);
+        drain.answer("a", EvictionResult::SeveralBudgets);
         let state = drain.state("a");
-        assert_eq!(matches!(state, State::Blocked(_)), wait_for_impossible);
+        assert_eq!(matches!(state, PodState::Blocked(_)), wait_for_impossible);
         let said = state.to_string();
         assert!(said.contains("by more than one budget"), "{said}");
     }
@@ -104,12 +105,12 @@ fn a_pod_under_several_budgets_that_are_not_seen_is_told_as_that() {
 #[test]
 fn a_budget_that_the_server_named_is_passed_by_in_its_time() {
     let at = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1) + SignedDuration::from_secs(3);
-    let settings = Settings {
-        force: Some(Force {
+    let settings = DrainOptions {
+        force: Some(Bypass {
             at,
             budgets: [budget("web", 0, 0, 0).key()].into(),
         }),
-        ..Settings::default()
+        ..DrainOptions::default()
     };
     let pods = vec![pod("a", NODE), {
         let mut other = pod("b", NODE);
@@ -123,7 +124,7 @@ fn a_budget_that_the_server_named_is_passed_by_in_its_time() {
     let forced: Vec<&str> = forced
         .iter()
         .filter_map(|effect| match effect {
-            Effect::Force { name, .. } => Some(name.as_str()),
+            Effect::Bypass { name, .. } => Some(name.as_str()),
             _ => None,
         })
         .collect();

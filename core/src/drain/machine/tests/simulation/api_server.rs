@@ -4,8 +4,8 @@ use jiff::Timestamp;
 
 use super::cluster::World;
 use super::random::Random;
-use crate::disruption::{Budgets, Freedom, Ruling, ruling};
-use crate::drain::{Effect, Event, Recount, Reply, Throttle};
+use crate::disruption::{Budgets, EvictionDecision, Exemption, decide};
+use crate::drain::{DrainEvent, Effect, EvictionResult, ReplicaCount, Throttle};
 use crate::object::Pod;
 use crate::text::Str;
 
@@ -17,7 +17,7 @@ impl World {
                 Effect::Evict { name, uid, .. } if random.chance(50) => {
                     self.evict(&name, &uid, now);
                 }
-                Effect::Force { name, uid, .. } if random.chance(50) => {
+                Effect::Bypass { name, uid, .. } if random.chance(50) => {
                     self.delete(&name, &uid, now);
                 }
                 _ => {}
@@ -31,7 +31,7 @@ impl World {
         random: &mut Random,
         faults: bool,
         now: Timestamp,
-    ) -> Option<Event> {
+    ) -> Option<DrainEvent> {
         let count = u32::try_from(self.requests.len()).unwrap();
         if count == 0 {
             return None;
@@ -40,54 +40,60 @@ impl World {
         let fault = faults && random.chance(40);
         Some(match request {
             Effect::Evict { name, uid, .. } => {
-                let reply = if fault {
+                let result = if fault {
                     self.fault(&name, &uid, random, now)
                 } else {
                     self.evict(&name, &uid, now)
                 };
-                Event::Answered { uid, reply }
+                DrainEvent::Answered { uid, result }
             }
-            Effect::Force { name, uid, .. } => {
-                let reply = if fault {
-                    Reply::Uncertain {
+            Effect::Bypass { name, uid, .. } => {
+                let result = if fault {
+                    EvictionResult::Uncertain {
                         message: "cut".to_owned(),
                         retry_after: None,
                     }
                 } else {
                     self.delete(&name, &uid, now)
                 };
-                Event::Answered { uid, reply }
+                DrainEvent::Answered { uid, result }
             }
-            Effect::Count { workload, .. } => Event::Counted {
+            Effect::Count { workload, .. } => DrainEvent::Counted {
                 workload,
-                count: (!fault).then(|| Recount {
+                count: (!fault).then(|| ReplicaCount {
                     ready: self.ready(),
                     pending: Vec::new(),
                 }),
             },
-            Effect::Look { uid, .. } if fault => Event::LookFailed {
+            Effect::Get { uid, .. } if fault => DrainEvent::PodFetchFailed {
                 uid,
                 message: "cut".to_owned(),
             },
-            Effect::Look { name, uid, .. } => Event::Looked {
+            Effect::Get { name, uid, .. } => DrainEvent::PodFetched {
                 found: self.named(&name).cloned().map(Box::new),
                 uid,
             },
-            Effect::Confirm { node } if fault => Event::ConfirmFailed { node },
+            Effect::Confirm { node } if fault => DrainEvent::ConfirmFailed { node },
             Effect::Confirm { node } => self.list(&node),
-            Effect::Cordon { node } => Event::Cordoned { node },
+            Effect::Cordon { node } => DrainEvent::Cordoned { node },
             other => panic!("seed {}: {other:?}", self.seed),
         })
     }
 
-    fn fault(&mut self, name: &Str, uid: &Str, random: &mut Random, now: Timestamp) -> Reply {
+    fn fault(
+        &mut self,
+        name: &Str,
+        uid: &Str,
+        random: &mut Random,
+        now: Timestamp,
+    ) -> EvictionResult {
         let carried_out = random.chance(50);
         match random.below(4) {
-            0 => Reply::Throttled {
+            0 => EvictionResult::Throttled {
                 by: Throttle::PriorityAndFairness,
                 retry_after: Some(random.below(5)),
             },
-            1 => Reply::Denied {
+            1 => EvictionResult::Denied {
                 message: "admission webhook \"x\" denied the request".to_owned(),
                 later: true,
                 retry_after: None,
@@ -96,7 +102,7 @@ impl World {
                 if carried_out {
                     self.evict(name, uid, now);
                 }
-                Reply::Uncertain {
+                EvictionResult::Uncertain {
                     message: "cut".to_owned(),
                     retry_after: None,
                 }
@@ -111,36 +117,40 @@ impl World {
 
     /// What the API server does (pkg/registry/core/pod/storage/eviction.go, v1.36.3): the UID is
     /// compared last, when the budget is charged.
-    fn evict(&mut self, name: &Str, uid: &Str, now: Timestamp) -> Reply {
+    fn evict(&mut self, name: &Str, uid: &Str, now: Timestamp) -> EvictionResult {
         let Some(pod) = self.named(name).cloned() else {
-            return Reply::NotFound;
+            return EvictionResult::NotFound;
         };
-        match ruling(&pod, &Budgets::of(self.budgets())) {
-            Ruling::Free(Freedom::NoBudget | Freedom::Phase | Freedom::Unready(_)) => {}
-            Ruling::Counted { .. } => {
+        match decide(&pod, &Budgets::of(self.budgets())) {
+            EvictionDecision::Exempt(
+                Exemption::NoBudget | Exemption::NotRunning | Exemption::Unready(_),
+            ) => {}
+            EvictionDecision::Counted { .. } => {
                 let guard = self.guard_of(&pod).unwrap();
                 self.guards[guard].charge(name.clone(), now);
                 self.budget_changed(guard);
             }
-            Ruling::Refused { budget, .. } => {
-                return Reply::BudgetExhausted {
+            EvictionDecision::Refused { budget, .. } => {
+                return EvictionResult::BudgetExhausted {
                     message: format!(
                         "The disruption budget {} does not allow evicting pods currently",
                         budget.name
                     ),
                 };
             }
-            Ruling::Several(_) | Ruling::Unseen => unreachable!(),
+            EvictionDecision::SeveralBudgets(_) | EvictionDecision::BudgetsUnreadable => {
+                unreachable!()
+            }
         }
         self.delete(name, uid, now)
     }
 
-    fn delete(&mut self, name: &Str, uid: &Str, now: Timestamp) -> Reply {
+    fn delete(&mut self, name: &Str, uid: &Str, now: Timestamp) -> EvictionResult {
         let Some(pod) = self.named(name) else {
-            return Reply::NotFound;
+            return EvictionResult::NotFound;
         };
         if pod.metadata.uid != *uid {
-            return Reply::Conflict;
+            return EvictionResult::Conflict;
         }
         let (seed, node) = (self.seed, &pod.spec.node_name);
         assert!(self.nodes.contains(node), "seed {seed}: {uid} of {node}");
@@ -148,6 +158,6 @@ impl World {
         let accepted = self.accepted.entry(uid.clone()).or_default();
         *accepted += 1;
         assert_eq!(*accepted, 1, "seed {seed}: {uid} went twice");
-        Reply::Accepted
+        EvictionResult::Accepted
     }
 }

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::disruption_controller::Guard;
 use super::random::Random;
-use crate::drain::{Effect, Event};
+use crate::drain::{DrainEvent, Effect};
 use crate::fixtures::pod;
 use crate::object::{Budget, ClaimSource, Pod, Volume, VolumeAttachment};
 use crate::text::Str;
@@ -38,8 +38,8 @@ pub(super) struct World {
     pub(super) versions: u64,
     pub(super) late: u32,
     /// Changes that the watches, one of the pods of each node, have not shown yet, in order.
-    pub(super) pod_sights: BTreeMap<Str, VecDeque<Event>>,
-    pub(super) budget_sights: VecDeque<Event>,
+    pub(super) pod_sights: BTreeMap<Str, VecDeque<DrainEvent>>,
+    pub(super) budget_sights: VecDeque<DrainEvent>,
     pub(super) requests: Vec<Effect>,
     pub(super) accepted: BTreeMap<Str, u32>,
     /// The nodes that were emptied before the last event came.
@@ -127,7 +127,7 @@ impl World {
             .collect()
     }
 
-    pub(super) fn attachments(&self) -> Event {
+    pub(super) fn attachments(&self) -> DrainEvent {
         let attachments = self.attached.iter().map(|(uid, node)| {
             let mut attachment = VolumeAttachment::default();
             attachment.metadata.name = uid.clone();
@@ -135,7 +135,7 @@ impl World {
             attachment.spec.source.persistent_volume_name = Some(uid.clone());
             attachment
         });
-        Event::Attachments(attachments.collect())
+        DrainEvent::Attachments(attachments.collect())
     }
 
     /// Ready pods of the workload, wherever they are.
@@ -160,7 +160,7 @@ impl World {
         budget.metadata.resource_version = Str::from(self.versions.to_string());
         if !self.blind {
             let shown = Box::new(budget.clone());
-            self.budget_sights.push_back(Event::Budget(shown));
+            self.budget_sights.push_back(DrainEvent::Budget(shown));
         }
     }
 
@@ -173,17 +173,17 @@ impl World {
     pub(super) fn blind(&mut self, blind: bool) {
         self.blind = blind;
         self.budget_sights
-            .retain(|sight| !matches!(sight, Event::Budget(_)));
+            .retain(|sight| !matches!(sight, DrainEvent::Budget(_)));
     }
 
     pub(super) fn pod_changed(&mut self, uid: &Str) {
         let pod = &self.pods[uid];
-        let (node, event) = (&pod.spec.node_name, Event::Pod(Box::new(pod.clone())));
+        let (node, event) = (&pod.spec.node_name, DrainEvent::Pod(Box::new(pod.clone())));
         self.show(&node.clone(), event);
     }
 
     /// The watch of the node's pods will show it.
-    pub(super) fn show(&mut self, node: &Str, event: Event) {
+    pub(super) fn show(&mut self, node: &Str, event: DrainEvent) {
         if self.nodes.contains(node) {
             let watch = self.pod_sights.entry(node.clone()).or_default();
             watch.push_back(event);
@@ -208,17 +208,17 @@ impl World {
         self.controller(Timestamp::UNIX_EPOCH);
     }
 
-    pub(super) fn list(&self, node: &Str) -> Event {
+    pub(super) fn list(&self, node: &Str) -> DrainEvent {
         let pods = self.pods.values();
         let pods = pods.filter(|pod| pod.spec.node_name == *node);
-        Event::Listed {
+        DrainEvent::Listed {
             node: node.clone(),
             pods: pods.cloned().collect(),
         }
     }
 
     /// A watch has lost its place and lists again.
-    pub(super) fn relist(&mut self, random: &mut Random) -> Event {
+    pub(super) fn relist(&mut self, random: &mut Random) -> DrainEvent {
         let node = self.node(random);
         self.pod_sights.remove(&node);
         self.list(&node)
@@ -315,7 +315,7 @@ impl World {
         for uid in ended {
             if random.chance(60) {
                 let pod = self.pods.remove(&uid).unwrap();
-                self.show(&pod.spec.node_name, Event::PodGone { uid });
+                self.show(&pod.spec.node_name, DrainEvent::PodGone { uid });
                 self.bear_again(&pod, random);
             }
         }
@@ -328,7 +328,8 @@ impl World {
         for name in free {
             if random.chance(60) {
                 self.attached.remove(&name);
-                self.budget_sights.push_back(Event::AttachmentGone { name });
+                self.budget_sights
+                    .push_back(DrainEvent::AttachmentGone { name });
             }
         }
     }
@@ -363,7 +364,7 @@ impl World {
     }
 
     /// What one of the watches shows next.
-    pub(super) fn next_sight(&mut self, random: &mut Random) -> Option<Event> {
+    pub(super) fn next_sight(&mut self, random: &mut Random) -> Option<DrainEvent> {
         let watches = self.pod_sights.values_mut();
         let watches = watches.chain([&mut self.budget_sights]);
         let mut watches: Vec<_> = watches.filter(|watch| !watch.is_empty()).collect();

@@ -14,7 +14,7 @@ use crate::text::Str;
 pub(super) struct Guard {
     pub(super) budget: Budget,
     /// Ready pods of the budget that are none of the world's, and those that will be.
-    elsewhere: i32,
+    placement: i32,
     pub(super) coming: i32,
 }
 
@@ -28,13 +28,13 @@ impl Guard {
         budget.spec.unhealthy_pod_eviction_policy = random
             .chance(20)
             .then_some(UnhealthyPodEvictionPolicy::AlwaysAllow);
-        let elsewhere = i32::try_from(random.below(3)).unwrap();
+        let placement = i32::try_from(random.below(3)).unwrap();
         let covered = pods.values().filter(|pod| budget.selects(pod)).count();
-        budget.status.expected_pods = int(covered) + elsewhere;
+        budget.status.expected_pods = int(covered) + placement;
         budget.status.desired_healthy = (budget.status.expected_pods - 1).max(0);
         Self {
             budget,
-            elsewhere,
+            placement,
             coming: 0,
         }
     }
@@ -58,7 +58,7 @@ impl Guard {
             .collect();
         let healthy =
             |p: &&Pod| p.is_ready() && !p.is_terminating() && !kept.contains_key(&p.metadata.name);
-        let healthy = int(covered().filter(healthy).count()) + self.elsewhere;
+        let healthy = int(covered().filter(healthy).count()) + self.placement;
         let status = &mut self.budget.status;
         let allowed = (healthy - status.desired_healthy).max(0);
         let allowed = if frozen { 0 } else { allowed };
@@ -90,7 +90,7 @@ impl Guard {
     pub(super) fn heal(&mut self, random: &mut Random) {
         if self.coming > 0 && random.chance(70) {
             self.coming -= 1;
-            self.elsewhere += 1;
+            self.placement += 1;
         }
     }
 }

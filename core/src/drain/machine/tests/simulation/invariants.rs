@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use super::cluster::{World, int};
-use crate::disruption::IMPLICIT_PATIENCE;
-use crate::drain::{Effect, Machine, Order, Phase, State, Tracked};
+use crate::disruption::IMPLICIT_TIMEOUT;
+use crate::drain::{Effect, EvictionOrder, Machine, NodePhase, PodState, Tracked};
 use crate::text::Str;
 
 impl World {
@@ -18,7 +18,7 @@ impl World {
                 self.done.insert(node.clone());
                 self.check_settled(node, machine);
             }
-            Effect::Force { uid, budget, .. } => {
+            Effect::Bypass { uid, budget, .. } => {
                 let force = machine.settings.force.as_ref().unwrap();
                 assert!(now >= force.at, "seed {seed}");
                 assert!(force.budgets.contains(budget), "seed {seed}");
@@ -29,10 +29,10 @@ impl World {
             }
             _ => {}
         }
-        if let Effect::Evict { uid, .. } | Effect::Force { uid, .. } = &effect {
+        if let Effect::Evict { uid, .. } | Effect::Bypass { uid, .. } = &effect {
             let node = &machine.pod(uid).unwrap().pod.spec.node_name;
             let phase = machine.nodes.get(node.as_str());
-            assert_eq!(phase, Some(&Phase::Draining), "seed {seed}: {uid}");
+            assert_eq!(phase, Some(&NodePhase::Draining), "seed {seed}: {uid}");
             let cordon = Effect::Cordon { node: node.clone() };
             assert!(
                 !self.requests.contains(&cordon),
@@ -41,15 +41,15 @@ impl World {
         }
         if let Effect::Evict { uid, .. } = &effect {
             let tracked = machine.pod(uid).unwrap();
-            assert_eq!(tracked.state, State::Evicting, "seed {seed}");
+            assert_eq!(tracked.state, PodState::Evicting, "seed {seed}");
             assert!(!tracked.pod.is_terminating(), "seed {seed}");
             assert!(
                 !machine.settings.once || tracked.attempts == 1,
                 "seed {seed}"
             );
-            if machine.settings.order == Order::Strict {
+            if machine.settings.order == EvictionOrder::Strict {
                 let priority = |t: &Tracked| t.pod.spec.priority.unwrap_or(0);
-                let gone = |t: &Tracked| matches!(t.state, State::Gone | State::Skipped(_));
+                let gone = |t: &Tracked| matches!(t.state, PodState::Gone | PodState::Skipped(_));
                 let before = |t: &&Tracked| {
                     // A node whose turn comes later is not waited for.
                     self.draining.contains(&t.pod.spec.node_name)
@@ -65,7 +65,7 @@ impl World {
             if implicit && tracked.pod.is_ready() && self.guard_of(&tracked.pod).is_none() {
                 let last = self.given_way.replace(now);
                 assert!(
-                    last.is_none_or(|last| now >= last + IMPLICIT_PATIENCE),
+                    last.is_none_or(|last| now >= last + IMPLICIT_TIMEOUT),
                     "seed {seed}: {uid} so soon after {last:?}"
                 );
             }
@@ -78,7 +78,7 @@ impl World {
                             (self.blind
                                 || guard.is_some() && guard == self.guard_of(&tracked.pod))
                                 // Pending pods and the like are sent beside it.
-                                && other.state == State::Evicting
+                                && other.state == PodState::Evicting
                         })
                 }
                 _ => false,
@@ -103,7 +103,7 @@ impl World {
             let left = self.pods.values().find(|p| p.spec.node_name == *node);
             assert_eq!(left, None, "seed {seed}: {node} is said to be done");
         }
-        let gone = |t: &&Tracked| t.state == State::Gone;
+        let gone = |t: &&Tracked| t.state == PodState::Gone;
         if settings.wait_volumes {
             let here = |t: &&Tracked| t.pod.spec.node_name == *node;
             for tracked in machine.pods().filter(gone).filter(here) {
@@ -114,9 +114,9 @@ impl World {
         // While another node is emptied, its pods are missing; and what went after its node was given
         // up is nobody's any more.
         let last = settings.pod_timeout.is_none()
-            && machine.nodes().all(|(_, phase)| phase == Phase::Done);
+            && machine.nodes().all(|(_, phase)| phase == NodePhase::Done);
         if settings.wait_ready && last && machine.pods().filter(gone).any(|t| t.accepted) {
-            let web = machine.owners.workload("u-web").unwrap();
+            let web = machine.workloads.workload("u-web").unwrap();
             let before = web.status.ready_replicas.unwrap();
             // One that is here may have become unready since it was counted.
             let here = int(self.pods.len());
@@ -128,7 +128,7 @@ impl World {
     pub(super) fn check_turns(&self, waited: &BTreeSet<Str>, machine: &Machine) {
         let busy: Vec<&Str> = machine
             .nodes()
-            .filter(|(_, phase)| !matches!(phase, Phase::Waiting | Phase::Done))
+            .filter(|(_, phase)| !matches!(phase, NodePhase::Waiting | NodePhase::Done))
             .map(|(node, _)| node)
             .collect();
         if !busy.iter().any(|node| waited.contains(*node)) {

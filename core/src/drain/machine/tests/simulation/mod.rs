@@ -15,11 +15,13 @@ use std::collections::BTreeSet;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::disruption::ImplicitBudget;
-use crate::drain::{Event, Force, Machine, Order, Outcome, Permissions, Phase, Settings};
+use crate::drain::{
+    Bypass, DrainEvent, DrainOptions, EvictionOrder, Machine, NodePhase, Outcome, Permissions,
+};
 use crate::fixtures::workload;
 use crate::object::{Budget, WorkloadKind};
 use crate::text::Str;
-use crate::workload::Owners;
+use crate::workload::Workloads;
 use cluster::World;
 use random::Random;
 
@@ -65,9 +67,9 @@ impl Run {
         let attachments = self.world.attachments();
         self.step(attachments);
         if self.world.blind {
-            self.step(Event::BudgetsUnseen);
+            self.step(DrainEvent::BudgetsUnreadable);
         } else {
-            self.step(Event::Budgets(self.world.budgets()));
+            self.step(DrainEvent::Budgets(self.world.budgets()));
         }
         for node in self.world.nodes.clone() {
             let listed = self.world.list(&node);
@@ -79,22 +81,22 @@ impl Run {
     fn blind(&mut self, blind: bool) {
         self.world.blind(blind);
         self.step(if blind {
-            Event::BudgetsUnseen
+            DrainEvent::BudgetsUnreadable
         } else {
-            Event::Budgets(self.world.budgets())
+            DrainEvent::Budgets(self.world.budgets())
         });
     }
 
-    fn step(&mut self, event: Event) {
-        let waited = self.in_phase(Phase::Waiting);
-        self.world.draining = self.in_phase(Phase::Draining);
+    fn step(&mut self, event: DrainEvent) {
+        let waited = self.in_phase(NodePhase::Waiting);
+        self.world.draining = self.in_phase(NodePhase::Draining);
         for effect in self.machine.step(event, self.now) {
             self.world.accept(effect, &self.machine, self.now);
         }
         self.world.check_turns(&waited, &self.machine);
     }
 
-    fn in_phase(&self, wanted: Phase) -> BTreeSet<Str> {
+    fn in_phase(&self, wanted: NodePhase) -> BTreeSet<Str> {
         let nodes = self.machine.nodes();
         nodes
             .filter(|(_, phase)| *phase == wanted)
@@ -130,7 +132,7 @@ impl Run {
             }
             _ => {
                 self.now += SignedDuration::from_millis(i64::from(self.random.below(3000)));
-                self.step(Event::Tick);
+                self.step(DrainEvent::Tick);
             }
         }
     }
@@ -168,7 +170,7 @@ impl Run {
                     Some(at) => at,
                     None => self.now + SignedDuration::from_secs(1),
                 };
-                self.step(Event::Tick);
+                self.step(DrainEvent::Tick);
             }
         }
         let states: Vec<_> = self
@@ -181,7 +183,7 @@ impl Run {
 }
 
 fn machine(world: &World, features: u64, now: Timestamp) -> Machine {
-    let settings = Settings {
+    let settings = DrainOptions {
         once: is_once(features),
         wait_ready: features.is_multiple_of(2),
         wait_volumes: features.is_multiple_of(3),
@@ -191,14 +193,14 @@ fn machine(world: &World, features: u64, now: Timestamp) -> Machine {
         max_per_zone: (features % 8 == 1).then_some(1),
         zones: world.zones(),
         order: if features % 17 == 4 {
-            Order::Strict
+            EvictionOrder::Strict
         } else {
-            Order::None
+            EvictionOrder::None
         },
         implicit: (features % 4 == 3).then(ImplicitBudget::default),
         pod_timeout: is_impatient(features).then(|| SignedDuration::from_secs(20)),
         blocked_timeout: is_impatient(features).then(|| SignedDuration::from_secs(40)),
-        force: (features % 11 == 5).then(|| Force {
+        force: (features % 11 == 5).then(|| Bypass {
             at: now + SignedDuration::from_secs(100),
             // The other one is not to be passed by.
             budgets: world
@@ -212,13 +214,13 @@ fn machine(world: &World, features: u64, now: Timestamp) -> Machine {
             force: true,
             ..Permissions::default()
         },
-        ..Settings::default()
+        ..DrainOptions::default()
     };
     let mut web = workload(WorkloadKind::ReplicaSet, "web", 1000);
     web.status.ready_replicas = Some(world.ready());
-    let mut owners = Owners::default();
-    owners.add_listed([WorkloadKind::ReplicaSet], [web]);
-    Machine::new(settings, world.nodes.clone(), owners)
+    let mut workloads = Workloads::default();
+    workloads.add_listed([WorkloadKind::ReplicaSet], [web]);
+    Machine::new(settings, world.nodes.clone(), workloads)
 }
 
 fn is_once(features: u64) -> bool {
@@ -267,7 +269,7 @@ fn a_drain_that_cannot_go_on_says_what_it_waits_for() {
         for _ in 0..50 {
             if !(run.deliver() | run.answer(false)) {
                 run.now += SignedDuration::from_secs(1);
-                run.step(Event::Tick);
+                run.step(DrainEvent::Tick);
             }
         }
         assert!(!run.machine.is_finished());
