@@ -1,15 +1,10 @@
-//! The pure domain of nodelife.
+//! The domain of nodelife, without IO: Kubernetes' arithmetic, the audit and the drain.
 //!
-//! Nothing in this crate talks to a network, reads a file or looks at a clock:
-//! whoever calls it hands in the objects and the time. CI holds that by the
-//! crate's dependencies.
+//! This crate does not use the network, files or a clock: callers pass in the objects and the
+//! time. CI checks its dependencies and sources for that.
 //!
-//! Three ways lead through the house, and the middle of two is here:
-//!
-//! 1. audit: [`snapshot::Snapshot`] → rules → [`audit::Finding`]s → [`audit::AuditReport`]
-//! 2. drain: [`snapshot::Snapshot`] → inventory → plan → state machine per pod ([`drain`])
-//!
-//! The third, webhook: review → policies → verdict, is the crate `nodelife-admission`.
+//! `docs/architecture.md` describes the data flows through [`audit`] and [`drain`]. The webhook's
+//! decisions are in the crate `nodelife-admission`.
 
 pub mod allocatable;
 pub mod audit;

@@ -1,5 +1,5 @@
-//! What docs/ holds is what the program says. `NODELIFE_UPDATE_DOCS=1 cargo test -p
-//! kubectl-nodelife --test it docs` writes it anew.
+//! Tests of the documentation: transcripts, commands, links and paths. `NODELIFE_UPDATE_DOCS=1
+//! cargo test -p kubectl-nodelife --test it docs` regenerates the transcripts and docs/rules.md.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -135,9 +135,107 @@ fn pages() -> Vec<PathBuf> {
         .map(|entry| entry.unwrap().path())
         .filter(|path| path.extension().is_some_and(|extension| extension == "md"))
         .collect();
-    pages.extend(["README.md", "manifests/README.md"].map(|page| root().join(page)));
+    let others = [
+        "README.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "manifests/README.md",
+    ];
+    pages.extend(
+        others
+            .map(|page| root().join(page))
+            .into_iter()
+            .filter(|page| page.exists()),
+    );
     pages.sort();
     pages
+}
+
+/// The two pages that lead through the sources name files and folders that are there.
+#[test]
+fn every_path_of_the_architecture_exists() {
+    for page in ["docs/architecture.md", "docs/adding.md"] {
+        let text = prose(&fs::read_to_string(root().join(page)).unwrap());
+        let spans = text.split('`').skip(1).step_by(2);
+        let paths: Vec<String> = spans
+            .filter(|span| is_path(span))
+            .flat_map(braces)
+            .collect();
+        assert!(paths.len() >= 10, "{page}: {paths:?}");
+        for path in paths {
+            assert!(root().join(&path).exists(), "{page} names {path}");
+        }
+    }
+}
+
+#[test]
+fn every_link_of_a_page_leads_somewhere() {
+    let mut links = 0;
+    for path in pages() {
+        let page = prose(&fs::read_to_string(&path).unwrap());
+        for link in page.split("](").skip(1) {
+            let link = link.split(')').next().unwrap();
+            if link.starts_with("https://") {
+                continue;
+            }
+            let (file, heading) = link.split_once('#').unwrap_or((link, ""));
+            let target = match file {
+                "" => path.clone(),
+                file => path.parent().unwrap().join(file),
+            };
+            assert!(target.exists(), "{}: {link}", path.display());
+            if !heading.is_empty() {
+                let text = fs::read_to_string(&target).unwrap();
+                let found = text
+                    .lines()
+                    .any(|line| anchor(line) == Some(heading.into()));
+                assert!(found, "{}: {link}", path.display());
+            }
+            links += 1;
+        }
+    }
+    assert!(links >= 40, "{links} links");
+}
+
+/// The page without its blocks of code.
+fn prose(page: &str) -> String {
+    let mut fenced = false;
+    let lines = page.lines().filter(|line| {
+        let fence = line.trim_start().starts_with("```");
+        fenced ^= fence;
+        !fence && !fenced
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a span of code is a path from the root of the repository.
+fn is_path(span: &str) -> bool {
+    let Some((top, _)) = span.split_once('/') else {
+        return false;
+    };
+    top != "target" && !span.contains([' ', '\n', '…']) && root().join(top).is_dir()
+}
+
+/// `a/{b,c}.rs` as `a/b.rs` and `a/c.rs`.
+fn braces(path: &str) -> Vec<String> {
+    match path.split_once('{').zip(path.split_once('}')) {
+        Some(((before, _), (head, after))) => head[before.len() + 1..]
+            .split(',')
+            .map(|name| format!("{before}{name}{after}"))
+            .collect(),
+        None => vec![path.to_owned()],
+    }
+}
+
+/// The anchor that a heading gets on GitHub.
+fn anchor(line: &str) -> Option<String> {
+    let title = line.trim_start_matches('#').strip_prefix(' ')?;
+    let kept = title
+        .chars()
+        .filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+    let words: String = kept.collect();
+    line.starts_with('#')
+        .then(|| words.to_lowercase().replace(' ', "-"))
 }
 
 #[test]
