@@ -1,4 +1,4 @@
-//! An API server's audit log, asked again: what would have been refused.
+//! Replays an API server's audit log: which requests the policies would have refused.
 //!
 //! A log holds less than a review. The object before a change is not in it, so it is taken
 //! from the events before; what cannot be told is said to be unknown, never allowed.

@@ -1,4 +1,4 @@
-//! What is to be enforced, and how: the part of the webhook's configuration that decides.
+//! Configuration of the policies.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What the engine says.
+//! Decisions of the engine.
 
 use crate::denial::{Denial, StatusReason};
 use crate::lookup::Lookup;

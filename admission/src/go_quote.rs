@@ -1,4 +1,4 @@
-//! Text as Go prints it with `%q`, so that a denial reads as the in-tree one does.
+//! Quotes text as Go's `%q`, so that messages equal those of the in-tree plugin.
 
 use std::fmt::{self, Write};
 

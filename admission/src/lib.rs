@@ -1,4 +1,4 @@
-//! The admission engine: a review and what was looked up in, a verdict out.
+//! Admission engine: takes a review and the lookups so far, returns a decision or the next lookup.
 //!
 //! `serve`, `review` and the plugin's offline test all go through [`decide`]. It is a
 //! pure function on borrowed bytes: the objects of a review stay raw JSON until a policy

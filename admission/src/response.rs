@@ -1,4 +1,4 @@
-//! The answer, written straight into the body: no tree is built.
+//! Writes the AdmissionReview response directly into the body.
 
 use std::io::Write as _;
 

@@ -1,4 +1,4 @@
-//! The Lease that keeps a second writer idle.
+//! Leader election with a Lease, so that only one writer works at a time.
 //!
 //! It only saves double work: every write is guarded by its resourceVersion, so a
 //! writer that wrongly believes that it holds the Lease does no harm.

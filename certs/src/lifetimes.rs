@@ -1,4 +1,4 @@
-//! How long certificates live and how long news travels.
+//! Lifetimes of certificates, and the propagation time of a caBundle.
 
 use jiff::SignedDuration;
 

@@ -1,4 +1,4 @@
-//! What a writer has seen for how long.
+//! Memory of a writer: how long it has seen each CA in every configuration.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the objects in the cluster are called.
+//! Names of the objects in the cluster: Secrets, Lease, webhook configurations.
 
 /// The names that the manifests and the certs program agree on.
 #[derive(Clone, Debug, PartialEq, Eq)]

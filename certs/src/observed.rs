@@ -1,4 +1,4 @@
-//! What a writer has read, without bytes and keys.
+//! State of the certificates as read from the cluster, without key material.
 
 use std::time::Duration;
 

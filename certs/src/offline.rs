@@ -1,4 +1,4 @@
-//! Certificates without a cluster, for those who keep them in their own vault.
+//! Certificates made offline, for users who store them in their own vault.
 
 use jiff::{SignedDuration, Timestamp};
 

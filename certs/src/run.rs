@@ -1,4 +1,5 @@
-//! The loop around the rotation's decisions.
+//! Control loop of the rotation: reads the cluster, calls `step`, carries out its
+//! actions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

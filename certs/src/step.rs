@@ -1,4 +1,4 @@
-//! The rotation's decisions.
+//! Certificate rotation as a pure state machine: from the observed state to the next writes.
 
 use crate::certificate::{Certificate, Fingerprint};
 use crate::lifetimes::Lifetimes;

@@ -1,5 +1,5 @@
-//! The objects in the cluster: read in the order that makes races harmless, written
-//! by patches of our own minimal body.
+//! Access to the objects in the cluster: reads in an order that makes races harmless, writes
+//! minimal patches.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

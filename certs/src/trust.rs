@@ -1,4 +1,4 @@
-//! Whether a caller that trusts a bundle accepts a leaf, for whoever looks from outside.
+//! Verification of a leaf against a CA bundle, as a TLS client does it.
 
 use jiff::Timestamp;
 

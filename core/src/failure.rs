@@ -1,4 +1,4 @@
-//! What happens, second by second, if a node dies now.
+//! Timeline of a node failure: what the control plane does, second by second.
 //!
 //! Mirrors Kubernetes v1.36.3: the node lifecycle controller
 //! (`pkg/controller/nodelifecycle/node_lifecycle_controller.go`), taint eviction

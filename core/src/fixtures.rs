@@ -1,4 +1,4 @@
-//! Objects for the tests of this module.
+//! Test fixtures: pods, nodes, budgets, workloads.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -1,5 +1,5 @@
-//! What the API server lets a node do, told from outside: by answers to questions about a node
-//! that does not exist.
+//! State of the Node authorizer and NodeRestriction, inferred from responses about a node that
+//! does not exist.
 //!
 //! On managed clusters nobody sees the API server's flags. Its words give it away: those of the
 //! Node authorizer (`plugin/pkg/auth/authorizer/node/node_authorizer.go`) and of the admission

@@ -1,4 +1,4 @@
-//! What pods ask of a node, as the scheduler counts it.
+//! Resource requests of pods, as the scheduler counts them.
 //!
 //! Mirrors `PodRequests` and `PodLimits` of k8s.io/component-helpers v0.36.3
 //! (`resource/helpers.go`): the sum over the containers and the sidecars, or the

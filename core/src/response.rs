@@ -1,4 +1,4 @@
-//! What the API server answered to one eviction or deletion.
+//! A response of the API server: status code, `Status` or text, `Retry-After`, warnings.
 
 use crate::object::Status;
 

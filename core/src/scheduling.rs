@@ -1,4 +1,4 @@
-//! Whether the pods of a drain fit on other nodes, and why a pod waits for one.
+//! Scheduler filters: whether pods fit on other nodes, and why a pod is Pending.
 //!
 //! Mirrors the filters of the scheduler of Kubernetes v1.36.3 as far as nodes, pods and volumes
 //! show what they go by: `NodeUnschedulable`, `TaintToleration`, `NodeAffinity`,

@@ -1,4 +1,4 @@
-//! A graceful shutdown: how much time each pod gets, and whom that cuts short.
+//! Graceful node shutdown: the time of each pod, and the pods that get less than they need.
 //!
 //! Mirrors Kubernetes v1.36.3: `migrateConfig`, `groupByPriority` and
 //! `processShutdownEvent` (`pkg/kubelet/nodeshutdown/nodeshutdown_manager.go`).

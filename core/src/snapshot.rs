@@ -1,4 +1,4 @@
-//! What a cluster looked like at one moment.
+//! `Snapshot`: the state of a cluster at one time.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Taints, tolerations and what the one does to a pod with the other.
+//! Taints and tolerations, and their effect on pods.
 //!
 //! Mirrors Kubernetes v1.36.3: `Toleration.ToleratesTaint` (k8s.io/api
 //! `core/v1/toleration.go`), `GetMatchingTolerations`

@@ -1,4 +1,4 @@
-//! What is known of the controllers that pods name.
+//! Index of workloads by UID, to find the controller of a pod.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Zones: which state the node lifecycle controller gives them, and how fast it evicts there.
+//! Zone states and eviction rates of the node lifecycle controller.
 //!
 //! Mirrors Kubernetes v1.36.3: `GetZoneKey` (k8s.io/component-helpers
 //! `node/topology/helpers.go`), `ComputeZoneState`, `handleDisruption` and

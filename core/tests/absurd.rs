@@ -1,5 +1,5 @@
-//! Whatever amounts, counts and times stand in a cluster's objects: every rule and every
-//! explanation has its say. (Arithmetic that overflows panics in tests.)
+//! Extreme amounts, counts and times: every rule and explanation handles them. (Overflow panics in
+//! tests.)
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

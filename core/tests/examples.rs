@@ -1,4 +1,4 @@
-//! The snapshots of `examples/`: every planted fault is found, and nothing else.
+//! Tests of the snapshots in `examples/`: the audit finds every planted fault and nothing else.
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,5 +1,5 @@
-//! Whatever stands in the files, the drop-ins and the flags of a kubelet: it is refused, or its
-//! Allocatable is computed and it is known what the kubelet thinks of it.
+//! Fuzz target: configuration file, drop-ins and flags of a kubelet. Each input is refused, or
+//! Allocatable and the kubelet's refusals are computed.
 //!
 //! An input is a stream of YAML documents: the machine and a flag as plain text, the file, and
 //! drop-ins.

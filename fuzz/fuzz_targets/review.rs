@@ -1,5 +1,5 @@
-//! Bytes to a review to an answer: whatever is posted gets a status or an answer that the API
-//! server would take, and the short way of reading says what the long one says.
+//! Fuzz target: the body of an admission call. Each input gets an error status or a response that
+//! the API server accepts, and the fast and the full parser agree.
 //!
 //! The first byte picks the phase, the policies and what lookups find.
 

@@ -1,4 +1,4 @@
-//! Whatever stands in a file: it is refused, or every rule has its say.
+//! Fuzz target: a snapshot file. Each input is refused, or every rule runs on it.
 
 #![no_main]
 

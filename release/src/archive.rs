@@ -1,4 +1,4 @@
-//! Archives that are the same bytes whenever they hold the same files.
+//! Reproducible archives: the same files give the same bytes.
 
 use std::fmt::Write as _;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Packs the plugin for people who have no Rust: an archive for each platform, their
-//! checksums, the licences of everything inside, and the manifest by which krew installs it.
+//! Packages releases of the plugin: an archive per platform, checksums, licence notices and krew's
+//! manifest.
 
 pub mod archive;
 pub mod krew;

@@ -1,4 +1,4 @@
-//! The licences of everything that is linked into the plugin.
+//! Licence notices of all crates linked into the plugin.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

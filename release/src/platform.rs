@@ -1,4 +1,4 @@
-//! What we build for, in the words of cargo and in those of krew.
+//! Target platforms, with their names in cargo and krew.
 
 use std::env::consts;
 

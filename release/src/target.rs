@@ -1,4 +1,4 @@
-//! What cargo and rustc here can build, and where it goes.
+//! Builds the plugin with cargo for each target that this machine supports.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

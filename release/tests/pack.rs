@@ -1,4 +1,4 @@
-//! What krew demands, and what people who unpack an archive find.
+//! Tests of the archives and of krew's manifest.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, missing_docs)]
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What a user waits for, and downloads: `cargo bench -p nodelife-tests --bench plugin`.
+//! Bench of the plugin's start-up time and size: `cargo bench -p nodelife-tests --bench plugin`.
 //!
 //! Each figure stands beside a floor of the same run: `true`, the least that starting a program
 //! takes here, and kubectl's own help. Runs of the programs take turns, so that whatever else the

@@ -1,4 +1,4 @@
-//! The API server's audit log: what was asked of it, by whom, and how it answered.
+//! Reads the API server's audit log: requests, users and responses.
 
 use std::collections::BTreeMap;
 use std::fs;

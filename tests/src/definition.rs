@@ -1,4 +1,4 @@
-//! The kinds of operators that do not run here, as the operators themselves define them.
+//! CRDs of operators that the tests do not run.
 //!
 //! Their `CustomResourceDefinition`s are taken out of their published Go modules, at a version and
 //! a checksum that are written down here. So the API server holds our manifests against the real

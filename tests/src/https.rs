@@ -1,5 +1,5 @@
-//! The plainest client of a webhook: one TLS connection, HTTP/1.1 written by hand, so that a
-//! test may send what no client would and a bench pays for nothing else.
+//! Minimal webhook client: one TLS connection and handwritten HTTP/1.1, so that tests can send
+//! malformed requests and benches measure nothing else.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The real kubectl with nodelife as its plugin, and what a command said.
+//! Runs the real kubectl with nodelife as its plugin.
 
 use std::env;
 use std::ffi::OsStr;

@@ -1,6 +1,5 @@
-//! Kubernetes' own code as the judge of ours: a small Go program (`control-plane/oracle`) that
-//! links the API server's, the kubelet's and the controllers' packages, and answers one JSON case
-//! a line.
+//! Client of the oracle, a Go program (`control-plane/oracle`) that links the packages of the API
+//! server, the kubelet and the controllers, and answers one JSON case per line.
 //!
 //! Kinds of cases, with the fields that `control-plane/oracle/*.go` documents:
 //! - `quantity`: [`QuantityCase`] → [`QuantityAnswer`]

@@ -1,5 +1,5 @@
-//! Where the programs come from that tests run: the parts of the control plane, out of Go
-//! modules or `KUBEBUILDER_ASSETS`, and nodelife's own, out of this workspace.
+//! Builds or finds the programs that tests run: the control plane from Go modules or
+//! `KUBEBUILDER_ASSETS`, nodelife's from this workspace.
 
 use std::collections::BTreeMap;
 use std::env;

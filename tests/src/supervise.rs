@@ -1,4 +1,4 @@
-//! Child processes that cannot outlive the test that started them.
+//! Supervises child processes, so that none outlives its test.
 //!
 //! A destructor does not run when a test process is killed or when the value lives in a static,
 //! so each program runs under the small `supervise` program of this crate: it holds the read end

@@ -1,4 +1,4 @@
-//! An HTTP proxy that a client asks for a tunnel (`CONNECT`), as companies put before clusters.
+//! HTTP CONNECT proxy, as in company networks.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Waiting for a condition with a deadline, instead of sleeping and hoping.
+//! Waits for a condition with a deadline.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Objects, of which a rule reads a few fields: the others are passed unread.
+//! Partial serde deserializer: reads named fields and skips the others.
 //!
 //! A [`Deserializer`] that goes through objects by itself and leaves every other value to
 //! `serde_json`.

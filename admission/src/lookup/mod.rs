@@ -1,4 +1,4 @@
-//! What is not in a review and has to be looked up, and the answers.
+//! Lookups: objects that a policy needs beyond the review, and their results.
 //!
 //! Four rules need it: evictions and tokens the pod, mirror pods the node, pod
 //! certificates both. The caller fetches one object at a time, hands its JSON to

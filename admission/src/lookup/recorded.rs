@@ -1,4 +1,4 @@
-//! A recorded cluster: a Kubernetes List that lookups are answered from, offline.
+//! Recorded cluster: answers lookups offline from a Kubernetes List.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Agents held to their own node.
+//! Agent policy: an agent may write only to its own node.
 //!
 //! A DaemonSet's ServiceAccount has the same rights on every node, so whoever breaks into
 //! one node has them for all. The token of a pod says on which node it was minted

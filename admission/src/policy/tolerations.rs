@@ -1,4 +1,4 @@
-//! How long pods stay on a node that is not ready or unreachable.
+//! Toleration policy: not-ready and unreachable tolerations of pods.
 //!
 //! Without a policy this is the in-tree plugin
 //! (plugin/pkg/admission/defaulttolerationseconds/admission.go, v1.36.3). With one, seconds

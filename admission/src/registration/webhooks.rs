@@ -1,4 +1,4 @@
-//! Which requests the API server sends: the webhook configurations that fit the policies.
+//! Webhook configurations that match the policies.
 //!
 //! What a webhook is registered for and what its `matchConditions` let through unseen is
 //! as much a part of a policy as its rules, so it is made of the same [`Policies`] and the

@@ -1,4 +1,4 @@
-//! `AdmissionReview` as it comes in, borrowed from its bytes.
+//! Parser of `AdmissionReview` that borrows from the request body.
 
 mod prefix;
 mod wire;

@@ -1,4 +1,4 @@
-//! The head of a review: all that stands before its objects.
+//! Fast path for the fields of a review that precede its objects.
 //!
 //! Go writes the fields of a struct in the order of their declaration, and the API declares the
 //! names before the objects, so a verdict that needs names alone is found without a look at the

@@ -1,4 +1,4 @@
-//! Audit logs, asked again.
+//! Tests of the audit log replay.
 
 use nodelife_admission::{LookupResult, Policies, Replay, Replayed};
 use serde_json::{Value, json};

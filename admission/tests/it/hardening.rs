@@ -1,4 +1,4 @@
-//! Rules that the in-tree plugin does not have, and the versions that it changed in.
+//! Tests of the hardening rules, and of the versions in which the in-tree plugin changed.
 
 use nodelife_admission::{AdmissionPhase, Decision, Mode, Policies, Review, Verdict, decide_with};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! How far a review is read, and what is none.
+//! Tests of the review parser.
 
 use serde_json::json;
 

@@ -1,5 +1,5 @@
-//! The promise of the rotation, over a million random schedules: no leaf is served
-//! whose CA was not in every caBundle for the propagation time.
+//! Property test of the rotation over a million random schedules: no leaf is served whose CA has
+//! not been in every caBundle for the propagation time.
 //!
 //! The world has two writers that may pause or crash between any two requests, wall
 //! clocks that jump in half of the schedules, API servers and servers that learn of every

@@ -1,4 +1,4 @@
-//! A small generator, so that a seed names a schedule for ever.
+//! A small random generator of our own, so that a seed always means the same schedule.
 
 /// The generator `SplitMix64`.
 pub(crate) struct Random(u64);

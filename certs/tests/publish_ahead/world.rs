@@ -1,4 +1,4 @@
-//! The cluster: objects with resource versions, and who looks at them late.
+//! Simulated cluster: objects with resource versions, and observers that see them late.
 
 use std::collections::VecDeque;
 

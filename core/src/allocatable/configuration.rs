@@ -1,4 +1,4 @@
-//! The kubelet's configuration, cut down to what decides about a node's life.
+//! KubeletConfiguration, reduced to the fields that nodelife reads.
 //!
 //! The same document means different things by where it comes from
 //! (`cmd/kubelet/app/server.go`, v1.36.3): in a **file** an absent `evictionHard`

@@ -1,4 +1,4 @@
-//! What a node may give to pods: Capacity − reservations = Allocatable, as the kubelet computes it.
+//! Allocatable = capacity − reservations, as the kubelet computes it.
 //!
 //! Mirrors Kubernetes v1.36.3: `GetNodeAllocatableReservation`,
 //! `getNodeAllocatableAbsolute` (`pkg/kubelet/cm/node_container_manager_linux.go`),

@@ -1,4 +1,4 @@
-//! What the providers reserve, by their own formulas.
+//! Reservation formulas of cloud providers.
 //!
 //! Formulas, not facts about a node: a difference is worth showing, never an error.
 //! Each keeps the unit that its source uses.

@@ -1,4 +1,4 @@
-//! What a kubelet refuses when it starts.
+//! Kubelet configurations with which the kubelet refuses to start.
 //!
 //! Mirrors Kubernetes v1.36.3: `parseResourceList` (`cmd/kubelet/app/server.go`),
 //! `ValidateKubeletConfiguration` (`pkg/kubelet/apis/config/validation/validation.go`),

@@ -1,4 +1,4 @@
-//! The documented example and nodes of clouds, to the byte.
+//! Tests with the documented example and nodes of cloud providers, exact to the byte.
 
 use proptest::prelude::*;
 use serde_json::json;

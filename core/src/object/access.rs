@@ -1,4 +1,4 @@
-//! Who may do what: roles, bindings and requests for certificates.
+//! ClusterRoles, ClusterRoleBindings and CertificateSigningRequests.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Which nodes a pod or a volume takes, and which other pods it does not stand.
+//! Node affinity of pods and volumes, and pod anti-affinity.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Collections that equal objects share.
+//! Shared collections: equal maps and lists are stored once.
 //!
 //! The replicas of a workload repeat their labels, containers and tolerations
 //! to the byte. In a cluster of 150,000 pods that is most of what pods weigh, so

@@ -1,4 +1,4 @@
-//! `metav1.Status`: how the API server says no, and sometimes yes.
+//! `metav1.Status`: the API server's response to errors and deletions.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! Persistent volumes, where they are attached, and how many a node takes.
+//! PersistentVolumes, VolumeAttachments and CSINodes.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Controllers of pods, all in one shape.
+//! Workloads: the controllers of pods, in one common type.
 
 use serde::{Deserialize, Serialize};
 

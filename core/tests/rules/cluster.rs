@@ -1,4 +1,4 @@
-//! The healthy cluster, and words for changing it.
+//! Fixtures: the healthy cluster and changes to it.
 
 use std::sync::LazyLock;
 

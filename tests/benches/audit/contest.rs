@@ -1,4 +1,4 @@
-//! Who takes part, what it cost them, and who kept within a limit.
+//! Contestants of the bench, their costs and their limits.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,4 @@
-//! The least that any client has to do: the audit's own lists, paged, as protobuf, read and
-//! thrown away.
+//! Lower bound of the bench: downloads the audit's lists and discards them.
 
 use anyhow::{Context, Result};
 use http::{Request, header};

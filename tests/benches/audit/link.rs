@@ -1,4 +1,4 @@
-//! A slow link to the API server: all connections together get so many bytes a second.
+//! Slow link to the API server: limits the total bytes per second of all connections.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

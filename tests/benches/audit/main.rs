@@ -1,4 +1,4 @@
-//! What an audit costs beside the least that any client must do, and beside its peers.
+//! Bench of the audit, against a bare download and its peers.
 //!
 //! ```console
 //! $ cargo bench -p nodelife-tests --bench audit -- --nodes 1000 --pods 30000

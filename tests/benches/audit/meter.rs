@@ -1,4 +1,4 @@
-//! What a command costs: wall time, CPU time and peak memory.
+//! Measures a command: wall time, CPU time and peak memory.
 //!
 //! The command runs as the only child of a process of its own (this program again), so that
 //! the system's account of children is the account of this one.

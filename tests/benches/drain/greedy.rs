@@ -1,5 +1,5 @@
-//! A drain that plans nothing, checks nothing and confirms nothing: under each budget it evicts
-//! as soon as the watch shows that one more may go. Nothing safe can be much faster.
+//! Greedy drain, the lower bound of the bench: evicts as soon as a watch shows that a budget
+//! allows it; plans, checks and confirms nothing.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

@@ -1,4 +1,4 @@
-//! How long a drain takes beside `kubectl drain` and beside two greedy drivers.
+//! Bench of the drain, against `kubectl drain` and two greedy drivers.
 //!
 //! ```console
 //! $ cargo bench -p nodelife-tests --bench drain -- --nodelife target/release/kubectl-nodelife

@@ -1,4 +1,4 @@
-//! One run of one contestant, and what it cost.
+//! One run of one contestant, with its costs.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! What is drained: the pods on the nodes, their budgets, and how fast the nodes are.
+//! Scenarios: the pods on the nodes, their budgets, and the speed of the nodes.
 
 use std::ops::Range;
 use std::time::Duration;

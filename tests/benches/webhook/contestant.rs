@@ -1,4 +1,4 @@
-//! The servers, each on one core, and what the kernel says that they cost.
+//! The servers of the bench, each on one core, and their CPU time.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -1,4 +1,4 @@
-//! The reviews that are sent, in the bytes that an API server sends.
+//! Reviews that the bench sends, as an API server encodes them.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{Node, Pod};

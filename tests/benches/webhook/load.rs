@@ -1,4 +1,4 @@
-//! The load: kept-alive connections, one request at a time on each.
+//! Load generator: keep-alive connections, one request at a time on each.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,5 +1,4 @@
-//! What an admission review costs beside a bare echo over the same TLS, and beside a webhook in
-//! Go with typed objects.
+//! Bench of the webhook, against a bare TLS echo and a webhook in Go with typed objects.
 //!
 //! ```console
 //! $ cargo bench -p nodelife-tests --bench webhook

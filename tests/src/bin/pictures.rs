@@ -1,5 +1,5 @@
-//! `cargo run -p nodelife-tests --bin pictures`: makes the pictures of docs/pictures anew, those
-//! of a drain in a cluster of its own (a minute, once the control plane's programs are built).
+//! `cargo run -p nodelife-tests --bin pictures`: regenerates docs/pictures; the drains run in a
+//! cluster of their own (a minute, once the control plane's programs are built).
 
 use std::io::{self, Write};
 

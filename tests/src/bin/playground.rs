@@ -1,5 +1,5 @@
-//! A Kubernetes to try nodelife on, without a cluster: a real control plane on loopback with six
-//! kwok nodes in three zones and some workloads. It lasts until Ctrl-C and leaves nothing.
+//! Playground: a real control plane on loopback with six kwok nodes in three zones and some
+//! workloads. It runs until Ctrl-C and leaves nothing behind.
 
 use std::io::{self, Write};
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Who talks to the API server, and the kubeconfig and client that make it so.
+//! Identities of API clients: certificate, kubeconfig and client.
 
 use anyhow::{Context, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};

@@ -1,4 +1,4 @@
-//! A control plane of one's own: real programs, on loopback, in a temporary folder.
+//! A control plane: real programs, on loopback, in a temporary directory.
 
 mod identity;
 mod options;

@@ -1,4 +1,4 @@
-//! What a control plane is made of, chosen before its start.
+//! Options of a control plane.
 
 use std::time::Duration;
 

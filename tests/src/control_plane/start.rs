@@ -1,4 +1,4 @@
-//! How each part is started and when it is ready.
+//! Starts each component and waits until it is ready.
 
 use std::fs;
 use std::path::Path;

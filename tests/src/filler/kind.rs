@@ -1,4 +1,4 @@
-//! The kinds that a cluster is filled with, and what differs between objects of a kind.
+//! Kinds of the filler, and the fields that differ between objects.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,4 +1,4 @@
-//! The objects, as those of a well-used cluster look.
+//! Objects of the filler, as in a well-used cluster.
 
 use k8s_openapi::jiff::{Timestamp, Unit};
 use serde_json::{Value, json};

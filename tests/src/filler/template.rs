@@ -1,4 +1,4 @@
-//! Bytes with places for words of a fixed width.
+//! Byte templates with fixed-width placeholders.
 
 use anyhow::{Result, ensure};
 

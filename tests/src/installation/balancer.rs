@@ -1,4 +1,4 @@
-//! A Service's address in front of several replicas, as kube-proxy makes it.
+//! Load balancer in front of several replicas, as kube-proxy.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};

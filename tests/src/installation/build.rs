@@ -1,4 +1,4 @@
-//! Which build of the webhook is installed: its program and its manifests.
+//! Builds of the webhook: program and manifests.
 
 use std::env;
 use std::fs;

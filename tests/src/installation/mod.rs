@@ -1,4 +1,4 @@
-//! The webhook as its manifests install it, with its programs run as the pods would.
+//! Installs the webhook from its manifests, and runs its programs as the pods would.
 //!
 //! `kubectl apply -k manifests` with one thing pinned: the Service's cluster IP, to an
 //! address of loopback that the API server dials by itself. The test plays the kubelet:

@@ -1,4 +1,4 @@
-//! A Secret in a folder, as a kubelet mounts it.
+//! Mounts a Secret into a directory, as a kubelet does.
 
 use std::collections::BTreeMap;
 use std::fs;

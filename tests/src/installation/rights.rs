@@ -1,4 +1,4 @@
-//! When the authorizer knows what was just applied.
+//! Waits until the authorizer knows new RBAC objects.
 
 use anyhow::Result;
 

@@ -1,4 +1,4 @@
-//! Pictures of drains that wait for a budget, in the playground's cluster.
+//! Pictures of running drains in the playground's cluster.
 
 use std::process::Command;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Pictures of what commands show on a terminal, for docs/: of examples, which a test keeps true,
-//! and of drains in the playground's cluster.
+//! Terminal pictures for docs/: of the examples, which a test checks, and of drains in the
+//! playground's cluster.
 
 pub mod drain;
 mod svg;

@@ -1,4 +1,4 @@
-//! A screen as SVG, in the colours of whoever looks: light, or dark where dark is preferred.
+//! Renders a screen as SVG, with a light and a dark theme.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! A terminal to run commands on and to look at.
+//! Virtual terminal that runs commands.
 
 use std::fs::File;
 use std::io::Read;

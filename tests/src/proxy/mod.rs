@@ -1,4 +1,4 @@
-//! A TLS proxy in front of the API server that does harm on request.
+//! Fault-injecting TLS proxy in front of the API server.
 //!
 //! It serves with a certificate of the control plane's CA and forwards to the API server as one
 //! identity. Watches and logs stream through. It runs on a thread of its own, so a test may block.

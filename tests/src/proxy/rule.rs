@@ -1,4 +1,4 @@
-//! Which requests are harmed, and how.
+//! Fault rules: which requests fail, and how.
 
 use std::time::Duration;
 

@@ -1,5 +1,4 @@
-//! `kubectl nodelife audit`, through kubectl, on a live cluster: silent where nothing is wrong,
-//! and not where something is.
+//! Tests of `kubectl nodelife audit` on a live cluster, with and without faults.
 
 use std::collections::BTreeSet;
 

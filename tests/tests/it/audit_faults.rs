@@ -1,5 +1,5 @@
-//! `kubectl nodelife audit` where something goes wrong in the middle: what it says is the same
-//! as without the fault, or it says what is not in it.
+//! Tests of `kubectl nodelife audit` with failing requests: the report is complete, or it says
+//! what is missing.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! `kubectl nodelife audit` over time: what it reports when things change, and by whose clock.
+//! Tests of `kubectl nodelife audit` over time: `--watch`, and clocks that differ.
 
 use std::fs::{self, File};
 use std::io::Read as _;

@@ -1,5 +1,4 @@
-//! The kubeconfigs of real life, by the whole program under the real kubectl: each works, or the
-//! one sentence on stderr says what to do.
+//! Tests of real-life kubeconfigs: each works, or one message on stderr says what to do.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

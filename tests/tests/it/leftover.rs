@@ -1,4 +1,4 @@
-//! Nothing of a control plane outlives the test that started it, however that ends.
+//! Tests that no process of a control plane outlives its test.
 
 use std::env;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Alerts and dashboard ask for metrics that there are.
+//! Tests that alerts and dashboard use existing metrics.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Certificates that `certs` does not make: kept offline, and cert-manager's.
+//! Tests of certificates made offline or by cert-manager.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The pictures in docs/ are there, are pictures, and show what the commands show.
+//! Tests of the pictures in docs/: present, well formed, up to date.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Reports, read by those whom they are for.
+//! Tests of reports with the programs that consume them.
 
 use std::collections::BTreeSet;
 use std::env;

@@ -1,4 +1,4 @@
-//! What the long-running commands share: logs, signals and listening.
+//! Logs, signals and listeners, shared by the long-running commands.
 
 use std::io::{ErrorKind, IsTerminal as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};

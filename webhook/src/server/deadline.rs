@@ -1,5 +1,5 @@
-//! Deadlines for whoever is to send: one for the head of a request, from its first byte on, and a
-//! longer one for a connection on which nothing comes.
+//! Read deadlines of a connection: for the head of a request from its first byte, and a longer one
+//! for an idle connection.
 //!
 //! hyper has one timeout for both, which leaves a client that sends one byte a minute as long as
 //! the API server's idle connections need; and it makes a timer for each request.

@@ -1,5 +1,5 @@
-//! `/livez`, `/readyz` and `/metrics`, in plain, on a port of their own: a probe over TLS
-//! would hide an expired certificate, and none of this is secret.
+//! `/livez`, `/readyz` and `/metrics` over plain HTTP on a separate port: a probe over TLS would
+//! hide an expired certificate, and none of this is secret.
 
 use std::sync::Arc;
 

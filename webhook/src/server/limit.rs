@@ -1,4 +1,4 @@
-//! How much is taken on at once: reviews, and the sum of their bytes.
+//! Limits on concurrent reviews and their total size.
 //!
 //! What is refused here is answered 503 with `Retry-After`, and the API server comes back
 //! by itself, up to ten times within the webhook's timeout (client-go v0.36.1

@@ -1,4 +1,4 @@
-//! LookupClient: one live GET each, never a cache that could be behind.
+//! Performs lookups with one live GET each, without a cache.
 //!
 //! A pod cache of the whole cluster would cost more memory than everything else here; the
 //! four rules that need a lookup are rare (a token a pod and hour), so a live read is both
@@ -18,7 +18,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// LookupClient at one time.
+/// How many lookups may run at one time.
 const LOOKUPS: usize = 32;
 
 /// Where lookups are answered.

@@ -1,4 +1,4 @@
-//! The end of a replica without a lost call.
+//! Graceful shutdown without a lost call.
 //!
 //! Go's transport reuses a connection up to the moment it learns that it is closed, and a
 //! POST that meets a closing connection is not tried again. So the server asks the client

@@ -1,5 +1,4 @@
-//! What the in-tree plugin leaves open and a cluster may close: rules of our own, each off
-//! unless the policy names its mode.
+//! Hardening rules beyond the in-tree plugin, off by default.
 
 use serde::Deserialize;
 

@@ -1,4 +1,4 @@
-//! With controller-manager, scheduler and kwok: replacements come, and budgets count.
+//! Tests of budgets with controller-manager, scheduler and kwok.
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;

@@ -1,5 +1,5 @@
-//! What fails in the middle of a drain: answers, connections, the API server itself. (A drain that
-//! is killed is among the tests of the lock.)
+//! Tests of failures during a drain: responses, connections, the API server. (The tests of the
+//! lock kill a drain.)
 
 use std::time::Duration;
 

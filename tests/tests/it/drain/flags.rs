@@ -1,4 +1,4 @@
-//! kubectl's flags, out of kubectl's own help.
+//! Tests of kubectl's flags, parsed from kubectl's own help.
 
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;

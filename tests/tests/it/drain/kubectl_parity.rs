@@ -1,5 +1,5 @@
-//! What `kubectl drain` v1.36 gets wrong. Nothing runs beside the API server here: the test plays
-//! the kubelet and the controllers.
+//! Tests of defects of `kubectl drain` v1.36 that nodelife does not repeat, with the API server
+//! alone: the test plays the kubelet and the controllers.
 
 use std::time::Duration;
 

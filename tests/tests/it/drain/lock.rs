@@ -1,5 +1,4 @@
-//! Two drains of one node do not fight (facts of the field: cordon, uncordon and `--undo` of one
-//! undo the other's work).
+//! Tests of the lock against concurrent drains of one node.
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;

@@ -1,4 +1,4 @@
-//! Several nodes: whose turn it is, and where the replacements go meanwhile.
+//! Tests with several nodes: their order, and where replacements are scheduled.
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use jiff::Timestamp;

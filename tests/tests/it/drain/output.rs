@@ -1,4 +1,4 @@
-//! What people see of a drain: the terminal, and the events on the node.
+//! Tests of the output: terminal and node events.
 
 use std::io::Read as _;
 use std::sync::{Arc, Mutex};

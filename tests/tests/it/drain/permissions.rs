@@ -1,4 +1,4 @@
-//! Rights that are missing. Nothing runs beside the API server.
+//! Tests of missing permissions, with the API server alone.
 
 use std::time::Instant;
 

@@ -1,4 +1,4 @@
-//! What is said before anything happens.
+//! Tests of the plan's placement warnings.
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::PersistentVolume;

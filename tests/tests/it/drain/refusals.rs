@@ -1,4 +1,4 @@
-//! What ends before anything is changed.
+//! Tests of refusals before anything is changed.
 
 use nodelife_tests::ControlPlane;
 use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, NodeFixture, PodFixture};

@@ -1,4 +1,4 @@
-//! `--surge`: another pod where a budget can never let the only one go.
+//! Tests of `--surge`.
 
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;

@@ -1,4 +1,4 @@
-//! How a drain ends that does not come to its end: by Ctrl-C, by its time.
+//! Tests of drains that Ctrl-C or a timeout ends.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Taking back the cordon, and no other.
+//! Tests of `--undo`.
 
 use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, NodeFixture, PodFixture};
 use nodelife_tests::kubectl::Kubectl;

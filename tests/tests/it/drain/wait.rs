@@ -1,4 +1,4 @@
-//! What a drain waits for, how long, and what it does at the end of its patience.
+//! Tests of waiting: replacements, volumes and timeouts.
 
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::PersistentVolume;

@@ -1,4 +1,4 @@
-//! What the installed webhook lets through, refuses and is never asked.
+//! Tests of the installed webhook: requests that it allows, denies and never receives.
 
 mod agents;
 mod exported;

@@ -1,4 +1,4 @@
-//! Writers whose every write the webhook is asked about, and what became of them.
+//! Writers whose writes all go through the webhook, and their results.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,4 +1,4 @@
-//! What the rotation has written.
+//! Reads the objects that the rotation has written.
 
 use k8s_openapi::api::core::v1::Secret;
 use nodelife_tests::Installation;

@@ -1,4 +1,4 @@
-//! More than it can carry, and slower than it will wait.
+//! Tests of overload and slow clients.
 
 use std::fs;
 

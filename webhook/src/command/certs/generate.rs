@@ -1,4 +1,4 @@
-//! `certs generate`: certificates made offline.
+//! `certs generate`: creates certificates offline.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write as _;

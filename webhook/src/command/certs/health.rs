@@ -1,4 +1,4 @@
-//! `/livez` and `/metrics` of `certs`, in plain.
+//! `/livez` and `/metrics` of `certs`, over plain HTTP.
 
 use axum::Router;
 use axum::extract::State as Shared;

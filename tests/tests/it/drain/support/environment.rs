@@ -1,5 +1,5 @@
-//! A namespace with nodes of its own, the drain as kubectl runs it, and what must hold for every
-//! drain.
+//! Fixture of the drain tests: a namespace with its own nodes, the drain command, and the checks
+//! of every drain.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

@@ -1,5 +1,4 @@
-//! What became of the pods and budgets of a test's namespace while its drains ran: every state of
-//! each, in the order in which they were stored.
+//! Records every state of the pods and budgets in a test's namespace, in the order of storage.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;

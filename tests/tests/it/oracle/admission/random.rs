@@ -1,4 +1,4 @@
-//! Choices that one number decides, so that a failure can be repeated.
+//! Seeded random choices, to reproduce a failure.
 
 /// A stream of choices (splitmix64).
 pub(crate) struct Random(u64);
