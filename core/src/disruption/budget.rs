@@ -1,4 +1,4 @@
-//! The arithmetic of disruption budgets.
+//! Arithmetic of the disruption controller: expected, desired and allowed pods of a budget.
 //!
 //! Mirrors pkg/controller/disruption/disruption.go of Kubernetes v1.36.3:
 //! `getExpectedPodCount`, `getExpectedScale`, `countHealthyPods`,

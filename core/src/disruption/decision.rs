@@ -1,4 +1,4 @@
-//! What the eviction API will answer for a pod, read off the pod and its budgets.
+//! Predicted decision of the eviction API for a pod, from the pod and its budgets.
 //!
 //! Mirrors pkg/registry/core/pod/storage/eviction.go of Kubernetes v1.36.3
 //! (`Create`, `canIgnorePDB`, `checkAndDecrement`).

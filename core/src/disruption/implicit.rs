@@ -1,4 +1,4 @@
-//! The budget of pods that have none.
+//! Implicit disruption budget of workloads without a PodDisruptionBudget.
 //!
 //! `kubectl drain` spares them only because it throttles itself. A fast drain would take
 //! all replicas of a workload down at once, so a share of them has to stay Ready.

@@ -1,4 +1,4 @@
-//! PodDisruptionBudgets: what one allows, which pods it counts, and how the eviction API decides.
+//! PodDisruptionBudgets: their arithmetic, their pods, and the decisions of the eviction API.
 //!
 //! The arithmetic of the disruption controller and of the API server, for the audit and for
 //! drains. Nothing here evicts.

@@ -1,4 +1,4 @@
-//! Which of its pods a budget has to do without.
+//! Pods that a budget counts as unhealthy.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! What is asked for some pods: by a label or an annotation that they bear, or by a flag.
+//! Drain behavior of single pods, from labels, annotations and `--pod-rule` (Cluster API's
+//! `MachineDrainRule`).
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! What an answer to an eviction or a deletion means.
+//! Interprets the response to an eviction or a deletion.
 //!
 //! The budget's refusal, priority and fairness, a webhook and an overloaded server
 //! all say 429, and a terminating namespace and a missing right both say 403. What

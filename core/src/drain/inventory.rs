@@ -1,4 +1,4 @@
-//! A verdict for each pod of the nodes that are to be drained.
+//! Inventory: a verdict for each pod of the nodes to drain.
 
 use jiff::Timestamp;
 

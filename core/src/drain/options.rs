@@ -1,4 +1,4 @@
-//! What a drain is asked to do: the values of its flags.
+//! Options of a drain, from its flags.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! Why a pod that was evicted is still there.
+//! Explains why an evicted pod is still terminating.
 
 use jiff::Timestamp;
 

@@ -1,4 +1,4 @@
-//! The verdict on a pod of a node that is drained: evict it, wait for it, skip it, or refuse.
+//! `PodVerdict`: evict a pod, wait for it, skip it or refuse.
 
 use std::fmt;
 

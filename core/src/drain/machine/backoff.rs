@@ -1,4 +1,4 @@
-//! How long a pod waits after a refusal before it is tried again.
+//! Backoff of evictions that were refused.
 
 use jiff::SignedDuration;
 

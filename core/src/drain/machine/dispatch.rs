@@ -1,4 +1,4 @@
-//! Which evictions are due now.
+//! Dispatch: decides which evictions are due and sends them.
 
 use jiff::{SignedDuration, Timestamp};
 

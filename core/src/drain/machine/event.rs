@@ -1,4 +1,4 @@
-//! What the machine is told, and what it wants done.
+//! `DrainEvent` and `Effect`: input and output of the state machine.
 
 use crate::disruption::BudgetKey;
 use crate::drain::eviction::EvictionResult;

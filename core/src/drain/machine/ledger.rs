@@ -1,4 +1,4 @@
-//! What this drain has drawn from each budget and not seen counted yet.
+//! Ledger of evictions that a budget's status does not show yet.
 
 use std::collections::BTreeMap;
 

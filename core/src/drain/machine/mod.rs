@@ -1,4 +1,4 @@
-//! Decides, event by event, what a drain sends and what it says.
+//! State machine of a drain: takes events, returns effects.
 //!
 //! The machine is pure: it gets what was seen, what was answered and what time it
 //! is, and gives back what is to be done. Its promises:

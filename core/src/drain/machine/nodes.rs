@@ -1,4 +1,4 @@
-//! Which nodes are being emptied, and when one is done.
+//! Node queue: which nodes are started, confirmed and finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What a watch, a list or a look showed.
+//! Handlers of watch, list and get events.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! Who goes first.
+//! Eviction order by `--order` and `order=N`.
 
 use super::Machine;
 use super::event::Effect;

@@ -1,4 +1,4 @@
-//! Counts of the Ready pods of workloads: for implicit budgets, and for `--wait-ready`.
+//! `ReadyCounts`: Ready pods of workloads, for implicit budgets and `--wait-ready`.
 //!
 //! The status of a controller follows its pods, and nothing in it says how far it has come: while
 //! kube-controller-manager's client holds its writes back (20 a second), it shows pods as Ready

@@ -1,4 +1,4 @@
-//! How a drain ended, as a document.
+//! `DrainReport`: the result of a drain as a document.
 
 use jiff::Timestamp;
 use serde::Serialize;

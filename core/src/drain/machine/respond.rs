@@ -1,4 +1,4 @@
-//! What becomes of a pod after an answer.
+//! Handlers of API responses.
 
 use jiff::{SignedDuration, Timestamp};
 

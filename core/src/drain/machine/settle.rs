@@ -1,5 +1,5 @@
-//! What a node that is empty waits for before the next one begins: that the replacements of
-//! its pods are Ready, and that their volumes are detached.
+//! Conditions after a node is empty: replacements are Ready (`--wait-ready`), volumes are detached
+//! (`--wait-volumes`).
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Where a pod of the drain stands.
+//! State of one pod in a drain.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The note on a node that a drain of ours cordoned it, and what it allows to undo.
+//! Cordon annotation of a node, and the decision whether `--undo` may uncordon it.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Who drains a node: an annotation that says it, so that two drains of one node do not fight.
+//! Drain lock: an annotation on the node, so that only one drain works on it.
 //!
 //! An annotation of the node itself needs no right that a drain does not have anyway (`patch
 //! nodes`, for the cordon), and it is gone with the node. A Lease would need two more, in a

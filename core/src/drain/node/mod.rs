@@ -1,4 +1,4 @@
-//! What a drain writes to a node: its cordon, and its lock.
+//! Annotations that a drain writes to a node: cordon and lock.
 
 mod cordon;
 mod lock;

@@ -1,5 +1,5 @@
-//! How fast a control plane is that is not busy: what an eviction takes, and what a controller
-//! writes for a replacement. The drain bench measures it.
+//! Latencies of an idle control plane, as the drain bench measures them: evictions, and writes for
+//! replacements.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! A span of time as plans tell it.
+//! Estimated duration in a plan: least, most and basis.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! How long a drain will take, by what its pods took before.
+//! Estimate of a drain's duration, from the start-up times of its pods.
 //!
 //! How long a replacement takes is read off the replicas that there are: from the moment at
 //! which each was bound to a node to the one at which it became Ready. What nothing shows is

@@ -1,4 +1,4 @@
-//! What a drain would do: each pod, its wave, and why.
+//! `DrainPlan`: what a drain would do with each pod, in which wave, and why.
 
 mod control_plane;
 mod duration;

@@ -1,4 +1,4 @@
-//! How long pods take from their binding to Ready, by what their siblings took.
+//! Start-up times from binding to Ready, from the pods of the same workload.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;

@@ -1,4 +1,4 @@
-//! In how many rounds the budgets let pods go.
+//! Waves: in how many rounds the budgets allow the evictions.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is waited for when the pods are gone, and who goes when.
+//! Tests of `--wait-ready`, `--wait-volumes` and the order of nodes.
 
 use jiff::{SignedDuration, Timestamp};
 

@@ -1,4 +1,4 @@
-//! What the machine does where it may not see budgets.
+//! Tests of a drain without permission to read budgets.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The API server: what becomes of a request, and what is answered.
+//! Simulated API server: handles evictions and deletions.
 
 use jiff::Timestamp;
 

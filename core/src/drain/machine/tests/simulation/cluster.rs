@@ -1,4 +1,4 @@
-//! The truth, and what of it the machine gets to see.
+//! Simulated cluster, which the machine sees late.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

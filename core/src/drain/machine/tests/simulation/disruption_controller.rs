@@ -1,4 +1,4 @@
-//! A budget, and what the disruption controller makes of it.
+//! Simulated disruption controller.
 
 use std::collections::BTreeMap;
 

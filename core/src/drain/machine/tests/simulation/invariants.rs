@@ -1,4 +1,4 @@
-//! What the machine may want, and when it may say that it is done.
+//! Invariants: which effects are allowed, and when a node may be done.
 
 use std::collections::BTreeSet;
 

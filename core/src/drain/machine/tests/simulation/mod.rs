@@ -1,5 +1,5 @@
-//! The machine against a small world of its own: random schedules of events, answers, lost
-//! answers, crashes and clock jumps, and what must hold in each of them.
+//! Property test: the machine against a simulated cluster, with random schedules of events,
+//! responses, lost responses, crashes and clock jumps.
 //!
 //! The world keeps the truth (up to three nodes, their pods, two budgets over all of them, what the
 //! API server would answer) and lets the machine see it late. A schedule is drawn from its seed, so a failure is replayed by its number.

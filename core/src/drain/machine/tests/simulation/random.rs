@@ -1,4 +1,4 @@
-//! Where the schedules come from.
+//! Random generator of the schedules.
 
 /// xorshift64*
 #[derive(Debug)]
