@@ -28,10 +28,10 @@ pub mod version;
 pub mod workload;
 pub mod zone;
 
-// Beside the sources, since it writes files.
-#[cfg(test)]
-#[path = "../tests/schema/mod.rs"]
-mod schema;
-
 /// `apiVersion` of every document that nodelife writes.
 pub const API_VERSION: &str = "nodelife.dev/v1alpha1";
+
+#[cfg(test)]
+mod tests {
+    mod schema;
+}

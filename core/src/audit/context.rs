@@ -97,6 +97,12 @@ impl<'a> Context<'a> {
         pods.filter(|pod| !pod.is_terminal())
     }
 
+    /// Pods that run or will, and do not belong to their node: those that an eviction moves.
+    pub fn evictable_pods(&self) -> impl Iterator<Item = &'a Pod> + use<'a> {
+        let pods = self.snapshot.pods.iter();
+        pods.filter(|pod| !pod.is_terminal() && !pod.is_terminating() && !belongs_to_node(pod))
+    }
+
     /// Budgets with their pods.
     pub fn budgets(&self) -> &[BudgetPods<'a>] {
         self.budgets.get_or_init(|| {

@@ -1,9 +1,17 @@
 //! CAP: overcommitment, pod counts and addresses.
 
-use crate::audit::context::allocatable;
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
+use std::net::Ipv4Addr;
+
+use crate::allocatable::DEFAULT_MAX_PODS;
+use crate::audit::context::{allocatable, capacity};
+use crate::audit::headroom::{self, Headroom};
+use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config};
+use crate::format;
 use crate::object::Node;
+use crate::quantity::Quantity;
+use crate::request::{self, Amounts, ByContainers};
 use crate::snapshot::Source;
+use crate::zone::ZoneKey;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -19,6 +27,41 @@ pub(super) const RULES: &[Rule] = &[
         check: overcommitted,
     },
     Rule {
+        id: "NL-CAP-002",
+        group: Group::Capacity,
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "the node is almost fully requested",
+        why: "Nothing of size fits there any more. Good packing, as long as other nodes have \
+              room.",
+        fix: "Nothing, unless pods are Pending.",
+        link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
+        check: almost_full,
+    },
+    Rule {
+        id: "NL-CAP-003",
+        group: Group::Capacity,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "the memory limits go far beyond the node",
+        why: "When the pods use what they may, the kernel kills some of them, or the kubelet \
+              evicts.",
+        fix: "Bring memory limits near the requests.",
+        link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
+        check: limits,
+    },
+    Rule {
+        id: "NL-CAP-004",
+        group: Group::Capacity,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "many pods on the node request nothing",
+        why: "The scheduler counts them as free, and they are the first to be evicted.",
+        fix: "Give them requests, or a LimitRange with defaults.",
+        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/#besteffort",
+        check: best_effort,
+    },
+    Rule {
         id: "NL-CAP-005",
         group: Group::Capacity,
         severity: Severity::Warning,
@@ -30,6 +73,87 @@ pub(super) const RULES: &[Rule] = &[
               reservation that depends on it; or use more or smaller nodes.",
         link: "https://kubernetes.io/docs/setup/best-practices/cluster-large/",
         check: pods_at_limit,
+    },
+    Rule {
+        id: "NL-CAP-006",
+        group: Group::Capacity,
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "the node takes more pods than its range has addresses",
+        why: "The last pods stay in ContainerCreating, since no address is left for them.",
+        fix: "Lower maxPods, or give nodes a larger range (--node-cidr-mask-size).",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/networking/",
+        check: too_few_addresses,
+    },
+    Rule {
+        id: "NL-CAP-007",
+        group: Group::Capacity,
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "pod ranges of nodes overlap",
+        why: "Two pods can have one address: packets go to the wrong node.",
+        fix: "Delete and register the newer node again, and look at who gives out ranges: \
+              one controller alone may.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/networking/",
+        check: overlap,
+    },
+    Rule {
+        id: "NL-CAP-008",
+        group: Group::Capacity,
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the pod range leaves little room for replacing pods",
+        why: "An address is not given out again at once. With fewer than twice maxPods \
+              addresses, pods that are replaced quickly wait for one.",
+        fix: "Give nodes a range of at least twice maxPods.",
+        link: "https://cloud.google.com/kubernetes-engine/docs/how-to/flexible-pod-cidr",
+        check: tight,
+    },
+    Rule {
+        id: "NL-CAP-010",
+        group: Group::Capacity,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "podsPerCore takes away from maxPods",
+        why: "The lower of the two counts. The one that was meant is rarely both.",
+        fix: "Remove podsPerCore.",
+        link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
+        check: per_core,
+    },
+    Rule {
+        id: "NL-CAP-011",
+        group: Group::Capacity,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "the others cannot take the pods of a lost node",
+        why: "The requests of all workloads exceed what the remaining nodes offer. A lower \
+              bound: taints, affinity and the size of single pods only make it worse.",
+        fix: "Add a node, or have an autoscaler that does in time.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-autoscaling/",
+        check: no_headroom,
+    },
+    Rule {
+        id: "NL-CAP-012",
+        group: Group::Capacity,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::CsiNodes],
+        title: "the node can attach no more volumes",
+        why: "Pods with volumes of this driver stay Pending or ContainerCreating there.",
+        fix: "Spread the workloads with volumes, or use machines that take more.",
+        link: "https://kubernetes.io/docs/concepts/storage/storage-limits/",
+        check: volume_limit,
+    },
+    Rule {
+        id: "NL-CAP-013",
+        group: Group::Capacity,
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "the others cannot take the pods of a lost zone",
+        why: "The requests of all workloads exceed what the other zones offer. When the zone goes, \
+              some pods stay Pending. A lower bound: volumes are bound to their zone as well.",
+        fix: "Keep a zone's worth of room free, or decide which workloads may stay away.",
+        link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/",
+        check: no_zone_headroom,
     },
 ];
 
@@ -85,4 +209,205 @@ fn pods_and_limit(context: &Context<'_>, node: &Node) -> Option<(i64, i64)> {
     let limit = allocatable(node, "pods")?.value()?;
     let pods = context.active_pods_on(&node.metadata.name).count();
     Some((i64::try_from(pods).ok()?, limit))
+}
+
+fn percent(part: Quantity, whole: Quantity) -> f64 {
+    100.0 * part.approximate() / whole.approximate()
+}
+
+fn almost_full(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes() {
+        for name in headroom::RESOURCES {
+            let requests = context.requests_on(&node.metadata.name);
+            let requested = requests.and_then(|sum| sum.get(name));
+            let (Some(requested), Some(room)) = (requested, allocatable(node, name)) else {
+                continue;
+            };
+            // More than all is NL-CAP-001.
+            if *requested <= room && percent(*requested, room) >= 90.0 {
+                let message = format!(
+                    "{name}: {requested} of {room} Allocatable requested ({:.0} %)",
+                    percent(*requested, room)
+                );
+                findings.push(FindingBuilder::node(node, message).with("resource", name));
+            }
+        }
+    }
+}
+
+fn limits(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let mut known = ByContainers::new(request::limits);
+    for node in context.nodes() {
+        let mut sum = Amounts::new();
+        for pod in context.active_pods_on(&node.metadata.name) {
+            request::add(&mut sum, known.of(pod));
+        }
+        let (Some(limits), Some(room)) = (sum.get("memory"), allocatable(node, "memory")) else {
+            continue;
+        };
+        if !room.is_zero() && percent(*limits, room) > 150.0 {
+            let message = format!(
+                "memory limits {limits} of {room} Allocatable ({:.0} %)",
+                percent(*limits, room)
+            );
+            findings.push(FindingBuilder::node(node, message).with("limits", limits.to_string()));
+        }
+    }
+}
+
+fn best_effort(context: &Context<'_>, findings: &mut Findings<'_>) {
+    /// On fewer pods a share says little.
+    const ENOUGH: usize = 10;
+    for node in context.nodes() {
+        let pods: Vec<_> = context.active_pods_on(&node.metadata.name).collect();
+        let idle = pods
+            .iter()
+            .filter(|pod| pod.status.qos_class == "BestEffort")
+            .count();
+        if pods.len() >= ENOUGH && idle * 5 > pods.len() {
+            let message = format!(
+                "{idle} of {} are BestEffort",
+                format::count(pods.len(), "pod")
+            );
+            findings.push(FindingBuilder::node(node, message).with("bestEffort", idle));
+        }
+    }
+}
+
+fn no_headroom(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for resource in headroom::RESOURCES {
+        let headroom = Headroom::of(context, resource);
+        let Some(largest) = headroom.largest() else {
+            continue;
+        };
+        let name = &largest.metadata.name;
+        if let Some(left) = headroom.short_without(|node| node.metadata.name == *name) {
+            let message = headroom.say(name, left);
+            let found =
+                FindingBuilder::named("Cluster", "cluster", message).with("resource", resource);
+            findings.push(found.inferred());
+        }
+    }
+}
+
+fn no_zone_headroom(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for resource in headroom::RESOURCES {
+        let headroom = Headroom::of(context, resource);
+        for zone in context.zones.zones.iter().filter(|z| !z.key.is_empty()) {
+            let lost = |node: &Node| ZoneKey::of(&node.metadata.labels) == zone.key;
+            if let Some(left) = headroom.short_without(lost) {
+                let name = zone.key.to_string();
+                let message = headroom.say(&name, left);
+                let members = context.nodes().filter(|node| lost(node));
+                let found = FindingBuilder::named("Zone", &name, message)
+                    .with("resource", resource)
+                    .on_all(members.map(|node| node.metadata.name.as_str()));
+                findings.push(found.inferred());
+            }
+        }
+    }
+}
+
+fn volume_limit(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for csi in context.snapshot.csi_nodes.iter().flatten() {
+        let Some(node) = context.node(&csi.metadata.name) else {
+            continue;
+        };
+        for driver in &csi.spec.drivers {
+            let Some(most) = driver.allocatable.and_then(|count| count.count) else {
+                continue;
+            };
+            let prefix = format!("kubernetes.io/csi/{}^", driver.name);
+            let volumes = node.status.volumes_attached.iter();
+            let attached = volumes.filter(|v| v.name.starts_with(&prefix)).count();
+            if i64::try_from(attached).unwrap_or(i64::MAX) >= most.saturating_sub(1) {
+                let message = format!("{}: {attached} of {most} volumes attached", driver.name);
+                findings
+                    .push(FindingBuilder::node(node, message).with("driver", driver.name.as_str()));
+            }
+        }
+    }
+}
+
+/// First and last address, as numbers, of an IPv4 range.
+fn range(cidr: &str) -> Option<(u32, u32)> {
+    let (address, prefix) = cidr.split_once('/')?;
+    let address = u32::from(address.parse::<Ipv4Addr>().ok()?);
+    let prefix: u32 = prefix.parse().ok().filter(|prefix| *prefix <= 32)?;
+    let mask = u32::MAX.checked_shl(32 - prefix).unwrap_or(0);
+    Some((address & mask, address | !mask))
+}
+
+/// How many pods a range of this size takes: without its network, broadcast and gateway.
+fn usable((first, last): (u32, u32)) -> i64 {
+    (i64::from(last) - i64::from(first) + 1 - 3).max(0)
+}
+
+/// IPv4 ranges of the node with the number of pods that it takes.
+fn ranges<'a>(context: &Context<'a>) -> Vec<(&'a Node, (u32, u32), i64)> {
+    let ranges = context.nodes().filter_map(|node| {
+        let range = node.spec.pod_cidrs.iter().find_map(|cidr| range(cidr));
+        let range = range.or_else(|| range_of_old(node))?;
+        Some((node, range, allocatable(node, "pods")?.value()?))
+    });
+    ranges.collect()
+}
+
+fn range_of_old(node: &Node) -> Option<(u32, u32)> {
+    range(&node.spec.pod_cidr)
+}
+
+fn too_few_addresses(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (node, range, pods) in ranges(context) {
+        let addresses = usable(range);
+        if pods > addresses {
+            let message = format!("{pods} pods, but the range has {addresses} addresses for them");
+            let found = FindingBuilder::node(node, message)
+                .with("pods", pods)
+                .with("addresses", addresses);
+            // A network plugin may give out addresses of its own.
+            findings.push(found.inferred());
+        }
+    }
+}
+
+fn tight(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (node, range, pods) in ranges(context) {
+        let addresses = usable(range) + 3;
+        if pods <= addresses && addresses / 2 < pods {
+            let message = format!("{addresses} addresses for {pods} pods, less than twice as many");
+            findings.push(FindingBuilder::node(node, message).inferred());
+        }
+    }
+}
+
+fn overlap(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let mut ranges = ranges(context);
+    ranges.sort_by_key(|(_, range, _)| *range);
+    for pair in ranges.windows(2) {
+        let [(node, (_, last), _), (other, (first, _), _)] = pair else {
+            continue;
+        };
+        if first <= last {
+            let name = other.metadata.name.as_str();
+            let message = format!("its pod range overlaps that of {name}");
+            findings.push(
+                FindingBuilder::node(node, message)
+                    .on(name)
+                    .with("other", name),
+            );
+        }
+    }
+}
+
+fn per_core(context: &Context<'_>, findings: &mut Findings<'_>) {
+    kubelet_config::each(context, findings, |node, config| {
+        let cores = capacity(node, "cpu")?.value()?;
+        let most = config.max_pods.unwrap_or(DEFAULT_MAX_PODS);
+        let limit = config.pod_limit(cores);
+        (limit < most).then(|| {
+            let each = config.pods_per_core.unwrap_or_default();
+            format!("podsPerCore: {each} × {cores} cores = {limit} pods, maxPods: {most}")
+        })
+    });
 }

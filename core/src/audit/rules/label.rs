@@ -1,25 +1,102 @@
 //! LBL: labels and topology.
 
+use crate::audit::context::{is_control_plane, is_open};
 use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::format;
 use crate::object::Node;
 use crate::snapshot::Source;
-use crate::zone::{BETA_REGION_LABEL, BETA_ZONE_LABEL, REGION_LABEL, ZONE_LABEL};
+use crate::zone::{
+    BETA_REGION_LABEL, BETA_ZONE_LABEL, EXCLUDE_LABEL, REGION_LABEL, ZONE_LABEL, ZoneKey,
+};
 
-pub(super) const RULES: &[Rule] = &[Rule {
-    id: "NL-LBL-001",
-    group: Group::Label,
-    severity: Severity::Warning,
-    sources: &[Source::Nodes],
-    title: "the node does not say in which zone or region it is",
-    why: "All nodes without these labels together make a zone of their own for the node \
-          lifecycle controller, topology spread leaves them out, and zonal volumes cannot be \
-          bound there.",
-    fix: "Set topology.kubernetes.io/zone and topology.kubernetes.io/region, by the cloud \
-          controller or by --node-labels.",
-    link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesiozone",
-    check: topology_missing,
-}];
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-LBL-001",
+        group: Group::Label,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the node does not say in which zone or region it is",
+        why: "All nodes without these labels together make a zone of their own for the node \
+              lifecycle controller, topology spread leaves them out, and zonal volumes cannot be \
+              bound there.",
+        fix: "Set topology.kubernetes.io/zone and topology.kubernetes.io/region, by the cloud \
+              controller or by --node-labels.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesiozone",
+        check: topology_missing,
+    },
+    Rule {
+        id: "NL-LBL-002",
+        group: Group::Label,
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "the old and the new topology label differ",
+        why: "The node lifecycle controller lets the deprecated label win, the scheduler \
+              reads the new one: the two see different zones.",
+        fix: "Remove the failure-domain.beta.kubernetes.io labels.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesiozone",
+        check: beta_differs,
+    },
+    Rule {
+        id: "NL-LBL-003",
+        group: Group::Label,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the zone has no region",
+        why: "Zones are told apart by region and zone: a node without a region is in another \
+              zone than its neighbours.",
+        fix: "Set topology.kubernetes.io/region.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesioregion",
+        check: no_region,
+    },
+    Rule {
+        id: "NL-LBL-005",
+        group: Group::Label,
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the node's role is not clear",
+        why: "Other nodes bear one node-role label; this one bears none, or several. Roles \
+              are only shown, but selectors and dashboards go by them.",
+        fix: "Set one label node-role.kubernetes.io/ROLE.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane",
+        check: role,
+    },
+    Rule {
+        id: "NL-LBL-006",
+        group: Group::Label,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "load balancers leave the node out",
+        why: "The label was set for a maintenance and stays: the node serves pods, but no \
+              traffic from outside comes to it.",
+        fix: "kubectl label node NAME node.kubernetes.io/exclude-from-external-load-balancers-",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-kubernetes-io-exclude-from-external-load-balancers",
+        check: excluded_traffic,
+    },
+    Rule {
+        id: "NL-LBL-007",
+        group: Group::Label,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the node is not counted when its zone is judged",
+        why: "exclude-disruption takes it out of the share of nodes that are not ready, so a \
+              real disruption is seen late.",
+        fix: "Remove the label, unless the node is meant to come and go.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/",
+        check: excluded_count,
+    },
+    Rule {
+        id: "NL-LBL-008",
+        group: Group::Label,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the node does not say which machine type it is",
+        why: "Autoscalers and cost reports read node.kubernetes.io/instance-type; other \
+              nodes bear it.",
+        fix: "Look at the cloud controller.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#nodekubernetesioinstance-type",
+        check: no_type,
+    },
+];
 
 fn has(node: &Node, stable: &str, beta: &str) -> bool {
     let labels = &node.metadata.labels;
@@ -57,5 +134,101 @@ fn topology_missing(context: &Context<'_>, findings: &mut Findings<'_>) {
             if *bearers == 1 { "bears" } else { "bear" }
         );
         findings.push(FindingBuilder::node(node, message).with("missing", keys));
+    }
+}
+
+fn beta_differs(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes() {
+        let labels = &node.metadata.labels;
+        for (beta, stable) in [
+            (BETA_ZONE_LABEL, ZONE_LABEL),
+            (BETA_REGION_LABEL, REGION_LABEL),
+        ] {
+            let (Some(old), Some(new)) = (labels.get(beta), labels.get(stable)) else {
+                continue;
+            };
+            if old != new {
+                let message = format!("{beta}={old}, {stable}={new}");
+                findings.push(FindingBuilder::node(node, message).with("label", beta));
+            }
+        }
+    }
+}
+
+fn no_region(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes() {
+        let key = ZoneKey::of(&node.metadata.labels);
+        if !key.zone.is_empty() && key.region.is_empty() {
+            findings.push(FindingBuilder::node(
+                node,
+                format!("zone {} without a region", key.zone),
+            ));
+        }
+    }
+}
+
+fn roles(node: &Node) -> Vec<&str> {
+    let labels = node.metadata.labels.keys();
+    labels
+        .filter_map(|key| key.strip_prefix("node-role.kubernetes.io/"))
+        .filter(|role| *role != "master")
+        .collect()
+}
+
+fn role(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let bearers = context
+        .nodes()
+        .filter(|node| roles(node).len() == 1)
+        .count();
+    // Where most nodes bear none (managed clouds), none is missing.
+    if bearers * 2 <= context.snapshot.nodes.len() {
+        return;
+    }
+    for node in context.nodes() {
+        let roles = roles(node);
+        let message = match roles.len() {
+            0 => format!("no role; {} have one", format::count(bearers, "node")),
+            1 => continue,
+            _ => format!("roles {}", roles.join(" and ")),
+        };
+        findings.push(FindingBuilder::node(node, message));
+    }
+}
+
+fn excluded_traffic(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const DAY: i64 = 86_400;
+    for node in context
+        .nodes()
+        .filter(|node| is_open(node) && !is_control_plane(node))
+    {
+        let key = "node.kubernetes.io/exclude-from-external-load-balancers";
+        let old = context.age(&node.metadata).is_some_and(|age| age > DAY);
+        if old && node.metadata.labels.contains_key(key) {
+            findings.push(FindingBuilder::node(
+                node,
+                format!("{key} on a node that takes workloads"),
+            ));
+        }
+    }
+}
+
+fn excluded_count(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes().filter(|node| !is_control_plane(node)) {
+        if node.metadata.labels.contains_key(EXCLUDE_LABEL) {
+            findings.push(FindingBuilder::node(node, format!("label {EXCLUDE_LABEL}")));
+        }
+    }
+}
+
+fn no_type(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const KEY: &str = "node.kubernetes.io/instance-type";
+    let has = |node: &Node| node.metadata.labels.contains_key(KEY);
+    if !context.nodes().any(has) {
+        return;
+    }
+    for node in context.nodes() {
+        if !has(node) && !node.spec.provider_id.is_empty() {
+            findings.push(FindingBuilder::node(node, format!("no label {KEY}")));
+        }
     }
 }

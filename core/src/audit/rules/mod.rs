@@ -4,69 +4,43 @@ mod authorization;
 mod budget;
 mod capacity;
 mod certificate;
-mod condition;
-mod drainable;
-mod fit;
 mod heartbeat;
-mod identity;
 mod label;
-mod lease;
-mod leftover;
-mod network;
 mod operations;
 mod pod;
 mod registration;
 mod reserved;
 mod shutdown;
-mod stale_taint;
 mod taint;
-mod tolerance;
 mod toleration;
-mod topology;
-mod upkeep;
 mod version;
 mod volume;
 mod zone;
-mod zone_size;
 
 use super::rule::Rule;
 use super::selection::{Selection, names};
 
-/// Every rule, by group.
+const GROUPS: &[&[Rule]] = &[
+    registration::RULES,
+    heartbeat::RULES,
+    taint::RULES,
+    reserved::RULES,
+    capacity::RULES,
+    toleration::RULES,
+    budget::RULES,
+    shutdown::RULES,
+    version::RULES,
+    certificate::RULES,
+    authorization::RULES,
+    label::RULES,
+    zone::RULES,
+    volume::RULES,
+    pod::RULES,
+    operations::RULES,
+];
+
+/// Every rule, by group and id.
 pub fn catalogue() -> impl Iterator<Item = &'static Rule> {
-    const GROUPS: &[&[Rule]] = &[
-        registration::RULES,
-        identity::RULES,
-        heartbeat::RULES,
-        lease::RULES,
-        condition::RULES,
-        taint::RULES,
-        stale_taint::RULES,
-        reserved::RULES,
-        reserved::reservation::RULES,
-        reserved::eviction_threshold::RULES,
-        reserved::provider::RULES,
-        capacity::RULES,
-        network::RULES,
-        fit::RULES,
-        toleration::RULES,
-        tolerance::RULES,
-        budget::RULES,
-        drainable::RULES,
-        shutdown::RULES,
-        version::RULES,
-        certificate::RULES,
-        authorization::RULES,
-        label::RULES,
-        topology::RULES,
-        zone::RULES,
-        zone_size::RULES,
-        volume::RULES,
-        pod::RULES,
-        leftover::RULES,
-        operations::RULES,
-        upkeep::RULES,
-    ];
     GROUPS.iter().copied().flatten()
 }
 
@@ -80,4 +54,19 @@ pub fn unknown(selection: &Selection) -> impl Iterator<Item = &str> {
     selection
         .names()
         .filter(|name| !catalogue().any(|rule| names(name, rule.id, rule.group)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_holds_one_group_and_the_catalogue_ascends() {
+        for module in GROUPS {
+            let group = module.first().unwrap().group;
+            assert!(module.iter().all(|rule| rule.group == group), "{group:?}");
+        }
+        let ids: Vec<_> = catalogue().map(|rule| (rule.group, rule.id)).collect();
+        assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
+    }
 }

@@ -1,26 +1,85 @@
 //! POD: pods left over.
 
+use std::collections::BTreeMap;
+
+use crate::audit::owners::by_owner;
 use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::format;
+use crate::object::Pod;
+use crate::scheduling::Placement;
 use crate::snapshot::Source;
 
 /// PodGC looks every 20 s and holds a missing node in quarantine for 40 s
 /// (`pkg/controller/podgc/gc_controller.go`, v1.36.3).
 const ORPHAN_SECONDS: i64 = 60;
 
-pub(super) const RULES: &[Rule] = &[Rule {
-    id: "NL-POD-001",
-    group: Group::Pod,
-    severity: Severity::Error,
-    sources: &[Source::Nodes, Source::Pods],
-    title: "a pod is bound to a node that does not exist",
-    why: "PodGC deletes such pods within a minute. If they stay, PodGC is not running, and \
-          StatefulSets never get their pods back.",
-    fix: "Look at kube-controller-manager and its controller pod-garbage-collector-controller. \
-          If the machine is gone, delete the pod with --force.",
-    link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-garbage-collection",
-    check: on_missing_node,
-}];
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-POD-001",
+        group: Group::Pod,
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "a pod is bound to a node that does not exist",
+        why: "PodGC deletes such pods within a minute. If they stay, PodGC is not running, and \
+              StatefulSets never get their pods back.",
+        fix: "Look at kube-controller-manager and its controller pod-garbage-collector-controller. \
+              If the machine is gone, delete the pod with --force.",
+        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-garbage-collection",
+        check: on_missing_node,
+    },
+    Rule {
+        id: "NL-POD-002",
+        group: Group::Pod,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "a pod does not stop",
+        why: "It is past its grace period. On a live node the kubelet cannot kill or unmount \
+              it; on a dead one nobody confirms the deletion.",
+        fix: "On a live node: the kubelet's log, volumes and finalizers. On a dead one: \
+              delete the node, or use the out-of-service taint.",
+        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination",
+        check: not_stopping,
+    },
+    Rule {
+        id: "NL-POD-003",
+        group: Group::Pod,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "many failed pods are left on the node",
+        why: "The kubelet rejected or evicted them again and again. They are kept until \
+              12500 are there in all.",
+        fix: "See their reasons, then delete them: kubectl delete pods --field-selector \
+              status.phase=Failed",
+        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-garbage-collection",
+        check: failed,
+    },
+    Rule {
+        id: "NL-POD-004",
+        group: Group::Pod,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "pods count as ready on a node that is not",
+        why: "The node lifecycle controller sets their Ready condition to False when the \
+              node fails. If it does not, Services send traffic into the void.",
+        fix: "Look at kube-controller-manager.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#condition",
+        check: ready_on_dead,
+    },
+    Rule {
+        id: "NL-POD-005",
+        group: Group::Pod,
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "pods wait, and the nodes are the reason",
+        why: "Each node is cordoned, not ready, tainted, full, or not one that the pod selects. \
+              Volumes, spread constraints and other pods are not looked at: they would only \
+              make it worse.",
+        fix: "Uncordon or repair the nodes that the message counts, add one that takes the pods, \
+              or change what they ask for.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/",
+        check: waiting,
+    },
+];
 
 fn on_missing_node(context: &Context<'_>, findings: &mut Findings<'_>) {
     for pod in &context.snapshot.pods {
@@ -40,5 +99,113 @@ fn on_missing_node(context: &Context<'_>, findings: &mut Findings<'_>) {
             pod.status.phase
         );
         findings.push(FindingBuilder::pod(pod, message).with("node", node));
+    }
+}
+
+fn not_stopping(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const SETTLED: i64 = 60;
+    for pod in &context.snapshot.pods {
+        let Some(deleted) = pod.metadata.deletion_timestamp else {
+            continue;
+        };
+        let late = context.seconds_since(deleted);
+        // What a finalizer holds is NL-PDB-009.
+        if late <= SETTLED || !pod.metadata.finalizers.is_empty() {
+            continue;
+        }
+        let Some(node) = context.node(&pod.spec.node_name) else {
+            continue;
+        };
+        let state = if node.is_ready() {
+            "ready"
+        } else {
+            "not ready"
+        };
+        let message = format!(
+            "{} past its end on {}, which is {state}",
+            format::duration(late),
+            node.metadata.name
+        );
+        findings.push(FindingBuilder::pod(pod, message).with("seconds", late));
+    }
+}
+
+fn failed(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const MANY: usize = 20;
+    for node in context.nodes() {
+        let pods = context.pods_on(&node.metadata.name).iter();
+        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+        for pod in pods.filter(|pod| pod.status.phase == "Failed") {
+            *reasons.entry(pod.status.reason.as_str()).or_default() += 1;
+        }
+        let total: usize = reasons.values().sum();
+        if total > MANY {
+            let reasons: Vec<_> = reasons
+                .iter()
+                .map(|(reason, n)| {
+                    format!("{} {n}", if reason.is_empty() { "failed" } else { reason })
+                })
+                .collect();
+            let message = format!("{total} failed pods: {}", reasons.join(", "));
+            findings.push(FindingBuilder::node(node, message).with("pods", total));
+        }
+    }
+}
+
+fn ready_on_dead(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const SETTLED: i64 = 60;
+    for node in context.nodes().filter(|node| !node.is_ready()) {
+        let since = node.condition("Ready").and_then(|c| c.last_transition_time);
+        if since.is_none_or(|since| context.seconds_since(since) <= SETTLED) {
+            continue;
+        }
+        let ready: Vec<_> = context
+            .active_pods_on(&node.metadata.name)
+            .filter(|pod| pod.is_ready())
+            .map(|pod| pod.metadata.name.as_str())
+            .collect();
+        if !ready.is_empty() {
+            let message = format!(
+                "{} still ready: {}",
+                format::count(ready.len(), "pod"),
+                format::list(ready.iter().copied())
+            );
+            findings.push(FindingBuilder::node(node, message).with("pods", ready.len()));
+        }
+    }
+}
+
+/// Whether the scheduler looked for a node and found none.
+fn is_unschedulable(pod: &Pod) -> bool {
+    !pod.is_terminating()
+        && pod
+            .condition("PodScheduled")
+            .is_some_and(|c| c.status == "False" && c.reason == "Unschedulable")
+}
+
+fn waiting(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const SETTLED: i64 = 60;
+    let unplaced = context.pods_on("").iter().copied();
+    let pods: Vec<_> = unplaced
+        .filter(|pod| is_unschedulable(pod))
+        .filter(|pod| context.age(&pod.metadata).is_some_and(|age| age > SETTLED))
+        .collect();
+    if pods.is_empty() {
+        return;
+    }
+    let nodes = Placement::new(&context.snapshot.nodes, &context.snapshot.pods, &[], &[]);
+    for (owner, pods) in by_owner(context, pods) {
+        // Replicas wait for the same reason.
+        let refusal = pods.first().and_then(|pod| nodes.refusal(pod));
+        let oldest = pods.iter().filter_map(|pod| context.age(&pod.metadata));
+        if let (Some(refusal), Some(age)) = (refusal, oldest.max()) {
+            let message = format!(
+                "{} without a node, for up to {}; of {} {refusal}",
+                format::count(pods.len(), "pod"),
+                format::duration(age),
+                format::count(context.snapshot.nodes.len(), "node")
+            );
+            findings.push(owner.found(&pods, message).inferred());
+        }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config};
 use crate::format;
-use crate::object::Node;
+use crate::object::{Lease, Node};
 use crate::snapshot::Source;
+use crate::taint::UNINITIALIZED;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -19,6 +20,18 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Remove /etc/machine-id from the image and run systemd-machine-id-setup on each machine.",
         link: "https://www.freedesktop.org/software/systemd/man/latest/machine-id.html",
         check: same_machine_id,
+    },
+    Rule {
+        id: "NL-REG-002",
+        group: Group::Registration,
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "several nodes report one system UUID",
+        why: "The firmware gives the machines one UUID, or they are clones. Cloud providers \
+              and storage drivers that look machines up by it mix them up.",
+        fix: "Give each virtual machine a UUID of its own (SMBIOS).",
+        link: "https://kubernetes.io/docs/reference/node/node-status/#info",
+        check: same_system_uuid,
     },
     Rule {
         id: "NL-REG-003",
@@ -44,10 +57,129 @@ pub(super) const RULES: &[Rule] = &[
         link: "https://kubernetes.io/docs/reference/node/node-status/#addresses",
         check: same_address,
     },
+    Rule {
+        id: "NL-REG-005",
+        group: Group::Registration,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "machines with different ids share one boot",
+        why: "A boot id is made anew at each boot: two machines that share one were resumed \
+              from one snapshot of memory.",
+        fix: "Reboot the machines, and do not clone running ones.",
+        link: "https://kubernetes.io/docs/reference/node/node-status/#info",
+        check: same_boot,
+    },
+    Rule {
+        id: "NL-REG-006",
+        group: Group::Registration,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the hostname label is not the node's own",
+        why: "Topology spread and affinity by kubernetes.io/hostname take the two nodes for \
+              one.",
+        fix: "Correct the label; kubelets set it from the hostname at registration.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetesiohostname",
+        check: hostname_label,
+    },
+    Rule {
+        id: "NL-REG-007",
+        group: Group::Registration,
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the node's name is not its hostname",
+        why: "The kubelet runs with --hostname-override. Its serving certificate and tools \
+              that expect the hostname have to know.",
+        fix: "Leave it unless something looks the node up by its hostname.",
+        link: "https://kubernetes.io/docs/reference/command-line-tools-reference/kubelet/",
+        check: name_override,
+    },
+    Rule {
+        id: "NL-REG-008",
+        group: Group::Registration,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the cloud controller has not looked at the node",
+        why: "It keeps its uninitialized taint, or has no providerID: without both nothing \
+              but DaemonSets is scheduled, and the cloud cannot delete it.",
+        fix: "Look at the cloud controller manager.",
+        link: "https://kubernetes.io/docs/concepts/architecture/cloud-controller/",
+        check: uninitialized,
+    },
+    Rule {
+        id: "NL-REG-009",
+        group: Group::Registration,
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::Leases],
+        title: "a kubelet runs without a Node object",
+        why: "Its lease is renewed, but the Node object was deleted. A kubelet registers \
+              only when it starts, so it stays out for ever.",
+        fix: "Restart the kubelet on that machine.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#self-registration-of-nodes",
+        check: no_node,
+    },
+    Rule {
+        id: "NL-REG-010",
+        group: Group::Registration,
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::Leases],
+        title: "a lease was left behind by a node",
+        why: "The node is gone, and the lease had no owner that would take it along.",
+        fix: "Delete the lease.",
+        link: "https://kubernetes.io/docs/concepts/architecture/leases/",
+        check: orphan_lease,
+    },
+    Rule {
+        id: "NL-REG-011",
+        group: Group::Registration,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Leases],
+        title: "the lease belongs to an earlier node of that name",
+        why: "Its owner is not the present Node object. The garbage collector will delete \
+              the lease under the running kubelet.",
+        fix: "Delete the lease; the kubelet makes a new one.",
+        link: "https://kubernetes.io/docs/concepts/architecture/leases/",
+        check: foreign_owner,
+    },
+    Rule {
+        id: "NL-REG-012",
+        group: Group::Registration,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet does not register its node",
+        why: "With registerNode: false capacity, labels and addresses have to be kept by \
+              hand, and go stale.",
+        fix: "Set registerNode: true.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#manual-node-administration",
+        check: by_hand,
+    },
+    Rule {
+        id: "NL-REG-013",
+        group: Group::Registration,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the kubelet has never posted the node's status",
+        why: "The Node object was made, by a person or a cloud controller, but no kubelet \
+              took it up.",
+        fix: "Look at the kubelet on the machine, or delete the Node object.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#self-registration-of-nodes",
+        check: never_posted,
+    },
+    Rule {
+        id: "NL-REG-014",
+        group: Group::Registration,
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the node lacks an internal address",
+        why: "The API server reaches the kubelet by it; with two address families each needs \
+              one.",
+        fix: "Set --node-ip, or look at the cloud controller.",
+        link: "https://kubernetes.io/docs/concepts/services-networking/dual-stack/",
+        check: no_address,
+    },
 ];
 
 /// Nodes by a value that each should have for itself, where several share one.
-pub(super) fn shared<'a>(
+fn shared<'a>(
     context: &Context<'a>,
     value: impl Fn(&'a Node) -> Vec<String>,
 ) -> Vec<(String, Vec<&'a Node>)> {
@@ -70,7 +202,7 @@ fn names<'a>(nodes: &[&'a Node]) -> Vec<&'a str> {
 }
 
 /// One finding about a group of nodes that share `what`.
-pub(super) fn found_shared<'a>(what: &str, value: &str, nodes: &[&'a Node]) -> FindingBuilder<'a> {
+fn found_shared<'a>(what: &str, value: &str, nodes: &[&'a Node]) -> FindingBuilder<'a> {
     let names = names(nodes);
     let message = format!(
         "{} report one {what}, {value}: {}",
@@ -123,5 +255,197 @@ fn same_address(context: &Context<'_>, findings: &mut Findings<'_>) {
     };
     for (address, nodes) in shared(context, internal) {
         findings.push(found_shared("InternalIP", &address, &nodes));
+    }
+}
+
+/// UUIDs that boards come with.
+fn is_junk(uuid: &str) -> bool {
+    let digits = || uuid.chars().filter(|c| *c != '-');
+    digits().all(|c| c == '0')
+        || digits().all(|c| c.eq_ignore_ascii_case(&'f'))
+        || uuid == "03000200-0400-0500-0006-000700080009"
+}
+
+fn same_system_uuid(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let uuid = |node: &Node| {
+        let uuid = node.status.node_info.system_uuid.to_lowercase();
+        vec![if is_junk(&uuid) { String::new() } else { uuid }]
+    };
+    for (uuid, nodes) in shared(context, uuid) {
+        findings.push(found_shared("system UUID", &uuid, &nodes));
+    }
+}
+
+fn same_boot(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let total = context.snapshot.nodes.len();
+    for (boot, nodes) in shared(context, |n| vec![n.status.node_info.boot_id.to_string()]) {
+        let mut machines: Vec<_> = nodes
+            .iter()
+            .map(|n| &n.status.node_info.machine_id)
+            .collect();
+        machines.sort();
+        machines.dedup();
+        if machines.len() < 2 {
+            continue;
+        }
+        let found = found_shared("boot id", &boot, &nodes);
+        // All nodes on one kernel: they are containers (kind, k3d, minikube).
+        findings.push(if nodes.len() == total {
+            found.severity(Severity::Info).inferred()
+        } else {
+            found
+        });
+    }
+}
+
+fn address<'a>(node: &'a Node, kind: &str) -> Option<&'a str> {
+    let mut addresses = node.status.addresses.iter();
+    addresses
+        .find(|a| a.kind == kind)
+        .map(|a| a.address.as_str())
+}
+
+fn hostname_label(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let label = |node: &Node| {
+        let labels = &node.metadata.labels;
+        labels
+            .get("kubernetes.io/hostname")
+            .map(ToString::to_string)
+            .into_iter()
+            .collect()
+    };
+    for (name, nodes) in shared(context, label) {
+        findings.push(found_shared("label kubernetes.io/hostname", &name, &nodes));
+    }
+}
+
+fn name_override(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes() {
+        let name = node.metadata.name.as_str();
+        if let Some(host) = address(node, "Hostname").filter(|h| !h.eq_ignore_ascii_case(name)) {
+            let message = format!("the hostname is {host}");
+            findings.push(FindingBuilder::node(node, message).with("hostname", host));
+        }
+    }
+}
+
+fn uninitialized(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const SETTLED: i64 = 300;
+    let cloudy = context
+        .nodes()
+        .any(|node| !node.spec.provider_id.is_empty());
+    for node in context.nodes() {
+        let Some(age) = context.age(&node.metadata).filter(|age| *age > SETTLED) else {
+            continue;
+        };
+        let age = format::duration(age);
+        let tainted = node.spec.taints.iter().any(|t| t.key == UNINITIALIZED);
+        let message = if tainted {
+            format!("{age} old, and still tainted {UNINITIALIZED}")
+        } else if cloudy && node.spec.provider_id.is_empty() {
+            format!("{age} old, and without a providerID, which other nodes have")
+        } else {
+            continue;
+        };
+        findings.push(FindingBuilder::node(node, message));
+    }
+}
+
+/// Leases whose node does not exist, with the seconds since they were renewed.
+fn orphans<'a>(context: &Context<'a>) -> impl Iterator<Item = (&'a Lease, i64)> {
+    let leases = context.snapshot.leases.iter();
+    leases.filter_map(|lease| {
+        let renewed = lease.spec.renew_time?;
+        let orphan = context.node(&lease.metadata.name).is_none();
+        orphan.then(|| (lease, context.seconds_since(renewed)))
+    })
+}
+
+fn no_node(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const ALIVE: i64 = 60;
+    for (lease, age) in orphans(context).filter(|(_, age)| *age <= ALIVE) {
+        let name = &lease.metadata.name;
+        let message = format!(
+            "the lease {name} was renewed {} ago, but there is no such node",
+            format::duration(age)
+        );
+        findings.push(FindingBuilder::object("Lease", &lease.metadata, message).on(name));
+    }
+}
+
+fn orphan_lease(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const FORGOTTEN: i64 = 3600;
+    for (lease, age) in orphans(context).filter(|(_, age)| *age > FORGOTTEN) {
+        let message = format!(
+            "not renewed for {}, and there is no such node",
+            format::duration(age)
+        );
+        findings.push(
+            FindingBuilder::object("Lease", &lease.metadata, message).on(&lease.metadata.name),
+        );
+    }
+}
+
+fn foreign_owner(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes() {
+        let Some(lease) = context.lease(&node.metadata.name) else {
+            continue;
+        };
+        let owner = lease
+            .metadata
+            .owner_references
+            .iter()
+            .find(|o| o.kind == "Node");
+        if let Some(owner) = owner.filter(|owner| owner.uid != node.metadata.uid) {
+            let message = format!(
+                "the lease is owned by a Node of UID {}, this one has {}",
+                owner.uid, node.metadata.uid
+            );
+            findings.push(FindingBuilder::node(node, message));
+        }
+    }
+}
+
+fn by_hand(context: &Context<'_>, findings: &mut Findings<'_>) {
+    kubelet_config::each(context, findings, |_, config| {
+        (config.register_node == Some(false)).then(|| "registerNode: false".to_owned())
+    });
+}
+
+fn never_posted(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const SETTLED: i64 = 900;
+    for node in context.nodes() {
+        let age = context.age(&node.metadata).unwrap_or_default();
+        let ready = node.condition("Ready");
+        let never = ready.is_none_or(|ready| ready.reason == "NodeStatusNeverUpdated");
+        if age > SETTLED && never {
+            let message = format!(
+                "{} old, and no status was ever posted",
+                format::duration(age)
+            );
+            findings.push(FindingBuilder::node(node, message));
+        }
+    }
+}
+
+fn no_address(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes() {
+        let mut families: Vec<_> = node
+            .status
+            .addresses
+            .iter()
+            .filter(|a| a.kind == "InternalIP")
+            .map(|a| a.address.contains(':'))
+            .collect();
+        families.sort_unstable();
+        families.dedup();
+        let message = if families.is_empty() {
+            "no InternalIP".to_owned()
+        } else if node.spec.pod_cidrs.len() > families.len() {
+            "pod ranges of two address families, but InternalIP of one".to_owned()
+        } else {
+            continue;
+        };
+        findings.push(FindingBuilder::node(node, message));
     }
 }

@@ -1,28 +1,145 @@
 //! TNT: taints against conditions.
 
+use jiff::Timestamp;
+
+use crate::audit::context::{belongs_to_node, is_control_plane};
 use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::format;
 use crate::snapshot::Source;
-use crate::taint::{self, CONDITION_TAINTS, NO_SCHEDULE};
+use crate::taint::{
+    self, CONDITION_TAINTS, NO_EXECUTE, NO_SCHEDULE, NOT_READY, PREFER_NO_SCHEDULE, SHUTDOWN,
+    UNREACHABLE, UNSCHEDULABLE,
+};
+use crate::zone::waits_for_taint;
 
 const LINK: &str = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-nodes-by-condition";
 
 /// The controller taints within a pass of its workers; half a minute is no passing state.
 const SETTLED: i64 = 30;
 
-pub(super) const RULES: &[Rule] = &[Rule {
-    id: "NL-TNT-001",
-    group: Group::Taint,
-    severity: Severity::Error,
-    sources: &[Source::Nodes],
-    title: "a condition calls for a taint that is not there",
-    why: "The node lifecycle controller turns conditions into NoSchedule taints at once. If it \
-          does not, it is down or may not write nodes, and pods go on being scheduled there.",
-    fix: "Look at kube-controller-manager: does it run, is it the leader, is the controller \
-          node-lifecycle-controller on?",
-    link: LINK,
-    check: taint_missing,
-}];
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-TNT-001",
+        group: Group::Taint,
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "a condition calls for a taint that is not there",
+        why: "The node lifecycle controller turns conditions into NoSchedule taints at once. If it \
+              does not, it is down or may not write nodes, and pods go on being scheduled there.",
+        fix: "Look at kube-controller-manager: does it run, is it the leader, is the controller \
+              node-lifecycle-controller on?",
+        link: LINK,
+        check: taint_missing,
+    },
+    Rule {
+        id: "NL-TNT-002",
+        group: Group::Taint,
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "a taint of a condition is there without the condition",
+        why: "The node lifecycle controller removes these taints when the condition ends. \
+              One that stays was put by hand, or the controller is down; nothing is \
+              scheduled there.",
+        fix: "Remove the taint; if it comes back, look at who puts it.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-nodes-by-condition",
+        check: taint_left,
+    },
+    Rule {
+        id: "NL-TNT-003",
+        group: Group::Taint,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the node is dead, but its pods are not evicted",
+        why: "It bears no NoExecute taint: its zone is so disrupted that evictions are \
+              slowed down or stopped.",
+        fix: "See `kubectl nodelife explain zones`. If the node is gone for good, delete it.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
+        check: not_evicted,
+    },
+    Rule {
+        id: "NL-TNT-004",
+        group: Group::Taint,
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "the node is tainted not-ready and unreachable at once",
+        why: "The controller swaps one for the other. With both, pods go by the shorter of \
+              the two tolerations.",
+        fix: "Remove the one that does not fit the Ready condition.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
+        check: both,
+    },
+    Rule {
+        id: "NL-TNT-005",
+        group: Group::Taint,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "cordon and taint contradict each other",
+        why: "spec.unschedulable and the taint node.kubernetes.io/unschedulable go together. \
+              One alone means that the controller is down, or that someone edited the taint.",
+        fix: "Cordon or uncordon the node again.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+        check: half_cordon,
+    },
+    Rule {
+        id: "NL-TNT-006",
+        group: Group::Taint,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "a taint that no workload tolerates keeps the node empty",
+        why: "Pods have to tolerate it to run there, and none does.",
+        fix: "Remove the taint, or give the workloads that the node was bought for a \
+              toleration.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+        check: wasted,
+    },
+    Rule {
+        id: "NL-TNT-007",
+        group: Group::Taint,
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "a taint has a deprecated key",
+        why: "node-role.kubernetes.io/master was replaced by control-plane in 1.24; \
+              workloads tolerate one or the other.",
+        fix: "Replace the taint, after adding tolerations of the new one.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane-taint",
+        check: deprecated,
+    },
+    Rule {
+        id: "NL-TNT-009",
+        group: Group::Taint,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the cloud says that the machine is shut down",
+        why: "The Node object stays as long as the machine exists, stopped. Its pods cannot \
+              come back and volumes stay attached.",
+        fix: "Start the machine, or delete it in the cloud.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+        check: shut_down,
+    },
+    Rule {
+        id: "NL-TNT-010",
+        group: Group::Taint,
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "workloads may be scheduled beside the control plane",
+        why: "A control-plane node bears no NoSchedule taint although there are workers: a \
+              workload that takes its memory takes the API server along.",
+        fix: "kubectl taint node NAME node-role.kubernetes.io/control-plane=:NoSchedule",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+        check: open_control_plane,
+    },
+    Rule {
+        id: "NL-TNT-011",
+        group: Group::Taint,
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "an autoscaler began to remove the node and did not end",
+        why: "Its taint keeps new pods away, so the node is paid for and not used.",
+        fix: "Look at the autoscaler's log: a budget or an annotation blocks the drain.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+        check: stuck_scale_down,
+    },
+];
 
 fn taint_missing(context: &Context<'_>, findings: &mut Findings<'_>) {
     for node in context.nodes() {
@@ -48,6 +165,188 @@ fn taint_missing(context: &Context<'_>, findings: &mut Findings<'_>) {
                     .with("condition", wanted.condition)
                     .with("taint", wanted.key),
             );
+        }
+    }
+}
+
+fn taint_left(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const SETTLED: i64 = 30;
+    for node in context.nodes() {
+        for wanted in CONDITION_TAINTS {
+            let Some(condition) = node.condition(wanted.condition) else {
+                continue;
+            };
+            let since = condition.last_transition_time;
+            let lasts = since.map_or(i64::MAX, |t| context.seconds_since(t));
+            let tainted = taint::find(node, wanted.key, NO_SCHEDULE).is_some();
+            if tainted && condition.status != wanted.status && lasts > SETTLED {
+                let message = format!(
+                    "tainted {}, but {} is {}",
+                    wanted.key, wanted.condition, condition.status
+                );
+                findings.push(FindingBuilder::node(node, message).with("taint", wanted.key));
+            }
+        }
+    }
+}
+
+fn not_evicted(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes().filter(|node| waits_for_taint(node)) {
+        let ready = node.condition("Ready").and_then(|c| c.last_transition_time);
+        let zone = context.zones.zone_of(&node.metadata.labels);
+        let (Some(since), Some(zone)) = (ready, zone) else {
+            continue;
+        };
+        let lasts = context.seconds_since(since);
+        #[expect(clippy::cast_possible_truncation, reason = "compared in whole seconds")]
+        let expected = zone
+            .seconds_to_last_taint
+            .map(|seconds| 2 * seconds.ceil() as i64);
+        let limit = i64::from(context.settings.grace_period) + expected.unwrap_or(0);
+        if lasts <= limit {
+            continue;
+        }
+        let why = if context.zones.all_fully_disrupted {
+            "every zone is in full disruption, so nothing is evicted".to_owned()
+        } else {
+            format!(
+                "its zone is in {:?} at {} nodes/s",
+                zone.state, zone.eviction_rate
+            )
+        };
+        let message = format!(
+            "not ready for {}, and no NoExecute taint: {why}",
+            format::duration(lasts)
+        );
+        findings.push(FindingBuilder::node(node, message).with("seconds", lasts));
+    }
+}
+
+fn both(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes() {
+        let has = |key| taint::find(node, key, NO_EXECUTE).is_some();
+        if has(NOT_READY) && has(UNREACHABLE) {
+            let message = format!("{NOT_READY} and {UNREACHABLE}, both {NO_EXECUTE}");
+            findings.push(FindingBuilder::node(node, message));
+        }
+    }
+}
+
+fn half_cordon(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes() {
+        let tainted = taint::find(node, UNSCHEDULABLE, NO_SCHEDULE).is_some();
+        if tainted != node.spec.unschedulable {
+            let message = if tainted {
+                "tainted unschedulable, but not cordoned"
+            } else {
+                "cordoned, but not tainted unschedulable"
+            };
+            findings.push(FindingBuilder::node(node, message.to_owned()));
+        }
+    }
+}
+
+/// Whether people put taints with this key to keep a pool for themselves.
+fn is_own(key: &str) -> bool {
+    !["kubernetes.io/", "k8s.io/", "karpenter.sh/", "cilium.io/"]
+        .iter()
+        .any(|domain| key.contains(domain))
+        && !key.contains("ClusterAutoscaler")
+}
+
+fn wasted(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes() {
+        let taints = node.spec.taints.iter();
+        for taint in taints.filter(|t| t.effect != PREFER_NO_SCHEDULE && is_own(&t.key)) {
+            let tolerated = context.snapshot.pods.iter().any(|pod| {
+                let mut tolerations = pod.spec.tolerations.iter();
+                !belongs_to_node(pod) && tolerations.any(|t| !t.is_blanket() && t.tolerates(taint))
+            });
+            let busy = context
+                .active_pods_on(&node.metadata.name)
+                .any(|pod| !belongs_to_node(pod));
+            if !tolerated && !busy {
+                let message = format!(
+                    "no workload tolerates {}={}:{}, and none runs there",
+                    taint.key, taint.value, taint.effect
+                );
+                findings
+                    .push(FindingBuilder::node(node, message).with("taint", taint.key.as_str()));
+            }
+        }
+    }
+}
+
+fn deprecated(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes() {
+        for taint in &node.spec.taints {
+            if taint.key == "node-role.kubernetes.io/master" {
+                let message = format!("{}:{}", taint.key, taint.effect);
+                findings.push(FindingBuilder::node(node, message));
+            }
+        }
+    }
+}
+
+fn shut_down(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const LONG: i64 = 900;
+    for node in context.nodes() {
+        let Some(taint) = node.spec.taints.iter().find(|t| t.key == SHUTDOWN) else {
+            continue;
+        };
+        let ready = node.condition("Ready").and_then(|c| c.last_transition_time);
+        let Some(since) = taint.time_added.or(ready) else {
+            continue;
+        };
+        let lasts = context.seconds_since(since);
+        if lasts > LONG {
+            let message = format!("shut down for {}", format::duration(lasts));
+            findings.push(FindingBuilder::node(node, message).with("seconds", lasts));
+        }
+    }
+}
+
+fn open_control_plane(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let workers = context
+        .nodes()
+        .filter(|node| !is_control_plane(node))
+        .count();
+    if workers < 2 {
+        return;
+    }
+    for node in context.nodes().filter(|node| is_control_plane(node)) {
+        let closed = node
+            .spec
+            .taints
+            .iter()
+            .any(|t| t.effect != PREFER_NO_SCHEDULE);
+        if !closed && !node.spec.unschedulable {
+            let message = format!("no NoSchedule taint, beside {workers} workers");
+            findings.push(FindingBuilder::node(node, message));
+        }
+    }
+}
+
+fn stuck_scale_down(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const LONG: i64 = 1800;
+    for node in context.nodes() {
+        for taint in &node.spec.taints {
+            let ours = taint.key.starts_with("ToBeDeletedByClusterAutoscaler")
+                || taint.key == "karpenter.sh/disrupted";
+            // The cluster autoscaler writes the Unix time into the value.
+            let stamp = taint
+                .value
+                .parse()
+                .ok()
+                .and_then(|s| Timestamp::from_second(s).ok());
+            let Some(since) = taint.time_added.or(stamp).filter(|_| ours) else {
+                continue;
+            };
+            let lasts = context.seconds_since(since);
+            if lasts > LONG {
+                let message = format!("tainted {} for {}", taint.key, format::duration(lasts));
+                findings.push(FindingBuilder::node(node, message).with("seconds", lasts));
+            }
         }
     }
 }

@@ -1,20 +1,21 @@
 //! TOL: tolerations of pods.
 
-use crate::audit::context::belongs_to_node;
-use crate::audit::owners::{by_owner, is_system_critical};
+use std::collections::BTreeMap;
+
+use crate::audit::owners::{Owner, by_owner, is_system_critical};
 use crate::audit::{Context, Findings, Group, Rule, Severity};
 use crate::format;
 use crate::object::{Pod, Toleration};
 use crate::snapshot::Source;
 use crate::taint::{
-    NO_EXECUTE, NOT_READY, TolerationTime, UNREACHABLE, no_execute, suppresses_default,
-    toleration_time,
+    NO_EXECUTE, NOT_READY, TolerationTime, UNREACHABLE, UNSCHEDULABLE, no_execute,
+    suppresses_default, toleration_time,
 };
 
 const LINK: &str = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions";
 
 /// Taints of a dead node.
-pub(super) const DEAD: [&str; 2] = [NOT_READY, UNREACHABLE];
+const DEAD: [&str; 2] = [NOT_READY, UNREACHABLE];
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -30,6 +31,55 @@ pub(super) const RULES: &[Rule] = &[
         check: for_ever,
     },
     Rule {
+        id: "NL-TOL-002",
+        group: Group::Toleration,
+        severity: Severity::Warning,
+        sources: &[Source::Pods],
+        title: "pods tolerate every taint",
+        why: "operator: Exists without a key covers NoExecute as well: they stay on dead \
+              nodes, on full disks, and are put back on the node that a drain has just \
+              emptied.",
+        fix: "Name the taints that are meant.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+        check: blanket,
+    },
+    Rule {
+        id: "NL-TOL-003",
+        group: Group::Toleration,
+        severity: Severity::Info,
+        sources: &[Source::Pods],
+        title: "pods have no toleration of dead nodes",
+        why: "They were made while the admission plugin DefaultTolerationSeconds was off, \
+              and are deleted the moment their node is not ready.",
+        fix: "Turn the plugin on, or use nodelife's webhook.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
+        check: without_default,
+    },
+    Rule {
+        id: "NL-TOL-004",
+        group: Group::Toleration,
+        severity: Severity::Warning,
+        sources: &[Source::Pods],
+        title: "the time on a dead node does not fit the workload",
+        why: "Replicas of a stateless workload are missed for as long as the toleration \
+              lasts; a database that is given up after seconds moves at each hiccup of the \
+              network.",
+        fix: "Stateless: 30 to 300 s. With volumes: minutes.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
+        check: odd_time,
+    },
+    Rule {
+        id: "NL-TOL-005",
+        group: Group::Toleration,
+        severity: Severity::Info,
+        sources: &[Source::Pods],
+        title: "pods wait differently for nodes that are not ready and unreachable",
+        why: "To a user both are the same outage. The difference is rarely meant.",
+        fix: "Set both tolerationSeconds alike.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
+        check: unequal,
+    },
+    Rule {
         id: "NL-TOL-006",
         group: Group::Toleration,
         severity: Severity::Error,
@@ -42,20 +92,62 @@ pub(super) const RULES: &[Rule] = &[
         link: LINK,
         check: void,
     },
+    Rule {
+        id: "NL-TOL-008",
+        group: Group::Toleration,
+        severity: Severity::Info,
+        sources: &[Source::Pods, Source::Workloads, Source::Budgets],
+        title: "a single replica behind a budget is away for minutes",
+        why: "When its node dies it is missed for the grace period and the toleration; and \
+              the budget, made against outages, does nothing about that one.",
+        fix: "Run two replicas, or shorten the toleration.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
+        check: single,
+    },
+    Rule {
+        id: "NL-TOL-010",
+        group: Group::Toleration,
+        severity: Severity::Warning,
+        sources: &[Source::Pods],
+        title: "tolerations contradict each other",
+        why: "For each taint the first that matches counts: the order decides, and not the \
+              longer or shorter time.",
+        fix: "Keep one of them.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+        check: contradiction,
+    },
+    Rule {
+        id: "NL-TOL-011",
+        group: Group::Toleration,
+        severity: Severity::Warning,
+        sources: &[Source::Pods],
+        title: "pods may be put on cordoned nodes",
+        why: "They tolerate node.kubernetes.io/unschedulable by hand: a drain never ends, \
+              since the scheduler puts them back.",
+        fix: "Remove the toleration; DaemonSets get it by themselves.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+        check: on_cordoned,
+    },
+    Rule {
+        id: "NL-TOL-012",
+        group: Group::Toleration,
+        severity: Severity::Info,
+        sources: &[Source::Pods],
+        title: "tolerations use operators that do nothing yet",
+        why: "Lt and Gt match no taint while the feature gate \
+              TaintTolerationComparisonOperators is off, which is its default.",
+        fix: "Use Equal or Exists.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+        check: comparison,
+    },
 ];
 
-/// Pods that are bound and would be evicted, of workloads that are not tied to a node.
-pub(super) fn evictable<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a Pod> + use<'a> {
-    let pods = context.snapshot.pods.iter();
-    pods.filter(|pod| !pod.is_terminal() && !pod.is_terminating() && !belongs_to_node(pod))
-}
-
-pub(super) fn time(tolerations: &[Toleration], key: &str) -> TolerationTime {
+fn time(tolerations: &[Toleration], key: &str) -> TolerationTime {
     toleration_time(&[no_execute(key)], tolerations)
 }
 
 /// Whether a toleration covers every `NoExecute` taint, without an end.
-pub(super) fn tolerates_all(pod: &Pod) -> bool {
+fn tolerates_all(pod: &Pod) -> bool {
     pod.spec.tolerations.iter().any(|t| {
         let covers = t.effect.is_empty() || t.effect == NO_EXECUTE;
         t.is_blanket() && covers && t.toleration_seconds.is_none()
@@ -68,7 +160,7 @@ fn for_ever(context: &Context<'_>, findings: &mut Findings<'_>) {
             .any(|key| time(&pod.spec.tolerations, key) == TolerationTime::Forever)
     };
     // Those that tolerate everything are NL-TOL-002.
-    let pods = evictable(context).filter(|pod| !tolerates_all(pod));
+    let pods = context.evictable_pods().filter(|pod| !tolerates_all(pod));
     for (owner, pods) in by_owner(context, pods.filter(stays)) {
         let Some(first) = pods.first() else { continue };
         let keys = DEAD
@@ -98,7 +190,7 @@ fn void(context: &Context<'_>, findings: &mut Findings<'_>) {
         suppresses_default(tolerations, key) && !tolerations.iter().any(|t| t.tolerates(&taint))
     };
     for key in DEAD {
-        let pods = evictable(context).filter(|pod| is_void(pod, key));
+        let pods = context.evictable_pods().filter(|pod| is_void(pod, key));
         for (owner, pods) in by_owner(context, pods) {
             let message = format!(
                 "a toleration of {key} keeps the default of 300s away, but does not match the \
@@ -108,4 +200,153 @@ fn void(context: &Context<'_>, findings: &mut Findings<'_>) {
             findings.push(owner.found(&pods, message).with("taint", key));
         }
     }
+}
+
+fn report(
+    context: &Context<'_>,
+    findings: &mut Findings<'_>,
+    wrong: impl Fn(&Pod) -> Option<String>,
+) {
+    let mut wrongs: BTreeMap<(Owner, String), Vec<&Pod>> = BTreeMap::new();
+    for pod in context.evictable_pods() {
+        if let Some(what) = wrong(pod) {
+            let key = (Owner::of(context, pod), what);
+            wrongs.entry(key).or_default().push(pod);
+        }
+    }
+    for ((owner, what), pods) in wrongs {
+        let message = format!("{}: {what}", format::count(pods.len(), "pod"));
+        findings.push(owner.found(&pods, message));
+    }
+}
+
+fn blanket(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let pods = context.evictable_pods().filter(|pod| tolerates_all(pod));
+    for (owner, pods) in by_owner(context, pods) {
+        let message = format!(
+            "{} with operator: Exists and no key",
+            format::count(pods.len(), "pod")
+        );
+        let found = owner.found(&pods, message);
+        // Operators of networks and storage have to run wherever they are put.
+        let critical = pods.first().is_some_and(|pod| is_system_critical(pod));
+        findings.push(if critical {
+            found.severity(Severity::Info)
+        } else {
+            found
+        });
+    }
+}
+
+fn without_default(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let bare = |pod: &&Pod| {
+        let mut keys = DEAD.iter();
+        keys.all(|key| !suppresses_default(&pod.spec.tolerations, key))
+    };
+    for (owner, pods) in by_owner(context, context.evictable_pods().filter(bare)) {
+        let message = format!(
+            "{} without a toleration of not-ready and unreachable",
+            format::count(pods.len(), "pod")
+        );
+        findings.push(owner.found(&pods, message));
+    }
+}
+
+fn odd_time(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const LONG: i64 = 600;
+    const SHORT: i64 = 30;
+    report(context, findings, |pod| {
+        let seconds = time(&pod.spec.tolerations, UNREACHABLE).seconds()?;
+        let kind = pod.metadata.controller().map(|owner| owner.kind.as_str());
+        let mut volumes = pod.spec.volumes.iter();
+        let stateful = volumes.any(|volume| volume.persistent_volume_claim.is_some());
+        if kind == Some("ReplicaSet") && !stateful && seconds > LONG {
+            Some(format!("stateless, and stays {seconds}s on a dead node"))
+        } else if kind == Some("StatefulSet") && stateful && seconds > 0 && seconds < SHORT {
+            Some(format!("with volumes, and leaves after {seconds}s"))
+        } else {
+            None
+        }
+    });
+}
+
+fn unequal(context: &Context<'_>, findings: &mut Findings<'_>) {
+    report(context, findings, |pod| {
+        let tolerations = &pod.spec.tolerations;
+        let not_ready = time(tolerations, NOT_READY).seconds()?;
+        let unreachable = time(tolerations, UNREACHABLE).seconds()?;
+        // Nothing at all is NL-TOL-006, or meant.
+        (not_ready != unreachable && not_ready > 0 && unreachable > 0)
+            .then(|| format!("not-ready {not_ready}s, unreachable {unreachable}s"))
+    });
+}
+
+fn single(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for entry in context.budgets() {
+        let [pod] = entry.pods.as_slice() else {
+            continue;
+        };
+        let seconds = time(&pod.spec.tolerations, UNREACHABLE).seconds();
+        let owner = Owner::of(context, pod);
+        let one = context.snapshot.workloads.iter().any(|workload| {
+            workload.metadata.name == *owner.name
+                && workload.metadata.namespace == *owner.namespace
+                && workload.spec.replicas == Some(1)
+        });
+        if let Some(seconds) = seconds.filter(|seconds| one && *seconds >= 60) {
+            let grace = i64::from(context.settings.grace_period);
+            let message = format!(
+                "one replica: away for about {grace}s + 5s + {seconds}s = {} when its node dies",
+                format::duration(grace + 5 + seconds)
+            );
+            findings.push(
+                owner
+                    .found(&entry.pods, message)
+                    .with("seconds", grace + 5 + seconds),
+            );
+        }
+    }
+}
+
+fn contradiction(context: &Context<'_>, findings: &mut Findings<'_>) {
+    report(context, findings, |pod| {
+        let tolerations = &pod.spec.tolerations;
+        tolerations.iter().enumerate().find_map(|(index, first)| {
+            let same = |second: &&Toleration| {
+                (&second.key, &second.operator, &second.value, &second.effect)
+                    == (&first.key, &first.operator, &first.value, &first.effect)
+                    && second.toleration_seconds != first.toleration_seconds
+            };
+            let second = tolerations.iter().skip(index + 1).find(same)?;
+            Some(format!(
+                "{} {} for {} and then for {}: the first counts",
+                first.key,
+                first.effect,
+                seconds(first),
+                seconds(second)
+            ))
+        })
+    });
+}
+
+fn seconds(toleration: &Toleration) -> String {
+    let seconds = toleration.toleration_seconds;
+    seconds.map_or_else(|| "ever".into(), |seconds| format!("{seconds}s"))
+}
+
+fn on_cordoned(context: &Context<'_>, findings: &mut Findings<'_>) {
+    report(context, findings, |pod| {
+        let mut tolerations = pod.spec.tolerations.iter();
+        tolerations
+            .any(|t| t.key == UNSCHEDULABLE)
+            .then(|| format!("tolerates {UNSCHEDULABLE}"))
+    });
+}
+
+fn comparison(context: &Context<'_>, findings: &mut Findings<'_>) {
+    report(context, findings, |pod| {
+        let mut tolerations = pod.spec.tolerations.iter();
+        let odd = tolerations.find(|t| t.operator == "Lt" || t.operator == "Gt")?;
+        Some(format!("{} {} {}", odd.key, odd.operator, odd.value))
+    });
 }

@@ -4,108 +4,14 @@ use std::collections::BTreeMap;
 
 use crate::allocatable::{DEFAULT_EVICTION_HARD, Threshold};
 use crate::audit::context::capacity;
-use crate::audit::{Context, Findings, Group, Rule, Severity, kubelet_config};
-use crate::snapshot::Source;
+use crate::audit::{Context, Findings, kubelet_config};
 use crate::text::Str;
-
-pub(in crate::audit::rules) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-RES-010",
-        group: Group::Reserved,
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "no hard threshold for memory",
-        why: "Without memory.available the kubelet evicts nobody, and nothing is kept back: \
-              the kernel's OOM killer decides, and may take a system daemon.",
-        fix: "Set evictionHard memory.available to 100Mi or more.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds",
-        check: no_memory_threshold,
-    },
-    Rule {
-        id: "NL-RES-013",
-        group: Group::Reserved,
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "given thresholds have replaced the defaults",
-        why: "A given evictionHard replaces the whole default map, unless \
-              mergeDefaultEvictionSettings is true: what it does not name is off.",
-        fix: "Name all of memory.available, nodefs.available, nodefs.inodesFree, \
-              imagefs.available and imagefs.inodesFree, or set mergeDefaultEvictionSettings: \
-              true.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds",
-        check: replaced,
-    },
-    Rule {
-        id: "NL-RES-014",
-        group: Group::Reserved,
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "a soft threshold cannot come before the hard one",
-        why: "It is not above the hard threshold of its signal, or has no grace period: pods \
-              are always killed at once.",
-        fix: "Raise the soft threshold above the hard one, and give it \
-              evictionSoftGracePeriod.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#soft-eviction-thresholds",
-        check: soft_below_hard,
-    },
-    Rule {
-        id: "NL-RES-015",
-        group: Group::Reserved,
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "images are collected only after pods are evicted",
-        why: "Image garbage collection starts at imageGCHighThresholdPercent of the disk, \
-              the eviction for imagefs.available comes before it.",
-        fix: "Lower imageGCHighThresholdPercent below 100 % − imagefs.available.",
-        link: "https://kubernetes.io/docs/concepts/architecture/garbage-collection/#containers-images",
-        check: late_collection,
-    },
-    Rule {
-        id: "NL-RES-021",
-        group: Group::Reserved,
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "evictions go too far or stop too soon",
-        why: "A minimum reclaim of many times the threshold evicts far more than is needed; \
-              a transition period of 0 lets the condition flap.",
-        fix: "Keep evictionMinimumReclaim near the threshold and \
-              evictionPressureTransitionPeriod at minutes.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#minimum-eviction-reclaim",
-        check: reclaim,
-    },
-    Rule {
-        id: "NL-RES-023",
-        group: Group::Reserved,
-        severity: Severity::Info,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "disk evictions come before what Allocatable keeps back is used",
-        why: "On one file system imagefs and nodefs are the same: pods are evicted at the \
-              higher of the two thresholds, but only that of nodefs is taken off \
-              Allocatable.",
-        fix: "Set imagefs.available and nodefs.available alike where there is one file system.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
-        check: image_before_node,
-    },
-    Rule {
-        id: "NL-RES-024",
-        group: Group::Reserved,
-        severity: Severity::Error,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet has no eviction thresholds at all",
-        why: "It runs without --config, or with evictionHard: {}: the defaults are set only \
-              while a file is read. Nothing is evicted and nothing is kept back.",
-        fix: "Give the kubelet a configuration file without evictionHard, or with all five \
-              signals.",
-        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds",
-        check: none_at_all,
-    },
-];
 
 fn threshold(map: &BTreeMap<Str, Str>, signal: &str) -> Option<Threshold> {
     Threshold::parse(signal, map.get(signal)?).ok().flatten()
 }
 
-fn no_memory_threshold(context: &Context<'_>, findings: &mut Findings<'_>) {
+pub(super) fn no_memory_threshold(context: &Context<'_>, findings: &mut Findings<'_>) {
     const SIGNAL: &str = "memory.available";
     kubelet_config::each(context, findings, |_, config| {
         let hard = &config.eviction_hard;
@@ -115,7 +21,7 @@ fn no_memory_threshold(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
 }
 
-fn replaced(context: &Context<'_>, findings: &mut Findings<'_>) {
+pub(super) fn replaced(context: &Context<'_>, findings: &mut Findings<'_>) {
     kubelet_config::each(context, findings, |_, config| {
         let hard = &config.eviction_hard;
         let absent: Vec<_> = DEFAULT_EVICTION_HARD
@@ -128,7 +34,7 @@ fn replaced(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
 }
 
-fn soft_below_hard(context: &Context<'_>, findings: &mut Findings<'_>) {
+pub(super) fn soft_below_hard(context: &Context<'_>, findings: &mut Findings<'_>) {
     kubelet_config::each(context, findings, |node, config| {
         config.eviction_soft.keys().find_map(|signal| {
             if !config.eviction_soft_grace_period.contains_key(signal) {
@@ -151,7 +57,7 @@ fn resource_of(signal: &str) -> &'static str {
     }
 }
 
-fn late_collection(context: &Context<'_>, findings: &mut Findings<'_>) {
+pub(super) fn late_collection(context: &Context<'_>, findings: &mut Findings<'_>) {
     /// The default (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
     const HIGH: i32 = 85;
     kubelet_config::each(context, findings, |_, config| {
@@ -168,7 +74,7 @@ fn late_collection(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
 }
 
-fn reclaim(context: &Context<'_>, findings: &mut Findings<'_>) {
+pub(super) fn reclaim(context: &Context<'_>, findings: &mut Findings<'_>) {
     kubelet_config::each(context, findings, |node, config| {
         let period = config.eviction_pressure_transition_period;
         if period.is_some_and(|period| period.nanoseconds() == 0) {
@@ -184,7 +90,7 @@ fn reclaim(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
 }
 
-fn image_before_node(context: &Context<'_>, findings: &mut Findings<'_>) {
+pub(super) fn image_before_node(context: &Context<'_>, findings: &mut Findings<'_>) {
     kubelet_config::each(context, findings, |_, config| {
         let percent = |signal| threshold(&config.eviction_hard, signal)?.percent();
         let (node, image) = (percent("nodefs.available")?, percent("imagefs.available")?);
@@ -193,7 +99,7 @@ fn image_before_node(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
 }
 
-fn none_at_all(context: &Context<'_>, findings: &mut Findings<'_>) {
+pub(super) fn none_at_all(context: &Context<'_>, findings: &mut Findings<'_>) {
     kubelet_config::each(context, findings, |_, config| {
         let none = config.eviction_hard.is_empty();
         none.then(|| "evictionHard is empty".to_owned())

@@ -2,89 +2,12 @@
 
 use crate::allocatable::provider::{Machine, Provider, eks_pods};
 use crate::audit::context::{allocatable, belongs_to_node, capacity, is_control_plane};
-use crate::audit::pools::most_common;
-use crate::audit::rules::reserved::kept_back;
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity, pools};
+use crate::audit::pools::{self, most_common};
+use crate::audit::rules::reserved::reservation::kept_back;
+use crate::audit::{Context, FindingBuilder, Findings};
 use crate::object::Node;
 use crate::quantity::Quantity;
 use crate::request::{self, Amounts};
-use crate::snapshot::Source;
-
-pub(in crate::audit::rules) const RULES: &[Rule] = &[
-    Rule {
-        id: "NL-RES-011",
-        group: Group::Reserved,
-        severity: Severity::Info,
-        sources: &[Source::Nodes],
-        title: "the reservation differs from the provider's formula",
-        why: "Not wrong by itself: the formula is a rule of thumb of the provider. But a \
-              difference that nobody chose is a sign of a stale image or an override.",
-        fix: "Compare the figures, and keep what you chose.",
-        link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
-        check: differs,
-    },
-    Rule {
-        id: "NL-RES-012",
-        group: Group::Reserved,
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the reservation was computed for another number of pods",
-        why: "EKS reserves 11 Mi for each pod. When maxPods is overridden afterwards the \
-              reservation stays: too small for the pods that come, or memory lost to pods \
-              that never will.",
-        fix: "Let the image compute both: set maxPods through nodeadm or --use-max-pods, not \
-              in the kubelet's arguments alone.",
-        link: "https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html",
-        check: other_pods,
-    },
-    Rule {
-        id: "NL-RES-016",
-        group: Group::Reserved,
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "the node reserves other amounts than its pool",
-        why: "Nodes of one pool and machine type should keep back the same. The odd ones run \
-              another configuration.",
-        fix: "Recreate the node from the pool's present image.",
-        link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
-        check: outlier,
-    },
-    Rule {
-        id: "NL-RES-017",
-        group: Group::Reserved,
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
-        title: "huge pages are set aside and nobody asks for them",
-        why: "Their memory is taken off Allocatable whether they are used or not.",
-        fix: "Remove the huge pages from the kernel's arguments, or give them to pods.",
-        link: "https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/",
-        check: idle_hugepages,
-    },
-    Rule {
-        id: "NL-RES-020",
-        group: Group::Reserved,
-        severity: Severity::Warning,
-        sources: &[Source::Nodes],
-        title: "devices are there but none is offered",
-        why: "The device plugin reports all devices of the node as unhealthy, or is gone: \
-              pods that ask for them stay Pending.",
-        fix: "Look at the device plugin's pod on the node.",
-        link: "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
-        check: dead_devices,
-    },
-    Rule {
-        id: "NL-RES-022",
-        group: Group::Reserved,
-        severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Pods],
-        title: "DaemonSets and static pods take much of the node",
-        why: "What every node pays before the first workload pod. Above 30 % the nodes are \
-              too small for what runs on each.",
-        fix: "Use larger nodes, or lower the requests of the DaemonSets.",
-        link: "https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/",
-        check: overhead,
-    },
-];
 
 const MIB: i64 = 1 << 20;
 
@@ -95,7 +18,7 @@ fn kept(node: &Node) -> Option<(i64, i64)> {
     Some((cpu.milli_value()?, memory.value()?))
 }
 
-fn differs(context: &Context<'_>, findings: &mut Findings<'_>) {
+pub(super) fn differs(context: &Context<'_>, findings: &mut Findings<'_>) {
     for node in context.nodes() {
         let Some(provider) = Provider::of(node) else {
             continue;
@@ -130,7 +53,7 @@ fn differs(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn other_pods(context: &Context<'_>, findings: &mut Findings<'_>) {
+pub(super) fn other_pods(context: &Context<'_>, findings: &mut Findings<'_>) {
     for node in context.nodes() {
         if Provider::of(node) != Some(Provider::Eks) {
             continue;
@@ -164,7 +87,7 @@ fn other_pods(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn outlier(context: &Context<'_>, findings: &mut Findings<'_>) {
+pub(super) fn outlier(context: &Context<'_>, findings: &mut Findings<'_>) {
     for (pool, nodes) in pools::pools(context) {
         let Some(usual) = most_common(nodes.iter().filter_map(|node| kept(node))) else {
             continue;
@@ -185,7 +108,7 @@ fn outlier(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn idle_hugepages(context: &Context<'_>, findings: &mut Findings<'_>) {
+pub(super) fn idle_hugepages(context: &Context<'_>, findings: &mut Findings<'_>) {
     for node in context.nodes() {
         let requests = context.requests_on(&node.metadata.name);
         for (name, text) in &node.status.capacity {
@@ -199,7 +122,7 @@ fn idle_hugepages(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn dead_devices(context: &Context<'_>, findings: &mut Findings<'_>) {
+pub(super) fn dead_devices(context: &Context<'_>, findings: &mut Findings<'_>) {
     for node in context.nodes() {
         for name in node
             .status
@@ -217,7 +140,7 @@ fn dead_devices(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn overhead(context: &Context<'_>, findings: &mut Findings<'_>) {
+pub(super) fn overhead(context: &Context<'_>, findings: &mut Findings<'_>) {
     for node in context.nodes().filter(|node| !is_control_plane(node)) {
         let mut sum = Amounts::new();
         let pods = context.active_pods_on(&node.metadata.name);

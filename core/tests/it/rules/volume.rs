@@ -1,7 +1,7 @@
-use crate::Fixture;
-use crate::cluster::{ago, attachments};
+use super::cluster::{ago, attachments};
+use super::fixture::Fixture;
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-VOL-001",
         fires: |s| {

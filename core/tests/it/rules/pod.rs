@@ -1,7 +1,7 @@
-use crate::Fixture;
-use crate::cluster::{ago, condition, crowd, delete, failed, first_pod, request, unplaced};
+use super::cluster::{ago, condition, crowd, delete, failed, first_pod, request, unplaced};
+use super::fixture::Fixture;
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-POD-001",
         fires: |s| first_pod(s, "cart").spec.node_name = "ip-10-0-99-1".into(),

@@ -10,21 +10,21 @@ use nodelife_core::object::{
 };
 use nodelife_core::snapshot::Snapshot;
 
-const HEALTHY: &str = include_str!("../../../examples/healthy-cluster.json");
+const HEALTHY: &str = include_str!("../../../../examples/healthy-cluster.json");
 
 /// Nine nodes in three zones, with everything that an audit reads.
-pub(crate) fn healthy() -> Snapshot {
+pub(super) fn healthy() -> Snapshot {
     static SNAPSHOT: LazyLock<Snapshot> = LazyLock::new(|| serde_json::from_str(HEALTHY).unwrap());
     SNAPSHOT.clone()
 }
 
 /// So many seconds before the snapshot was taken.
-pub(crate) fn ago(snapshot: &Snapshot, seconds: i64) -> Timestamp {
+pub(super) fn ago(snapshot: &Snapshot, seconds: i64) -> Timestamp {
     snapshot.taken_at.unwrap() - SignedDuration::from_secs(seconds)
 }
 
 /// Sets a condition of the node with this index, since so many seconds.
-pub(crate) fn condition(
+pub(super) fn condition(
     snapshot: &mut Snapshot,
     index: usize,
     kind: &str,
@@ -46,7 +46,7 @@ pub(crate) fn condition(
 }
 
 /// Puts a taint on the node with this index, since so many seconds.
-pub(crate) fn taint(snapshot: &mut Snapshot, index: usize, key: &str, effect: &str, seconds: i64) {
+pub(super) fn taint(snapshot: &mut Snapshot, index: usize, key: &str, effect: &str, seconds: i64) {
     let time_added = Some(ago(snapshot, seconds));
     snapshot.nodes[index].spec.taints.push(Taint {
         key: key.into(),
@@ -57,7 +57,7 @@ pub(crate) fn taint(snapshot: &mut Snapshot, index: usize, key: &str, effect: &s
 }
 
 /// Cordons the node with this index, since so many seconds.
-pub(crate) fn cordon(snapshot: &mut Snapshot, index: usize, seconds: i64) {
+pub(super) fn cordon(snapshot: &mut Snapshot, index: usize, seconds: i64) {
     snapshot.nodes[index].spec.unschedulable = true;
     taint(
         snapshot,
@@ -69,42 +69,42 @@ pub(crate) fn cordon(snapshot: &mut Snapshot, index: usize, seconds: i64) {
 }
 
 /// Sets a label of the node with this index.
-pub(crate) fn label(snapshot: &mut Snapshot, index: usize, key: &str, value: &str) {
+pub(super) fn label(snapshot: &mut Snapshot, index: usize, key: &str, value: &str) {
     let labels = &mut snapshot.nodes[index].metadata.labels;
     labels.insert(key.into(), value.into());
 }
 
 /// Removes a label of the node with this index.
-pub(crate) fn unlabel(snapshot: &mut Snapshot, index: usize, key: &str) {
+pub(super) fn unlabel(snapshot: &mut Snapshot, index: usize, key: &str) {
     snapshot.nodes[index].metadata.labels.remove(key);
 }
 
 /// Says something else in the kubelet's configuration of every node.
-pub(crate) fn configure(snapshot: &mut Snapshot, change: fn(&mut KubeletConfiguration)) {
+pub(super) fn configure(snapshot: &mut Snapshot, change: fn(&mut KubeletConfiguration)) {
     snapshot.kubelet_configs.values_mut().for_each(change);
 }
 
 /// Changes every node.
-pub(crate) fn each_node(snapshot: &mut Snapshot, change: fn(&mut Node)) {
+pub(super) fn each_node(snapshot: &mut Snapshot, change: fn(&mut Node)) {
     snapshot.nodes.iter_mut().for_each(change);
 }
 
 /// Changes every pod with this label `app`.
-pub(crate) fn each_pod(snapshot: &mut Snapshot, app: &str, change: fn(&mut Pod)) {
+pub(super) fn each_pod(snapshot: &mut Snapshot, app: &str, change: fn(&mut Pod)) {
     let pods = snapshot.pods.iter_mut();
     pods.filter(|pod| pod.metadata.labels.get("app").is_some_and(|a| a == app))
         .for_each(change);
 }
 
 /// The first pod with this label `app`.
-pub(crate) fn first_pod<'a>(snapshot: &'a mut Snapshot, app: &str) -> &'a mut Pod {
+pub(super) fn first_pod<'a>(snapshot: &'a mut Snapshot, app: &str) -> &'a mut Pod {
     let mut pods = snapshot.pods.iter_mut();
     pods.find(|pod| pod.metadata.labels.get("app").is_some_and(|a| a == app))
         .unwrap()
 }
 
 /// A toleration of a `NoExecute` taint.
-pub(crate) fn toleration(key: &str, operator: &str, seconds: Option<i64>) -> Toleration {
+pub(super) fn toleration(key: &str, operator: &str, seconds: Option<i64>) -> Toleration {
     Toleration {
         key: key.into(),
         operator: operator.into(),
@@ -115,7 +115,7 @@ pub(crate) fn toleration(key: &str, operator: &str, seconds: Option<i64>) -> Tol
 }
 
 /// Puts the copies of a workload's pod on the node with this index, so many in all.
-pub(crate) fn crowd(snapshot: &mut Snapshot, app: &str, index: usize, pods: usize) {
+pub(super) fn crowd(snapshot: &mut Snapshot, app: &str, index: usize, pods: usize) {
     let mut copy = first_pod(snapshot, app).clone();
     copy.spec.node_name = snapshot.nodes[index].metadata.name.clone();
     for number in 0..pods {
@@ -126,14 +126,14 @@ pub(crate) fn crowd(snapshot: &mut Snapshot, app: &str, index: usize, pods: usiz
 }
 
 /// Lets the nodes with these indices fall silent, without a taint yet.
-pub(crate) fn silence(snapshot: &mut Snapshot, indices: impl IntoIterator<Item = usize>) {
+pub(super) fn silence(snapshot: &mut Snapshot, indices: impl IntoIterator<Item = usize>) {
     for index in indices {
         condition(snapshot, index, "Ready", "Unknown", 60);
     }
 }
 
 /// Lets the status of the node with this index be so many seconds old.
-pub(crate) fn heartbeat(snapshot: &mut Snapshot, index: usize, seconds: i64) {
+pub(super) fn heartbeat(snapshot: &mut Snapshot, index: usize, seconds: i64) {
     let posted = Some(ago(snapshot, seconds));
     for condition in &mut snapshot.nodes[index].status.conditions {
         condition.last_heartbeat_time = posted;
@@ -141,7 +141,7 @@ pub(crate) fn heartbeat(snapshot: &mut Snapshot, index: usize, seconds: i64) {
 }
 
 /// Adds an event about the node with this index.
-pub(crate) fn event(snapshot: &mut Snapshot, index: usize, reason: &str, count: i64, seconds: i64) {
+pub(super) fn event(snapshot: &mut Snapshot, index: usize, reason: &str, count: i64, seconds: i64) {
     let event = Event {
         involved_object: ObjectRef {
             kind: "Node".into(),
@@ -156,7 +156,7 @@ pub(crate) fn event(snapshot: &mut Snapshot, index: usize, reason: &str, count: 
 }
 
 /// Makes one zone of the first five nodes.
-pub(crate) fn label_all_zones(snapshot: &mut Snapshot) {
+pub(super) fn label_all_zones(snapshot: &mut Snapshot) {
     for index in 0..5 {
         label(
             snapshot,
@@ -168,7 +168,7 @@ pub(crate) fn label_all_zones(snapshot: &mut Snapshot) {
 }
 
 /// Makes one zone of all nodes.
-pub(crate) fn widen(snapshot: &mut Snapshot) {
+pub(super) fn widen(snapshot: &mut Snapshot) {
     for index in 0..snapshot.nodes.len() {
         label(
             snapshot,
@@ -180,7 +180,7 @@ pub(crate) fn widen(snapshot: &mut Snapshot) {
 }
 
 /// Takes the workloads off the node with this index.
-pub(crate) fn empty(snapshot: &mut Snapshot, index: usize) {
+pub(super) fn empty(snapshot: &mut Snapshot, index: usize) {
     let name = snapshot.nodes[index].metadata.name.clone();
     snapshot.pods.retain(|pod| {
         let owners = &pod.metadata.owner_references;
@@ -189,32 +189,32 @@ pub(crate) fn empty(snapshot: &mut Snapshot, index: usize) {
 }
 
 /// Lets the first container of the pod request so much.
-pub(crate) fn request(pod: &mut Pod, resource: &str, amount: &str) {
+pub(super) fn request(pod: &mut Pod, resource: &str, amount: &str) {
     let requests = &mut pod.spec.containers[0].resources.requests;
     requests.insert(resource.into(), amount.into());
 }
 
 /// Limits the first container of the pod to so much.
-pub(crate) fn limit(pod: &mut Pod, resource: &str, amount: &str) {
+pub(super) fn limit(pod: &mut Pod, resource: &str, amount: &str) {
     let limits = &mut pod.spec.containers[0].resources.limits;
     limits.insert(resource.into(), amount.into());
 }
 
 /// Lets the node with this index take so many volumes.
-pub(crate) fn csi_count(snapshot: &mut Snapshot, index: usize, count: i64) {
+pub(super) fn csi_count(snapshot: &mut Snapshot, index: usize, count: i64) {
     let nodes = snapshot.csi_nodes.as_mut().unwrap();
     nodes[index].spec.drivers[0].allocatable = Some(VolumeCount { count: Some(count) });
 }
 
 /// Sets the seconds of all tolerations.
-pub(crate) fn wait(pod: &mut Pod, seconds: i64) {
+pub(super) fn wait(pod: &mut Pod, seconds: i64) {
     for toleration in pod.spec.tolerations.iter_mut() {
         toleration.toleration_seconds = Some(seconds);
     }
 }
 
 /// Leaves one replica of `cart`.
-pub(crate) fn single(snapshot: &mut Snapshot) {
+pub(super) fn single(snapshot: &mut Snapshot) {
     let mut seen = false;
     snapshot.pods.retain(|pod| {
         !pod.metadata.name.starts_with("cart-") || !std::mem::replace(&mut seen, true)
@@ -227,7 +227,7 @@ pub(crate) fn single(snapshot: &mut Snapshot) {
 }
 
 /// Breaks two replicas of `frontend`.
-pub(crate) fn broken(snapshot: &mut Snapshot) {
+pub(super) fn broken(snapshot: &mut Snapshot) {
     let pods = snapshot.pods.iter_mut();
     let replicas = pods.filter(|pod| pod.metadata.name.starts_with("frontend-"));
     for pod in replicas.take(2) {
@@ -239,13 +239,13 @@ pub(crate) fn broken(snapshot: &mut Snapshot) {
 }
 
 /// Lets the first pod with this label `app` be so many seconds past its end.
-pub(crate) fn delete(snapshot: &mut Snapshot, app: &str, seconds: i64) {
+pub(super) fn delete(snapshot: &mut Snapshot, app: &str, seconds: i64) {
     let end = ago(snapshot, seconds);
     first_pod(snapshot, app).metadata.deletion_timestamp = Some(end);
 }
 
 /// Adds a copy of the workload's pod that has waited for a node for so many seconds.
-pub(crate) fn unplaced<'a>(snapshot: &'a mut Snapshot, app: &str, seconds: i64) -> &'a mut Pod {
+pub(super) fn unplaced<'a>(snapshot: &'a mut Snapshot, app: &str, seconds: i64) -> &'a mut Pod {
     let since = Some(ago(snapshot, seconds));
     let mut pod = first_pod(snapshot, app).clone();
     pod.metadata.name = format!("{app}-unplaced").into();
@@ -267,7 +267,7 @@ pub(crate) fn unplaced<'a>(snapshot: &'a mut Snapshot, app: &str, seconds: i64) 
 }
 
 /// Spreads the pods with this label `app` over the values of a label.
-pub(crate) fn spread(snapshot: &mut Snapshot, app: &str, key: &str) {
+pub(super) fn spread(snapshot: &mut Snapshot, app: &str, key: &str) {
     for pod in &mut snapshot.pods {
         if pod.metadata.labels.get("app").is_some_and(|a| a == app) {
             let constraint = SpreadConstraint {
@@ -279,7 +279,7 @@ pub(crate) fn spread(snapshot: &mut Snapshot, app: &str, key: &str) {
 }
 
 /// A group of a shutdown.
-pub(crate) fn group(priority: i32, seconds: i64) -> ShutdownByPriority {
+pub(super) fn group(priority: i32, seconds: i64) -> ShutdownByPriority {
     ShutdownByPriority {
         priority,
         shutdown_grace_period_seconds: seconds,
@@ -287,7 +287,7 @@ pub(crate) fn group(priority: i32, seconds: i64) -> ShutdownByPriority {
 }
 
 /// Lets the last pods of the list have failed.
-pub(crate) fn failed(snapshot: &mut Snapshot, pods: usize, reason: &str) {
+pub(super) fn failed(snapshot: &mut Snapshot, pods: usize, reason: &str) {
     for pod in snapshot.pods.iter_mut().rev().take(pods) {
         pod.status.phase = "Failed".into();
         pod.status.reason = reason.into();
@@ -295,7 +295,7 @@ pub(crate) fn failed(snapshot: &mut Snapshot, pods: usize, reason: &str) {
 }
 
 /// Adds pending requests for a certificate.
-pub(crate) fn signing(
+pub(super) fn signing(
     snapshot: &mut Snapshot,
     signer: &str,
     user: &str,
@@ -315,7 +315,7 @@ pub(crate) fn signing(
 }
 
 /// Binds a role to a subject.
-pub(crate) fn bind(snapshot: &mut Snapshot, role: &str, kind: &str, name: &str) {
+pub(super) fn bind(snapshot: &mut Snapshot, role: &str, kind: &str, name: &str) {
     let mut binding = ClusterRoleBinding::default();
     binding.metadata.name = "odd".into();
     binding.role_ref.name = role.into();
@@ -329,6 +329,6 @@ pub(crate) fn bind(snapshot: &mut Snapshot, role: &str, kind: &str, name: &str) 
 }
 
 /// The attachments of volumes.
-pub(crate) fn attachments(snapshot: &mut Snapshot) -> &mut Vec<VolumeAttachment> {
+pub(super) fn attachments(snapshot: &mut Snapshot) -> &mut Vec<VolumeAttachment> {
     snapshot.volume_attachments.as_mut().unwrap()
 }

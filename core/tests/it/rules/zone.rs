@@ -1,7 +1,7 @@
-use crate::Fixture;
-use crate::cluster::{cordon, silence, spread, widen};
+use super::cluster::{cordon, silence, spread, widen};
+use super::fixture::Fixture;
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-ZON-001",
         fires: |s| silence(s, 0..3),

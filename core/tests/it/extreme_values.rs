@@ -1,8 +1,6 @@
 //! Extreme amounts, counts and times: every rule and explanation handles them. (Overflow panics in
 //! tests.)
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
@@ -51,8 +49,8 @@ const NUMBERS: [i64; 7] = [0, 2_147_483_647, -1, i64::MAX, 1, -2_147_483_648, i6
 /// A cluster that is whole, and one in which every second thing is wrong already.
 static CLUSTERS: LazyLock<[Value; 2]> = LazyLock::new(|| {
     [
-        include_str!("../../examples/healthy-cluster.json"),
-        include_str!("../../examples/faulty-cluster.json"),
+        include_str!("../../../examples/healthy-cluster.json"),
+        include_str!("../../../examples/faulty-cluster.json"),
     ]
     .map(|text| serde_json::from_str(text).unwrap())
 });

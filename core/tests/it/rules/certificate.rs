@@ -1,7 +1,7 @@
-use crate::Fixture;
-use crate::cluster::{bind, configure, signing};
+use super::cluster::{bind, configure, signing};
+use super::fixture::Fixture;
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-CRT-001",
         fires: |s| {

@@ -1,7 +1,7 @@
-use crate::Fixture;
-use crate::cluster::{ago, condition, configure, each_node, event, heartbeat};
+use super::cluster::{ago, condition, configure, each_node, event, heartbeat};
+use super::fixture::Fixture;
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-HB-001",
         fires: |s| s.leases[0].spec.renew_time = Some(ago(s, 45)),

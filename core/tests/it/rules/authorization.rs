@@ -1,9 +1,9 @@
 use nodelife_core::node_access::{NodeAuthorizer, NodeRestriction};
 
-use crate::Fixture;
-use crate::cluster::{bind, signing};
+use super::cluster::{bind, signing};
+use super::fixture::Fixture;
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-AUT-001",
         fires: |s| s.node_restriction = Some(NodeRestriction::Off { instead: None }),

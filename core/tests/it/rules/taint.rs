@@ -1,9 +1,9 @@
-use crate::Fixture;
-use crate::cluster::{
+use super::cluster::{
     condition, cordon, empty, first_pod, label, label_all_zones, taint, toleration,
 };
+use super::fixture::Fixture;
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-TNT-001",
         fires: |s| condition(s, 0, "MemoryPressure", "True", 90),

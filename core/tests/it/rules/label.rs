@@ -1,10 +1,10 @@
-use crate::Fixture;
-use crate::cluster::{cordon, each_node, label, unlabel};
+use super::cluster::{cordon, each_node, label, unlabel};
+use super::fixture::Fixture;
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-LBL-001",
         fires: |s| unlabel(s, 0, ZONE),

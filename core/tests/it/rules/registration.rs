@@ -1,7 +1,7 @@
-use crate::Fixture;
-use crate::cluster::{ago, condition, configure, each_node, label, taint};
+use super::cluster::{ago, condition, configure, each_node, label, taint};
+use super::fixture::Fixture;
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-REG-001",
         fires: |s| {

@@ -1,7 +1,7 @@
-use crate::Fixture;
-use crate::cluster::{configure, crowd, csi_count, each_pod, first_pod, limit, request};
+use super::cluster::{configure, crowd, csi_count, each_pod, first_pod, limit, request};
+use super::fixture::Fixture;
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-CAP-001",
         fires: |s| crowd(s, "orders-db", 0, 4),

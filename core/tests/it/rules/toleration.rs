@@ -1,12 +1,12 @@
 use nodelife_core::object::Toleration;
 
-use crate::Fixture;
-use crate::cluster::{each_pod, single, toleration, wait};
+use super::cluster::{each_pod, single, toleration, wait};
+use super::fixture::Fixture;
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-TOL-001",
         fires: |s| {

@@ -1,18 +1,12 @@
 //! Each rule has a fixture that fires it and a near miss that must not, both made from
 //! the healthy cluster of `examples/` by a small change.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-#![expect(clippy::indexing_slicing, reason = "helpers of tests")]
-#![expect(
-    clippy::semicolon_if_nothing_returned,
-    reason = "fixtures are expressions"
-)]
-
-mod access;
+mod authorization;
 mod budget;
 mod capacity;
 mod certificate;
 mod cluster;
+mod fixture;
 mod heartbeat;
 mod label;
 mod operations;
@@ -20,11 +14,11 @@ mod pod;
 mod registration;
 mod reserved;
 mod shutdown;
-mod taints;
+mod taint;
 mod toleration;
 mod version;
 mod volume;
-mod zones;
+mod zone;
 
 use std::collections::BTreeSet;
 
@@ -32,23 +26,12 @@ use nodelife_core::audit::{self, Audit, Selection, SkipOn};
 use nodelife_core::object::LabelSelector;
 use nodelife_core::snapshot::Snapshot;
 
-/// A small change to the healthy cluster.
-type Change = fn(&mut Snapshot);
-
-/// What proves a rule.
-struct Fixture {
-    /// Its id.
-    rule: &'static str,
-    /// The fault.
-    fires: Change,
-    /// What looks like it and is none.
-    silent: Change,
-}
+use fixture::{Change, Fixture};
 
 const FIXTURES: &[&[Fixture]] = &[
     registration::FIXTURES,
     heartbeat::FIXTURES,
-    taints::FIXTURES,
+    taint::FIXTURES,
     reserved::FIXTURES,
     capacity::FIXTURES,
     toleration::FIXTURES,
@@ -57,9 +40,9 @@ const FIXTURES: &[&[Fixture]] = &[
     shutdown::FIXTURES,
     version::FIXTURES,
     certificate::FIXTURES,
-    access::FIXTURES,
+    authorization::FIXTURES,
     volume::FIXTURES,
-    zones::FIXTURES,
+    zone::FIXTURES,
     pod::FIXTURES,
     operations::FIXTURES,
 ];

@@ -1,10 +1,10 @@
 use nodelife_core::object::NodeImage;
 use nodelife_core::snapshot::Snapshot;
 
-use crate::Fixture;
-use crate::cluster::{configure, cordon, crowd, empty};
+use super::cluster::{configure, cordon, crowd, empty};
+use super::fixture::Fixture;
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-OPS-002",
         fires: |s| cordon(s, 0, 7200),

@@ -1,9 +1,9 @@
 use nodelife_core::object::IntOrString;
 
-use crate::Fixture;
-use crate::cluster::{broken, delete, each_pod, first_pod};
+use super::cluster::{broken, delete, each_pod, first_pod};
+use super::fixture::Fixture;
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-PDB-001",
         fires: |s| {

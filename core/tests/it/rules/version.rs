@@ -1,9 +1,9 @@
 use nodelife_core::object::NodeSwap;
 
-use crate::Fixture;
-use crate::cluster::{ago, configure, each_node, label, unlabel};
+use super::cluster::{ago, configure, each_node, label, unlabel};
+use super::fixture::Fixture;
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-VER-001",
         fires: |s| {

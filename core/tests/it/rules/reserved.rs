@@ -1,9 +1,9 @@
 use nodelife_core::allocatable::MemoryReservation;
 
-use crate::Fixture;
-use crate::cluster::{configure, each_node, each_pod, first_pod, request};
+use super::cluster::{configure, each_node, each_pod, first_pod, request};
+use super::fixture::Fixture;
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-RES-001",
         fires: |s| {

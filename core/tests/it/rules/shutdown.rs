@@ -1,7 +1,7 @@
-use crate::Fixture;
-use crate::cluster::{condition, configure, crowd, delete, each_pod, failed, group, label, taint};
+use super::cluster::{condition, configure, crowd, delete, each_pod, failed, group, label, taint};
+use super::fixture::Fixture;
 
-pub(crate) const FIXTURES: &[Fixture] = &[
+pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-SHD-001",
         fires: |s| {

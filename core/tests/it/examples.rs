@@ -1,7 +1,5 @@
 //! Tests of the snapshots in `examples/`: the audit finds every planted fault and nothing else.
 
-#![expect(clippy::unwrap_used, reason = "helpers of tests")]
-
 use nodelife_core::audit::{self, Audit, Selection};
 use nodelife_core::snapshot::Snapshot;
 
@@ -30,9 +28,9 @@ fn audit(text: &str) -> Audit {
 
 #[test]
 fn the_faulty_cluster_has_the_planted_faults_and_no_others() {
-    let audit = audit(include_str!("../../examples/faulty-cluster.json"));
+    let audit = audit(include_str!("../../../examples/faulty-cluster.json"));
     let found = lines(&audit);
-    let expected: Vec<_> = include_str!("../../examples/faulty-cluster.findings.txt")
+    let expected: Vec<_> = include_str!("../../../examples/faulty-cluster.findings.txt")
         .lines()
         .collect();
     for line in &found {
@@ -47,12 +45,12 @@ fn the_faulty_cluster_has_the_planted_faults_and_no_others() {
 
 #[test]
 fn the_healthy_cluster_has_none() {
-    let audit = audit(include_str!("../../examples/healthy-cluster.json"));
+    let audit = audit(include_str!("../../../examples/healthy-cluster.json"));
     assert!(audit.findings.is_empty(), "{:#?}", lines(&audit));
 }
 
 #[test]
 fn what_an_audit_says_does_not_change_from_run_to_run() {
-    let text = include_str!("../../examples/faulty-cluster.json");
+    let text = include_str!("../../../examples/faulty-cluster.json");
     assert_eq!(audit(text), audit(text));
 }
