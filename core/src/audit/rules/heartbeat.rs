@@ -157,7 +157,7 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Heartbeat,
         severity: Severity::Error,
         sources: &[Source::Nodes],
-        title: "the node's network is not kubelet_config",
+        title: "the node's network is not configured",
         why: "Pods there have no route to others.",
         fix: "Look at the cloud controller's route controller, or at the network plugin.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#condition",

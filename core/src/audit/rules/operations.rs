@@ -59,7 +59,7 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Operations,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "kubelets of one pool are kubelet_config differently",
+        title: "kubelets of one pool are configured differently",
         why: "What one node does with a pod, another does not. Nobody remembers which change \
               was meant.",
         fix: "Recreate the odd nodes.",
