@@ -1,4 +1,4 @@
-//! What the rules look things up in, made once.
+//! `Context`: indexes over a snapshot that all rules share.
 
 use std::sync::OnceLock;
 

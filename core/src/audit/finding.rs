@@ -1,4 +1,4 @@
-//! What an audit says.
+//! Findings of an audit.
 
 use std::collections::BTreeMap;
 

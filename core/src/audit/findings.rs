@@ -1,4 +1,5 @@
-//! The collector of what a check finds: filters by the selection, suppresses by annotations.
+//! `Findings`, the collector of a check's findings: filters by selection, suppresses by
+//! annotation.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Groups of rules. The order of the variants is that of the reports.
+//! Groups of rules, in the order of the reports.
 
 /// What the rules of a group are about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

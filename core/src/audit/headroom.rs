@@ -1,4 +1,4 @@
-//! What is left for the workloads when a node or a zone is lost.
+//! Headroom: capacity that remains when a node or a zone fails.
 //!
 //! Sums of requests against sums of Allocatable: a lower bound of what is missing, since taints,
 //! affinity, volumes and the size of single pods are left aside.

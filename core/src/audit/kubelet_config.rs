@@ -1,4 +1,4 @@
-//! Findings about the kubelets' configurations: one for all nodes that say the same.
+//! Groups nodes by kubelet configuration: one finding for all nodes with the same value.
 
 use std::collections::BTreeMap;
 

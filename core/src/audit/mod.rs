@@ -1,4 +1,4 @@
-//! The audit: rules that judge a cluster's snapshot.
+//! The audit: runs rules on a snapshot.
 //!
 //! A rule is defined once, in the module of its group in [`rules`]: its id, how bad it is,
 //! the data it needs, its texts and its check. The catalogue, `explain RULE` and the

@@ -1,4 +1,4 @@
-//! Pods by what made them: one finding for a workload, not one for each of its pods.
+//! Groups pods by owner: one finding per workload instead of one per pod.
 
 use std::collections::BTreeMap;
 

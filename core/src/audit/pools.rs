@@ -1,4 +1,4 @@
-//! Pools: nodes that were made alike.
+//! Node pools: nodes of the same kind.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The result of an audit, and the document that `audit -o json` and `-o yaml` print.
+//! `AuditReport`: the result of an audit, and the document of `audit -o json` and `-o yaml`.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! The definition of a rule: what it is called, what it needs and how it is checked.
+//! `Rule`: id, severity, data sources, texts and check of a rule.
 
 use super::context::Context;
 use super::finding::Severity;

@@ -1,4 +1,4 @@
-//! Which rules are checked, and which findings are kept.
+//! Rule selection and suppression of findings.
 
 use super::finding::Severity;
 use super::group::Group;

@@ -1,4 +1,4 @@
-//! AUT: what nodes may do, as far as it can be read.
+//! AUT: permissions of nodes.
 
 use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::node_access::{ASKER_USER, NodeAuthorizer, NodeRestriction, OTHER};

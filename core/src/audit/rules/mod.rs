@@ -1,4 +1,4 @@
-//! The rules, one module a group.
+//! The rules, one module per group.
 
 mod authorization;
 mod budget;

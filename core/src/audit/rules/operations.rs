@@ -1,4 +1,4 @@
-//! OPS: operations left half done.
+//! OPS: unfinished operations, cordons, drift and logs.
 
 use serde_json::Value;
 use std::collections::BTreeMap;

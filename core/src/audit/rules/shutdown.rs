@@ -1,4 +1,4 @@
-//! SHD: graceful shutdowns, and the nodes that had none.
+//! SHD: graceful shutdowns, and nodes that shut down without one.
 
 use crate::audit::kubelet_config::refusal;
 use crate::audit::owners::by_owner;

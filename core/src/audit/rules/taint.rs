@@ -1,4 +1,4 @@
-//! TNT: taints against conditions.
+//! TNT: taints that contradict conditions, and taints that should have been removed.
 
 use jiff::Timestamp;
 

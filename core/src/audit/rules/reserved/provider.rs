@@ -1,4 +1,4 @@
-//! RES: providers' formulas, pools, and resources that are there but not offered.
+//! RES: providers' formulas, node pools, and resources that are not allocatable.
 
 use crate::allocatable::provider::{Machine, Provider, eks_pods};
 use crate::audit::context::{allocatable, belongs_to_node, capacity, is_control_plane};

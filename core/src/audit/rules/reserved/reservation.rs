@@ -1,4 +1,4 @@
-//! RES: what the kubelets' configurations keep back.
+//! RES: reservations in the kubelets' configurations.
 
 use crate::allocatable::{self, CpuSet, Line};
 use crate::audit::context::{allocatable, capacity};
