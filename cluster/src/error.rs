@@ -46,7 +46,7 @@ pub enum ConnectError {
     #[error(
         "--as-group, --as-uid and --as-user-extra say more about the user of --as: give --as USER as well"
     )]
-    NobodyImpersonated,
+    ImpersonationWithoutUser,
     /// A flag or a field of the kubeconfig has a value that cannot be used.
     #[error("failed to set up the connection to {server}: {reason}")]
     Setup {
@@ -131,16 +131,16 @@ pub enum ApiError {
     #[error("{0}")]
     Forbidden(Box<Forbidden>),
     /// 404.
-    #[error("{}", said(.0))]
+    #[error("{}", message(.0))]
     NotFound(Box<ApiResponse>),
     /// 409.
-    #[error("{}", said(.0))]
+    #[error("{}", message(.0))]
     Conflict(Box<ApiResponse>),
     /// 410: the version to go on from is no longer kept.
-    #[error("{}", said(.0))]
+    #[error("{}", message(.0))]
     Expired(Box<ApiResponse>),
     /// Any other status that is not a success.
-    #[error("the API server answered {}: {}", .0.code, said(.0))]
+    #[error("the API server answered {}: {}", .0.code, message(.0))]
     Refused(Box<ApiResponse>),
     /// The answer is longer than we are ready to hold.
     #[error("the answer to {path} is longer than {limit} bytes")]
@@ -210,7 +210,12 @@ impl std::fmt::Display for Forbidden {
         if let Some(subresource) = self.target.subresource {
             write!(f, "/{subresource}")?;
         }
-        write!(f, ": {}; check with: {}", said(&self.answer), self.can_i())
+        write!(
+            f,
+            ": {}; check with: {}",
+            message(&self.answer),
+            self.can_i()
+        )
     }
 }
 
@@ -238,7 +243,7 @@ impl ApiError {
 }
 
 /// The answer in the server's words.
-fn said(answer: &ApiResponse) -> String {
+fn message(answer: &ApiResponse) -> String {
     if let Some(status) = &answer.status
         && !status.message.is_empty()
     {

@@ -16,15 +16,15 @@ use crate::resource::Target;
 use crate::wire::{DecodeError, Encoding, Sharing};
 
 /// Objects a page. client-go's pager takes as many (v0.36.3, `tools/pager/pager.go`).
-const PAGE: usize = 500;
+const PAGE_SIZE: usize = 500;
 
 /// How often a list starts over when its version is gone (410) before it goes on
 /// with pages of a later version.
-const RESTARTS: usize = 1;
+const MAX_RESTARTS: usize = 1;
 
 /// Which objects of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selection {
+pub struct ListFilter {
     /// Only this namespace.
     pub namespace: Option<String>,
     /// A label selector, as kubectl's `-l`.
@@ -33,7 +33,7 @@ pub struct Selection {
     pub fields: Option<String>,
 }
 
-impl Selection {
+impl ListFilter {
     /// The pods that are bound to a node.
     pub fn on_node(node: &str) -> Self {
         Self {
@@ -84,7 +84,7 @@ struct Decoded<T> {
 }
 
 impl Cluster {
-    /// Lists everything that `selection` takes, by a consistent read: what the server
+    /// Lists everything that `filter` takes, by a consistent read: what the server
     /// had committed when the request came in is in it. (No `resourceVersion`: with
     /// `0` a server answers from its cache, and ignores the limit.)
     ///
@@ -97,10 +97,10 @@ impl Cluster {
     pub async fn list<T: Object>(
         &self,
         listing: &'static Listing<T>,
-        selection: &Selection,
+        filter: &ListFilter,
         progress: impl FnMut(Progress),
     ) -> Result<Listed<T>, ApiError> {
-        self.list_as(Encoding::Protobuf, listing, selection, progress)
+        self.list_as(Encoding::Protobuf, listing, filter, progress)
             .await
     }
 
@@ -113,20 +113,20 @@ impl Cluster {
         &self,
         encoding: Encoding,
         listing: &'static Listing<T>,
-        selection: &Selection,
+        filter: &ListFilter,
         mut progress: impl FnMut(Progress),
     ) -> Result<Listed<T>, ApiError> {
-        let mut call = list_call(listing, selection).with_accept(encoding.accept());
+        let mut call = list_call(listing, filter).with_accept(encoding.accept());
         let mut restarts = 0;
         'list: loop {
-            let mut coming = self.ask(&call, "");
+            let mut pending = self.request_page(&call, "");
             let mut consistent = true;
             let mut resource_version = None;
             let mut decoded = None;
             // The page before, and how many objects come after it.
-            let mut decoding: Option<(Decoding<T>, Option<u64>)> = None;
+            let mut decoding: Option<(DecodeTask<T>, Option<u64>)> = None;
             loop {
-                let token = coming.token_of_next().await;
+                let token = pending.token_of_next().await;
                 // First, so that no more than two pages are held: the one that comes and another.
                 if let Some((before, remaining)) = decoding.take() {
                     let so_far = before.finish(&call).await?;
@@ -139,11 +139,11 @@ impl Cluster {
                 }
                 let early = token.and_then(|token| {
                     let room = Arc::clone(&self.ahead).try_acquire_owned().ok()?;
-                    Some((self.ask(&call, &token), token, room))
+                    Some((self.request_page(&call, &token), token, room))
                 });
-                let page = match coming.page(&call).await {
+                let page = match pending.page(&call).await {
                     Ok(page) => page,
-                    Err(ApiError::Expired(_)) if restarts < RESTARTS => {
+                    Err(ApiError::Expired(_)) if restarts < MAX_RESTARTS => {
                         restarts += 1;
                         continue 'list;
                     }
@@ -154,7 +154,7 @@ impl Cluster {
                             return Err(ApiError::Expired(answer));
                         };
                         consistent = false;
-                        coming = self.ask(&call, token);
+                        pending = self.request_page(&call, token);
                         continue;
                     }
                     Err(error) => return Err(error),
@@ -166,7 +166,7 @@ impl Cluster {
                 let decoded = decoded
                     .take()
                     .unwrap_or_else(|| Decoded::with_room_for(head.remaining));
-                let now = Decoding::start(listing, page, decoded);
+                let now = DecodeTask::start(listing, page, decoded);
                 if head.next.is_empty() {
                     let Decoded { mut items, .. } = now.finish(&call).await?;
                     items.shrink_to_fit();
@@ -182,10 +182,10 @@ impl Cluster {
                     });
                 }
                 decoding = Some((now, head.remaining));
-                coming = match early {
+                pending = match early {
                     Some((early, token, _)) if token == head.next => early,
                     // A page that broke off and was read again may show another version.
-                    _ => self.ask(&call, &head.next),
+                    _ => self.request_page(&call, &head.next),
                 };
             }
         }
@@ -198,7 +198,7 @@ impl<T> Decoded<T> {
     fn with_room_for(remaining: Option<u64>) -> Self {
         let mut items = Vec::new();
         if let Some(Ok(remaining)) = remaining.map(usize::try_from) {
-            let _ = items.try_reserve_exact(remaining.saturating_add(PAGE));
+            let _ = items.try_reserve_exact(remaining.saturating_add(PAGE_SIZE));
         }
         Self {
             items,
@@ -208,9 +208,9 @@ impl<T> Decoded<T> {
 }
 
 /// A page that is decoded on a thread that may block, so that others come in meanwhile.
-struct Decoding<T>(JoinHandle<Result<Decoded<T>, DecodeError>>);
+struct DecodeTask<T>(JoinHandle<Result<Decoded<T>, DecodeError>>);
 
-impl<T: Object> Decoding<T> {
+impl<T: Object> DecodeTask<T> {
     fn start(listing: &'static Listing<T>, page: Page, mut decoded: Decoded<T>) -> Self {
         Self(tokio::task::spawn_blocking(move || {
             let Decoded { items, sharing } = &mut decoded;
@@ -226,15 +226,17 @@ impl<T: Object> Decoding<T> {
 }
 
 /// The address of a list, narrowed to the namespace that was chosen.
-pub(crate) fn list_target<T>(listing: &Listing<T>, selection: &Selection) -> Target {
+pub(crate) fn list_target<T>(listing: &Listing<T>, filter: &ListFilter) -> Target {
     let target = listing.resource.all();
-    match selection.namespace.as_deref().or(listing.namespace) {
+    match filter.namespace.as_deref().or(listing.namespace) {
         Some(namespace) => target.in_namespace(namespace),
         None => target,
     }
 }
 
-fn list_call<T>(listing: &Listing<T>, selection: &Selection) -> Call {
-    let call = Call::on(Method::GET, "list", list_target(listing, selection));
-    selection.narrow(call).with_query("limit", PAGE.to_string())
+fn list_call<T>(listing: &Listing<T>, filter: &ListFilter) -> Call {
+    let call = Call::on(Method::GET, "list", list_target(listing, filter));
+    filter
+        .narrow(call)
+        .with_query("limit", PAGE_SIZE.to_string())
 }

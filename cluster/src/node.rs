@@ -93,7 +93,7 @@ impl Cluster {
         }
         let answer = if patch.resource_version.is_none() {
             // Whatever became of the first, a second leaves the node the same.
-            self.repeat(&call).await?
+            self.call_with_retry(&call).await?
         } else {
             self.call(&call).await?
         };

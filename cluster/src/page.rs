@@ -13,7 +13,7 @@ use crate::request::Call;
 use crate::wire::{self, Encoding, PageHead};
 
 /// A head stands within so many bytes, or is not looked for before the page is at its end.
-const LONGEST_HEAD: usize = 64 << 10;
+const MAX_HEAD: usize = 64 << 10;
 
 /// A page that has arrived.
 pub(crate) struct Page {
@@ -24,31 +24,31 @@ pub(crate) struct Page {
 
 impl Cluster {
     /// Asks for a page.
-    pub(crate) fn ask(&self, call: &Call, token: &str) -> Coming {
+    pub(crate) fn request_page(&self, call: &Call, token: &str) -> PendingPage {
         let mut call = call.clone();
         if !token.is_empty() {
             call = call.with_query("continue", token);
         }
-        let (tell, next) = watch::channel(None);
+        let (sender, next) = watch::channel(None);
         let cluster = self.clone();
         let mut whole = JoinSet::new();
-        whole.spawn(async move { cluster.page(&call, &tell).await });
-        Coming { next, whole }
+        whole.spawn(async move { cluster.page(&call, &sender).await });
+        PendingPage { next, whole }
     }
 
     /// Reads a page, and tells where the next one begins before it is at its end.
     async fn page(&self, call: &Call, next: &watch::Sender<Option<Str>>) -> Result<Page, ApiError> {
-        let onlooker = |headers: &HeaderMap, begun: &[u8]| {
+        let observer = |headers: &HeaderMap, begun: &[u8]| {
             let kind = headers.get(CONTENT_TYPE);
             let encoding = Encoding::of(kind.and_then(|kind| kind.to_str().ok()));
             next.send_if_modified(|next| {
-                if next.is_none() && encoding == Encoding::Protobuf && begun.len() < LONGEST_HEAD {
+                if next.is_none() && encoding == Encoding::Protobuf && begun.len() < MAX_HEAD {
                     *next = wire::head(encoding, begun).ok().map(|head| head.next);
                 }
                 next.is_some()
             });
         };
-        let answer = self.read_before(call, &onlooker).await?;
+        let answer = self.read_observed(call, &observer).await?;
         let encoding = Encoding::of(answer.header("content-type"));
         let head = wire::head(encoding, answer.body()).map_err(|error| call.malformed(&error))?;
         Ok(Page {
@@ -60,18 +60,18 @@ impl Cluster {
 }
 
 /// A page on its way.
-pub(crate) struct Coming {
+pub(crate) struct PendingPage {
     /// Where the one after it begins, as soon as that is known.
     next: watch::Receiver<Option<Str>>,
     /// One task, which ends with this.
     whole: JoinSet<Result<Page, ApiError>>,
 }
 
-impl Coming {
+impl PendingPage {
     /// Where the page after this one begins, if there is one and this one says so before its end.
     pub(crate) async fn token_of_next(&mut self) -> Option<Str> {
-        let told = self.next.wait_for(Option::is_some).await.ok()?;
-        told.clone().filter(|token| !token.is_empty())
+        let known = self.next.wait_for(Option::is_some).await.ok()?;
+        known.clone().filter(|token| !token.is_empty())
     }
 
     pub(crate) async fn page(mut self, call: &Call) -> Result<Page, ApiError> {

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, Method, Response, header};
+use http::{HeaderMap, Method, header};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::client::Body;
 use nodelife_core::response::ApiResponse;
@@ -24,13 +24,13 @@ use crate::wire::{self, Encoding};
 
 /// The longest answer that we are ready to hold. etcd holds objects below 1.5 MiB, so
 /// this is a page of 500 large ones.
-const LONGEST_ANSWER: usize = 256 << 20;
+const MAX_BODY: usize = 256 << 20;
 
 /// How much of a body that is not a `Status` is kept for people to read.
-const LONGEST_TEXT: usize = 512;
+const MAX_TEXT: usize = 512;
 
 /// For how long a read is repeated: an API server restarts within this time.
-const READ_PATIENCE: Duration = Duration::from_secs(30);
+const READ_RETRY_LIMIT: Duration = Duration::from_secs(30);
 
 /// A request that can be sent, and sent again.
 #[derive(Clone, Debug)]
@@ -195,20 +195,20 @@ impl Call {
 }
 
 /// Sees the body of a success while it comes: the headers, and the bytes that are here.
-pub(crate) type Onlooker<'a> = &'a (dyn Fn(&HeaderMap, &[u8]) + Send + Sync);
+pub(crate) type Observer<'a> = &'a (dyn Fn(&HeaderMap, &[u8]) + Send + Sync);
 
 /// Nobody looks on.
-const NOBODY: Onlooker<'static> = &|_, _| {};
+const NO_OBSERVER: Observer<'static> = &|_, _| {};
 
 /// What came back, whole.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct Response {
     code: u16,
     headers: HeaderMap,
     body: Bytes,
 }
 
-impl Answer {
+impl Response {
     /// HTTP status.
     pub fn code(&self) -> u16 {
         self.code
@@ -248,7 +248,7 @@ impl Answer {
             encoding => wire::status(encoding, &self.body),
         };
         let text = if status.is_none() && !self.body.is_empty() {
-            let start = self.body.get(..LONGEST_TEXT).unwrap_or(&self.body);
+            let start = self.body.get(..MAX_TEXT).unwrap_or(&self.body);
             Some(String::from_utf8_lossy(start).into_owned())
         } else {
             None
@@ -271,18 +271,18 @@ impl Cluster {
     /// # Errors
     ///
     /// Those of the way: unreachable, not trusted, too late, too long.
-    pub async fn exchange(&self, call: &Call) -> Result<Answer, ApiError> {
-        self.exchange_before(call, NOBODY).await
+    pub async fn exchange(&self, call: &Call) -> Result<Response, ApiError> {
+        self.exchange_observed(call, NO_OBSERVER).await
     }
 
-    async fn exchange_before(
+    async fn exchange_observed(
         &self,
         call: &Call,
-        onlooker: Onlooker<'_>,
-    ) -> Result<Answer, ApiError> {
+        observer: Observer<'_>,
+    ) -> Result<Response, ApiError> {
         let whole = async {
             let response = self.open(call).await?;
-            self.collect_before(call, response, onlooker).await
+            self.collect_observed(call, response, observer).await
         };
         match self.timeout {
             None => whole.await,
@@ -298,12 +298,12 @@ impl Cluster {
     }
 
     /// Sends, and hands back the answer with its body still to come.
-    pub(crate) async fn open(&self, call: &Call) -> Result<Response<Body>, ApiError> {
+    pub(crate) async fn open(&self, call: &Call) -> Result<http::Response<Body>, ApiError> {
         let request = call.request()?;
         let (method, uri) = (request.method().clone(), request.uri().clone());
-        let begun = Instant::now();
+        let started = Instant::now();
         let sent = self.client.send(request).await;
-        let took = begun.elapsed();
+        let took = started.elapsed();
         // kubectl's line, at its level: no header is in it, and so no secret.
         let answer = sent.as_ref().map_or_else(
             |_| "no answer".to_owned(),
@@ -318,7 +318,7 @@ impl Cluster {
         let date = response.headers().get(http::header::DATE);
         self.reached
             .get_or_init(|| ServerClock::from_date(date.and_then(|date| date.to_str().ok()), took));
-        self.warnings.hear(response.headers());
+        self.warnings.record(response.headers());
         Ok(response)
     }
 
@@ -326,36 +326,36 @@ impl Cluster {
     pub(crate) async fn collect(
         &self,
         call: &Call,
-        response: Response<Body>,
-    ) -> Result<Answer, ApiError> {
-        self.collect_before(call, response, NOBODY).await
+        response: http::Response<Body>,
+    ) -> Result<Response, ApiError> {
+        self.collect_observed(call, response, NO_OBSERVER).await
     }
 
-    async fn collect_before(
+    async fn collect_observed(
         &self,
         call: &Call,
-        response: Response<Body>,
-        onlooker: Onlooker<'_>,
-    ) -> Result<Answer, ApiError> {
+        response: http::Response<Body>,
+        observer: Observer<'_>,
+    ) -> Result<Response, ApiError> {
         let (parts, body) = response.into_parts();
-        let mut body = Limited::new(body, LONGEST_ANSWER);
+        let mut body = Limited::new(body, MAX_BODY);
         // Piece by piece into one place: `Collected` keeps all pieces until it copies them.
         let mut bytes = Vec::with_capacity(call.room);
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
                 if error.is::<LengthLimitError>() {
-                    return call.too_large(LONGEST_ANSWER);
+                    return call.too_large(MAX_BODY);
                 }
                 retry::unreachable(&self.server, &*error)
             })?;
             if let Ok(data) = frame.into_data() {
                 bytes.extend_from_slice(&data);
                 if parts.status.is_success() {
-                    onlooker(&parts.headers, &bytes);
+                    observer(&parts.headers, &bytes);
                 }
             }
         }
-        Ok(Answer {
+        Ok(Response {
             code: parts.status.as_u16(),
             headers: parts.headers,
             body: Bytes::from(bytes),
@@ -363,7 +363,7 @@ impl Cluster {
     }
 
     /// Turns every status that is no success into the error that it means.
-    pub(crate) fn accept(&self, call: &Call, answer: Answer) -> Result<Answer, ApiError> {
+    pub(crate) fn accept(&self, call: &Call, answer: Response) -> Result<Response, ApiError> {
         let code = answer.code;
         if (200..300).contains(&code) {
             return Ok(answer);
@@ -391,12 +391,16 @@ impl Cluster {
     /// # Errors
     ///
     /// [`ApiError`], by what the status means.
-    pub async fn call(&self, call: &Call) -> Result<Answer, ApiError> {
-        self.call_before(call, NOBODY).await
+    pub async fn call(&self, call: &Call) -> Result<Response, ApiError> {
+        self.call_observed(call, NO_OBSERVER).await
     }
 
-    async fn call_before(&self, call: &Call, onlooker: Onlooker<'_>) -> Result<Answer, ApiError> {
-        let answer = self.exchange_before(call, onlooker).await?;
+    async fn call_observed(
+        &self,
+        call: &Call,
+        observer: Observer<'_>,
+    ) -> Result<Response, ApiError> {
+        let answer = self.exchange_observed(call, observer).await?;
         self.accept(call, answer)
     }
 
@@ -406,26 +410,26 @@ impl Cluster {
     /// # Errors
     ///
     /// The last [`ApiError`] when patience is at its end.
-    pub async fn read(&self, call: &Call) -> Result<Answer, ApiError> {
-        self.repeat(call).await
+    pub async fn read(&self, call: &Call) -> Result<Response, ApiError> {
+        self.call_with_retry(call).await
     }
 
     /// As [`Cluster::read`], for a write that leaves the same behind however often it is done.
-    pub(crate) async fn repeat(&self, call: &Call) -> Result<Answer, ApiError> {
-        self.read_before(call, NOBODY).await
+    pub(crate) async fn call_with_retry(&self, call: &Call) -> Result<Response, ApiError> {
+        self.read_observed(call, NO_OBSERVER).await
     }
 
-    /// As [`Cluster::read`], before the eyes of `onlooker`, who sees a body again from its
+    /// As [`Cluster::read`], before the eyes of `observer`, who sees a body again from its
     /// beginning on where it broke off.
-    pub(crate) async fn read_before(
+    pub(crate) async fn read_observed(
         &self,
         call: &Call,
-        onlooker: Onlooker<'_>,
-    ) -> Result<Answer, ApiError> {
-        let end = Instant::now() + READ_PATIENCE;
+        observer: Observer<'_>,
+    ) -> Result<Response, ApiError> {
+        let end = Instant::now() + READ_RETRY_LIMIT;
         let mut backoff = Backoff::for_reads();
         loop {
-            let error = match self.call_before(call, onlooker).await {
+            let error = match self.call_observed(call, observer).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
@@ -473,7 +477,7 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, value.parse().unwrap());
         }
-        Answer {
+        Response {
             code: 429,
             headers: map,
             body: Bytes::copy_from_slice(body.as_bytes()),

@@ -6,30 +6,36 @@ use std::sync::{Arc, Mutex, PoisonError};
 use http::{HeaderMap, header};
 
 /// How many different sentences are kept; a server that says more is not listened to.
-const MOST: usize = 1000;
+const MAX_WARNINGS: usize = 1000;
 
 /// What the server has warned of, each sentence once, as kubectl tells it (client-go
 /// v0.36.3, `rest/warnings.go`, `NewWarningWriter` with `Deduplicate`). Cheap to clone.
 #[derive(Clone, Debug, Default)]
-pub struct ServerWarnings(Arc<Mutex<Heard>>);
+pub struct ServerWarnings(Arc<Mutex<Recorded>>);
 
 #[derive(Debug, Default)]
-struct Heard {
+struct Recorded {
     all: BTreeSet<String>,
-    untold: Vec<String>,
+    unreported: Vec<String>,
 }
 
 impl ServerWarnings {
     /// The sentences that were not taken before.
     pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner).untold)
+        std::mem::take(
+            &mut self
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .unreported,
+        )
     }
 
-    pub(crate) fn hear(&self, headers: &HeaderMap) {
+    pub(crate) fn record(&self, headers: &HeaderMap) {
         for text in texts(headers) {
-            let mut heard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            if heard.all.len() < MOST && heard.all.insert(text.clone()) {
-                heard.untold.push(text);
+            let mut recorded = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            if recorded.all.len() < MAX_WARNINGS && recorded.all.insert(text.clone()) {
+                recorded.unreported.push(text);
             }
         }
     }
@@ -64,9 +70,9 @@ mod tests {
             headers.append(header::WARNING, value.parse().unwrap());
         }
         let warnings = ServerWarnings::default();
-        warnings.hear(&headers);
+        warnings.record(&headers);
         assert_eq!(warnings.take(), [r#"say "hi""#, "odd"]);
-        warnings.hear(&headers);
+        warnings.record(&headers);
         assert!(warnings.take().is_empty());
     }
 }

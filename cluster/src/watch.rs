@@ -22,7 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::client::Cluster;
 use crate::error::ApiError;
-use crate::list::{Selection, list_target};
+use crate::list::{ListFilter, list_target};
 use crate::listing::{Listing, Object};
 use crate::request::Call;
 use crate::retry::{Backoff, spread, unreachable};
@@ -31,21 +31,21 @@ use crate::wire::Sharing;
 /// For how long a server may keep a stream open, before a spread that keeps many
 /// clients from coming back at once. client-go: 5 to 10 minutes (v0.36.3,
 /// `tools/cache/reflector.go`).
-const LONGEST_STREAM: Duration = Duration::from_mins(10);
+const STREAM_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// A connection that is silent for longer is dead: the server sends a bookmark about
 /// every minute (k8s.io/apiserver v0.36.3, `pkg/storage/cacher/cacher.go`).
-const SILENCE: Duration = Duration::from_secs(150);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(150);
 
 /// Stands on the bookmark that ends what there was (k8s.io/apimachinery v0.36.3,
 /// `pkg/apis/meta/v1/types.go`, `InitialEventsAnnotationKey`).
-const ALL_SENT: &str = "k8s.io/initial-events-end";
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
 /// The longest event that we are ready to hold, in bytes.
-const LONGEST_EVENT: usize = 16 << 20;
+const MAX_EVENT_SIZE: usize = 16 << 20;
 
 /// Updates that may wait for whoever consumes them; then the stream waits, too.
-const QUEUE: usize = 256;
+const QUEUE_LENGTH: usize = 256;
 
 /// What a watch says.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub enum Update<T> {
     Deleted(T),
     /// Something failed; the watch tries again by itself after `wait`. Stop it by
     /// dropping it where the error says that waiting is no use.
-    Trouble {
+    Failed {
         /// What failed.
         error: ApiError,
         /// How long until the next try.
@@ -84,16 +84,16 @@ impl<T> Watch<T> {
 }
 
 impl Cluster {
-    /// Lists and then follows what `selection` takes.
-    pub fn watch<T: Object>(&self, listing: &'static Listing<T>, selection: Selection) -> Watch<T> {
-        let (sender, updates) = mpsc::channel(QUEUE);
+    /// Lists and then follows what `filter` takes.
+    pub fn watch<T: Object>(&self, listing: &'static Listing<T>, filter: ListFilter) -> Watch<T> {
+        let (sender, updates) = mpsc::channel(QUEUE_LENGTH);
         let follower = Follower {
             cluster: self.clone(),
             listing,
-            selection,
+            filter,
             sender,
             backoff: Backoff::for_watches(),
-            in_one: true,
+            streams_initial_events: true,
         };
         let mut task = JoinSet::new();
         task.spawn(follower.run());
@@ -110,17 +110,17 @@ struct Dropped;
 struct Follower<T: 'static> {
     cluster: Cluster,
     listing: &'static Listing<T>,
-    selection: Selection,
+    filter: ListFilter,
     sender: mpsc::Sender<Update<T>>,
     backoff: Backoff,
     /// Whether the server is asked for what there is and for the changes in one request.
-    in_one: bool,
+    streams_initial_events: bool,
 }
 
 impl<T: Object> Follower<T> {
     async fn run(mut self) {
         loop {
-            let begun = if self.in_one {
+            let begun = if self.streams_initial_events {
                 Ok(Some(Str::default()))
             } else {
                 self.relist().await
@@ -140,7 +140,7 @@ impl<T: Object> Follower<T> {
     async fn relist(&mut self) -> Result<Option<Str>, Dropped> {
         match self
             .cluster
-            .list(self.listing, &self.selection, |_progress| {})
+            .list(self.listing, &self.filter, |_progress| {})
             .await
         {
             Ok(listed) => {
@@ -148,7 +148,7 @@ impl<T: Object> Follower<T> {
                 Ok(Some(listed.resource_version))
             }
             Err(error) => {
-                self.trouble(error).await?;
+                self.report_failure(error).await?;
                 Ok(None)
             }
         }
@@ -162,11 +162,11 @@ impl<T: Object> Follower<T> {
                 Ok(()) => {}
                 Err(End::Dropped) => return Err(Dropped),
                 Err(End::Failed(ApiError::Expired(_))) => return Ok(()),
-                Err(End::Failed(error)) if version.is_empty() && cannot(&error) => {
-                    self.in_one = false;
+                Err(End::Failed(error)) if version.is_empty() && is_unsupported(&error) => {
+                    self.streams_initial_events = false;
                     return Ok(());
                 }
-                Err(End::Failed(error)) => self.trouble(error).await?,
+                Err(End::Failed(error)) => self.report_failure(error).await?,
             }
         }
     }
@@ -181,32 +181,32 @@ impl<T: Object> Follower<T> {
             return Ok(());
         }
         let mut lines = Lines::new(response.into_body());
-        let mut first = version.is_empty().then(BTreeMap::new);
+        let mut initial = version.is_empty().then(BTreeMap::new);
         loop {
-            let line = tokio::time::timeout(SILENCE, lines.next(&self.cluster, &call))
+            let line = tokio::time::timeout(IDLE_TIMEOUT, lines.next(&self.cluster, &call))
                 .await
                 .map_err(|_elapsed| ApiError::Timeout {
                     server: self.cluster.server.to_string(),
-                    after: SILENCE,
+                    after: IDLE_TIMEOUT,
                 })??;
             let Some(line) = line else {
                 return Ok(());
             };
-            let seen = self.read(&call, &line)?;
-            let update = match (seen.update, &mut first) {
+            let decoded = self.read(&call, &line)?;
+            let update = match (decoded.update, &mut initial) {
                 // Changes may come before all was sent.
-                (Some(Update::Applied(object)), Some(first)) => {
-                    first.insert(object.metadata().uid.clone(), object);
+                (Some(Update::Applied(object)), Some(initial)) => {
+                    initial.insert(object.metadata().uid.clone(), object);
                     None
                 }
-                (Some(Update::Deleted(object)), Some(first)) => {
-                    first.remove(&object.metadata().uid);
+                (Some(Update::Deleted(object)), Some(initial)) => {
+                    initial.remove(&object.metadata().uid);
                     None
                 }
                 (update, _) => update,
             };
-            let update = if seen.all_sent {
-                let all = first.take();
+            let update = if decoded.initial_events_end {
+                let all = initial.take();
                 all.map(|all| Update::Listed(all.into_values().collect()))
             } else {
                 update
@@ -215,19 +215,19 @@ impl<T: Object> Follower<T> {
                 self.send(update).await?;
             }
             // What was cut off before all was sent begins anew.
-            if first.is_none() {
-                *version = seen.version;
+            if initial.is_none() {
+                *version = decoded.version;
             }
             self.backoff.reset();
         }
     }
 
     fn call(&self, version: &str) -> Call {
-        let target = list_target(self.listing, &self.selection);
-        let seconds = spread(LONGEST_STREAM).as_secs();
+        let target = list_target(self.listing, &self.filter);
+        let seconds = spread(STREAM_TIMEOUT).as_secs();
         let call = Call::on(http::Method::GET, "watch", target);
         let call = self
-            .selection
+            .filter
             .narrow(call)
             .with_query("watch", "true")
             .with_query("allowWatchBookmarks", "true")
@@ -242,7 +242,7 @@ impl<T: Object> Follower<T> {
         }
     }
 
-    fn read(&self, call: &Call, line: &[u8]) -> Result<Seen<T>, ApiError> {
+    fn read(&self, call: &Call, line: &[u8]) -> Result<WatchLine<T>, ApiError> {
         let event: Event<'_> = parse(call, line)?;
         if event.kind == "ERROR" {
             let status: Status = parse(call, event.object.get().as_bytes())?;
@@ -259,8 +259,11 @@ impl<T: Object> Follower<T> {
         }
         if event.kind == "BOOKMARK" {
             let bookmark: Bookmark = parse(call, event.object.get().as_bytes())?;
-            return Ok(Seen {
-                all_sent: bookmark.metadata.annotations.contains_key(ALL_SENT),
+            return Ok(WatchLine {
+                initial_events_end: bookmark
+                    .metadata
+                    .annotations
+                    .contains_key(INITIAL_EVENTS_END),
                 version: bookmark.metadata.resource_version,
                 update: None,
             });
@@ -268,7 +271,7 @@ impl<T: Object> Follower<T> {
         let item: T::Item = parse(call, event.object.get().as_bytes())?;
         let mut object = T::from_item(item, self.listing.kind);
         object.share(&mut Sharing::default());
-        Ok(Seen {
+        Ok(WatchLine {
             version: object.metadata().resource_version.clone(),
             update: match event.kind {
                 "ADDED" | "MODIFIED" => Some(Update::Applied(object)),
@@ -276,7 +279,7 @@ impl<T: Object> Follower<T> {
                 // A kind of event that a later version invents.
                 _ => None,
             },
-            all_sent: false,
+            initial_events_end: false,
         })
     }
 
@@ -285,26 +288,26 @@ impl<T: Object> Follower<T> {
     }
 
     /// Tells of the trouble and waits.
-    async fn trouble(&mut self, error: ApiError) -> Result<(), Dropped> {
+    async fn report_failure(&mut self, error: ApiError) -> Result<(), Dropped> {
         let asked = error.answer().and_then(|answer| answer.retry_after);
         let wait = self.backoff.next(asked);
-        self.send(Update::Trouble { error, wait }).await?;
+        self.send(Update::Failed { error, wait }).await?;
         tokio::time::sleep(wait).await;
         Ok(())
     }
 }
 
 /// What one line of a stream says.
-struct Seen<T> {
+struct WatchLine<T> {
     update: Option<Update<T>>,
     version: Str,
     /// All that there was has been sent.
-    all_sent: bool,
+    initial_events_end: bool,
 }
 
 /// Whether a list may do where this request did not: a server without `WatchList` (off by
 /// default in some versions) answers 422, and one may be allowed to list alone.
-fn cannot(error: &ApiError) -> bool {
+fn is_unsupported(error: &ApiError) -> bool {
     match error {
         ApiError::Forbidden(_) => true,
         ApiError::Refused(answer) => matches!(answer.code, 400 | 422),
@@ -378,8 +381,8 @@ impl Lines {
                 return Ok(Some(line));
             }
             self.searched = self.buffer.len();
-            if self.searched > LONGEST_EVENT {
-                return Err(call.too_large(LONGEST_EVENT));
+            if self.searched > MAX_EVENT_SIZE {
+                return Err(call.too_large(MAX_EVENT_SIZE));
             }
             match self.body.frame().await {
                 None => return Ok(None),

@@ -42,9 +42,9 @@ impl Cluster {
     /// # Errors
     ///
     /// [`ConnectError`] says what is missing or wrong on this side.
-    pub async fn unannounced(options: &ClientOptions) -> Result<Self, ConnectError> {
+    pub async fn without_handshake(options: &ClientOptions) -> Result<Self, ConnectError> {
         let config = options.config().await?;
-        Self::set_up(config, options.request_timeout)
+        Self::build(config, options.request_timeout)
     }
 
     /// Connects by a ready configuration: what tests and the webhook have at hand.
@@ -58,14 +58,14 @@ impl Cluster {
         config: kube::Config,
         request_timeout: Option<Duration>,
     ) -> Result<Self, ConnectError> {
-        let mut cluster = Self::set_up(config, request_timeout)?;
-        match cluster.greet().await {
+        let mut cluster = Self::build(config, request_timeout)?;
+        match cluster.fetch_version().await {
             Ok(()) => Ok(cluster),
-            Err(error) => Err(cluster.unmet(error)),
+            Err(error) => Err(cluster.connect_error(error)),
         }
     }
 
-    fn set_up(
+    fn build(
         mut config: kube::Config,
         request_timeout: Option<Duration>,
     ) -> Result<Self, ConnectError> {
@@ -116,7 +116,7 @@ impl Cluster {
     }
 
     /// What the failure of a first request means.
-    pub fn unmet(&self, error: ApiError) -> ConnectError {
+    pub fn connect_error(&self, error: ApiError) -> ConnectError {
         match (error, &self.proxy) {
             (ApiError::Unreachable { server, reason }, Some(proxy)) => ConnectError::Proxy {
                 server,
@@ -129,7 +129,7 @@ impl Cluster {
 
     /// Asks for the version. An authorizer may hide it; a failure of any other kind means
     /// that nothing else would work either.
-    async fn greet(&mut self) -> Result<(), ApiError> {
+    async fn fetch_version(&mut self) -> Result<(), ApiError> {
         let call = Call::path("/version");
         let answer = self.exchange(&call).await?;
         if answer.code() == 403 {

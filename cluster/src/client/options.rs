@@ -65,7 +65,7 @@ impl ClientOptions {
                 && self.impersonate_uid.is_none()
                 && self.impersonate_extra.is_empty())
         {
-            return Err(ConnectError::NobodyImpersonated);
+            return Err(ConnectError::ImpersonationWithoutUser);
         }
         let kubeconfig = match self.read()? {
             Some(kubeconfig) => kubeconfig,

@@ -15,7 +15,7 @@ use nodelife_core::text::Str;
 use super::access;
 use crate::client::Cluster;
 use crate::error::ApiError;
-use crate::list::{Progress, Selection};
+use crate::list::{ListFilter, Progress};
 use crate::listing::{self, Listing, Object};
 use crate::request::Call;
 use crate::resource::NODES;
@@ -28,7 +28,7 @@ const CONFIGZ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How far one source has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Note {
+pub struct SourceProgress {
     /// Which one.
     pub source: Source,
     /// How many objects are here, and how many are to come.
@@ -45,7 +45,7 @@ pub struct Note {
 pub async fn collect(
     cluster: &Cluster,
     sources: &BTreeSet<Source>,
-    note: impl Fn(Note) + Send + Sync,
+    note: impl Fn(SourceProgress) + Send + Sync,
 ) -> Result<Snapshot, ApiError> {
     let mut snapshot = Snapshot {
         taken_at: Some(cluster.clock().now()),
@@ -77,34 +77,38 @@ pub async fn collect(
         lists.others(),
     );
     let missing = &mut snapshot.missing;
-    snapshot.pods = settle(pods, Source::Pods, missing)?.unwrap_or_default();
-    snapshot.nodes = settle(nodes, Source::Nodes, missing)?.unwrap_or_default();
-    snapshot.leases = settle(leases, Source::Leases, missing)?.unwrap_or_default();
-    snapshot.budgets = settle(budgets, Source::Budgets, missing)?.unwrap_or_default();
-    snapshot.workloads = settle(workloads, Source::Workloads, missing)?.unwrap_or_default();
-    snapshot.volumes = settle(others.volumes, Source::Volumes, missing)?;
-    snapshot.volume_attachments = settle(others.attachments, Source::VolumeAttachments, missing)?;
-    snapshot.csi_nodes = settle(others.csi_nodes, Source::CsiNodes, missing)?;
-    snapshot.signing_requests = settle(others.signing_requests, Source::SigningRequests, missing)?;
-    snapshot.cluster_roles = settle(others.roles, Source::ClusterRoles, missing)?;
-    snapshot.cluster_role_bindings = settle(others.bindings, Source::ClusterRoleBindings, missing)?;
-    snapshot.events = settle(others.events, Source::Events, missing)?;
+    snapshot.pods = or_missing(pods, Source::Pods, missing)?.unwrap_or_default();
+    snapshot.nodes = or_missing(nodes, Source::Nodes, missing)?.unwrap_or_default();
+    snapshot.leases = or_missing(leases, Source::Leases, missing)?.unwrap_or_default();
+    snapshot.budgets = or_missing(budgets, Source::Budgets, missing)?.unwrap_or_default();
+    snapshot.workloads = or_missing(workloads, Source::Workloads, missing)?.unwrap_or_default();
+    snapshot.volumes = or_missing(others.volumes, Source::Volumes, missing)?;
+    snapshot.volume_attachments =
+        or_missing(others.attachments, Source::VolumeAttachments, missing)?;
+    snapshot.csi_nodes = or_missing(others.csi_nodes, Source::CsiNodes, missing)?;
+    snapshot.signing_requests =
+        or_missing(others.signing_requests, Source::SigningRequests, missing)?;
+    snapshot.cluster_roles = or_missing(others.roles, Source::ClusterRoles, missing)?;
+    snapshot.cluster_role_bindings =
+        or_missing(others.bindings, Source::ClusterRoleBindings, missing)?;
+    snapshot.events = or_missing(others.events, Source::Events, missing)?;
     if sources.contains(&Source::KubeletConfigs) {
         configurations(cluster, &mut snapshot, &note).await;
     }
-    rights_of_nodes(cluster, sources, &mut snapshot).await?;
+    node_permissions(cluster, sources, &mut snapshot).await?;
     Ok(snapshot)
 }
 
 /// Asks what a node may do.
-async fn rights_of_nodes(
+async fn node_permissions(
     cluster: &Cluster,
     sources: &BTreeSet<Source>,
     snapshot: &mut Snapshot,
 ) -> Result<(), ApiError> {
     if sources.contains(&Source::NodeAuthorizer) {
         let asked = access::node_authorizer(cluster).await.map(Some);
-        snapshot.node_authorizer = settle(asked, Source::NodeAuthorizer, &mut snapshot.missing)?;
+        snapshot.node_authorizer =
+            or_missing(asked, Source::NodeAuthorizer, &mut snapshot.missing)?;
     }
     if sources.contains(&Source::NodeRestriction) {
         match access::node_restriction(cluster).await? {
@@ -120,7 +124,11 @@ async fn rights_of_nodes(
 
 /// Asks every kubelet for its configuration, through the API server. A node that does
 /// not answer (the silent ones are what an audit is for) does not hold up the others.
-async fn configurations(cluster: &Cluster, snapshot: &mut Snapshot, note: &impl Fn(Note)) {
+async fn configurations(
+    cluster: &Cluster,
+    snapshot: &mut Snapshot,
+    note: &impl Fn(SourceProgress),
+) {
     let names: Vec<Str> = snapshot
         .nodes
         .iter()
@@ -143,7 +151,7 @@ async fn configurations(cluster: &Cluster, snapshot: &mut Snapshot, note: &impl 
             Err(reason) => failures.push(format!("{name}: {reason}")),
         }
         asked += 1;
-        note(Note {
+        note(SourceProgress {
             source: Source::KubeletConfigs,
             progress: Progress {
                 listed: asked,
@@ -172,7 +180,7 @@ async fn configuration(cluster: &Cluster, node: &str) -> Result<KubeletConfigura
 }
 
 /// Takes what was read; notes why something was not.
-fn settle<T>(
+fn or_missing<T>(
     result: Result<Option<T>, ApiError>,
     source: Source,
     missing: &mut BTreeMap<Source, Str>,
@@ -213,22 +221,22 @@ struct Others {
 /// What a list came to; none if it was not asked for.
 type Outcome<T> = Result<Option<Vec<T>>, ApiError>;
 
-impl<N: Fn(Note) + Sync> Lists<'_, N> {
+impl<N: Fn(SourceProgress) + Sync> Lists<'_, N> {
     async fn one<T: Object>(&self, source: Source, listing: &'static Listing<T>) -> Outcome<T> {
-        self.select(source, listing, Selection::default()).await
+        self.select(source, listing, ListFilter::default()).await
     }
 
     async fn select<T: Object>(
         &self,
         source: Source,
         listing: &'static Listing<T>,
-        selection: Selection,
+        filter: ListFilter,
     ) -> Outcome<T> {
         if !self.sources.contains(&source) {
             return Ok(None);
         }
-        let list = self.cluster.list(listing, &selection, |progress| {
-            (self.note)(Note { source, progress });
+        let list = self.cluster.list(listing, &filter, |progress| {
+            (self.note)(SourceProgress { source, progress });
         });
         // Boxed: thirteen of these side by side are too much for a stack.
         let listed = Box::pin(list).await?;
@@ -247,9 +255,9 @@ impl<N: Fn(Note) + Sync> Lists<'_, N> {
     }
 
     async fn others(&self) -> Others {
-        let about_nodes = Selection {
+        let about_nodes = ListFilter {
             fields: Some("involvedObject.kind=Node".to_owned()),
-            ..Selection::default()
+            ..ListFilter::default()
         };
         let (volumes, attachments, csi_nodes, signing_requests, roles, bindings, events) = futures::join!(
             self.one(Source::Volumes, &listing::VOLUMES),

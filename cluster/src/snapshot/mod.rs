@@ -11,7 +11,7 @@ mod redact;
 mod stream;
 mod write;
 
-pub use collect::{Note, collect};
+pub use collect::{SourceProgress, collect};
 pub use file::{FileError, read};
 pub use redact::redact;
 pub use write::{WriteError, write, write_to};

@@ -44,7 +44,7 @@ pub(crate) struct DrainArgs {
     pub(crate) pod_selector: Option<LabelSelector>,
     /// Evict pods that no controller would bring back, and allow what is unsafe
     #[command(flatten)]
-    pub(crate) consents: Consents,
+    pub(crate) safety: SafetyArgs,
     /// Say what would happen and change nothing; `server` asks the API server as well
     #[arg(
         long,
@@ -107,7 +107,7 @@ pub(crate) struct DrainArgs {
     pub(crate) on_impossible: OnImpossible,
     /// How much of a workload without a budget may be missing: 25%, a number, or none
     #[arg(long, default_value = "25%", value_parser = implicit_budget, value_name = "AMOUNT")]
-    pub(crate) implicit_budget: Spared,
+    pub(crate) implicit_budget: ImplicitBudgetArg,
     /// How long a pod may take to go after its eviction; then the others go on without it
     #[arg(long, value_parser = go_duration, value_name = "DURATION")]
     pub(crate) pod_timeout: Option<Duration>,
@@ -134,7 +134,7 @@ pub(crate) struct DrainArgs {
 /// What the user agrees to.
 #[derive(Clone, Copy, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
-pub(crate) struct Consents {
+pub(crate) struct SafetyArgs {
     /// Evict pods that no controller would bring back; needed for what bypasses safety
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_name = "BOOL", action = clap::ArgAction::Set)]
@@ -172,18 +172,18 @@ pub(crate) enum DryRun {
 
 /// `--implicit-budget`
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Spared(pub(crate) Option<ImplicitBudget>);
+pub(crate) struct ImplicitBudgetArg(pub(crate) Option<ImplicitBudget>);
 
-fn implicit_budget(text: &str) -> Result<Spared, String> {
+fn implicit_budget(text: &str) -> Result<ImplicitBudgetArg, String> {
     if text == "none" {
-        return Ok(Spared(None));
+        return Ok(ImplicitBudgetArg(None));
     }
     let most = match text.parse::<u16>() {
         Ok(count) => IntOrString::Int(i32::from(count)),
         Err(_) => IntOrString::String(text.into()),
     };
     ImplicitBudget::new(most)
-        .map(|budget| Spared(Some(budget)))
+        .map(|budget| ImplicitBudgetArg(Some(budget)))
         .map_err(|_| format!("'{text}' is neither a number of pods, nor a percentage, nor none"))
 }
 

@@ -28,7 +28,7 @@ pub(crate) async fn prepare(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> Result<Cluster, ConnectError> {
-    let cluster = Cluster::unannounced(&cluster.options()).await?;
+    let cluster = Cluster::without_handshake(&cluster.options()).await?;
     printer.listen(cluster.warnings());
     Ok(cluster)
 }

@@ -40,7 +40,7 @@ pub(crate) async fn read(
     }
     let mut mixed = BTreeSet::new();
     let screen = Mutex::new((&mut *printer, &mut progress, &mut mixed));
-    let tell = |note: snapshot::Note| {
+    let tell = |note: snapshot::SourceProgress| {
         let mut screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
         let (printer, progress, mixed) = &mut *screen;
         progress.set(note.source.noun(), note.progress.listed);

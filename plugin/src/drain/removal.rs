@@ -7,14 +7,14 @@ use nodelife_core::text::Str;
 
 /// How pods are removed.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Manner {
+pub(crate) struct RemovalMethod {
     /// By DELETE, which no budget stops.
     pub(crate) delete: bool,
     /// Seconds between the signal and the kill; absent: the pod's own.
     pub(crate) grace_period_seconds: Option<u32>,
 }
 
-impl Manner {
+impl RemovalMethod {
     /// By DELETE; with at least so many seconds to stop where the user gave fewer.
     pub(super) fn past_budgets(self, at_least: Option<u32>) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl Manner {
 /// Evicts or deletes a pod, once.
 pub(super) async fn remove(
     cluster: &Cluster,
-    manner: Manner,
+    method: RemovalMethod,
     (namespace, name, uid): (&Str, &Str, &Str),
     dry_run: bool,
 ) -> EvictionResult {
@@ -38,10 +38,10 @@ pub(super) async fn remove(
         namespace: namespace.to_string(),
         name: name.to_string(),
         uid: uid.to_string(),
-        grace_period_seconds: manner.grace_period_seconds,
+        grace_period_seconds: method.grace_period_seconds,
         dry_run,
     };
-    let answer = if manner.delete {
+    let answer = if method.delete {
         cluster.delete_pod(&removal).await
     } else {
         cluster.evict(&removal).await

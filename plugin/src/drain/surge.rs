@@ -12,8 +12,8 @@ use nodelife_core::text::Str;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
-use super::removal::{Manner, remove};
-use super::view::Scene;
+use super::removal::{RemovalMethod, remove};
+use super::view::ClusterView;
 use crate::output::Printer;
 
 const DEPLOYMENTS: Resource = Resource::grouped("apps", "v1", "deployments");
@@ -25,11 +25,11 @@ const SURGED_FROM: &str = "nodelife.dev/surged-from";
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 
 /// How often a Deployment is read again that changed under a patch.
-const TRIES: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 /// How a Deployment gets another pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum SurgeStrategy {
     /// By a rollout, which starts the new pod before it stops the old one.
     Restart,
     /// By one more replica, until the drain ends.
@@ -42,10 +42,10 @@ type Key = (Str, Str);
 /// The Deployments that get another pod.
 #[derive(Default)]
 pub(crate) struct Surges {
-    how: Option<How>,
+    how: Option<SurgeStrategy>,
     /// By the node whose pods wait for it.
     wanted: BTreeMap<Str, BTreeSet<Key>>,
-    begun: BTreeSet<Key>,
+    started: BTreeSet<Key>,
     /// Requests on their way.
     sent: JoinSet<(Key, anyhow::Result<()>)>,
 }
@@ -53,12 +53,12 @@ pub(crate) struct Surges {
 impl Surges {
     /// Chooses the Deployments whose pods the plan calls impossible to evict and that another
     /// pod would help, and has the plan wait for them. None whose pods the user may not evict
-    /// `manner`: its rollout would be for nothing, and no cordon that is taken back takes it back.
-    pub(crate) async fn choose(
+    /// `method`: its rollout would be for nothing, and no cordon that is taken back takes it back.
+    pub(crate) async fn select(
         cluster: &Cluster,
-        scene: &Scene,
+        view: &ClusterView,
         plan: &mut DrainPlan,
-        (how, manner): (How, Manner),
+        (how, method): (SurgeStrategy, RemovalMethod),
         printer: &mut Printer,
     ) -> Result<Self, ApiError> {
         let mut surges = Self {
@@ -70,12 +70,12 @@ impl Surges {
             let Impossible::NeverAllows { budget, .. } = &why else {
                 continue;
             };
-            let pod = scene
+            let pod = view
                 .pods
                 .values()
                 .flatten()
                 .find(|pod| pod.metadata.uid == uid);
-            let Some((pod, scaler)) = pod.and_then(|pod| Some((pod, scene.owners.scaler(pod)?)))
+            let Some((pod, scaler)) = pod.and_then(|pod| Some((pod, view.owners.scaler(pod)?)))
             else {
                 continue;
             };
@@ -88,7 +88,7 @@ impl Surges {
                 against.clone()
             } else {
                 let deployment = read(cluster, &key).await?;
-                let spec = scene.budgets.get(budget);
+                let spec = view.budgets.get(budget);
                 let fixed = spec.is_some_and(|budget| {
                     matches!(budget.spec.min_available, Some(IntOrString::Int(_)))
                 });
@@ -96,7 +96,7 @@ impl Surges {
                 if against.is_none() {
                     let which = (&key.0, &pod.metadata.name, &uid);
                     if let EvictionResult::Forbidden(why) =
-                        remove(cluster, manner, which, true).await
+                        remove(cluster, method, which, true).await
                     {
                         against = Some(format!("its pods may not be evicted: {why}"));
                     }
@@ -119,12 +119,12 @@ impl Surges {
     }
 
     /// Gives the Deployments of the pods on this node another pod, each once.
-    pub(crate) fn begin(&mut self, cluster: &Cluster, node: &str) {
+    pub(crate) fn start(&mut self, cluster: &Cluster, node: &str) {
         let (Some(how), Some(wanted)) = (self.how, self.wanted.remove(node)) else {
             return;
         };
         for key in wanted {
-            if !self.begun.insert(key.clone()) {
+            if !self.started.insert(key.clone()) {
                 continue;
             }
             let cluster = cluster.clone();
@@ -144,23 +144,23 @@ impl Surges {
                 ));
             }
         }
-        if self.how != Some(How::Scale) {
-            self.begun.clear();
+        if self.how != Some(SurgeStrategy::Scale) {
+            self.started.clear();
         }
-        while let Some(key) = self.begun.first().cloned() {
+        while let Some(key) = self.started.first().cloned() {
             if let Err(error) = restore(cluster, &key).await {
                 let (namespace, name) = &key;
                 printer.warn(format_args!(
                     "Deployment {namespace}/{name} may still have a replica too many: {error:#}"
                 ));
             }
-            self.begun.remove(&key);
+            self.started.remove(&key);
         }
     }
 
     /// Tells what was not taken back in time.
-    pub(crate) fn say_left(&self, printer: &mut Printer) {
-        for (namespace, name) in &self.begun {
+    pub(crate) fn warn_left(&self, printer: &mut Printer) {
+        for (namespace, name) in &self.started {
             printer.warn(format_args!(
                 "Deployment {namespace}/{name} may still have a replica too many: its annotation \
                  {SURGED_FROM} says how many it had"
@@ -169,7 +169,7 @@ impl Surges {
     }
 }
 
-impl How {
+impl SurgeStrategy {
     fn what(self) -> &'static str {
         match self {
             Self::Restart => "goes when a rollout of its Deployment replaces it (--surge=restart)",
@@ -180,15 +180,19 @@ impl How {
 
 /// Why another pod would not help, or would not come. `fixed`: the budget asks for a number of
 /// pods, not for a share of them.
-fn objection(how: How, deployment: &Value, fixed: bool) -> Option<&'static str> {
+fn objection(how: SurgeStrategy, deployment: &Value, fixed: bool) -> Option<&'static str> {
     let at = |path: &str| deployment.pointer(path);
     match how {
-        How::Scale if fixed => None,
-        How::Scale => Some("its budget asks for a share of the pods, however many there are"),
-        How::Restart if at("/spec/strategy/type").is_some_and(|kind| kind == "Recreate") => {
+        SurgeStrategy::Scale if fixed => None,
+        SurgeStrategy::Scale => {
+            Some("its budget asks for a share of the pods, however many there are")
+        }
+        SurgeStrategy::Restart
+            if at("/spec/strategy/type").is_some_and(|kind| kind == "Recreate") =>
+        {
             Some("its strategy is Recreate, which stops the old pod first")
         }
-        How::Restart => {
+        SurgeStrategy::Restart => {
             let surge = at("/spec/strategy/rollingUpdate/maxSurge");
             let none = surge.is_some_and(|surge| *surge == 0 || *surge == "0%");
             none.then_some("its maxSurge is 0, so that a rollout stops the old pod first")
@@ -210,8 +214,8 @@ async fn patch(cluster: &Cluster, (namespace, name): &Key, body: &Value) -> Resu
     cluster.call(&call).await.map(drop)
 }
 
-async fn surge(cluster: &Cluster, key: &Key, how: How) -> anyhow::Result<()> {
-    if how == How::Restart {
+async fn surge(cluster: &Cluster, key: &Key, how: SurgeStrategy) -> anyhow::Result<()> {
+    if how == SurgeStrategy::Restart {
         let now = cluster.clock().now().to_string();
         let annotations = json!({"annotations": {RESTARTED_AT: now}});
         let body = json!({"spec": {"template": {"metadata": annotations}}});
@@ -241,7 +245,7 @@ async fn change(
     key: &Key,
     next: impl Fn(i64, Option<i64>) -> Option<(i64, Option<String>)>,
 ) -> anyhow::Result<()> {
-    let mut tries = 1;
+    let mut attempts = 1;
     loop {
         let found = read(cluster, key).await?;
         let replicas = found.pointer("/spec/replicas").and_then(Value::as_i64);
@@ -258,7 +262,7 @@ async fn change(
             "spec": {"replicas": replicas},
         });
         match patch(cluster, key, &body).await {
-            Err(ApiError::Conflict(_)) if tries < TRIES => tries += 1,
+            Err(ApiError::Conflict(_)) if attempts < MAX_ATTEMPTS => attempts += 1,
             done => return Ok(done?),
         }
     }
@@ -272,14 +276,14 @@ mod tests {
     fn a_rollout_that_stops_the_old_pod_first_is_no_help() {
         let with = |strategy: Value| json!({"spec": {"strategy": strategy}});
         let rolling = with(json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}));
-        assert_eq!(objection(How::Restart, &rolling, true), None);
+        assert_eq!(objection(SurgeStrategy::Restart, &rolling, true), None);
         for strategy in [
             json!({"type": "Recreate"}),
             json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0}}),
         ] {
-            assert!(objection(How::Restart, &with(strategy), true).is_some());
+            assert!(objection(SurgeStrategy::Restart, &with(strategy), true).is_some());
         }
-        assert_eq!(objection(How::Scale, &rolling, true), None);
-        assert!(objection(How::Scale, &rolling, false).is_some());
+        assert_eq!(objection(SurgeStrategy::Scale, &rolling, true), None);
+        assert!(objection(SurgeStrategy::Scale, &rolling, false).is_some());
     }
 }

@@ -16,8 +16,8 @@ use crate::cli::ClusterArgs;
 use crate::cli::drain::{DrainArgs, DryRun, OnImpossible, SurgeArg};
 use crate::command::connect;
 use crate::drain::{
-    Beside, Executor, How, Manner, Pace, Scene, Surges, Telling, Watches, distinct, everywhere,
-    say_unseen,
+    ClusterView, Executor, ExecutorOptions, OutputOptions, PlanOptions, RemovalMethod,
+    SurgeStrategy, Surges, Watches, list_all_pods, unique_names, warn_budgets_unreadable,
 };
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
@@ -37,7 +37,7 @@ pub(crate) async fn run(
     let prepared = match end {
         Some(end) => tokio::time::timeout_at(end, begin)
             .await
-            .map_err(|_elapsed| anyhow::anyhow!(TOO_LATE))?,
+            .map_err(|_elapsed| anyhow::anyhow!(READ_TIMED_OUT))?,
         None => begin.await,
     };
     let prepared = match prepared {
@@ -53,32 +53,31 @@ pub(crate) async fn run(
             let Drain {
                 cluster,
                 settings,
-                scene,
+                view,
                 watches,
                 beside,
             } = *drain;
-            let telling = Telling {
+            let output = OutputOptions {
                 report: args.output.is_some(),
                 events: args.events.is_some(),
             };
-            let manner = manner(&args);
-            let executor =
-                Executor::new(cluster, settings, manner, scene, beside, telling, printer);
+            let method = removal_method(&args);
+            let executor = Executor::new(cluster, settings, method, view, beside, output, printer);
             executor.run(watches).await
         }
     }
 }
 
-const TOO_LATE: &str = "the time of --timeout is over: the cluster was not read in that time, \
+const READ_TIMED_OUT: &str = "the time of --timeout is over: the cluster was not read in that time, \
      and nothing was evicted";
 
 /// What a drain begins with.
 struct Drain {
     cluster: Cluster,
     settings: DrainOptions,
-    scene: Scene,
+    view: ClusterView,
     watches: Watches,
-    beside: Beside,
+    beside: ExecutorOptions,
 }
 
 /// What comes before anything is changed.
@@ -96,41 +95,44 @@ async fn prepare(
 ) -> anyhow::Result<Prepared> {
     let cluster = connect::prepare(cluster, printer).await?;
     let permissions = permissions(args);
-    let choice = crate::drain::choose(&cluster, &args.nodes, args.selector.as_ref());
+    let selected = crate::drain::select_nodes(&cluster, &args.nodes, args.selector.as_ref());
     if args.undo {
-        let choice = choice.await.map_err(|error| met_with(&cluster, error))?;
+        let selected = selected
+            .await
+            .map_err(|error| connect_error_of(&cluster, error))?;
         let dry = args.dry_run != DryRun::None;
-        let status = crate::drain::take_back(&cluster, &choice.nodes, dry, printer).await?;
+        let status = crate::drain::undo_cordons(&cluster, &selected.nodes, dry, printer).await?;
         return Ok(Prepared::Ended(status));
     }
     let drains = args.dry_run == DryRun::None;
     // Where the nodes are named nothing has to wait for their list.
     let mut watches = (drains && args.selector.is_none())
-        .then(|| Watches::open(&cluster, &distinct(&args.nodes)));
-    let everywhere = async { Ok(everywhere(&cluster).await?) };
-    let met = tokio::try_join!(choice, everywhere);
-    let (choice, everywhere) = met.map_err(|error| met_with(&cluster, error))?;
+        .then(|| Watches::open(&cluster, &unique_names(&args.nodes)));
+    let list_all_pods = async { Ok(list_all_pods(&cluster).await?) };
+    let met = tokio::try_join!(selected, list_all_pods);
+    let (selected, list_all_pods) = met.map_err(|error| connect_error_of(&cluster, error))?;
     if drains && watches.is_none() {
-        let nodes = choice.nodes.iter();
+        let nodes = selected.nodes.iter();
         let names: Vec<_> = nodes.map(|n| n.metadata.name.clone()).collect();
         watches = Some(Watches::open(&cluster, &names));
     }
-    let mut scene = Scene::load(&cluster, choice, everywhere, watches.as_mut(), printer).await?;
-    if let Some(why) = &scene.unseen
+    let mut view =
+        ClusterView::load(&cluster, selected, list_all_pods, watches.as_mut(), printer).await?;
+    if let Some(why) = &view.budgets_unreadable
         && !permissions.disable_eviction
     {
-        say_unseen(why, printer);
+        warn_budgets_unreadable(why, printer);
     }
-    let mut plan = scene.plan(
+    let mut plan = view.plan(
         &permissions,
         args.implicit_budget.0.as_ref(),
-        pace(args),
+        plan_options(args),
         cluster.clock().now(),
     );
     let surges = match args.surge {
         Some(how) => {
-            let how = (how.into(), manner(args));
-            Surges::choose(&cluster, &scene, &mut plan, how, printer).await?
+            let how = (how.into(), removal_method(args));
+            Surges::select(&cluster, &view, &mut plan, how, printer).await?
         }
         None => Surges::default(),
     };
@@ -142,13 +144,13 @@ async fn prepare(
     }
     let Some(mut watches) = watches else {
         if args.dry_run == DryRun::Server {
-            crate::drain::ask(&cluster, &plan, manner(args), printer).await;
+            crate::drain::check_evictions(&cluster, &plan, removal_method(args), printer).await;
         }
         plan::print(&plan, args.output, printer)?;
         return Ok(Prepared::Ended(ExitStatus::Done));
     };
     let quarantine = if args.on_impossible == OnImpossible::Quarantine {
-        scene.leave_out(&plan)
+        view.exclude_nodes(&plan)
     } else {
         Vec::new()
     };
@@ -160,15 +162,15 @@ async fn prepare(
         watches.follow_attachments(&cluster);
     }
     let claims = if args.wait_volumes {
-        scene.claims(&cluster).await?
+        view.claims(&cluster).await?
     } else {
         BTreeMap::new()
     };
     Ok(Prepared::Drain(Box::new(Drain {
-        settings: settings(args, permissions, &plan, &scene, claims, (&cluster, end)),
-        scene,
+        settings: settings(args, permissions, &plan, &view, claims, (&cluster, end)),
+        view,
         watches,
-        beside: Beside {
+        beside: ExecutorOptions {
             end,
             undo_on_failure: args.undo_on_failure,
             surges,
@@ -188,9 +190,9 @@ fn is_forbidden(error: &anyhow::Error) -> bool {
 }
 
 /// The error of one of the first requests.
-fn met_with(cluster: &Cluster, error: anyhow::Error) -> anyhow::Error {
+fn connect_error_of(cluster: &Cluster, error: anyhow::Error) -> anyhow::Error {
     match error.downcast::<ApiError>() {
-        Ok(error) => cluster.unmet(error).into(),
+        Ok(error) => cluster.connect_error(error).into(),
         Err(error) => error,
     }
 }
@@ -199,7 +201,7 @@ fn settings(
     args: &DrainArgs,
     permissions: Permissions,
     plan: &DrainPlan,
-    scene: &Scene,
+    view: &ClusterView,
     claims: BTreeMap<Str, (Str, Str)>,
     (cluster, end): (&Cluster, Option<Instant>),
 ) -> DrainOptions {
@@ -227,9 +229,9 @@ fn settings(
         max_per_zone: args.max_per_zone.map(usize::from),
         // Where none waits for its turn they are all cordoned first: what leaves one would
         // only go to the next.
-        cordon_each: scene.nodes.len() > concurrency
-            || scene.nodes.len() > 1 && args.max_per_zone.is_some(),
-        zones: scene.zones(),
+        cordon_each: view.nodes.len() > concurrency
+            || view.nodes.len() > 1 && args.max_per_zone.is_some(),
+        zones: view.zones(),
         wait_ready: args.wait_ready,
         claims,
         wait_volumes: args.wait_volumes,
@@ -242,14 +244,14 @@ fn settings(
     }
 }
 
-fn manner(args: &DrainArgs) -> Manner {
-    Manner {
-        delete: args.consents.disable_eviction,
-        grace_period_seconds: pace(args).grace_period_seconds,
+fn removal_method(args: &DrainArgs) -> RemovalMethod {
+    RemovalMethod {
+        delete: args.safety.disable_eviction,
+        grace_period_seconds: plan_options(args).grace_period_seconds,
     }
 }
 
-impl From<SurgeArg> for How {
+impl From<SurgeArg> for SurgeStrategy {
     fn from(surge: SurgeArg) -> Self {
         match surge {
             SurgeArg::Restart => Self::Restart,
@@ -269,10 +271,10 @@ fn check(args: &DrainArgs) -> Result<(), UsageError> {
     if !args.input.files.is_empty() && (args.dry_run == DryRun::Server || args.events.is_some()) {
         return wrong("-f plans from files: there is no server to ask, and nothing happens");
     }
-    if args.consents.disable_eviction && !args.consents.force {
+    if args.safety.disable_eviction && !args.safety.force {
         return wrong("--disable-eviction bypasses every budget: it needs --force as well");
     }
-    if args.grace_period == 0 && !args.consents.force {
+    if args.grace_period == 0 && !args.safety.force {
         return wrong("--grace-period=0 kills pods at once: it needs --force as well");
     }
     if args.grace_period > i64::from(u32::MAX) {
@@ -281,8 +283,8 @@ fn check(args: &DrainArgs) -> Result<(), UsageError> {
     Ok(())
 }
 
-fn pace(args: &DrainArgs) -> Pace {
-    Pace {
+fn plan_options(args: &DrainArgs) -> PlanOptions {
+    PlanOptions {
         concurrency: usize::from(args.concurrency),
         grace_period_seconds: u32::try_from(args.grace_period).ok(),
     }
@@ -291,10 +293,10 @@ fn pace(args: &DrainArgs) -> Pace {
 fn permissions(args: &DrainArgs) -> Permissions {
     let overdue = i64::from(args.skip_wait_for_delete_timeout);
     Permissions {
-        force: args.consents.force,
-        delete_emptydir_data: args.consents.delete_emptydir_data,
-        disable_eviction: args.consents.disable_eviction,
-        respect_annotations: args.consents.respect_annotations,
+        force: args.safety.force,
+        delete_emptydir_data: args.safety.delete_emptydir_data,
+        disable_eviction: args.safety.disable_eviction,
+        respect_annotations: args.safety.respect_annotations,
         bypass: args.bypass_pdb.iter().cloned().collect(),
         pod_selector: args.pod_selector.clone(),
         rules: args.pod_rule.clone(),

@@ -5,9 +5,9 @@ use jiff::Timestamp;
 use nodelife_cluster::snapshot;
 use nodelife_core::snapshot::{Snapshot, Source};
 
-use super::{pace, permissions, plan};
+use super::{permissions, plan, plan_options};
 use crate::cli::drain::DrainArgs;
-use crate::drain::{Scene, pick, say_unseen};
+use crate::drain::{ClusterView, select_from, warn_budgets_unreadable};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
@@ -22,21 +22,21 @@ pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<Ex
             bail!("a plan needs the {}: {why}", source.noun());
         }
     }
-    say_what_is_missing(&snapshot, printer);
-    let nodes = pick(&snapshot.nodes, &args.nodes, args.selector.as_ref())?;
+    warn_missing(&snapshot, printer);
+    let nodes = select_from(&snapshot.nodes, &args.nodes, args.selector.as_ref())?;
     let now = snapshot.taken_at.unwrap_or_else(Timestamp::now);
-    let scene = Scene::of(snapshot, nodes);
-    if let Some(why) = &scene.unseen {
-        say_unseen(why, printer);
+    let view = ClusterView::of(snapshot, nodes);
+    if let Some(why) = &view.budgets_unreadable {
+        warn_budgets_unreadable(why, printer);
     }
     let implicit = args.implicit_budget.0.as_ref();
-    let drain = scene.plan(&permissions(args), implicit, pace(args), now);
+    let drain = view.plan(&permissions(args), implicit, plan_options(args), now);
     let refusal = plan::refusal(&drain, args.on_impossible, printer);
     plan::print(&drain, args.output, printer)?;
     Ok(refusal.unwrap_or(ExitStatus::Done))
 }
 
-fn say_what_is_missing(snapshot: &Snapshot, printer: &mut Printer) {
+fn warn_missing(snapshot: &Snapshot, printer: &mut Printer) {
     for (source, effect) in [
         (Source::Workloads, "whether controllers are still there"),
         (Source::Volumes, "which nodes the volumes reach"),

@@ -81,7 +81,7 @@ pub(super) fn print(
         "{evicted} would go{waves}; nothing was changed"
     ));
     if let Some(duration) = &plan.duration {
-        foretell(duration, printer);
+        print_estimate(duration, printer);
     }
     Ok(())
 }
@@ -94,7 +94,7 @@ pub(super) fn warn(pod: &PlannedPod, printer: &mut Printer) {
 }
 
 /// How long it will take, and how that is known.
-fn foretell(duration: &Estimate, printer: &mut Printer) {
+fn print_estimate(duration: &Estimate, printer: &mut Printer) {
     let Estimate { least, most, basis } = duration;
     if least.rounded() == most.rounded() {
         printer.note(format_args!("it would take about {least} s"));

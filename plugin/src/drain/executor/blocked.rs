@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nodelife_cluster::list::Selection;
+use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::disruption::BudgetKey;
 use nodelife_core::object::Pod;
@@ -11,35 +11,35 @@ use tokio::task::JoinSet;
 /// The budgets that let nothing go, and the lists of their pods that are on their way; dropped,
 /// and so cancelled, with the drain.
 #[derive(Default)]
-pub(super) struct Stalls {
-    told: BTreeSet<BudgetKey>,
-    asked: JoinSet<Asked>,
+pub(super) struct BlockedBudgets {
+    reported: BTreeSet<BudgetKey>,
+    pending: JoinSet<BudgetPods>,
 }
 
 /// A budget, and the pods of its namespace.
-pub(super) type Asked = (BudgetKey, Result<Vec<Pod>, ApiError>);
+pub(super) type BudgetPods = (BudgetKey, Result<Vec<Pod>, ApiError>);
 
-impl Stalls {
+impl BlockedBudgets {
     /// Lists the pods of the budget's namespace, once for each budget.
     pub(super) fn ask(&mut self, cluster: Cluster, budget: BudgetKey) {
-        if !self.told.insert(budget.clone()) {
+        if !self.reported.insert(budget.clone()) {
             return;
         }
-        self.asked.spawn(async move {
-            let selection = Selection {
+        self.pending.spawn(async move {
+            let filter = ListFilter {
                 namespace: Some(budget.namespace.to_string()),
-                ..Selection::default()
+                ..ListFilter::default()
             };
-            let listed = cluster.list(&listing::PODS, &selection, |_| {}).await;
+            let listed = cluster.list(&listing::PODS, &filter, |_| {}).await;
             (budget, listed.map(|listed| listed.items))
         });
     }
 
     /// The next list that came. May be cancelled without losing one.
-    pub(super) async fn next(&mut self) -> Option<Asked> {
+    pub(super) async fn next(&mut self) -> Option<BudgetPods> {
         loop {
-            match self.asked.join_next().await? {
-                Ok(asked) => return Some(asked),
+            match self.pending.join_next().await? {
+                Ok(pending) => return Some(pending),
                 Err(error) => tracing::debug!(%error, "a list of pods was lost"),
             }
         }

@@ -5,41 +5,42 @@ use nodelife_cluster::ApiError;
 use nodelife_core::disruption::BudgetRefusal;
 use nodelife_core::drain::{BlockReason, DrainEvent, PodState};
 
-use super::super::output::events::Happening;
-use super::super::output::log::say_unseen;
+use super::super::output::events::EventReason;
+use super::super::output::log::warn_budgets_unreadable;
 use super::Executor;
-use super::blocked::Asked;
+use super::blocked::BudgetPods;
 
 /// How long a budget lets nothing go before that is told: waves that follow each other are no
 /// trouble.
-const STALLED: SignedDuration = SignedDuration::from_secs(10);
+const REPORT_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
 /// How many of a budget's pods are named.
-const NAMED: usize = 5;
+const MAX_NAMED: usize = 5;
 
 impl Executor<'_> {
     /// When the next budget has let nothing go for too long.
-    pub(super) fn stalls_at(&self, now: Timestamp) -> Option<Timestamp> {
+    pub(super) fn next_report_at(&self, now: Timestamp) -> Option<Timestamp> {
         let stalled = |tracked| self.machine.stalled_since(tracked);
         let ends = self.machine.pods().filter_map(stalled);
-        ends.map(|since| since + STALLED)
+        ends.map(|since| since + REPORT_AFTER)
             .filter(|at| *at > now)
             .min()
     }
 
     /// Has the node's events tell of budgets that let nothing go, and asks, once for each, which
     /// of its pods it lacks.
-    pub(super) fn tell_stalls(&mut self, now: Timestamp) {
+    pub(super) fn report_blocked(&mut self, now: Timestamp) {
         for tracked in self.machine.pods() {
             let since = self.machine.stalled_since(tracked);
-            if since.is_none_or(|since| now < since + STALLED) {
+            if since.is_none_or(|since| now < since + REPORT_AFTER) {
                 continue;
             }
             let meta = &tracked.pod.metadata;
             let text = format!("{}/{}: {}", meta.namespace, meta.name, tracked.state);
             let about = tracked.budget().unwrap_or_default();
             let node = &tracked.pod.spec.node_name;
-            self.events.record(node, Happening::Blocked, &about, &text);
+            self.events
+                .record(node, EventReason::Blocked, &about, &text);
             let PodState::Blocked(blocked) = &tracked.state else {
                 continue;
             };
@@ -50,12 +51,12 @@ impl Executor<'_> {
                 // Which pods it counts is not known.
                 continue;
             }
-            self.stalls.ask(self.cluster.clone(), budget.clone());
+            self.blocked.ask(self.cluster.clone(), budget.clone());
         }
     }
 
     /// Names the pods that a budget lacks.
-    pub(super) fn tell_absentees(&mut self, (budget, pods): Asked) {
+    pub(super) fn report_unhealthy(&mut self, (budget, pods): BudgetPods) {
         let pods = match pods {
             Ok(pods) => pods,
             Err(error) => return tracing::debug!(%budget, %error, "failed to list its pods"),
@@ -66,11 +67,15 @@ impl Executor<'_> {
         }
         let named: Vec<String> = absentees
             .iter()
-            .take(NAMED)
+            .take(MAX_NAMED)
             .map(ToString::to_string)
             .collect();
-        let more = if absentees.len() > NAMED { "; …" } else { "" };
-        self.narrator.printer().note(format_args!(
+        let more = if absentees.len() > MAX_NAMED {
+            "; …"
+        } else {
+            ""
+        };
+        self.log.printer().note(format_args!(
             "budget {budget} lacks {} of its pods: {}{more}",
             absentees.len(),
             named.join("; ")
@@ -78,7 +83,7 @@ impl Executor<'_> {
     }
 
     /// Trouble that passes is told and waited out; a right that is missing does not come back.
-    pub(super) fn trouble(
+    pub(super) fn watch_failed(
         &mut self,
         what: &str,
         essential: bool,
@@ -94,20 +99,20 @@ impl Executor<'_> {
         ) {
             return Err(anyhow::Error::from(error).context(format!("failed to watch {what}")));
         }
-        self.narrator.trouble(what, &error);
+        self.log.watch_failed(what, &error);
         Ok(())
     }
 
     /// The right to see budgets was lost under way. The drain goes on as it would have begun without
     /// it: the API server holds each eviction to the budgets as before, and to end here would
     /// leave a node half empty for the sake of a plan. A right that is given back is noticed.
-    pub(super) fn lose_budgets(&mut self, why: &ApiError) -> anyhow::Result<()> {
+    pub(super) fn budgets_unreadable(&mut self, why: &ApiError) -> anyhow::Result<()> {
         // The watch tries again, and is told the same.
         if !self.machine.can_read_budgets() {
             return Ok(());
         }
-        if !self.manner.delete {
-            say_unseen(why, self.narrator.printer());
+        if !self.method.delete {
+            warn_budgets_unreadable(why, self.log.printer());
         }
         self.step(DrainEvent::BudgetsUnreadable)
     }

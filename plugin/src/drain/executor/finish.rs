@@ -3,28 +3,28 @@
 use nodelife_core::drain::{Awaited, NodePhase, Outcome, StopReason};
 use nodelife_core::text::Str;
 
-use super::super::output::events::Happening;
+use super::super::output::events::EventReason;
 use super::Executor;
 use crate::exit::ExitStatus;
 
 impl Executor<'_> {
-    pub(super) fn end(&mut self) -> anyhow::Result<ExitStatus> {
+    pub(super) fn finish(&mut self) -> anyhow::Result<ExitStatus> {
         let now = self.now();
         let status = self.status();
         for node in self.settling() {
-            self.say_awaited(&node);
+            self.print_awaited(&node);
         }
         for (node, _) in self.machine.nodes() {
             if !self.machine.is_drained(node) {
                 self.events
-                    .record(node, Happening::Stopped, "", "not drained");
+                    .record(node, EventReason::Stopped, "", "not drained");
             }
         }
-        let report = self.machine.report(&self.scene.nodes, self.started_at, now);
-        let returned = self.returned();
-        self.narrator
-            .end(&self.machine, &report, status, (now, &returned))?;
-        self.say_barred(&returned);
+        let report = self.machine.report(&self.view.nodes, self.started_at, now);
+        let to_uncordon = self.to_uncordon();
+        self.log
+            .finish(&self.machine, &report, status, (now, &to_uncordon))?;
+        self.warn_forbidden(&to_uncordon);
         Ok(status)
     }
 
@@ -32,7 +32,7 @@ impl Executor<'_> {
     /// not empty, and in any case those that its user may not evict anything from. (To ask for
     /// that right beforehand would be one request more for every drain; this costs those alone
     /// who lack it.)
-    pub(super) fn returned(&self) -> Vec<Str> {
+    pub(super) fn to_uncordon(&self) -> Vec<Str> {
         let given_back = |node: &&Str| {
             !self.machine.is_drained(node)
                 && (self.undo_on_failure || self.machine.forbidden_namespace(node).is_some())
@@ -41,8 +41,8 @@ impl Executor<'_> {
     }
 
     /// Names the right for want of which nothing was evicted from a node.
-    fn say_barred(&mut self, returned: &[Str]) {
-        let (right, flags) = if self.manner.delete {
+    fn warn_forbidden(&mut self, to_uncordon: &[Str]) {
+        let (right, flags) = if self.method.delete {
             ("delete pods", "delete pods")
         } else {
             ("create pods/eviction", "create pods --subresource=eviction")
@@ -51,12 +51,12 @@ impl Executor<'_> {
             let Some(namespace) = self.machine.forbidden_namespace(node) else {
                 continue;
             };
-            let back = if returned.contains(node) {
+            let back = if to_uncordon.contains(node) {
                 ", and the cordon is taken back"
             } else {
                 ""
             };
-            self.narrator.printer().warn(format_args!(
+            self.log.printer().warn(format_args!(
                 "node/{node}: nothing was evicted{back}: not allowed to {right} in namespace \
                  {namespace}; check with: kubectl auth can-i {flags} -n {namespace}"
             ));
@@ -72,10 +72,10 @@ impl Executor<'_> {
             .collect()
     }
 
-    pub(super) fn say_awaited(&mut self, node: &str) {
+    pub(super) fn print_awaited(&mut self, node: &str) {
         for awaited in self.machine.awaited(node) {
             let text = format_args!("node/{node}: empty, and waits: {awaited}");
-            self.narrator.printer().note(text);
+            self.log.printer().note(text);
         }
     }
 
@@ -115,11 +115,11 @@ impl Executor<'_> {
             .machine
             .pods()
             .all(|tracked| tracked.state.is_settled());
-        let unseen = self
+        let unconfirmed = self
             .machine
             .nodes()
             .any(|(_, phase)| !matches!(phase, NodePhase::Settling | NodePhase::Done));
-        if settled && unseen && self.machine.stopped().is_some() {
+        if settled && unconfirmed && self.machine.stopped().is_some() {
             ExitStatus::Failed
         } else {
             awaited

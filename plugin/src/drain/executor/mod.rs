@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
-use nodelife_cluster::list::Selection;
+use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::node::NodePatch;
 use nodelife_core::drain::{
     CordonOwner, DrainEvent, DrainOptions, Effect, Machine, with_waiting_taint,
@@ -20,31 +20,31 @@ use nodelife_core::text::Str;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::node::lock::{Locks, PARTING};
+use super::node::lock::{Locks, RELEASE_TIMEOUT};
 use super::node::uncordon::undo;
 use super::node::{cordon, process};
 use super::output::events::Events;
-use super::output::log::{Narrator, Telling};
-use super::removal::{Manner, remove};
+use super::output::log::{OutputOptions, ProgressLog};
+use super::removal::{RemovalMethod, remove};
 use super::surge::Surges;
-use super::view::Scene;
-use super::view::watches::{Sight, Watches};
-use blocked::Stalls;
+use super::view::ClusterView;
+use super::view::watches::{WatchEvent, Watches};
+use blocked::BlockedBudgets;
 
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 use crate::signals::{self, Interrupts};
 
 /// How long the last events, and giving the locks back, may take each after `--timeout`.
-const OVERTIME: Duration = Duration::from_millis(400);
+const FINAL_TIMEOUT: Duration = Duration::from_millis(400);
 
 /// A drain under way.
 pub(crate) struct Executor<'a> {
     cluster: Cluster,
     machine: Machine,
-    manner: Manner,
-    scene: Scene,
-    narrator: Narrator<'a>,
+    method: RemovalMethod,
+    view: ClusterView,
+    log: ProgressLog<'a>,
     started_at: Timestamp,
     /// What the nodes bear that this run cordons.
     mark: CordonOwner,
@@ -61,13 +61,13 @@ pub(crate) struct Executor<'a> {
     /// Whether what was not drained is uncordoned again.
     undo_on_failure: bool,
     surges: Surges,
-    stalls: Stalls,
+    blocked: BlockedBudgets,
     /// Nodes that are cordoned and left alone.
     quarantine: Vec<Str>,
 }
 
 /// What a drain does beside evicting.
-pub(crate) struct Beside {
+pub(crate) struct ExecutorOptions {
     /// When `--timeout` is over.
     pub(crate) end: Option<Instant>,
     /// Whether what was not drained is uncordoned again.
@@ -83,14 +83,14 @@ impl<'a> Executor<'a> {
     pub(crate) fn new(
         cluster: Cluster,
         settings: DrainOptions,
-        manner: Manner,
-        mut scene: Scene,
-        beside: Beside,
-        telling: Telling,
+        method: RemovalMethod,
+        mut view: ClusterView,
+        beside: ExecutorOptions,
+        output: OutputOptions,
         printer: &'a mut Printer,
     ) -> Self {
-        let nodes = scene.nodes.iter().map(|n| n.metadata.name.clone());
-        let owners = std::mem::take(&mut scene.owners);
+        let nodes = view.nodes.iter().map(|n| n.metadata.name.clone());
+        let owners = std::mem::take(&mut view.owners);
         let started_at = cluster.clock().now();
         let who = std::env::var("USER").unwrap_or_else(|_| "nodelife".to_owned());
         Self {
@@ -99,16 +99,16 @@ impl<'a> Executor<'a> {
             cordoned: Vec::new(),
             cordon_each: settings.cordon_each,
             machine: Machine::new(settings, nodes.collect(), owners),
-            manner,
-            narrator: Narrator::new(printer, telling, &scene.nodes),
-            events: Events::new(&cluster, &scene.nodes, &process::name()),
-            scene,
+            method,
+            log: ProgressLog::new(printer, output, &view.nodes),
+            events: Events::new(&cluster, &view.nodes, &process::name()),
+            view,
             requests: JoinSet::new(),
             cordons: JoinSet::new(),
             end: beside.end,
             undo_on_failure: beside.undo_on_failure,
             surges: beside.surges,
-            stalls: Stalls::default(),
+            blocked: BlockedBudgets::default(),
             quarantine: beside.quarantine,
             cluster,
         }
@@ -118,8 +118,8 @@ impl<'a> Executor<'a> {
     pub(crate) async fn run(mut self, watches: Watches) -> anyhow::Result<ExitStatus> {
         let mut interrupts = signals::listen()?;
         let mut locks = Locks::new(&self.cluster);
-        let alone = self.scene.nodes.len() == 1;
-        if let [only] = self.scene.nodes.as_slice()
+        let alone = self.view.nodes.len() == 1;
+        if let [only] = self.view.nodes.as_slice()
             && !only.spec.unschedulable
         {
             self.cordoned.push(only.metadata.name.clone());
@@ -128,7 +128,7 @@ impl<'a> Executor<'a> {
         let beside = |node: &Node| {
             if alone {
                 // One write for both.
-                cordon::patch_of(node, &mark)
+                cordon::cordon_patch(node, &mark)
             } else {
                 NodePatch {
                     taints: with_waiting_taint(node).filter(|_| each),
@@ -137,9 +137,9 @@ impl<'a> Executor<'a> {
             }
         };
         let taken = tokio::select! {
-            taken = locks.take(&self.scene.nodes, beside, self.narrator.printer()) => taken,
-            () = interrupts.next() => Ok(Some(self.too_early())),
-            () = over(self.end) => Ok(Some(self.too_late())),
+            taken = locks.acquire(&self.view.nodes, beside, self.log.printer()) => taken,
+            () = interrupts.next() => Ok(Some(self.interrupted())),
+            () = deadline(self.end) => Ok(Some(self.timed_out())),
         };
         let ended = match taken {
             Ok(None) => self.drive(watches, &mut interrupts, &mut locks).await,
@@ -151,44 +151,44 @@ impl<'a> Executor<'a> {
             }
             Err(error) => Err(error),
         };
-        let patience = self.patience();
-        let restore = self.surges.restore(&self.cluster, self.narrator.printer());
-        if tokio::time::timeout(patience * 5, restore).await.is_err() {
-            self.surges.say_left(self.narrator.printer());
+        let timeout = self.final_timeout();
+        let restore = self.surges.restore(&self.cluster, self.log.printer());
+        if tokio::time::timeout(timeout * 5, restore).await.is_err() {
+            self.surges.warn_left(self.log.printer());
         }
-        let returned = self.returned();
-        if !returned.is_empty() && !matches!(ended, Ok(ExitStatus::Done)) {
+        let to_uncordon = self.to_uncordon();
+        if !to_uncordon.is_empty() && !matches!(ended, Ok(ExitStatus::Done)) {
             tokio::select! {
-                () = self.undo(returned) => {}
+                () = self.undo(to_uncordon) => {}
                 () = interrupts.next() => {}
             }
         }
         tokio::join!(
-            self.events.finish(patience, self.narrator.printer()),
-            locks.release(patience),
+            self.events.finish(timeout, self.log.printer()),
+            locks.release(timeout),
         );
         ended
     }
 
     /// How long each of the last requests may take.
-    fn patience(&self) -> Duration {
+    fn final_timeout(&self) -> Duration {
         match self.end {
-            Some(end) if end <= Instant::now() => OVERTIME,
-            _ => PARTING,
+            Some(end) if end <= Instant::now() => FINAL_TIMEOUT,
+            _ => RELEASE_TIMEOUT,
         }
     }
 
-    fn too_late(&mut self) -> ExitStatus {
-        self.not_begun("the time of --timeout is over");
+    fn timed_out(&mut self) -> ExitStatus {
+        self.print_not_started("the time of --timeout is over");
         ExitStatus::Failed
     }
 
-    fn too_early(&mut self) -> ExitStatus {
-        self.not_begun("interrupted");
+    fn interrupted(&mut self) -> ExitStatus {
+        self.print_not_started("interrupted");
         ExitStatus::Interrupted
     }
 
-    fn not_begun(&mut self, why: &str) {
+    fn print_not_started(&mut self, why: &str) {
         let nodes: Vec<&str> = self.cordoned.iter().map(Str::as_str).collect();
         let cordoned = if nodes.is_empty() {
             "nothing was changed".to_owned()
@@ -196,11 +196,11 @@ impl<'a> Executor<'a> {
             format!("nothing was evicted; perhaps cordoned: {}", nodes.join(" "))
         };
         let text = format!("{why} before the drain began: {cordoned}");
-        self.narrator.printer().note(text);
+        self.log.printer().note(text);
     }
 
     async fn undo(&mut self, nodes: Vec<Str>) {
-        let printer = self.narrator.printer();
+        let printer = self.log.printer();
         if let Err(error) = undo(&self.cluster, &nodes, Some(&self.mark), false, printer).await {
             printer.warn(format_args!("failed to take the cordon back: {error}"));
         }
@@ -212,30 +212,30 @@ impl<'a> Executor<'a> {
         interrupts: &mut Interrupts,
         locks: &mut Locks,
     ) -> anyhow::Result<ExitStatus> {
-        let locked = match self.scene.nodes.as_slice() {
+        let locked = match self.view.nodes.as_slice() {
             [only] => locks.locked(&only.metadata.name).cloned(),
             _ => None,
         };
-        let lost = locks.keep();
+        let lost = locks.keep_renewed();
         tokio::pin!(lost);
         let end = self.end;
         let cordoned = tokio::select! {
-            cordoned = self.cordon_first(locked) => cordoned,
-            () = interrupts.next() => return Ok(self.too_early()),
-            () = over(end) => return Ok(self.too_late()),
+            cordoned = self.cordon_nodes(locked) => cordoned,
+            () = interrupts.next() => return Ok(self.interrupted()),
+            () = deadline(end) => return Ok(self.timed_out()),
         };
         if let Some(status) = cordoned? {
             return Ok(status);
         }
-        self.begin()?;
+        self.start_machine()?;
         while !self.machine.is_finished() {
             let now = self.now();
             let wake = self
                 .machine
                 .wake_at(now)
                 .into_iter()
-                .chain(self.stalls_at(now));
-            let wake = self.narrator.wake_at(wake.min(), now);
+                .chain(self.next_report_at(now));
+            let wake = self.log.wake_at(wake.min(), now);
             let event = tokio::select! {
                 biased;
                 () = interrupts.next() => {
@@ -244,30 +244,30 @@ impl<'a> Executor<'a> {
                         break;
                     }
                     self.step(DrainEvent::Interrupted)?;
-                    self.narrator.interrupted(!self.machine.is_finished());
+                    self.log.interrupted(!self.machine.is_finished());
                     continue;
                 }
                 Some(answer) = self.requests.join_next() => answer?,
                 Some(done) = self.cordons.join_next() => {
                     let (node, done) = done?;
                     match done {
-                        Ok(changed) => self.begun(&node, changed),
+                        Ok(changed) => self.node_cordoned(&node, changed),
                         Err(error) => return self.give_up(error),
                     }
                     DrainEvent::Cordoned { node }
                 }
-                Some(asked) = self.stalls.next() => {
-                    self.tell_absentees(asked);
+                Some(pending) = self.blocked.next() => {
+                    self.report_unhealthy(pending);
                     continue;
                 }
-                sight = watches.next() => match sight {
-                    Some(Sight::Event(event)) => event,
-                    Some(Sight::BudgetsUnseen(error)) => {
-                        self.lose_budgets(&error)?;
+                shown = watches.next() => match shown {
+                    Some(WatchEvent::Event(event)) => event,
+                    Some(WatchEvent::BudgetsForbidden(error)) => {
+                        self.budgets_unreadable(&error)?;
                         continue;
                     }
-                    Some(Sight::Trouble { what, essential, error }) => {
-                        self.trouble(&what, essential, error)?;
+                    Some(WatchEvent::Failed { what, essential, error }) => {
+                        self.watch_failed(&what, essential, error)?;
                         continue;
                     }
                     None => anyhow::bail!("failed to watch the cluster"),
@@ -281,7 +281,7 @@ impl<'a> Executor<'a> {
             };
             self.step(event)?;
         }
-        self.end()
+        self.finish()
     }
 
     fn step(&mut self, event: DrainEvent) -> anyhow::Result<()> {
@@ -289,14 +289,14 @@ impl<'a> Executor<'a> {
         for effect in self.machine.step(event, now) {
             self.carry_out(effect, now)?;
         }
-        self.tell_stalls(now);
-        self.narrator.paint(&self.machine, now);
+        self.report_blocked(now);
+        self.log.paint(&self.machine, now);
         Ok(())
     }
 
     fn carry_out(&mut self, effect: Effect, now: Timestamp) -> anyhow::Result<()> {
         let cluster = self.cluster.clone();
-        let manner = self.manner;
+        let method = self.method;
         match effect {
             Effect::Evict {
                 namespace,
@@ -305,7 +305,7 @@ impl<'a> Executor<'a> {
             } => {
                 self.requests.spawn(async move {
                     let which = (&namespace, &name, &uid);
-                    let reply = remove(&cluster, manner, which, false).await;
+                    let reply = remove(&cluster, method, which, false).await;
                     DrainEvent::Answered { uid, result: reply }
                 });
             }
@@ -316,14 +316,14 @@ impl<'a> Executor<'a> {
                 budget,
                 at_least,
             } => {
-                self.narrator.printer().warn(format_args!(
+                self.log.printer().warn(format_args!(
                     "{namespace}/{name}: deleted past budget {budget} \
                      (--force-after, --bypass-pdb)"
                 ));
-                let manner = manner.past_budgets(at_least);
+                let method = method.past_budgets(at_least);
                 self.requests.spawn(async move {
                     let which = (&namespace, &name, &uid);
-                    let reply = remove(&cluster, manner, which, false).await;
+                    let reply = remove(&cluster, method, which, false).await;
                     DrainEvent::Answered { uid, result: reply }
                 });
             }
@@ -333,13 +333,13 @@ impl<'a> Executor<'a> {
                 labels,
                 with_pending,
             } => {
-                let selection = Selection {
+                let filter = ListFilter {
                     namespace: Some(namespace.to_string()),
                     labels: Some(labels).filter(|labels| !labels.is_empty()),
-                    ..Selection::default()
+                    ..ListFilter::default()
                 };
                 self.requests.spawn(async move {
-                    requests::count(&cluster, &selection, workload, with_pending).await
+                    requests::count(&cluster, &filter, workload, with_pending).await
                 });
             }
             Effect::Get {
@@ -348,7 +348,7 @@ impl<'a> Executor<'a> {
                 uid,
             } => {
                 self.requests
-                    .spawn(async move { requests::look(&cluster, namespace, name, uid).await });
+                    .spawn(async move { requests::get_pod(&cluster, namespace, name, uid).await });
             }
             Effect::GetOwner { namespace, owner } => {
                 self.requests.spawn(async move {
@@ -361,12 +361,12 @@ impl<'a> Executor<'a> {
             }
             Effect::Changed { uid } => {
                 if let Some(tracked) = self.machine.pod(&uid) {
-                    self.narrator.pod(tracked, now)?;
+                    self.log.pod(tracked, now)?;
                 }
             }
             Effect::Cordon { node } => {
                 let before = |known: &Node| known.metadata.name == node && known.spec.unschedulable;
-                if !self.scene.nodes.iter().any(before) {
+                if !self.view.nodes.iter().any(before) {
                     self.cordoned.push(node.clone());
                 }
                 let mark = self.mark.clone();
@@ -375,9 +375,9 @@ impl<'a> Executor<'a> {
                     (node, done)
                 });
             }
-            Effect::Awaits { node } => self.say_awaited(&node),
+            Effect::Awaits { node } => self.print_awaited(&node),
             Effect::Done { node } => {
-                let (what, text) = self.narrator.done(&node, &self.machine);
+                let (what, text) = self.log.done(&node, &self.machine);
                 self.events.record(&node, what, "", &text);
             }
         }
@@ -390,7 +390,7 @@ impl<'a> Executor<'a> {
 }
 
 /// Waits until the time is over; for ever where there is no end.
-async fn over(end: Option<Instant>) {
+async fn deadline(end: Option<Instant>) {
     match end {
         Some(end) => tokio::time::sleep_until(end).await,
         None => std::future::pending().await,

@@ -1,6 +1,6 @@
 //! One request for each effect, and the event that its answer makes.
 
-use nodelife_cluster::list::Selection;
+use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::{ApiError, Cluster, listing, resource};
 use nodelife_core::drain::{DrainEvent, ReplicaCount};
@@ -10,7 +10,7 @@ use nodelife_core::workload::Presence;
 
 /// Reads a pod. That it is gone is believed only of an answer that is the API server's
 /// own: a proxy on the way says 404 as well.
-pub(super) async fn look(cluster: &Cluster, namespace: Str, name: Str, uid: Str) -> DrainEvent {
+pub(super) async fn get_pod(cluster: &Cluster, namespace: Str, name: Str, uid: Str) -> DrainEvent {
     let call = Call::get(resource::PODS.all().in_namespace(&namespace).named(&name));
     let found = match cluster.read(&call).await {
         Ok(answer) => answer.json::<Pod>(&call).map(|pod| Some(Box::new(pod))),
@@ -66,19 +66,19 @@ async fn presence(cluster: &Cluster, namespace: &str, owner: &OwnerReference) ->
 }
 
 /// How many pods that wait for a node are told of with the scheduler's words.
-const PENDING_TOLD: usize = 3;
+const MAX_PENDING_MESSAGES: usize = 3;
 
 /// Counts those of the selected pods that a workload has and that are Ready, and asks after those
 /// that wait for a node.
 pub(super) async fn count(
     cluster: &Cluster,
-    selection: &Selection,
+    filter: &ListFilter,
     workload: Str,
     with_pending: bool,
 ) -> DrainEvent {
-    let count = recount(cluster, selection, &workload, with_pending).await;
+    let count = recount(cluster, filter, &workload, with_pending).await;
     if let Err(error) = &count {
-        tracing::debug!(?selection, %error, "failed to count pods");
+        tracing::debug!(?filter, %error, "failed to count pods");
     }
     DrainEvent::Counted {
         workload,
@@ -88,11 +88,11 @@ pub(super) async fn count(
 
 async fn recount(
     cluster: &Cluster,
-    selection: &Selection,
+    filter: &ListFilter,
     workload: &Str,
     with_pending: bool,
 ) -> Result<ReplicaCount, ApiError> {
-    let mut pods = cluster.list(&listing::PODS, selection, |_| {}).await?.items;
+    let mut pods = cluster.list(&listing::PODS, filter, |_| {}).await?.items;
     pods.retain(|pod| {
         let controller = pod.metadata.controller();
         controller.is_some_and(|controller| controller.uid == *workload) && !pod.is_terminating()
@@ -100,10 +100,14 @@ async fn recount(
     let ready = pods.iter().filter(|pod| pod.is_ready()).count();
     let waits = |pod: &&Pod| pod.spec.node_name.is_empty() && pod.status.phase == "Pending";
     let mut pending = Vec::new();
-    let told = if with_pending { PENDING_TOLD } else { 0 };
-    for pod in pods.iter().filter(waits).take(told) {
+    let reported = if with_pending {
+        MAX_PENDING_MESSAGES
+    } else {
+        0
+    };
+    for pod in pods.iter().filter(waits).take(reported) {
         let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
-        let words = scheduler_says(cluster, namespace, name).await?;
+        let words = scheduling_message(cluster, namespace, name).await?;
         pending.push(format!("{namespace}/{name} is Pending: {words}"));
     }
     Ok(ReplicaCount {
@@ -113,7 +117,7 @@ async fn recount(
 }
 
 /// The message of the condition `PodScheduled`.
-async fn scheduler_says(
+async fn scheduling_message(
     cluster: &Cluster,
     namespace: &str,
     name: &str,
@@ -137,8 +141,8 @@ async fn scheduler_says(
 
 /// Lists the pods of a node consistently.
 pub(super) async fn confirm(cluster: &Cluster, node: Str) -> DrainEvent {
-    let selection = Selection::on_node(&node);
-    match cluster.list(&listing::PODS, &selection, |_| {}).await {
+    let filter = ListFilter::on_node(&node);
+    match cluster.list(&listing::PODS, &filter, |_| {}).await {
         Ok(listed) if listed.consistent => DrainEvent::Listed {
             node,
             pods: listed.items,

@@ -8,14 +8,14 @@ use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
 /// How often a node is read again that changed under the patch.
-const TRIES: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 /// The label of a node whose pods cannot all be evicted, and that was cordoned and left alone.
 const QUARANTINE: (&str, &str) = ("nodelife.dev/drain", "quarantined");
 
 /// The patch that cordons this node, and takes off it that it waits; empty where there is
 /// nothing to do.
-pub(in crate::drain) fn patch_of(node: &Node, mark: &CordonOwner) -> NodePatch {
+pub(in crate::drain) fn cordon_patch(node: &Node, mark: &CordonOwner) -> NodePatch {
     let taints = without_waiting_taint(node);
     let mut patch = NodePatch {
         // A list is replaced as a whole.
@@ -43,13 +43,13 @@ pub(in crate::drain) async fn cordon(
     mark: &CordonOwner,
     quarantine: bool,
 ) -> anyhow::Result<bool> {
-    let said = || format!("failed to cordon node {name}, so that nothing was evicted from it");
-    let mut tries = 1;
+    let context = || format!("failed to cordon node {name}, so that nothing was evicted from it");
+    let mut attempts = 1;
     loop {
         let found = cluster.get(resource::NODES.all().named(name)).await;
-        let found: Option<Node> = found.with_context(said)?;
+        let found: Option<Node> = found.with_context(context)?;
         let node = found.with_context(|| format!("nodes \"{name}\" not found"))?;
-        let mut patch = patch_of(&node, mark);
+        let mut patch = cordon_patch(&node, mark);
         if quarantine {
             let (label, value) = QUARANTINE;
             patch.labels = vec![(label.to_owned(), Some(value.to_owned()))];
@@ -60,8 +60,8 @@ pub(in crate::drain) async fn cordon(
         match cluster.patch_node(name, &patch, false).await {
             Ok(patched) if patched.spec.unschedulable => return Ok(!node.spec.unschedulable),
             Ok(_) => bail!("failed to cordon node {name}: the API server left it schedulable"),
-            Err(ApiError::Conflict(_)) if tries < TRIES => tries += 1,
-            Err(error) => return Err(error).with_context(said),
+            Err(ApiError::Conflict(_)) if attempts < MAX_ATTEMPTS => attempts += 1,
+            Err(error) => return Err(error).with_context(context),
         }
     }
 }

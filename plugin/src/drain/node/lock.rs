@@ -14,10 +14,10 @@ use crate::exit::ExitStatus;
 use crate::output::Printer;
 
 /// How often it is tried to take a lock while the node changes under the request.
-const ATTEMPTS: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 /// How long giving the locks back may take: they pass on by themselves as well.
-pub(in crate::drain) const PARTING: Duration = Duration::from_secs(2);
+pub(in crate::drain) const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The nodes that this drain has to itself.
 pub(crate) struct Locks {
@@ -35,7 +35,7 @@ struct Held {
 }
 
 /// What became of an attempt to take a lock.
-enum Taken {
+enum LockOutcome {
     Ours(String, Box<Node>),
     Theirs(Lock),
     /// The right to patch nodes is missing; only a node that is cordoned can be drained then.
@@ -54,52 +54,52 @@ impl Locks {
 
     /// Locks the nodes, all or none; the status to end with if one is held by another drain.
     /// `beside`: what else is written on a node with its lock.
-    pub(crate) async fn take(
+    pub(crate) async fn acquire(
         &mut self,
         nodes: &[Node],
         beside: impl Fn(&Node) -> NodePatch,
         printer: &mut Printer,
     ) -> anyhow::Result<Option<ExitStatus>> {
         // As they were read a moment ago: what is held is then said without a write.
-        if let Some(status) = self.look(nodes, printer) {
+        if let Some(status) = self.check(nodes, printer) {
             return Ok(Some(status));
         }
         let mut theirs = Vec::new();
         for node in nodes {
             let name = &node.metadata.name;
             let taken = self
-                .take_one(node.clone(), &beside)
+                .acquire_one(node.clone(), &beside)
                 .await
                 .with_context(|| format!("failed to lock node {name}"))?;
             match taken {
-                Taken::Ours(text, locked) => self.held.push(Held {
+                LockOutcome::Ours(text, locked) => self.held.push(Held {
                     node: name.clone(),
                     text,
                     locked: *locked,
                 }),
-                Taken::Theirs(lock) => theirs.push((name.clone(), lock)),
-                Taken::NotAllowed(why) => printer.warn(format_args!(
+                LockOutcome::Theirs(lock) => theirs.push((name.clone(), lock)),
+                LockOutcome::NotAllowed(why) => printer.warn(format_args!(
                     "node/{name}: another drain of it is not kept away: {why}"
                 )),
             }
         }
-        let refused = self.refuse(&theirs, printer);
+        let refused = self.print_refusal(&theirs, printer);
         if refused.is_some() {
-            self.release(PARTING).await;
+            self.release(RELEASE_TIMEOUT).await;
         }
         Ok(refused)
     }
 
     /// The status to end with if one of the nodes, as they were read, is held by another drain.
-    pub(crate) fn look(&self, nodes: &[Node], printer: &mut Printer) -> Option<ExitStatus> {
+    pub(crate) fn check(&self, nodes: &[Node], printer: &mut Printer) -> Option<ExitStatus> {
         let theirs: Vec<_> = nodes
             .iter()
-            .filter_map(|node| Some((node.metadata.name.clone(), self.other(node)?)))
+            .filter_map(|node| Some((node.metadata.name.clone(), self.held_by_other(node)?)))
             .collect();
-        self.refuse(&theirs, printer)
+        self.print_refusal(&theirs, printer)
     }
 
-    fn refuse(&self, theirs: &[(Str, Lock)], printer: &mut Printer) -> Option<ExitStatus> {
+    fn print_refusal(&self, theirs: &[(Str, Lock)], printer: &mut Printer) -> Option<ExitStatus> {
         if theirs.is_empty() {
             return None;
         }
@@ -114,7 +114,7 @@ impl Locks {
     }
 
     /// The lock on a node, if it is another's and its holder lives, as far as anybody knows.
-    fn other(&self, node: &Node) -> Option<Lock> {
+    fn held_by_other(&self, node: &Node) -> Option<Lock> {
         let now = self.cluster.clock().now();
         Lock::on(node)
             .filter(|lock| !lock.is_of(&self.own) && !lock.has_expired(now))
@@ -127,25 +127,25 @@ impl Locks {
         Some(&held.locked)
     }
 
-    async fn take_one(
+    async fn acquire_one(
         &self,
         mut node: Node,
         beside: impl Fn(&Node) -> NodePatch,
-    ) -> anyhow::Result<Taken> {
-        let mut alone = false;
+    ) -> anyhow::Result<LockOutcome> {
+        let mut lock_only = false;
         let text = self.text()?;
         let name = node.metadata.name.clone();
-        for _ in 0..ATTEMPTS {
-            if let Some(theirs) = self.other(&node) {
-                return Ok(Taken::Theirs(theirs));
+        for _ in 0..MAX_ATTEMPTS {
+            if let Some(theirs) = self.held_by_other(&node) {
+                return Ok(LockOutcome::Theirs(theirs));
             }
             if let Some(there) = Lock::text_on(&node)
                 && Lock::on(&node).is_some_and(|lock| lock.is_of(&self.own))
             {
                 // The answer to the attempt before was lost, not the attempt.
-                return Ok(Taken::Ours(there.to_owned(), Box::new(node)));
+                return Ok(LockOutcome::Ours(there.to_owned(), Box::new(node)));
             }
-            let mut patch = if alone {
+            let mut patch = if lock_only {
                 NodePatch::default()
             } else {
                 beside(&node)
@@ -155,18 +155,18 @@ impl Locks {
             patch.annotations.push(lock);
             patch.resource_version = Some(node.metadata.resource_version.to_string());
             match self.cluster.patch_node(&name, &patch, false).await {
-                Ok(patched) => return Ok(Taken::Ours(text, Box::new(patched))),
+                Ok(patched) => return Ok(LockOutcome::Ours(text, Box::new(patched))),
                 Err(ApiError::Conflict(_)) => {}
                 // It may be the rest that is not wanted: who asks for that alone is told so.
-                Err(ApiError::Refused(_)) if more => alone = true,
-                Err(why @ ApiError::Forbidden(_)) => return Ok(Taken::NotAllowed(why)),
+                Err(ApiError::Refused(_)) if more => lock_only = true,
+                Err(why @ ApiError::Forbidden(_)) => return Ok(LockOutcome::NotAllowed(why)),
                 Err(error) if error.is_transient() => {}
                 Err(error) => return Err(error.into()),
             }
             node = self.read(&name).await?;
         }
         anyhow::bail!(
-            "it changed {ATTEMPTS} times under the request, or the API server failed as often"
+            "it changed {MAX_ATTEMPTS} times under the request, or the API server failed as often"
         )
     }
 
@@ -181,7 +181,7 @@ impl Locks {
 
     /// Renews them for ever. Ends when one was lost, with the sentence that says to whom.
     /// Dropping it between two renewals, or in the middle of one, does no harm.
-    pub(crate) async fn keep(&mut self) -> String {
+    pub(crate) async fn keep_renewed(&mut self) -> String {
         let period = Duration::try_from(LOCK_RENEWAL).unwrap_or_default();
         loop {
             tokio::time::sleep(period).await;
@@ -195,8 +195,8 @@ impl Locks {
         }
     }
 
-    /// Gives them back, within `patience`. What cannot be given back passes on by itself.
-    pub(crate) async fn release(&mut self, patience: Duration) {
+    /// Gives them back, within `timeout`. What cannot be given back passes on by itself.
+    pub(crate) async fn release(&mut self, timeout: Duration) {
         let all = async {
             for held in &mut self.held {
                 let cluster = &self.cluster;
@@ -213,7 +213,7 @@ impl Locks {
                 }
             }
         };
-        if tokio::time::timeout(patience, all).await.is_err() {
+        if tokio::time::timeout(timeout, all).await.is_err() {
             tracing::debug!("the locks pass on by themselves");
         }
         self.held.clear();
@@ -222,7 +222,7 @@ impl Locks {
 
 /// Takes off a node that it waits for its turn, where it does.
 async fn forget_waiting(cluster: &Cluster, name: &Str) {
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_ATTEMPTS {
         let Ok(Some(node)) = cluster.get::<Node>(resource::NODES.all().named(name)).await else {
             return;
         };

@@ -6,16 +6,16 @@ use nodelife_core::drain::{CORDONED_BY, CordonOwner, UncordonDecision, without_w
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
-use super::lock::{Locks, PARTING};
+use super::lock::{Locks, RELEASE_TIMEOUT};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
 /// How often a node is read again that changed under the patch.
-const TRIES: usize = 5;
+const MAX_ATTEMPTS: usize = 5;
 
 /// `--undo`: takes back what drains cordoned, but not under a drain that is at work on one of
 /// the nodes. `dry`: says it alone.
-pub(crate) async fn take_back(
+pub(crate) async fn undo_cordons(
     cluster: &Cluster,
     nodes: &[Node],
     dry: bool,
@@ -23,16 +23,18 @@ pub(crate) async fn take_back(
 ) -> anyhow::Result<ExitStatus> {
     let mut locks = Locks::new(cluster);
     let refused = if dry {
-        locks.look(nodes, printer)
+        locks.check(nodes, printer)
     } else {
-        locks.take(nodes, |_| NodePatch::default(), printer).await?
+        locks
+            .acquire(nodes, |_| NodePatch::default(), printer)
+            .await?
     };
     if let Some(status) = refused {
         return Ok(status);
     }
     let names: Vec<_> = nodes.iter().map(|n| n.metadata.name.clone()).collect();
     let done = undo(cluster, &names, None, dry, printer).await;
-    locks.release(PARTING).await;
+    locks.release(RELEASE_TIMEOUT).await;
     done?;
     Ok(ExitStatus::Done)
 }
@@ -47,17 +49,17 @@ pub(in crate::drain) async fn undo(
     printer: &mut Printer,
 ) -> Result<(), ApiError> {
     for node in nodes {
-        let mut tries = 1;
+        let mut attempts = 1;
         let done = loop {
             match one(cluster, node, run, dry).await {
-                Err(ApiError::Conflict(_)) if tries < TRIES => tries += 1,
+                Err(ApiError::Conflict(_)) if attempts < MAX_ATTEMPTS => attempts += 1,
                 done => break done?,
             }
         };
         let would = if dry { "would be " } else { "" };
         match done {
             UncordonDecision::Uncordon => {
-                printer.note(format_args!("node/{node}: {would}uncordoned"))
+                printer.note(format_args!("node/{node}: {would}uncordoned"));
             }
             UncordonDecision::RemoveAnnotation | UncordonDecision::Nothing => {
                 printer.note(format_args!("node/{node}: not cordoned"));

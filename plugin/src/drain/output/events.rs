@@ -21,10 +21,10 @@ const EVENTS: Resource = Resource::grouped("events.k8s.io", "v1", "events");
 const NAMESPACE: &str = "default";
 
 /// The longest note that the API server takes, in bytes (`NoteLengthLimit`, same file).
-const LONGEST_NOTE: usize = 1024;
+const MAX_NOTE: usize = 1024;
 
 /// No drain writes more: a thousand blocked pods are no reason for a thousand events.
-const MOST: usize = 100;
+const MAX_EVENTS: usize = 100;
 
 /// Writes events, one request each, and lets none of them hold up the drain.
 pub(crate) struct Events {
@@ -32,14 +32,14 @@ pub(crate) struct Events {
     /// Who drains, for `reportingInstance`.
     instance: String,
     nodes: Vec<Node>,
-    told: BTreeSet<(String, &'static str, String)>,
+    reported: BTreeSet<(String, &'static str, String)>,
     sent: JoinSet<Option<ApiError>>,
     count: u32,
 }
 
 /// What happened to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Happening {
+pub(crate) enum EventReason {
     /// Cordoned; evictions begin.
     Started,
     /// A budget has let nothing go for a while.
@@ -50,7 +50,7 @@ pub(crate) enum Happening {
     Stopped,
 }
 
-impl Happening {
+impl EventReason {
     fn reason(self) -> &'static str {
         match self {
             Self::Started => "DrainStarted",
@@ -109,16 +109,16 @@ impl Events {
             // At most 128 bytes: `ReportingInstanceLengthLimit`.
             instance: shortened(instance, 128).to_owned(),
             nodes: nodes.to_vec(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             sent: JoinSet::new(),
             count: 0,
         }
     }
 
     /// Writes an event, unless the node has one of this kind about the same thing.
-    pub(crate) fn record(&mut self, node: &str, what: Happening, about: &str, text: &str) {
+    pub(crate) fn record(&mut self, node: &str, what: EventReason, about: &str, text: &str) {
         let news = (node.to_owned(), what.reason(), about.to_owned());
-        if self.told.len() >= MOST || !self.told.insert(news) {
+        if self.reported.len() >= MAX_EVENTS || !self.reported.insert(news) {
             return;
         }
         let Some(node) = self.nodes.iter().find(|known| known.metadata.name == node) else {
@@ -145,9 +145,9 @@ impl Events {
         &self.instance
     }
 
-    /// Waits for those that are on their way, no longer than `patience`, and says if they were
+    /// Waits for those that are on their way, no longer than `timeout`, and says if they were
     /// not allowed.
-    pub(crate) async fn finish(&mut self, patience: Duration, printer: &mut Printer) {
+    pub(crate) async fn finish(&mut self, timeout: Duration, printer: &mut Printer) {
         let mut refused = None;
         let all = async {
             while let Some(ended) = self.sent.join_next().await {
@@ -158,7 +158,7 @@ impl Events {
                 }
             }
         };
-        if tokio::time::timeout(patience, all).await.is_err() {
+        if tokio::time::timeout(timeout, all).await.is_err() {
             tracing::debug!("events were still on their way");
         }
         if let Some(why) = refused {
@@ -169,7 +169,7 @@ impl Events {
 
 fn event<'a>(
     node: &'a Node,
-    what: Happening,
+    what: EventReason,
     text: &'a str,
     instance: &'a str,
     (now, count): (Timestamp, u32),
@@ -187,7 +187,7 @@ fn event<'a>(
         severity: what.kind(),
         reason: what.reason(),
         action: "Drain",
-        note: shortened(text, LONGEST_NOTE),
+        note: shortened(text, MAX_NOTE),
         regarding: Regarding {
             api_version: "v1",
             kind: "Node",
@@ -218,7 +218,13 @@ mod tests {
         node.metadata.name = "a".into();
         node.metadata.uid = "u".into();
         let now = Timestamp::from_second(60).unwrap();
-        let event = event(&node, Happening::Blocked, "web waits", "ann@desk", (now, 2));
+        let event = event(
+            &node,
+            EventReason::Blocked,
+            "web waits",
+            "ann@desk",
+            (now, 2),
+        );
         assert_eq!(
             serde_json::to_string(&event).unwrap(),
             r#"{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"a.df8475800.2","namespace":"default"},"eventTime":"1970-01-01T00:01:00.000000Z","type":"Warning","reason":"DrainBlocked","action":"Drain","note":"web waits","regarding":{"apiVersion":"v1","kind":"Node","name":"a","uid":"u"},"reportingController":"nodelife.dev/drain","reportingInstance":"ann@desk"}"#

@@ -13,14 +13,14 @@ use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use serde::Serialize;
 
-use super::events::Happening;
+use super::events::EventReason;
 use super::screen::screen;
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
 /// What goes to stdout.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Telling {
+pub(crate) struct OutputOptions {
     /// The report at the end.
     pub(crate) report: bool,
     /// Each change of a pod's state, one JSON object a line.
@@ -28,9 +28,9 @@ pub(crate) struct Telling {
 }
 
 /// Tells how a drain goes on.
-pub(crate) struct Narrator<'a> {
+pub(crate) struct ProgressLog<'a> {
     printer: &'a mut Printer,
-    telling: Telling,
+    output: OutputOptions,
     /// As they were before the drain.
     nodes: Vec<Node>,
     /// What each pod that is blocked was last said to be blocked by, by its UID.
@@ -38,7 +38,7 @@ pub(crate) struct Narrator<'a> {
     /// When the screen was first and last painted.
     painted: Option<(Timestamp, Timestamp)>,
     /// Whether something changed since, too soon to be painted.
-    behind: bool,
+    repaint_pending: bool,
 }
 
 /// At most so often the screen is painted, and at least so often, since times go on.
@@ -65,27 +65,31 @@ struct Line<'a> {
     attempts: u32,
 }
 
-impl<'a> Narrator<'a> {
-    pub(crate) fn new(printer: &'a mut Printer, telling: Telling, nodes: &[Node]) -> Self {
+impl<'a> ProgressLog<'a> {
+    pub(crate) fn new(printer: &'a mut Printer, output: OutputOptions, nodes: &[Node]) -> Self {
         Self {
             printer,
-            telling,
+            output,
             nodes: nodes.to_vec(),
             blocks: BTreeMap::new(),
             painted: None,
-            behind: false,
+            repaint_pending: false,
         }
     }
 
     /// The screen to paint on. The events on stdout may be on the same terminal, so they and
     /// the painting exclude each other.
     fn canvas(&self) -> Option<(usize, usize)> {
-        self.printer.canvas().filter(|_| !self.telling.events)
+        self.printer.canvas().filter(|_| !self.output.events)
     }
 
     /// When to wake up at the latest to paint again.
     pub(crate) fn wake_at(&self, wake: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
-        let pause = if self.behind { PAINT.0 } else { PAINT.1 };
+        let pause = if self.repaint_pending {
+            PAINT.0
+        } else {
+            PAINT.1
+        };
         let paint = self.canvas().map(|_| now + pause);
         wake.into_iter().chain(paint).min()
     }
@@ -93,13 +97,13 @@ impl<'a> Narrator<'a> {
     /// Paints what stands where, on a terminal alone.
     pub(crate) fn paint(&mut self, machine: &Machine, now: Timestamp) {
         let Some(size) = self.canvas() else { return };
-        let (begun, last) = self.painted.unwrap_or((now, Timestamp::UNIX_EPOCH));
-        self.behind = now.duration_since(last) < PAINT.0;
-        if self.behind {
+        let (started, last) = self.painted.unwrap_or((now, Timestamp::UNIX_EPOCH));
+        self.repaint_pending = now.duration_since(last) < PAINT.0;
+        if self.repaint_pending {
             return;
         }
-        self.painted = Some((begun, now));
-        let lines = screen(machine, &self.nodes, (begun, now), size);
+        self.painted = Some((started, now));
+        let lines = screen(machine, &self.nodes, (started, now), size);
         self.printer.live(lines);
     }
 
@@ -110,7 +114,7 @@ impl<'a> Narrator<'a> {
 
     /// A pod changed.
     pub(crate) fn pod(&mut self, tracked: &Tracked, now: Timestamp) -> anyhow::Result<()> {
-        if self.telling.events {
+        if self.output.events {
             let meta = &tracked.pod.metadata;
             let line = Line {
                 time: now,
@@ -127,11 +131,11 @@ impl<'a> Narrator<'a> {
             writeln!(self.printer.data())?;
             self.printer.flush()?;
         }
-        self.say(tracked);
+        self.print_state(tracked);
         Ok(())
     }
 
-    fn say(&mut self, tracked: &Tracked) {
+    fn print_state(&mut self, tracked: &Tracked) {
         let first = tracked.attempts <= 1;
         let same = self.is_blocked_as_before(tracked);
         let worth = match &tracked.state {
@@ -194,28 +198,28 @@ impl<'a> Narrator<'a> {
     }
 
     /// A node was found empty of all that had to go. What that is for its events.
-    pub(crate) fn done(&mut self, node: &str, machine: &Machine) -> (Happening, String) {
+    pub(crate) fn done(&mut self, node: &str, machine: &Machine) -> (EventReason, String) {
         let here = || machine.pods().filter(|t| t.pod.spec.node_name == node);
-        let left = here().filter(|t| !is_well(t)).count();
+        let left = here().filter(|t| !is_done(t)).count();
         let unselected = here()
             .filter(|t| t.state == PodState::Skipped(SkipReason::NotSelected))
             .count();
         let (what, text) = if left > 0 {
             let text = format!("not drained, {left} pods are left");
-            (Happening::Stopped, text)
+            (EventReason::Stopped, text)
         } else if unselected > 0 {
             let text =
                 format!("drained of the pods of --pod-selector; {unselected} other pods left");
-            (Happening::Drained, text)
+            (EventReason::Drained, text)
         } else {
-            (Happening::Drained, "drained".to_owned())
+            (EventReason::Drained, "drained".to_owned())
         };
         self.printer.note(format_args!("node/{node}: {text}"));
         (what, text)
     }
 
     /// A watch lost sight.
-    pub(crate) fn trouble(&mut self, what: &str, error: &ApiError) {
+    pub(crate) fn watch_failed(&mut self, what: &str, error: &ApiError) {
         self.printer
             .warn(format_args!("lost sight of {what}, trying again: {error}"));
     }
@@ -232,28 +236,28 @@ impl<'a> Narrator<'a> {
         ));
     }
 
-    /// How it ended at this time, and how to go on; `returned`: the nodes whose cordon is taken
+    /// How it ended at this time, and how to go on; `to_uncordon`: the nodes whose cordon is taken
     /// back.
-    pub(crate) fn end(
+    pub(crate) fn finish(
         &mut self,
         machine: &Machine,
         report: &DrainReport,
         status: ExitStatus,
-        (now, returned): (Timestamp, &[Str]),
+        (now, to_uncordon): (Timestamp, &[Str]),
     ) -> anyhow::Result<()> {
         self.printer.live(Vec::new());
-        self.say_end(machine, status, (now, returned));
-        if self.telling.report {
+        self.print_summary(machine, status, (now, to_uncordon));
+        if self.output.report {
             self.printer.json(report)?;
         }
         Ok(())
     }
 
-    fn say_end(
+    fn print_summary(
         &mut self,
         machine: &Machine,
         status: ExitStatus,
-        (now, returned): (Timestamp, &[Str]),
+        (now, to_uncordon): (Timestamp, &[Str]),
     ) {
         match machine.stopped() {
             Some(StopReason::Deadline) => self.printer.note("the time of --timeout is over"),
@@ -263,7 +267,7 @@ impl<'a> Narrator<'a> {
         if status == ExitStatus::Done {
             return;
         }
-        let mut left: Vec<&Tracked> = machine.pods().filter(|t| !is_well(t)).collect();
+        let mut left: Vec<&Tracked> = machine.pods().filter(|t| !is_done(t)).collect();
         left.sort_by(|a, b| {
             let (a, b) = (&a.pod.metadata, &b.pod.metadata);
             (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid))
@@ -276,7 +280,7 @@ impl<'a> Narrator<'a> {
                 meta.name,
                 tracked.pod.spec.node_name,
                 tracked.state,
-                word(tracked, now)
+                outcome_word(tracked, now)
             ));
             let node = self
                 .nodes
@@ -293,7 +297,7 @@ impl<'a> Narrator<'a> {
                     && !machine.is_drained(node)
             })
             .map(|(node, _)| node.as_str())
-            .partition(|node| returned.iter().any(|back| back.as_str() == *node));
+            .partition(|node| to_uncordon.iter().any(|back| back.as_str() == *node));
         let on = "to go on, run the same command again";
         if !open.is_empty() {
             let open = open.join(" ");
@@ -310,7 +314,7 @@ impl<'a> Narrator<'a> {
 }
 
 /// Says what is not known where the budgets may not be seen.
-pub(crate) fn say_unseen(why: &impl fmt::Display, printer: &mut Printer) {
+pub(crate) fn warn_budgets_unreadable(why: &impl fmt::Display, printer: &mut Printer) {
     printer.warn(format_args!("disruption budgets cannot be seen: {why}"));
     printer.note(
         "the API server still decides about each eviction; what the budgets allow, in how many \
@@ -319,7 +323,7 @@ pub(crate) fn say_unseen(why: &impl fmt::Display, printer: &mut Printer) {
 }
 
 /// What became of a pod that is left, in a word: one that has grace left is not stuck yet.
-fn word(tracked: &Tracked, now: Timestamp) -> &'static str {
+fn outcome_word(tracked: &Tracked, now: Timestamp) -> &'static str {
     let due = tracked.pod.metadata.deletion_timestamp;
     match &tracked.state {
         PodState::Terminating { .. } if due.is_none_or(|due| due > now) => "not gone yet",
@@ -327,6 +331,6 @@ fn word(tracked: &Tracked, now: Timestamp) -> &'static str {
     }
 }
 
-fn is_well(tracked: &Tracked) -> bool {
+fn is_done(tracked: &Tracked) -> bool {
     matches!(tracked.outcome(), Outcome::Evicted | Outcome::Skipped)
 }

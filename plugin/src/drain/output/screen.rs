@@ -24,7 +24,7 @@ struct Row {
 pub(super) fn screen(
     machine: &Machine,
     nodes: &[Node],
-    (begun, now): (Timestamp, Timestamp),
+    (started, now): (Timestamp, Timestamp),
     (width, height): (usize, usize),
 ) -> Vec<String> {
     let mut rows: Vec<Row> = machine
@@ -43,7 +43,7 @@ pub(super) fn screen(
     let head = format!(
         "{gone} of {total} pods gone, {} on their way or waiting, {}",
         rows.len(),
-        clock(now.duration_since(begun))
+        clock(now.duration_since(started))
     );
     draw(&head, &rows, (width, height))
 }

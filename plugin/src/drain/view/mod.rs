@@ -8,7 +8,7 @@ pub(in crate::drain) mod watches;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use nodelife_cluster::list::Selection;
+use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::disruption::{
     BudgetRefusal, Budgets, EvictionDecision, ImplicitBudget, decide, keeps_replicas,
@@ -23,13 +23,13 @@ use nodelife_core::workload::Workloads;
 use nodelife_core::zone::ZoneKey;
 
 use crate::output::Printer;
-use nodes::Choice;
-use surroundings::Rest;
+use nodes::SelectedNodes;
+use surroundings::ClusterObjects;
 use watches::Watches;
 
 /// How fast a drain goes about it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Pace {
+pub(crate) struct PlanOptions {
     /// How many nodes are emptied at once.
     pub(crate) concurrency: usize,
     /// Seconds that each pod has to stop, where the user said so.
@@ -37,7 +37,7 @@ pub(crate) struct Pace {
 }
 
 /// Nodes, their pods, budgets and controllers.
-pub(crate) struct Scene {
+pub(crate) struct ClusterView {
     /// The nodes that are to be drained, in order.
     pub(crate) nodes: Vec<Node>,
     /// Their pods.
@@ -45,62 +45,61 @@ pub(crate) struct Scene {
     /// All budgets.
     pub(crate) budgets: Budgets,
     /// Why those may not be seen, where that is so.
-    pub(crate) unseen: Option<String>,
+    pub(crate) budgets_unreadable: Option<String>,
     /// The controllers of the pods.
     pub(crate) owners: Workloads,
     /// All pods of the namespaces whose budgets allow nothing: what such a budget can
     /// allow at best is judged by them.
-    neighbours: Vec<Pod>,
+    budget_pods: Vec<Pod>,
     /// Where the pods could go, as far as that was read.
-    rest: Option<Rest>,
+    objects: Option<ClusterObjects>,
 }
 
-impl Scene {
+impl ClusterView {
     /// Reads it all, through the watches where there are some: what they list first is
-    /// then read once. `everywhere`: all pods, or why those were not read.
+    /// then read once. `list_all_pods`: all pods, or why those were not read.
     pub(crate) async fn load(
         cluster: &Cluster,
-        choice: Choice,
-        everywhere: Result<Vec<Pod>, String>,
+        selected: SelectedNodes,
+        list_all_pods: Result<Vec<Pod>, String>,
         mut watches: Option<&mut Watches>,
         printer: &mut Printer,
     ) -> anyhow::Result<Self> {
-        let mut scene = Self {
-            nodes: choice.nodes,
+        let mut view = Self {
+            nodes: selected.nodes,
             pods: BTreeMap::new(),
             budgets: Budgets::default(),
-            unseen: None,
+            budgets_unreadable: None,
             owners: Workloads::default(),
-            neighbours: Vec::new(),
-            rest: None,
+            budget_pods: Vec::new(),
+            objects: None,
         };
         match watches.as_deref_mut() {
-            Some(watches) => scene.see(watches).await?,
-            None => scene.list(cluster).await?,
+            Some(watches) => view.wait_for_lists(watches).await?,
+            None => view.list(cluster).await?,
         }
-        let nodes = choice.all.ok_or("the right to list nodes is missing");
-        let around = match (nodes, everywhere) {
+        let nodes = selected.all.ok_or("the right to list nodes is missing");
+        let around = match (nodes, list_all_pods) {
             (Ok(nodes), Ok(pods)) => Ok((nodes, pods)),
             (Err(why), _) => Err(why.to_owned()),
             (_, Err(why)) => Err(why),
         };
-        scene.look_around(cluster, around, printer).await?;
-        let needy = scene.needy_namespaces();
-        for namespace in &needy {
-            let pods = if let Some(rest) = &scene.rest {
+        view.load_objects(cluster, around, printer).await?;
+        let exhausted = view.exhausted_namespaces();
+        for namespace in &exhausted {
+            let pods = if let Some(objects) = &view.objects {
                 let here = |pod: &&Pod| pod.metadata.namespace == *namespace;
-                rest.pods.iter().filter(here).cloned().collect()
+                objects.pods.iter().filter(here).cloned().collect()
             } else {
-                let selection = in_namespace(namespace);
-                let listed = cluster.list(&listing::PODS, &selection, |_| {}).await?;
+                let filter = in_namespace(namespace);
+                let listed = cluster.list(&listing::PODS, &filter, |_| {}).await?;
                 listed.items
             };
-            scene.neighbours.extend(pods);
+            view.budget_pods.extend(pods);
         }
-        scene
-            .meet_owners(cluster, !needy.is_empty(), watches, printer)
+        view.load_workloads(cluster, !exhausted.is_empty(), watches, printer)
             .await?;
-        Ok(scene)
+        Ok(view)
     }
 
     /// The scene that a snapshot holds.
@@ -111,9 +110,9 @@ impl Scene {
             let pods = pods.filter(|pod| pod.spec.node_name == *name);
             (name.clone(), pods.cloned().collect())
         };
-        let unseen = snapshot.why_missing(Source::Budgets).map(str::to_owned);
+        let budgets_unreadable = snapshot.why_missing(Source::Budgets).map(str::to_owned);
         let mut budgets = Budgets::of(snapshot.budgets.iter().cloned());
-        if unseen.is_some() {
+        if budgets_unreadable.is_some() {
             budgets.lose();
         }
         Self {
@@ -121,9 +120,9 @@ impl Scene {
             nodes,
             owners: Workloads::of(&snapshot),
             budgets,
-            unseen,
-            neighbours: snapshot.pods.clone(),
-            rest: Some(Rest {
+            budgets_unreadable,
+            budget_pods: snapshot.pods.clone(),
+            objects: Some(ClusterObjects {
                 nodes: snapshot.nodes,
                 pods: snapshot.pods,
                 volumes: snapshot.volumes.unwrap_or_default(),
@@ -132,7 +131,7 @@ impl Scene {
     }
 
     /// Reads where the pods could go. Without it the plan says less, and the drain does the same.
-    async fn look_around(
+    async fn load_objects(
         &mut self,
         cluster: &Cluster,
         around: Result<(Vec<Node>, Vec<Pod>), String>,
@@ -147,7 +146,7 @@ impl Scene {
             Err(why) => Err(why),
         };
         match read {
-            Ok(rest) => self.rest = Some(rest),
+            Ok(objects) => self.objects = Some(objects),
             Err(why) => printer.note(format_args!(
                 "whether the pods fit on other nodes is not known: {why}"
             )),
@@ -158,23 +157,23 @@ impl Scene {
     async fn list(&mut self, cluster: &Cluster) -> Result<(), ApiError> {
         for node in &self.nodes {
             let name = node.metadata.name.clone();
-            let selection = Selection::on_node(&name);
-            let listed = cluster.list(&listing::PODS, &selection, |_| {}).await?;
+            let filter = ListFilter::on_node(&name);
+            let listed = cluster.list(&listing::PODS, &filter, |_| {}).await?;
             self.pods.insert(name, listed.items);
         }
         match cluster
-            .list(&listing::BUDGETS, &Selection::default(), |_| {})
+            .list(&listing::BUDGETS, &ListFilter::default(), |_| {})
             .await
         {
             Ok(listed) => self.budgets = Budgets::of(listed.items),
-            Err(error @ ApiError::Forbidden(_)) => self.lose_budgets(&error),
+            Err(error @ ApiError::Forbidden(_)) => self.budgets_unreadable(&error),
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
     /// Leaves out the nodes with pods that cannot be evicted as things are, and names them.
-    pub(crate) fn leave_out(&mut self, plan: &DrainPlan) -> Vec<Str> {
+    pub(crate) fn exclude_nodes(&mut self, plan: &DrainPlan) -> Vec<Str> {
         let stuck = |node: &Node| {
             let mut pods = plan
                 .pods
@@ -199,10 +198,10 @@ impl Scene {
         &self,
         cluster: &Cluster,
     ) -> Result<BTreeMap<Str, (Str, Str)>, ApiError> {
-        if let Some(rest) = &self.rest {
-            return Ok(claims(&rest.volumes));
+        if let Some(objects) = &self.objects {
+            return Ok(claims(&objects.volumes));
         }
-        let all = Selection::default();
+        let all = ListFilter::default();
         let listed = cluster.list(&listing::VOLUMES, &all, |_| {}).await?;
         Ok(claims(&listed.items))
     }
@@ -218,7 +217,7 @@ impl Scene {
     }
 
     /// Namespaces of pods whose budget allows nothing now.
-    fn needy_namespaces(&self) -> BTreeSet<Str> {
+    fn exhausted_namespaces(&self) -> BTreeSet<Str> {
         self.all_pods()
             .filter(|pod| {
                 matches!(
@@ -235,7 +234,7 @@ impl Scene {
 
     /// Lists the controllers of the kinds that the pods name, each kind once; `scales`:
     /// the Deployments above ReplicaSets too.
-    async fn meet_owners(
+    async fn load_workloads(
         &mut self,
         cluster: &Cluster,
         scales: bool,
@@ -243,7 +242,7 @@ impl Scene {
         printer: &mut Printer,
     ) -> anyhow::Result<()> {
         let mut namespaces: BTreeMap<WorkloadKind, BTreeSet<Str>> = BTreeMap::new();
-        for pod in self.all_pods().chain(&self.neighbours) {
+        for pod in self.all_pods().chain(&self.budget_pods) {
             let Some(kind) = pod.metadata.controller().and_then(WorkloadKind::of) else {
                 continue;
             };
@@ -263,18 +262,18 @@ impl Scene {
             else {
                 continue;
             };
-            let selection = match namespaces.iter().next() {
+            let filter = match namespaces.iter().next() {
                 Some(only) if namespaces.len() == 1 => in_namespace(only),
-                _ => Selection::default(),
+                _ => ListFilter::default(),
             };
             let met = match watches.as_deref_mut() {
                 // How many of its pods are Ready is followed through the drain.
                 Some(watches) if keeps_replicas(kind) => {
-                    watches.follow(cluster, kind, listing, selection);
-                    self.see_kind(watches, kind).await?
+                    watches.follow(cluster, kind, listing, filter);
+                    self.wait_for_kind(watches, kind).await?
                 }
                 _ => cluster
-                    .list(listing, &selection, |_| {})
+                    .list(listing, &filter, |_| {})
                     .await
                     .map(|listed| self.owners.add_listed([kind], listed.items)),
             };
@@ -294,7 +293,7 @@ impl Scene {
         // Each pod once: a pod without a controller counts for one.
         let known: BTreeMap<&str, &Pod> = self
             .all_pods()
-            .chain(&self.neighbours)
+            .chain(&self.budget_pods)
             .map(|pod| (pod.metadata.uid.as_str(), pod))
             .collect();
         let known: Vec<Pod> = known.into_values().cloned().collect();
@@ -312,16 +311,16 @@ impl Scene {
         &self,
         permissions: &Permissions,
         implicit: Option<&ImplicitBudget>,
-        pace: Pace,
+        plan_options: PlanOptions,
         now: Timestamp,
     ) -> DrainPlan {
         let items = self.inventory(permissions, now);
-        let outlook = self.rest.as_ref().map(|rest| PlanContext {
-            nodes: &rest.nodes,
-            pods: &rest.pods,
-            volumes: &rest.volumes,
-            concurrency: pace.concurrency,
-            grace_period_seconds: pace.grace_period_seconds,
+        let outlook = self.objects.as_ref().map(|objects| PlanContext {
+            nodes: &objects.nodes,
+            pods: &objects.pods,
+            volumes: &objects.volumes,
+            concurrency: plan_options.concurrency,
+            grace_period_seconds: plan_options.grace_period_seconds,
         });
         DrainPlan::new(
             self.nodes.iter().map(|n| n.metadata.name.clone()).collect(),
@@ -334,9 +333,9 @@ impl Scene {
     }
 }
 
-fn in_namespace(namespace: &Str) -> Selection {
-    Selection {
+fn in_namespace(namespace: &Str) -> ListFilter {
+    ListFilter {
         namespace: Some(namespace.to_string()),
-        ..Selection::default()
+        ..ListFilter::default()
     }
 }

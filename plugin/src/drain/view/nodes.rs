@@ -1,7 +1,7 @@
 //! Which nodes are to be drained.
 
 use anyhow::bail;
-use nodelife_cluster::list::Selection;
+use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::{ApiError, Cluster, listing, resource};
 use nodelife_core::object::{LabelSelector, Node};
 use nodelife_core::text::Str;
@@ -9,7 +9,7 @@ use nodelife_core::text::Str;
 use crate::command::input::node_names;
 
 /// The nodes of a drain, and all others as far as they may be read.
-pub(crate) struct Choice {
+pub(crate) struct SelectedNodes {
     /// Those that are to be drained, in this order.
     pub(crate) nodes: Vec<Node>,
     /// All nodes of the cluster; none where the right to list them is missing.
@@ -17,33 +17,33 @@ pub(crate) struct Choice {
 }
 
 /// The nodes that are named, or that the selector takes, in this order.
-pub(crate) async fn choose(
+pub(crate) async fn select_nodes(
     cluster: &Cluster,
     names: &[String],
     selector: Option<&LabelSelector>,
-) -> anyhow::Result<Choice> {
+) -> anyhow::Result<SelectedNodes> {
     let all = match cluster
-        .list(&listing::NODES, &Selection::default(), |_| {})
+        .list(&listing::NODES, &ListFilter::default(), |_| {})
         .await
     {
         Ok(listed) => listed.items,
         // Who may read a node and not list them can still drain it by its name.
         Err(ApiError::Forbidden(_)) if selector.is_none() => {
-            return Ok(Choice {
+            return Ok(SelectedNodes {
                 nodes: get(cluster, names).await?,
                 all: None,
             });
         }
         Err(error) => return Err(error.into()),
     };
-    Ok(Choice {
-        nodes: pick(&all, names, selector)?,
+    Ok(SelectedNodes {
+        nodes: select_from(&all, names, selector)?,
         all: Some(all),
     })
 }
 
 /// The nodes that are named, or that the selector takes, out of all.
-pub(crate) fn pick(
+pub(crate) fn select_from(
     all: &[Node],
     names: &[String],
     selector: Option<&LabelSelector>,
@@ -58,7 +58,7 @@ pub(crate) fn pick(
         }
         return Ok(nodes);
     }
-    distinct(names)
+    unique_names(names)
         .into_iter()
         .map(|name| {
             let node = all.iter().find(|node| node.metadata.name == name);
@@ -70,7 +70,7 @@ pub(crate) fn pick(
 
 async fn get(cluster: &Cluster, names: &[String]) -> anyhow::Result<Vec<Node>> {
     let mut nodes = Vec::with_capacity(names.len());
-    for name in distinct(names) {
+    for name in unique_names(names) {
         match cluster.get(resource::NODES.all().named(&name)).await? {
             Some(node) => nodes.push(node),
             None => bail!("nodes \"{name}\" not found"),
@@ -80,7 +80,7 @@ async fn get(cluster: &Cluster, names: &[String]) -> anyhow::Result<Vec<Node>> {
 }
 
 /// Each name once, in the order in which it was given first.
-pub(crate) fn distinct(words: &[String]) -> Vec<Str> {
+pub(crate) fn unique_names(words: &[String]) -> Vec<Str> {
     let mut names: Vec<Str> = Vec::with_capacity(words.len());
     for name in node_names(words) {
         if !names.contains(&name) {

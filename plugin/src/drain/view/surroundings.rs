@@ -4,25 +4,25 @@ use std::pin::pin;
 use std::sync::Mutex;
 
 use futures::future::{Either, select};
-use nodelife_cluster::list::Selection;
+use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::object::{Node, PersistentVolume, Pod};
 use tokio::sync::oneshot;
 
 /// A cluster of more pods is not read for the sake of a plan: twenty pages of a list cost
 /// about as much as a drain's own requests.
-const MOST_PODS: u64 = 10_000;
+const MAX_PODS: u64 = 10_000;
 
 /// All nodes, pods and volumes.
 #[derive(Default)]
-pub(crate) struct Rest {
+pub(crate) struct ClusterObjects {
     pub(crate) nodes: Vec<Node>,
     pub(crate) pods: Vec<Pod>,
     pub(crate) volumes: Vec<PersistentVolume>,
 }
 
 /// All pods of the cluster, or a sentence for the user that says why they are not read.
-pub(crate) async fn everywhere(cluster: &Cluster) -> Result<Result<Vec<Pod>, String>, ApiError> {
+pub(crate) async fn list_all_pods(cluster: &Cluster) -> Result<Result<Vec<Pod>, String>, ApiError> {
     match pods(cluster).await {
         Ok(Ok(pods)) => Ok(Ok(pods)),
         Ok(Err(count)) => Ok(Err(format!("the cluster has {count} pods"))),
@@ -37,10 +37,10 @@ pub(crate) async fn read(
     cluster: &Cluster,
     (nodes, pods): (Vec<Node>, Vec<Pod>),
     volumes: bool,
-) -> Result<Result<Rest, String>, ApiError> {
+) -> Result<Result<ClusterObjects, String>, ApiError> {
     let volumes = if volumes {
         match cluster
-            .list(&listing::VOLUMES, &Selection::default(), |_| {})
+            .list(&listing::VOLUMES, &ListFilter::default(), |_| {})
             .await
         {
             Ok(listed) => listed.items,
@@ -50,7 +50,7 @@ pub(crate) async fn read(
     } else {
         Vec::new()
     };
-    Ok(Ok(Rest {
+    Ok(Ok(ClusterObjects {
         nodes,
         pods,
         volumes,
@@ -59,17 +59,17 @@ pub(crate) async fn read(
 
 /// All pods, or how many there are if those are too many.
 async fn pods(cluster: &Cluster) -> Result<Result<Vec<Pod>, u64>, ApiError> {
-    let (tell, too_many) = oneshot::channel();
-    let tell = Mutex::new(Some(tell));
-    let all = Selection::default();
+    let (sender, too_many) = oneshot::channel();
+    let sender = Mutex::new(Some(sender));
+    let all = ListFilter::default();
     let listed = cluster.list(&listing::PODS, &all, |progress| {
         let listed = u64::try_from(progress.listed).unwrap_or(u64::MAX);
         let count = listed.saturating_add(progress.remaining.unwrap_or(0));
-        if count > MOST_PODS
-            && let Some(tell) = tell.lock().ok().and_then(|mut tell| tell.take())
+        if count > MAX_PODS
+            && let Some(sender) = sender.lock().ok().and_then(|mut sender| sender.take())
         {
             // The other end is there as long as the list is waited for.
-            let _ = tell.send(count);
+            let _ = sender.send(count);
         }
     });
     // Dropped, and so cancelled, when it has said that it is too long.

@@ -7,25 +7,25 @@ use nodelife_core::disruption::Budgets;
 use nodelife_core::drain::DrainEvent;
 use nodelife_core::object::WorkloadKind;
 
-use super::Scene;
-use super::watches::{Sight, Watches};
+use super::ClusterView;
+use super::watches::{WatchEvent, Watches};
 
-impl Scene {
+impl ClusterView {
     /// Waits for the first list of each watch.
-    pub(super) async fn see(&mut self, watches: &mut Watches) -> anyhow::Result<()> {
-        let patience = Patience::new();
+    pub(super) async fn wait_for_lists(&mut self, watches: &mut Watches) -> anyhow::Result<()> {
+        let deadline = SyncDeadline::new();
         let mut budgets_seen = false;
         while !budgets_seen || self.pods.len() < self.nodes.len() {
             match watches.next().await {
-                Some(Sight::Event(event)) => budgets_seen |= self.take_in(event),
-                Some(Sight::BudgetsUnseen(error)) => {
-                    self.lose_budgets(&error);
+                Some(WatchEvent::Event(event)) => budgets_seen |= self.apply(event),
+                Some(WatchEvent::BudgetsForbidden(error)) => {
+                    self.budgets_unreadable(&error);
                     budgets_seen = true;
                 }
                 // The watch tries again by itself.
-                Some(Sight::Trouble { error, .. }) if patience.bears(&error) => {}
+                Some(WatchEvent::Failed { error, .. }) if deadline.tolerates(&error) => {}
                 // Nothing was done yet, so nothing is lost by ending here.
-                Some(Sight::Trouble { error, .. }) => return Err(error.into()),
+                Some(WatchEvent::Failed { error, .. }) => return Err(error.into()),
                 None => anyhow::bail!("failed to watch the cluster"),
             }
         }
@@ -33,7 +33,7 @@ impl Scene {
     }
 
     /// Takes in what a watch showed; whether it was the list of the budgets.
-    fn take_in(&mut self, event: DrainEvent) -> bool {
+    fn apply(&mut self, event: DrainEvent) -> bool {
         match event {
             DrainEvent::Listed { node, pods } => {
                 self.pods.insert(node, pods);
@@ -50,7 +50,7 @@ impl Scene {
             }
             DrainEvent::Budgets(budgets) => {
                 self.budgets = Budgets::of(budgets);
-                self.unseen = None;
+                self.budgets_unreadable = None;
                 return true;
             }
             DrainEvent::Budget(budget) => self.budgets.insert(*budget),
@@ -62,55 +62,58 @@ impl Scene {
     }
 
     /// Waits for the first list of the controllers of this kind.
-    pub(super) async fn see_kind(
+    pub(super) async fn wait_for_kind(
         &mut self,
         watches: &mut Watches,
         wanted: WorkloadKind,
     ) -> anyhow::Result<Result<(), ApiError>> {
-        let patience = Patience::new();
+        let deadline = SyncDeadline::new();
         loop {
             match watches.next().await {
-                Some(Sight::Event(DrainEvent::Workloads { kind, workloads })) => {
+                Some(WatchEvent::Event(DrainEvent::Workloads { kind, workloads })) => {
                     self.owners.add_listed([kind], workloads);
                     if kind == wanted {
                         return Ok(Ok(()));
                     }
                 }
-                Some(Sight::Event(event)) => {
-                    self.take_in(event);
+                Some(WatchEvent::Event(event)) => {
+                    self.apply(event);
                 }
-                Some(Sight::BudgetsUnseen(error)) => self.lose_budgets(&error),
-                Some(Sight::Trouble { error, .. }) if patience.bears(&error) => {}
-                Some(Sight::Trouble { what, error, .. }) if what == format!("the {wanted}s") => {
+                Some(WatchEvent::BudgetsForbidden(error)) => self.budgets_unreadable(&error),
+                Some(WatchEvent::Failed { error, .. }) if deadline.tolerates(&error) => {}
+                Some(WatchEvent::Failed { what, error, .. })
+                    if what == format!("the {wanted}s") =>
+                {
                     return Ok(Err(error));
                 }
                 // A kind that was told of before, and goes on to be tried.
-                Some(Sight::Trouble {
+                Some(WatchEvent::Failed {
                     essential: false, ..
                 }) => {}
-                Some(Sight::Trouble { error, .. }) => return Err(error.into()),
+                Some(WatchEvent::Failed { error, .. }) => return Err(error.into()),
                 None => anyhow::bail!("failed to watch the cluster"),
             }
         }
     }
 
-    pub(super) fn lose_budgets(&mut self, why: &ApiError) {
-        self.unseen.get_or_insert_with(|| why.to_string());
+    pub(super) fn budgets_unreadable(&mut self, why: &ApiError) {
+        self.budgets_unreadable
+            .get_or_insert_with(|| why.to_string());
         self.budgets.lose();
     }
 }
 
 /// How long the first sight of something may be overdue.
-struct Patience(Instant);
+struct SyncDeadline(Instant);
 
-impl Patience {
+impl SyncDeadline {
     /// As long as a read is tried again: `Cluster::read`.
     fn new() -> Self {
         Self(Instant::now() + Duration::from_secs(30))
     }
 
     /// Whether this trouble may still pass.
-    fn bears(&self, error: &ApiError) -> bool {
+    fn tolerates(&self, error: &ApiError) -> bool {
         error.is_transient() && Instant::now() < self.0
     }
 }

@@ -3,7 +3,7 @@
 use futures::StreamExt as _;
 use futures::future::ready;
 use futures::stream::{self, BoxStream, SelectAll};
-use nodelife_cluster::list::Selection;
+use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::listing::Listing;
 use nodelife_cluster::watch::{Update, Watch};
 use nodelife_cluster::{ApiError, Cluster, listing};
@@ -12,13 +12,13 @@ use nodelife_core::object::{Budget, Pod, VolumeAttachment, Workload, WorkloadKin
 use nodelife_core::text::Str;
 
 /// What a watch showed.
-pub(crate) enum Sight {
+pub(crate) enum WatchEvent {
     /// Something for the machine.
     Event(DrainEvent),
     /// The right to see budgets is missing; the watch goes on trying.
-    BudgetsUnseen(ApiError),
+    BudgetsForbidden(ApiError),
     /// A watch has trouble and tries again by itself.
-    Trouble {
+    Failed {
         /// What is not seen meanwhile.
         what: String,
         /// Whether the drain cannot do without.
@@ -29,24 +29,24 @@ pub(crate) enum Sight {
 }
 
 /// One watch on the pods of each node, and one on all budgets.
-pub(crate) struct Watches(SelectAll<BoxStream<'static, Sight>>);
+pub(crate) struct Watches(SelectAll<BoxStream<'static, WatchEvent>>);
 
 impl Watches {
     /// Begins to watch.
     pub(crate) fn open(cluster: &Cluster, nodes: &[Str]) -> Self {
-        let mut sights = SelectAll::new();
+        let mut streams = SelectAll::new();
         for node in nodes {
-            let watch = cluster.watch(&listing::PODS, Selection::on_node(node));
+            let watch = cluster.watch(&listing::PODS, ListFilter::on_node(node));
             let node = node.clone();
-            sights.push(
+            streams.push(
                 updates(watch)
                     .map(move |update| of_pods(&node, update))
                     .boxed(),
             );
         }
-        let budgets = cluster.watch(&listing::BUDGETS, Selection::default());
-        sights.push(updates(budgets).map(of_budgets).boxed());
-        Self(sights)
+        let budgets = cluster.watch(&listing::BUDGETS, ListFilter::default());
+        streams.push(updates(budgets).map(of_budgets).boxed());
+        Self(streams)
     }
 
     /// Watches the controllers of a kind as well.
@@ -55,9 +55,9 @@ impl Watches {
         cluster: &Cluster,
         kind: WorkloadKind,
         listing: &'static Listing<Workload>,
-        selection: Selection,
+        filter: ListFilter,
     ) {
-        let watch = cluster.watch(listing, selection);
+        let watch = cluster.watch(listing, filter);
         self.0.push(
             updates(watch)
                 .filter_map(move |update| ready(of_workloads(kind, update)))
@@ -67,12 +67,12 @@ impl Watches {
 
     /// Watches what is attached to the nodes as well.
     pub(crate) fn follow_attachments(&mut self, cluster: &Cluster) {
-        let watch = cluster.watch(&listing::VOLUME_ATTACHMENTS, Selection::default());
+        let watch = cluster.watch(&listing::VOLUME_ATTACHMENTS, ListFilter::default());
         self.0.push(updates(watch).map(of_attachments).boxed());
     }
 
     /// What is seen next; none only while the program ends.
-    pub(crate) async fn next(&mut self) -> Option<Sight> {
+    pub(crate) async fn next(&mut self) -> Option<WatchEvent> {
         self.0.next().await
     }
 }
@@ -83,17 +83,17 @@ fn updates<T: Send + 'static>(watch: Watch<T>) -> impl futures::Stream<Item = Up
     })
 }
 
-fn of_pods(node: &Str, update: Update<Pod>) -> Sight {
+fn of_pods(node: &Str, update: Update<Pod>) -> WatchEvent {
     match update {
-        Update::Listed(pods) => Sight::Event(DrainEvent::Listed {
+        Update::Listed(pods) => WatchEvent::Event(DrainEvent::Listed {
             node: node.clone(),
             pods,
         }),
-        Update::Applied(pod) => Sight::Event(DrainEvent::Pod(Box::new(pod))),
-        Update::Deleted(pod) => Sight::Event(DrainEvent::PodGone {
+        Update::Applied(pod) => WatchEvent::Event(DrainEvent::Pod(Box::new(pod))),
+        Update::Deleted(pod) => WatchEvent::Event(DrainEvent::PodGone {
             uid: pod.metadata.uid,
         }),
-        Update::Trouble { error, .. } => Sight::Trouble {
+        Update::Failed { error, .. } => WatchEvent::Failed {
             what: format!("the pods of node {node}"),
             essential: true,
             error,
@@ -101,13 +101,13 @@ fn of_pods(node: &Str, update: Update<Pod>) -> Sight {
     }
 }
 
-fn of_workloads(kind: WorkloadKind, update: Update<Workload>) -> Option<Sight> {
+fn of_workloads(kind: WorkloadKind, update: Update<Workload>) -> Option<WatchEvent> {
     Some(match update {
-        Update::Listed(workloads) => Sight::Event(DrainEvent::Workloads { kind, workloads }),
-        Update::Applied(workload) => Sight::Event(DrainEvent::Workload(Box::new(workload))),
+        Update::Listed(workloads) => WatchEvent::Event(DrainEvent::Workloads { kind, workloads }),
+        Update::Applied(workload) => WatchEvent::Event(DrainEvent::Workload(Box::new(workload))),
         // Whether a controller is gone is looked up where it matters.
         Update::Deleted(_) => return None,
-        Update::Trouble { error, .. } => Sight::Trouble {
+        Update::Failed { error, .. } => WatchEvent::Failed {
             what: format!("the {kind}s"),
             essential: false,
             error,
@@ -115,14 +115,16 @@ fn of_workloads(kind: WorkloadKind, update: Update<Workload>) -> Option<Sight> {
     })
 }
 
-fn of_attachments(update: Update<VolumeAttachment>) -> Sight {
+fn of_attachments(update: Update<VolumeAttachment>) -> WatchEvent {
     match update {
-        Update::Listed(attachments) => Sight::Event(DrainEvent::Attachments(attachments)),
-        Update::Applied(attachment) => Sight::Event(DrainEvent::Attachment(Box::new(attachment))),
-        Update::Deleted(attachment) => Sight::Event(DrainEvent::AttachmentGone {
+        Update::Listed(attachments) => WatchEvent::Event(DrainEvent::Attachments(attachments)),
+        Update::Applied(attachment) => {
+            WatchEvent::Event(DrainEvent::Attachment(Box::new(attachment)))
+        }
+        Update::Deleted(attachment) => WatchEvent::Event(DrainEvent::AttachmentGone {
             name: attachment.metadata.name,
         }),
-        Update::Trouble { error, .. } => Sight::Trouble {
+        Update::Failed { error, .. } => WatchEvent::Failed {
             what: "the volume attachments".to_owned(),
             essential: true,
             error,
@@ -130,16 +132,16 @@ fn of_attachments(update: Update<VolumeAttachment>) -> Sight {
     }
 }
 
-fn of_budgets(update: Update<Budget>) -> Sight {
+fn of_budgets(update: Update<Budget>) -> WatchEvent {
     match update {
-        Update::Listed(budgets) => Sight::Event(DrainEvent::Budgets(budgets)),
-        Update::Applied(budget) => Sight::Event(DrainEvent::Budget(Box::new(budget))),
-        Update::Deleted(budget) => Sight::Event(DrainEvent::BudgetGone(budget.key())),
-        Update::Trouble {
+        Update::Listed(budgets) => WatchEvent::Event(DrainEvent::Budgets(budgets)),
+        Update::Applied(budget) => WatchEvent::Event(DrainEvent::Budget(Box::new(budget))),
+        Update::Deleted(budget) => WatchEvent::Event(DrainEvent::BudgetGone(budget.key())),
+        Update::Failed {
             error: error @ ApiError::Forbidden(_),
             ..
-        } => Sight::BudgetsUnseen(error),
-        Update::Trouble { error, .. } => Sight::Trouble {
+        } => WatchEvent::BudgetsForbidden(error),
+        Update::Failed { error, .. } => WatchEvent::Failed {
             what: "the disruption budgets".to_owned(),
             essential: true,
             error,

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nodelife_cluster::evict::Removal;
-use nodelife_cluster::list::Selection;
+use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::watch::{Update, Watch};
 use nodelife_cluster::{ApiError, ClientOptions, Cluster, ConnectError, listing, snapshot};
 use nodelife_core::object::Pod;
@@ -211,7 +211,7 @@ async fn update(watch: &mut Watch<Pod>) -> Update<Pod> {
     let quiet = async {
         loop {
             match watch.next().await.unwrap() {
-                Update::Trouble { .. } => {}
+                Update::Failed { .. } => {}
                 other => return other,
             }
         }
@@ -224,9 +224,9 @@ async fn a_watch_and_a_list_survive_a_restart_of_the_api_server() {
     let plane = ControlPlane::options().start().await.unwrap();
     let namespace = TestNamespace::create(&plane, "watch").await.unwrap();
     let cluster = admin(&plane).await;
-    let selection = Selection {
+    let selection = ListFilter {
         namespace: Some(namespace.name.clone()),
-        ..Selection::on_node("n1")
+        ..ListFilter::on_node("n1")
     };
     let pod = async |name: &str| {
         PodFixture::new(name)
@@ -261,7 +261,7 @@ async fn a_watch_and_a_list_survive_a_restart_of_the_api_server() {
     let error = cluster
         .list(
             &listing::PODS,
-            &Selection {
+            &ListFilter {
                 fields: Some("x=y".to_owned()),
                 ..selection
             },

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 
 use http::Method;
-use nodelife_cluster::list::Selection;
+use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::listing::{self, Listing, Object};
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::Resource;
@@ -35,7 +35,7 @@ async fn both<T>(cluster: &Cluster, listing: &'static Listing<T>) -> Value
 where
     T: Object + Debug + PartialEq + Serialize,
 {
-    let all = Selection::default();
+    let all = ListFilter::default();
     let list = async |encoding| {
         let listed = cluster.list_as(encoding, listing, &all, |_| {}).await;
         listed.unwrap().items
@@ -122,7 +122,7 @@ async fn a_paged_list_is_complete() {
     }
     let mut pages = Vec::new();
     let listed = cluster
-        .list(&listing::LEASES, &Selection::default(), |progress| {
+        .list(&listing::LEASES, &ListFilter::default(), |progress| {
             pages.push((progress.listed, progress.remaining));
         })
         .await
@@ -161,7 +161,7 @@ async fn faults_in_the_middle(plane: &ControlPlane) {
         ..ClientOptions::default()
     };
     let cluster = Cluster::connect(&options).await.unwrap();
-    let all = Selection::default();
+    let all = ListFilter::default();
     let list = async || cluster.list(&listing::LEASES, &all, |_| {}).await.unwrap();
 
     // One page is gone: the list starts over.

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as KubePod;
 use kube::Api;
 use kube::api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use nodelife_cluster::list::Selection;
+use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::{ClientOptions, Cluster, listing};
 use nodelife_core::disruption::Counts;
 use nodelife_core::object::{Budget, Pod, WorkloadKind};
@@ -238,9 +238,9 @@ struct Seen {
 }
 
 async fn look(cluster: &Cluster, namespace: &str, sets: &[Set]) -> anyhow::Result<Seen> {
-    let here = Selection {
+    let here = ListFilter {
         namespace: Some(namespace.to_owned()),
-        ..Selection::default()
+        ..ListFilter::default()
     };
     let mut owners = Workloads::default();
     for kind in WorkloadKind::ALL {
