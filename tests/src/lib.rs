@@ -24,27 +24,29 @@
 //! target folder ([`program`]). Nothing of it outlives the test process ([`supervise`]).
 
 pub mod audit_log;
+pub mod connect_proxy;
 pub mod control_plane;
-pub mod definition;
-pub mod filler;
+pub mod crds;
+pub mod etcd;
 pub mod fixture;
 pub mod https;
 pub mod installation;
 pub mod kubectl;
+pub mod large_cluster;
 pub mod namespace;
 pub mod oracle;
 pub mod picture;
 pub mod pki;
-pub mod play;
+pub mod playground;
 pub mod port;
 pub mod program;
 pub mod proxy;
+mod request;
 pub mod supervise;
-pub mod tunnel;
 pub mod wait;
 
 pub use audit_log::AuditEvent;
 pub use control_plane::{ControlPlane, Identity, Options, Part};
 pub use installation::Installation;
 pub use namespace::TestNamespace;
-pub use wait::{PATIENCE, wait_until};
+pub use wait::{TIMEOUT, wait_until};

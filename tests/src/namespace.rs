@@ -8,7 +8,7 @@ use kube::api::{Api, DeleteParams, ObjectMeta, PostParams};
 use kube::{Client, Resource};
 
 use crate::control_plane::ControlPlane;
-use crate::wait::{PATIENCE, wait_until};
+use crate::wait::{TIMEOUT, wait_until};
 
 /// A namespace of one's own. [`TestNamespace::delete`] removes it; a test that fails leaves it
 /// to the end of the control plane.
@@ -41,7 +41,7 @@ impl TestNamespace {
         let this = Self { name, client };
         let accounts: Api<ServiceAccount> = this.api();
         if plane.makes_service_accounts() {
-            wait_until("the ServiceAccount default", PATIENCE, async || {
+            wait_until("the ServiceAccount default", TIMEOUT, async || {
                 Ok(accounts.get_opt("default").await?)
             })
             .await?;

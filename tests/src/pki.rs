@@ -21,11 +21,11 @@ pub struct KeyAndCertificate {
 }
 
 /// The CA of one control plane.
-pub struct Authority {
+pub struct TestCa {
     issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-impl Authority {
+impl TestCa {
     /// Makes a new CA.
     pub fn new() -> Result<Self> {
         let mut params = CertificateParams::default();
@@ -117,7 +117,7 @@ pub struct Files {
 
 impl Files {
     /// Writes the files into `folder`. `service` is the address of the Service `kubernetes`.
-    pub fn write(authority: &Authority, folder: &Path, service: Ipv4Addr) -> Result<Self> {
+    pub fn write(authority: &TestCa, folder: &Path, service: Ipv4Addr) -> Result<Self> {
         let server = authority.server(
             &[
                 "localhost",

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 /// How long a test waits for something that normally takes seconds: generous, since the machine
 /// may be slow and busy. A condition that holds is noticed at once, so this costs nothing.
-pub const PATIENCE: Duration = Duration::from_mins(2);
+pub const TIMEOUT: Duration = Duration::from_mins(2);
 
 /// The first pause between two looks; it doubles up to [`LONGEST_PAUSE`].
 const FIRST_PAUSE: Duration = Duration::from_millis(25);
@@ -24,8 +24,8 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 ///
 /// ```
 /// # async fn example() -> anyhow::Result<()> {
-/// use nodelife_tests::wait::{PATIENCE, wait_until};
-/// let answer = wait_until("the answer", PATIENCE, async || Ok(Some(42))).await?;
+/// use nodelife_tests::wait::{TIMEOUT, wait_until};
+/// let answer = wait_until("the answer", TIMEOUT, async || Ok(Some(42))).await?;
 /// # Ok(()) }
 /// ```
 pub async fn wait_until<T>(

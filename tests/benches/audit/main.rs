@@ -24,7 +24,7 @@ use clap::Parser;
 use contest::{Contestant, Verdict, compete};
 use link::Link;
 use meter::measure;
-use nodelife_tests::filler::{Fill, fill};
+use nodelife_tests::large_cluster::{Size, fill};
 use nodelife_tests::{ControlPlane, Identity, program, wait_until};
 
 /// How much longer than the bare download a live audit may take.
@@ -141,7 +141,7 @@ async fn filled(arguments: &Arguments) -> Result<(ControlPlane, PathBuf)> {
         }))
         .start()
         .await?;
-    let size = Fill {
+    let size = Size {
         nodes: arguments.nodes,
         pods: arguments.pods,
     };

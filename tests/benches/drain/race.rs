@@ -13,7 +13,7 @@ use kube::api::{ListParams, WatchEvent, WatchParams};
 use nodelife_tests::fixture::pod::is_ready;
 use nodelife_tests::kubectl::{self, Output};
 use nodelife_tests::program::GoProgram;
-use nodelife_tests::{AuditEvent, ControlPlane, Identity, PATIENCE, TestNamespace, wait_until};
+use nodelife_tests::{AuditEvent, ControlPlane, Identity, TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -189,7 +189,7 @@ impl Race {
         let mark = format!("mark-{}", namespace.name);
         let pods: Api<Pod> = namespace.api();
         pods.get_opt(&mark).await?;
-        let events = wait_until("the audit log", PATIENCE, async || {
+        let events = wait_until("the audit log", TIMEOUT, async || {
             let events = self.plane.audit_events()?;
             let end = events.iter().rposition(|event| event.name() == mark);
             Ok(end.map(|_| events))

@@ -10,7 +10,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
-use nodelife_tests::{PATIENCE, TestNamespace, wait_until};
+use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
 use serde_json::json;
 use tokio::time::interval;
 
@@ -251,7 +251,7 @@ impl Scenario {
         let deployments: Api<Deployment> = namespace.api();
         deployments.delete_collection(&all.0, &all.1).await?;
         let pods: Api<k8s_openapi::api::core::v1::Pod> = namespace.api();
-        wait_until("the pods gone", PATIENCE, async || {
+        wait_until("the pods gone", TIMEOUT, async || {
             let left = pods.list(&all.1).await?.items;
             Ok(left.is_empty().then_some(()))
         })

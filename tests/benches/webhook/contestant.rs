@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use nodelife_tests::https::{NAME, Trust};
-use nodelife_tests::pki::Authority;
+use nodelife_tests::https::{NAME, TlsClient};
+use nodelife_tests::pki::TestCa;
 use nodelife_tests::program::{self, GoProgram};
 use nodelife_tests::supervise::{Spec, Supervised};
-use nodelife_tests::{ControlPlane, Identity, PATIENCE, port, wait_until};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, port, wait_until};
 
 /// A running server.
 pub(crate) struct Contestant {
@@ -20,7 +20,7 @@ pub(crate) struct Contestant {
 
 /// All of them, with one certificate.
 pub(crate) struct Field {
-    pub(crate) trust: Trust,
+    pub(crate) trust: TlsClient,
     pub(crate) echo: Contestant,
     pub(crate) ours: Contestant,
     pub(crate) typed: Contestant,
@@ -30,12 +30,12 @@ impl Field {
     pub(crate) async fn start(plane: &ControlPlane, webhook: Option<PathBuf>) -> Result<Self> {
         let folder = plane.folder().join("certificates");
         fs::create_dir(&folder)?;
-        let authority = Authority::new()?;
+        let authority = TestCa::new()?;
         let leaf = authority.server(&[NAME], &[])?;
         fs::write(folder.join("tls.crt"), leaf.certificate)?;
         fs::write(folder.join("tls.key"), leaf.key)?;
         fs::write(folder.join("ca.crt"), authority.certificate())?;
-        let trust = Trust::new(&authority.certificate(), None)?;
+        let trust = TlsClient::new(&authority.certificate(), None)?;
         let text = |path: &Path| path.display().to_string();
         let kubeconfig = plane.kubeconfig_file(&Identity::Admin)?;
         let webhook = match webhook {
@@ -83,7 +83,7 @@ impl Field {
             words.map(str::to_owned).to_vec()
         })?;
         for one in [&echo, &ours, &typed] {
-            wait_until("a server", PATIENCE, async || {
+            wait_until("a server", TIMEOUT, async || {
                 trust.connect(one.address).await?;
                 Ok(Some(()))
             })

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use futures::future::try_join_all;
-use nodelife_tests::https::{Connection, Trust, head};
+use nodelife_tests::https::{Connection, TlsClient, head};
 use tokio::time::{Instant, sleep_until};
 
 /// Where requests go.
 pub(crate) struct Target<'a> {
-    trust: &'a Trust,
+    trust: &'a TlsClient,
     address: SocketAddr,
     path: String,
 }
 
 impl<'a> Target<'a> {
-    pub(crate) fn new(trust: &'a Trust, address: SocketAddr, path: &str) -> Self {
+    pub(crate) fn new(trust: &'a TlsClient, address: SocketAddr, path: &str) -> Self {
         Self {
             trust,
             address,

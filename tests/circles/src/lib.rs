@@ -22,13 +22,13 @@ use module::Crate;
 
 /// What was found, as text, and how many circles that is.
 #[derive(Debug)]
-pub struct Report {
+pub struct CircleReport {
     pub text: String,
     pub circles: usize,
 }
 
 /// Looks at all libraries and programs below a folder.
-pub fn check(root: &Path) -> Result<Report> {
+pub fn check(root: &Path) -> Result<CircleReport> {
     let mut text = String::new();
     let (mut files, mut found) = (0, 0);
     let targets = targets(root)?;
@@ -62,7 +62,7 @@ pub fn check(root: &Path) -> Result<Report> {
         text,
         "{files} files of {targets} libraries and programs, {found} circles"
     )?;
-    Ok(Report {
+    Ok(CircleReport {
         text,
         circles: found,
     })

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
-use nodelife_tests::{Identity, play, program};
+use nodelife_tests::{Identity, playground, program};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A Kubernetes to try nodelife on, without a cluster.
@@ -53,14 +53,14 @@ async fn run(arguments: &Arguments) -> Result<()> {
     let slow = Duration::from_secs(arguments.slow_pods);
     tell("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok")?;
     let plane = tokio::select! {
-        plane = play::start(slow) => plane?,
+        plane = playground::start(slow) => plane?,
         _ = interrupt.recv() => return Ok(()),
         _ = terminate.recv() => return Ok(()),
     };
     let webhook = if arguments.with_webhook {
         tell("installing the webhook")?;
         tokio::select! {
-            webhook = play::install(&plane) => Some(webhook?),
+            webhook = playground::install(&plane) => Some(webhook?),
             _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
         }

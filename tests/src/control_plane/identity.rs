@@ -5,7 +5,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
-use crate::pki::Authority;
+use crate::pki::TestCa;
 
 /// A user of the API server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,11 +28,7 @@ pub enum Identity {
 }
 
 /// A kubeconfig for `identity` with everything in it, as a JSON document (which is YAML too).
-pub(crate) fn kubeconfig(
-    server: &str,
-    authority: &Authority,
-    identity: &Identity,
-) -> Result<String> {
+pub(crate) fn kubeconfig(server: &str, authority: &TestCa, identity: &Identity) -> Result<String> {
     let user = match identity {
         Identity::Admin => certificate(authority, "nodelife-admin", "system:masters")?,
         Identity::Node(name) => {
@@ -62,7 +58,7 @@ pub(crate) fn kubeconfig(
     Ok(serde_json::to_string_pretty(&document)?)
 }
 
-fn certificate(authority: &Authority, user: &str, group: &str) -> Result<Value> {
+fn certificate(authority: &TestCa, user: &str, group: &str) -> Result<Value> {
     let pair = authority.client(user, group)?;
     Ok(json!({
         "client-certificate-data": BASE64_STANDARD.encode(pair.certificate),

@@ -21,8 +21,8 @@ pub use options::{Options, Part};
 pub(crate) use start::{KWOK_ANNOTATION, KWOK_VALUE};
 
 use crate::audit_log::{self, AuditEvent};
-use crate::filler::Etcd;
-use crate::pki::{Authority, Files};
+use crate::etcd::Etcd;
+use crate::pki::{Files, TestCa};
 use crate::port;
 use crate::supervise::Supervised;
 
@@ -35,7 +35,7 @@ pub struct ControlPlane {
     /// Dropped first: the programs end before their folder goes.
     parts: Mutex<BTreeMap<Part, Supervised>>,
     options: Options,
-    authority: Authority,
+    authority: TestCa,
     files: Files,
     ports: Ports,
     folder: TempDir,
@@ -49,6 +49,16 @@ struct Ports {
     controller_manager: u16,
     scheduler: u16,
     kwok: u16,
+}
+
+impl Options {
+    /// Starts it and waits until every part is ready.
+    ///
+    /// # Errors
+    /// When a program cannot be built, or a part is not ready in time: with the end of its log.
+    pub async fn start(self) -> Result<ControlPlane> {
+        ControlPlane::start_with(self).await
+    }
 }
 
 impl ControlPlane {
@@ -73,9 +83,9 @@ impl ControlPlane {
         shared(&SHARED, Options::default()).await
     }
 
-    pub(super) async fn start_with(options: Options) -> Result<Self> {
+    async fn start_with(options: Options) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("nodelife-").tempdir()?;
-        let authority = Authority::new()?;
+        let authority = TestCa::new()?;
         let ports = Ports {
             etcd: port::free()?,
             etcd_peer: port::free()?,
@@ -180,7 +190,7 @@ impl ControlPlane {
     }
 
     /// The CA that the API server trusts, and that signed its certificate.
-    pub fn authority(&self) -> &Authority {
+    pub fn authority(&self) -> &TestCa {
         &self.authority
     }
 

@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
 use serde_json::{Value, json};
-
-use super::ControlPlane;
 
 /// A program of a control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,14 +125,6 @@ impl Options {
     pub fn pod_gone_after(mut self, delay: Duration) -> Self {
         self.pod_gone_after = delay;
         self
-    }
-
-    /// Starts it and waits until every part is ready.
-    ///
-    /// # Errors
-    /// When a program cannot be built, or a part is not ready in time: with the end of its log.
-    pub async fn start(self) -> Result<ControlPlane> {
-        ControlPlane::start_with(self).await
     }
 
     pub(super) fn stages(&self) -> String {

@@ -9,7 +9,7 @@ use kube::client::Body;
 use super::{ControlPlane, Identity, Part, client_of};
 use crate::program::GoProgram;
 use crate::supervise::{Spec, Supervised};
-use crate::wait::{PATIENCE, wait_until};
+use crate::wait::{TIMEOUT, wait_until};
 
 impl ControlPlane {
     /// The command line of a part.
@@ -182,7 +182,7 @@ impl ControlPlane {
         let kubeconfig = super::identity::kubeconfig(&url, &self.authority, &identity)?;
         let client = client_of(&kubeconfig).await?;
         let mut ended = None;
-        let ready = wait_until(&format!("{part:?} ready"), PATIENCE, async || {
+        let ready = wait_until(&format!("{part:?} ready"), TIMEOUT, async || {
             if let Err(error) = running.check() {
                 ended = Some(error);
                 return Ok(Some(()));

@@ -7,11 +7,15 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-use super::manifests;
 use crate::program;
 
 /// The root of this repository.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// The manifests of this repository.
+pub fn manifests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests")
+}
 
 /// A program with the manifests that belong to it.
 #[derive(Debug, Clone)]

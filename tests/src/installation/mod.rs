@@ -3,12 +3,12 @@
 //! `kubectl apply -k manifests` with one thing pinned: the Service's cluster IP, to an
 //! address of loopback that the API server dials by itself. The test plays the kubelet:
 //! it starts the programs with the flags of the Deployments, each as its own
-//! ServiceAccount, and mounts the Secret ([`Mount`]).
+//! ServiceAccount, and mounts the Secret ([`SecretVolume`]).
 
 mod balancer;
 mod build;
-mod mount;
-mod rights;
+mod permissions;
+mod secret_volume;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -29,11 +29,11 @@ use crate::control_plane::{ControlPlane, Identity};
 use crate::kubectl::{self, Kubectl};
 use crate::port;
 use crate::supervise::{Spec, Supervised};
-use crate::wait::{PATIENCE, wait_until};
+use crate::wait::{TIMEOUT, wait_until};
 
 pub use balancer::Balancer;
-pub use build::Build;
-pub use mount::{Mount, swap};
+pub use build::{Build, manifests};
+pub use secret_volume::{SecretVolume, swap};
 
 /// The namespace of the manifests.
 pub const NAMESPACE: &str = "nodelife-system";
@@ -43,11 +43,6 @@ pub const WEBHOOK: &str = "nodelife-webhook";
 pub const TLS_SECRET: &str = "nodelife-webhook-tls";
 /// The Secret with the CA.
 pub const CA_SECRET: &str = "nodelife-webhook-ca";
-
-/// The manifests of this repository.
-pub fn manifests() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../manifests")
-}
 
 /// An installation on a control plane. There can be one on each.
 pub struct Installation<'a> {
@@ -191,7 +186,7 @@ impl<'a> Installation<'a> {
     /// serving Secret mounted, and waits until it is ready. It listens on `listen`, or
     /// else where the API server dials the Service.
     pub async fn replica(&self, listen: Option<SocketAddr>, flags: &[&str]) -> Result<Replica> {
-        let mount = Mount::follow(self.secrets(), TLS_SECRET, self.folder.path())?;
+        let mount = SecretVolume::follow(self.secrets(), TLS_SECRET, self.folder.path())?;
         mount.filled().await?;
         let kubeconfig = self.kubeconfig("nodelife-webhook").await?;
         let address = listen.unwrap_or_else(|| self.address());
@@ -211,7 +206,7 @@ impl<'a> Installation<'a> {
             health,
         };
         let Replica { program, .. } = &mut replica;
-        wait_until("a replica that is ready", PATIENCE, async || {
+        wait_until("a replica that is ready", TIMEOUT, async || {
             program.check()?;
             Ok(balancer::ready(health).await.then_some(()))
         })
@@ -242,7 +237,7 @@ impl<'a> Installation<'a> {
 
     /// Waits until every webhook of both configurations has a caBundle.
     pub async fn injected(&self) -> Result<()> {
-        wait_until("a caBundle in every webhook", PATIENCE, async || {
+        wait_until("a caBundle in every webhook", TIMEOUT, async || {
             let bundles = self.bundles().await?;
             Ok(bundles.iter().all(|one| !one.is_empty()).then_some(()))
         })
@@ -309,7 +304,7 @@ pub struct Replica {
     /// The program.
     pub program: Supervised,
     /// The mounted Secret.
-    pub mount: Mount,
+    pub mount: SecretVolume,
     /// Where it answers over TLS.
     pub address: SocketAddr,
     /// Where it answers probes.

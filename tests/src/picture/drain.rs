@@ -14,8 +14,8 @@ use super::{Picture, WIDTHS, piped};
 use crate::control_plane::{ControlPlane, Identity};
 use crate::fixture::pod::is_ready;
 use crate::kubectl::Kubectl;
-use crate::play;
-use crate::wait::{PATIENCE, wait_until};
+use crate::playground;
+use crate::wait::{TIMEOUT, wait_until};
 
 /// How long a pod takes to become ready, and to go: the playground's default.
 const SLOW: Duration = Duration::from_secs(3);
@@ -33,7 +33,7 @@ const REPLICAS: usize = 12;
 /// # Errors
 /// When the control plane does not start, or a drain does not end well.
 pub async fn pictures() -> Result<Vec<Picture>> {
-    let plane = play::start(SLOW).await?;
+    let plane = playground::start(SLOW).await?;
     let kubectl = Kubectl::new(&plane, &Identity::Admin)?;
     let run = async |words: &[&str]| kubectl.run(words.iter().copied()).await?.success();
     let web = pods_of_web(&plane).await?;
@@ -76,7 +76,7 @@ pub async fn pictures() -> Result<Vec<Picture>> {
 
 /// Waits until every pod of web is ready: then the budget allows a first eviction.
 async fn settled(plane: &ControlPlane) -> Result<()> {
-    wait_until("all pods of web", PATIENCE, async || {
+    wait_until("all pods of web", TIMEOUT, async || {
         let pods = pods_of_web(plane).await?;
         let ready = pods.iter().filter(|pod| is_ready(pod)).count();
         if ready != REPLICAS || pods.len() != REPLICAS {

@@ -6,10 +6,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, PostParams};
 use nodelife_tests::fixture::{
-    BudgetFixture, BudgetStatus, NodeFixture, PodFixture, WorkloadFixture,
+    BudgetCounts, BudgetFixture, NodeFixture, PodFixture, WorkloadFixture,
 };
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::{ControlPlane, Identity, PATIENCE, Part, TestNamespace, wait_until};
+use nodelife_tests::{ControlPlane, Identity, Part, TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
 
 /// A finding: which rule, about what.
@@ -33,7 +33,7 @@ async fn finds_each_planted_fault_and_none_on_a_healthy_cluster() {
     plane.stop(Part::ControllerManager).await.unwrap();
     plane.stop(Part::Scheduler).await.unwrap();
     let expected = plant(&namespace).await;
-    let found = wait_until("all planted faults", PATIENCE, async || {
+    let found = wait_until("all planted faults", TIMEOUT, async || {
         let (status, found) = audit(&kubectl).await;
         let missing: Vec<_> = expected.difference(&found).collect();
         anyhow::ensure!(
@@ -260,7 +260,7 @@ async fn plant_pods(namespace: &TestNamespace, expect: &mut impl FnMut(&str, &st
 }
 
 async fn plant_budgets(namespace: &TestNamespace, expect: &mut impl FnMut(&str, &str)) {
-    let two = BudgetStatus {
+    let two = BudgetCounts {
         expected: 2,
         healthy: 2,
         desired: 2,
@@ -271,7 +271,7 @@ async fn plant_budgets(namespace: &TestNamespace, expect: &mut impl FnMut(&str, 
     expect("NL-PDB-001", "never");
 
     for name in ["one-of-two", "two-of-two"] {
-        let one = BudgetStatus {
+        let one = BudgetCounts {
             expected: 1,
             healthy: 1,
             desired: 0,
@@ -282,7 +282,7 @@ async fn plant_budgets(namespace: &TestNamespace, expect: &mut impl FnMut(&str, 
     }
     expect("NL-PDB-002", "one-of-two");
 
-    let none = BudgetStatus {
+    let none = BudgetCounts {
         expected: 0,
         healthy: 0,
         desired: 0,

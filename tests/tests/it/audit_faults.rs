@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use http::Method;
-use nodelife_tests::filler::{Fill, fill};
 use nodelife_tests::kubectl::{self, Kubectl, Output};
+use nodelife_tests::large_cluster::{Size, fill};
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::{ControlPlane, Identity, PATIENCE, Part, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, Part, TIMEOUT, program, wait_until};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -31,7 +31,7 @@ fn findings(output: &Output) -> Value {
 #[tokio::test]
 async fn a_list_broken_midway_changes_no_finding() {
     let plane = ControlPlane::options().start().await.unwrap();
-    let size = Fill {
+    let size = Size {
         nodes: NODES,
         pods: PODS,
     };
@@ -139,7 +139,7 @@ async fn restart(
     let told = words.iter().copied().chain(["-v", "9"]);
     let audit = kubectl::run(kubectl.command(told), "");
     let restart = async {
-        wait_until("a page of pods is asked for", PATIENCE, async || {
+        wait_until("a page of pods is asked for", TIMEOUT, async || {
             Ok((listed() > before).then_some(()))
         })
         .await
@@ -162,7 +162,7 @@ async fn restart(
 #[tokio::test]
 async fn forbidden_lists_are_named_and_the_rest_is_checked() {
     let plane = ControlPlane::options().start().await.unwrap();
-    let size = Fill { nodes: 2, pods: 20 };
+    let size = Size { nodes: 2, pods: 20 };
     fill(&plane, size).await.unwrap();
     let admin = Kubectl::new(&plane, &Identity::Admin).unwrap();
     let role = json!({
@@ -185,7 +185,7 @@ async fn forbidden_lists_are_named_and_the_rest_is_checked() {
     let anna = Kubectl::new(&plane, &anna).unwrap();
     let audit = async || anna.run(["nodelife", "audit", "-o", "json"]).await.unwrap();
     // The authorizer sees a new binding a moment later.
-    let output = wait_until("anna may list nodes", PATIENCE, async || {
+    let output = wait_until("anna may list nodes", TIMEOUT, async || {
         let output = audit().await;
         anyhow::ensure!(matches!(output.status, Some(0 | 3)), "{}", output.stderr);
         Ok(Some(output))

@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl;
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::{ControlPlane, Identity, PATIENCE, TestNamespace, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, wait_until};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -48,7 +48,7 @@ async fn a_watching_audit_reports_each_change_of_findings() {
     // So many reports of each kind, whatever number of looks they took.
     let reports = async |clean: usize, with_finding: usize| {
         let what = format!("{clean} reports without and {with_finding} with the finding");
-        wait_until(&what, PATIENCE, async || {
+        wait_until(&what, TIMEOUT, async || {
             let (out, err) = (fs::read_to_string(&out)?, fs::read_to_string(&err)?);
             let seen = (
                 err.matches("no findings on 1 node, 1 rule checked").count(),
@@ -74,7 +74,7 @@ async fn a_watching_audit_reports_each_change_of_findings() {
 
     let pid = Pid::from_raw(i32::try_from(audit.id().unwrap()).unwrap());
     kill(pid, Signal::SIGINT).unwrap();
-    let end = tokio::time::timeout(PATIENCE, audit.wait()).await;
+    let end = tokio::time::timeout(TIMEOUT, audit.wait()).await;
     let status = end.expect("it does not end").unwrap();
     assert_eq!(status.code(), Some(130));
 }
@@ -158,7 +158,7 @@ async fn progress_of_lists_is_shown_on_terminals_only() {
         }
         shown
     });
-    let end = tokio::time::timeout(PATIENCE, child.wait()).await;
+    let end = tokio::time::timeout(TIMEOUT, child.wait()).await;
     assert_eq!(end.expect("it does not end").unwrap().code(), Some(0));
     let shown = reader.join().unwrap();
     let counts = |line: &str| line.contains("reading: ") && line.contains(" nodes");

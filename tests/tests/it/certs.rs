@@ -4,7 +4,7 @@ use k8s_openapi::api::core::v1::{Node, Pod, Toleration};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
-use nodelife_tests::{ControlPlane, Installation, PATIENCE, TestNamespace, wait_until};
+use nodelife_tests::{ControlPlane, Installation, TIMEOUT, TestNamespace, wait_until};
 use serde_json::json;
 
 #[tokio::test]
@@ -23,7 +23,7 @@ async fn the_installed_webhook_decides_as_the_in_tree_plugins() {
 
     let here = TestNamespace::create(&plane, "installed").await.unwrap();
     // The API server calls a changed configuration within a moment, but not at once.
-    let ours = wait_until("a pod with default tolerations", PATIENCE, async || {
+    let ours = wait_until("a pod with default tolerations", TIMEOUT, async || {
         let pod = PodFixture::new(&unique("ours")).create(&here).await?;
         let tolerations = tolerations(&pod);
         Ok((!tolerations.is_empty()).then_some(tolerations))

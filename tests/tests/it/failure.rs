@@ -14,7 +14,7 @@ use kube::Client;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::{ControlPlane, Identity, PATIENCE, Part, TestNamespace, wait_until};
+use nodelife_tests::{ControlPlane, Identity, Part, TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -219,7 +219,7 @@ impl Scene {
     }
 
     async fn wait_tainted(&self, node: &str) -> Timestamp {
-        wait_until(&format!("the taint of {node}"), PATIENCE, async || {
+        wait_until(&format!("the taint of {node}"), TIMEOUT, async || {
             Ok(self.tainted_at(node).await)
         })
         .await
@@ -227,7 +227,7 @@ impl Scene {
     }
 
     async fn wait_unknown(&self, node: &str) {
-        wait_until(&format!("{node} Unknown"), PATIENCE, async || {
+        wait_until(&format!("{node} Unknown"), TIMEOUT, async || {
             let conditions = self.node(node).await.status.unwrap().conditions;
             let unknown = |one: &k8s_openapi::api::core::v1::NodeCondition| {
                 one.type_ == "Ready" && one.status == "Unknown"
@@ -261,7 +261,7 @@ impl Scene {
         let there: BTreeSet<_> = self.pods_on(node).await.into_keys().collect();
         assert_eq!(names, there, "{node}");
         let evicted: Vec<_> = predicted.iter().filter(|fate| fate.evicted).collect();
-        let deleted = wait_until(&format!("the end of {node}"), PATIENCE, async || {
+        let deleted = wait_until(&format!("the end of {node}"), TIMEOUT, async || {
             let pods = self.pods_on(node).await;
             let deleted: BTreeMap<_, _> = evicted
                 .iter()
@@ -367,7 +367,7 @@ impl Hearts {
     async fn new(client: Client) -> Self {
         let leases: Api<Lease> = Api::namespaced(client, "kube-node-lease");
         let count: usize = ZONES.iter().map(|(_, size)| size).sum();
-        let nodes = wait_until("the Leases of all nodes", PATIENCE, async || {
+        let nodes = wait_until("the Leases of all nodes", TIMEOUT, async || {
             let names = leases.list_metadata(&ListParams::default()).await?;
             let names = names.items.into_iter().map(|lease| lease.metadata.name);
             let names: BTreeSet<String> = names.flatten().collect();

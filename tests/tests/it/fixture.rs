@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use nodelife_tests::fixture::{
-    BudgetFixture, BudgetStatus, NodeFixture, PodFixture, WorkloadFixture, node, pod,
+    BudgetCounts, BudgetFixture, NodeFixture, PodFixture, WorkloadFixture, node, pod,
 };
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::{ControlPlane, Identity, TestNamespace};
@@ -64,7 +64,7 @@ async fn without_controllers_the_test_plays_their_part() {
         .await
         .unwrap();
     assert!(pod::is_ready(&created));
-    let status = BudgetStatus {
+    let status = BudgetCounts {
         expected: 1,
         healthy: 1,
         desired: 1,

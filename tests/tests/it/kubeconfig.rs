@@ -10,11 +10,11 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
+use nodelife_tests::connect_proxy::ConnectProxy;
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl::{Kubectl, Output, run};
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::tunnel::Tunnel;
-use nodelife_tests::{ControlPlane, Identity, PATIENCE, TestNamespace, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, wait_until};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::Command;
@@ -194,7 +194,7 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
 #[tokio::test]
 async fn the_kubeconfigs_proxy_is_used() {
     let desk = Desk::new().await;
-    let tunnel = Tunnel::start().await.unwrap();
+    let tunnel = ConnectProxy::start().await.unwrap();
     let through = |url: String| {
         desk.kubeconfig(desk.admin(), |config| {
             config["clusters"][0]["cluster"]["proxy-url"] = json!(url);
@@ -367,7 +367,7 @@ async fn impersonation_sends_all_its_headers() {
         .unwrap();
     // It may list nothing, and is told so: whatever the audit makes of it, it asked as that user.
     assert!(output.stderr.contains("nodes"), "{output:?}");
-    let seen = wait_until("the request in the audit log", PATIENCE, async || {
+    let seen = wait_until("the request in the audit log", TIMEOUT, async || {
         let events = desk.plane.audit_events()?;
         Ok(events.into_iter().find(|event| {
             event.username() == name && event.request_uri.starts_with("/api/v1/nodes")
@@ -430,7 +430,7 @@ async fn server_warnings_are_printed_once_as_in_kubectl() {
         .await
         .unwrap();
     // The API server takes a moment to act on a policy.
-    let warning = wait_until("a warning of the policy", PATIENCE, async || {
+    let warning = wait_until("a warning of the policy", TIMEOUT, async || {
         let label = [
             "label",
             "node",
@@ -490,7 +490,7 @@ async fn server_warnings_are_printed_once_as_in_kubectl() {
 async fn request_timeout_limits_each_request() {
     let desk = Desk::new().await;
     let proxy = Proxy::start(desk.plane, &Identity::Admin).unwrap();
-    proxy.fault(FaultRule::new(Fault::Delay(PATIENCE * 10)).path("/version"));
+    proxy.fault(FaultRule::new(Fault::Delay(TIMEOUT * 10)).path("/version"));
     let kubectl = desk.kubectl(proxy.kubeconfig_file().unwrap());
     for (flag, told) in [("1", "1 s"), ("1500ms", "1.5 s")] {
         let words = AUDIT.iter().copied().chain(["--request-timeout", flag]);
@@ -574,7 +574,7 @@ exec "$@""#;
         .env("MATERIAL", desk.folder.path())
         .env("KUBERNETES_SERVICE_HOST", "127.0.0.1")
         .env("KUBERNETES_SERVICE_PORT", port);
-    let output = tokio::time::timeout(PATIENCE + Duration::from_secs(1), run(command, ""))
+    let output = tokio::time::timeout(TIMEOUT + Duration::from_secs(1), run(command, ""))
         .await
         .unwrap()
         .unwrap();

@@ -9,7 +9,7 @@ use std::process::Stdio;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use nodelife_tests::program::GoProgram;
-use nodelife_tests::{ControlPlane, PATIENCE, wait_until};
+use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
 use serde::{Deserialize, Serialize};
 use tokio::process::{Child, Command};
 
@@ -54,7 +54,7 @@ async fn ends_without_a_trace(how: &str, signal: Option<Signal>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("traces.json");
     let mut child = start(how, &file);
-    let traces: Traces = wait_until("the child's control plane", PATIENCE, async || {
+    let traces: Traces = wait_until("the child's control plane", TIMEOUT, async || {
         Ok(fs::read(&file)
             .ok()
             .and_then(|bytes| serde_json::from_slice(&bytes).ok()))
@@ -66,11 +66,11 @@ async fn ends_without_a_trace(how: &str, signal: Option<Signal>) {
         let pid = i32::try_from(child.id().unwrap()).unwrap();
         kill(Pid::from_raw(pid), signal).unwrap();
     }
-    let status = wait_until("the child's end", PATIENCE, async || Ok(child.try_wait()?))
+    let status = wait_until("the child's end", TIMEOUT, async || Ok(child.try_wait()?))
         .await
         .unwrap();
     assert!(!status.success(), "the child was to fail");
-    wait_until("everything to be gone", PATIENCE, async || {
+    wait_until("everything to be gone", TIMEOUT, async || {
         let alive: Vec<_> = traces
             .pids
             .iter()

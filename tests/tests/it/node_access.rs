@@ -6,7 +6,7 @@ use kube::core::DynamicObject;
 use kube::discovery::ApiResource;
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::{ControlPlane, Identity, PATIENCE, TestNamespace, wait_until};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
 
 const AUTHORIZER: &str = "NL-AUT-005";
@@ -74,7 +74,7 @@ async fn without_permission_to_impersonate_the_rest_is_reported() {
     admin.apply(&documents.to_string()).await.unwrap();
     let token = namespace.token("reader").await.unwrap();
     let kubectl = Kubectl::new(plane, &Identity::Token(token)).unwrap();
-    let report = wait_until("the reader's rights", PATIENCE, async || {
+    let report = wait_until("the reader's rights", TIMEOUT, async || {
         let report = audit(&kubectl, &["--probe"]).await;
         let skipped = report["skipped"].as_array().unwrap().len();
         Ok((skipped == 1).then_some(report))
@@ -197,7 +197,7 @@ async fn register(plane: &ControlPlane, plural: &str, object: Value) {
 
 /// The plugin is off, and this refuses instead of it.
 async fn takes_its_place(kubectl: &Kubectl, who: &str) {
-    wait_until(&format!("the {who} at work"), PATIENCE, async || {
+    wait_until(&format!("the {who} at work"), TIMEOUT, async || {
         let report = audit(kubectl, &["--probe"]).await;
         let findings = report["findings"].as_array().unwrap();
         let finding = findings.iter().find(|one| one["rule"] == RESTRICTION);

@@ -10,8 +10,8 @@ use kube::Client;
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::{NAMESPACE, TLS_SECRET, WEBHOOK};
-use nodelife_tests::pki::{Authority, KeyAndCertificate};
-use nodelife_tests::{ControlPlane, Installation, PATIENCE, wait_until};
+use nodelife_tests::pki::{KeyAndCertificate, TestCa};
+use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
 use serde_json::json;
 
 use crate::rotation::{accepted, relabel};
@@ -60,7 +60,7 @@ async fn caller(plane: &ControlPlane, installation: &Installation<'_>) -> Client
 
 /// Waits for the replica's second certificate; no call is refused meanwhile.
 async fn followed(plane: &ControlPlane, caller: &Client) {
-    wait_until("calls over the next leaf", PATIENCE, async || {
+    wait_until("calls over the next leaf", TIMEOUT, async || {
         relabel(caller, "caller", 1).await.unwrap();
         let log = std::fs::read_to_string(plane.folder().join("webhook.log"))?;
         Ok((log.matches("certificate loaded").count() >= 2).then_some(()))
@@ -97,7 +97,7 @@ async fn certificates_of_cert_manager_are_served_and_reloaded() {
     let plane = ControlPlane::options().start().await.unwrap();
     let installation = Installation::prepare(&plane, ".").await.unwrap();
     fail_closed(&installation).await;
-    let authority = Authority::new().unwrap();
+    let authority = TestCa::new().unwrap();
     let name = format!("{WEBHOOK}.{NAMESPACE}.svc");
     let leaf = || authority.server(&[&name], &[]).unwrap();
 
@@ -113,7 +113,7 @@ async fn certificates_of_cert_manager_are_served_and_reloaded() {
 }
 
 /// The Secret of a Certificate.
-async fn issue(installation: &Installation<'_>, pair: &KeyAndCertificate, authority: &Authority) {
+async fn issue(installation: &Installation<'_>, pair: &KeyAndCertificate, authority: &TestCa) {
     let entry = |name: &str, text: String| (name.to_owned(), ByteString(text.into_bytes()));
     let secret = Secret {
         metadata: ObjectMeta {

@@ -6,7 +6,7 @@ use std::path::Path;
 use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::program::{self, GoProgram};
 use nodelife_tests::supervise::{Spec, Supervised};
-use nodelife_tests::{PATIENCE, wait_until};
+use nodelife_tests::{TIMEOUT, wait_until};
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -41,7 +41,7 @@ impl Playground {
             .args(flags.iter().copied())
             .start()
             .unwrap();
-        let kubeconfig = wait_until("the KUBECONFIG line", PATIENCE * 3, async || {
+        let kubeconfig = wait_until("the KUBECONFIG line", TIMEOUT * 3, async || {
             program.check()?;
             let text = fs::read_to_string(&log)?;
             let (_, rest) = text
@@ -64,7 +64,7 @@ impl Playground {
 
     async fn end(mut self) {
         self.program.interrupt().unwrap();
-        assert_eq!(self.program.wait(PATIENCE).await.unwrap(), 0);
+        assert_eq!(self.program.wait(TIMEOUT).await.unwrap(), 0);
         assert!(
             !Path::new(&self.kubeconfig).exists(),
             "{} is left",

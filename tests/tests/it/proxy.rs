@@ -30,7 +30,7 @@ async fn passes_watches_and_counts_requests() {
         .create(&PostParams::default(), &map)
         .await
         .unwrap();
-    let event = tokio::time::timeout(nodelife_tests::PATIENCE, events.try_next())
+    let event = tokio::time::timeout(nodelife_tests::TIMEOUT, events.try_next())
         .await
         .unwrap()
         .unwrap();

@@ -9,9 +9,9 @@ use std::sync::Arc;
 
 use k8s_openapi::ByteString;
 use nodelife_tests::installation::swap;
-use nodelife_tests::pki::{Authority, KeyAndCertificate};
+use nodelife_tests::pki::{KeyAndCertificate, TestCa};
 use nodelife_tests::supervise::{Spec, Supervised};
-use nodelife_tests::{PATIENCE, port, program, wait_until};
+use nodelife_tests::{TIMEOUT, port, program, wait_until};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
@@ -22,7 +22,7 @@ use tokio_rustls::TlsConnector;
 const NAME: &str = "nodelife-webhook.nodelife-system.svc";
 
 /// A Secret's content.
-fn secret(pair: &KeyAndCertificate, authority: &Authority) -> BTreeMap<String, ByteString> {
+fn secret(pair: &KeyAndCertificate, authority: &TestCa) -> BTreeMap<String, ByteString> {
     let entry = |name: &str, text: &str| (name.to_owned(), ByteString(text.as_bytes().to_vec()));
     BTreeMap::from([
         entry("tls.crt", &pair.certificate),
@@ -59,7 +59,7 @@ impl Health {
             .start()
             .unwrap();
         let mut this = Self { program, address };
-        wait_until("the plain port", PATIENCE, async || {
+        wait_until("the plain port", TIMEOUT, async || {
             this.program.check()?;
             this.page("/livez").await.map(Some)
         })
@@ -87,7 +87,7 @@ struct Server {
 }
 
 impl Server {
-    async fn start(parent: &Path, mount: &Path, trusted: &[&Authority]) -> Self {
+    async fn start(parent: &Path, mount: &Path, trusted: &[&TestCa]) -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], port::free().unwrap()));
         let (listen, mount) = (address.to_string(), mount.display().to_string());
         let words = ["serve", "--reload-interval", "1", "--tls-dir", &mount];
@@ -124,7 +124,7 @@ impl Server {
 
     async fn serves(&mut self, what: &str, pair: &KeyAndCertificate) {
         let wanted = CertificateDer::from_pem_slice(pair.certificate.as_bytes()).unwrap();
-        wait_until(what, PATIENCE, async || {
+        wait_until(what, TIMEOUT, async || {
             self.health.program.check()?;
             Ok((self.served().await? == wanted).then_some(()))
         })
@@ -141,7 +141,7 @@ impl Server {
     }
 
     async fn refuses(&mut self, what: &str, times: u64) {
-        wait_until(what, PATIENCE, async || {
+        wait_until(what, TIMEOUT, async || {
             self.health.program.check()?;
             Ok((self.refused().await? == times).then_some(()))
         })
@@ -161,8 +161,8 @@ async fn a_new_key_pair_is_reloaded_and_a_mismatched_one_is_not() {
     let folder = tempfile::tempdir().unwrap();
     let mount = folder.path().join("mount");
     fs::create_dir(&mount).unwrap();
-    let [old, new, foreign] = [0; 3].map(|_| Authority::new().unwrap());
-    let leaf = |authority: &Authority| authority.server(&[NAME], &[]).unwrap();
+    let [old, new, foreign] = [0; 3].map(|_| TestCa::new().unwrap());
+    let leaf = |authority: &TestCa| authority.server(&[NAME], &[]).unwrap();
     let [first, second, third] = [leaf(&old), leaf(&old), leaf(&new)];
 
     // Not ready without a certificate, and no reason to end.

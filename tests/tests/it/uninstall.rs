@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::{NAMESPACE, WEBHOOK, manifests};
-use nodelife_tests::{ControlPlane, Installation, PATIENCE, Part, wait_until};
+use nodelife_tests::{ControlPlane, Installation, Part, TIMEOUT, wait_until};
 
 use crate::rotation::relabel;
 
@@ -75,7 +75,7 @@ async fn apply_twice(installation: &Installation<'_>, what: &[&str], way: &[&str
     kubectl(installation, &words("apply")).await;
     installation.granted().await.unwrap();
     let mut certs = installation.certs(&["--once"]).await.unwrap();
-    assert_eq!(certs.wait(PATIENCE).await.unwrap(), 0);
+    assert_eq!(certs.wait(TIMEOUT).await.unwrap(), 0);
     let bundles = installation.bundles().await.unwrap();
     assert!(bundles.iter().all(|one| !one.is_empty()));
     let before = generations(&installation.admin).await;
@@ -122,13 +122,13 @@ async fn remove(installation: &Installation<'_>, node: &Client, first: &[&str]) 
         }
     }
     let namespaces: Api<Namespace> = Api::all(installation.admin.clone());
-    wait_until("the namespace's end", PATIENCE, async || {
+    wait_until("the namespace's end", TIMEOUT, async || {
         Ok(namespaces.get_opt(NAMESPACE).await?.is_none().then_some(()))
     })
     .await
     .unwrap();
     // Nobody is asked any more, and nothing of ours is left, in the whole cluster.
-    wait_until("an accepted write", PATIENCE, async || {
+    wait_until("an accepted write", TIMEOUT, async || {
         relabel(node, "writer", 2).await?;
         Ok(Some(()))
     })

@@ -6,9 +6,9 @@ use std::time::Duration;
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::{NAMESPACE, Replica, TLS_SECRET, WEBHOOK};
 use nodelife_tests::kubectl::Output;
-use nodelife_tests::pki::Authority;
+use nodelife_tests::pki::TestCa;
 use nodelife_tests::supervise::tail;
-use nodelife_tests::{ControlPlane, Installation, PATIENCE, wait_until};
+use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
 use crate::monitoring::API_SERVER;
@@ -63,7 +63,7 @@ async fn each_planted_fault_is_named() {
     here.restore().await;
 
     // A Secret that somebody else made.
-    let foreign = Authority::new().unwrap();
+    let foreign = TestCa::new().unwrap();
     let leaf = foreign
         .server(&["nodelife-webhook.nodelife-system.svc"], &[])
         .unwrap();
@@ -139,7 +139,7 @@ impl Here<'_> {
     async fn restore(&self) {
         self.installation.apply().await.unwrap();
         let mut certs = self.installation.certs(&["--once"]).await.unwrap();
-        let ended = certs.wait(PATIENCE).await.unwrap();
+        let ended = certs.wait(TIMEOUT).await.unwrap();
         assert_eq!(ended, 0, "{}", tail(certs.log()));
         self.slice(["a", "b"]).await;
     }
@@ -153,7 +153,7 @@ impl Here<'_> {
 
     /// Nothing is wrong, and the real call was answered.
     async fn sound(&self) {
-        wait_until("a sound installation", PATIENCE, async || {
+        wait_until("a sound installation", TIMEOUT, async || {
             let (output, report) = self.status().await?;
             anyhow::ensure!(output.status == Some(0), "{report}");
             let links = report["links"].as_array().unwrap();
@@ -168,7 +168,7 @@ impl Here<'_> {
     /// The link is found in this state and says so; gives the whole link. The table, for
     /// people, says the same.
     async fn finds(&self, name: &str, state: &str, words: &str) -> Value {
-        let link = wait_until(name, PATIENCE, async || {
+        let link = wait_until(name, TIMEOUT, async || {
             let (output, report) = self.status().await?;
             let links = report["links"].as_array().unwrap().clone();
             let link = links.into_iter().find(|one| one["name"] == name);

@@ -13,7 +13,7 @@ use nodelife_cluster::{ApiError, ClientOptions, Cluster, ConnectError, listing, 
 use nodelife_core::object::Pod;
 use nodelife_core::snapshot::Source;
 use nodelife_tests::fixture::{BudgetFixture, PodFixture};
-use nodelife_tests::{ControlPlane, Identity, PATIENCE, Part, TestNamespace};
+use nodelife_tests::{ControlPlane, Identity, Part, TIMEOUT, TestNamespace};
 use serde_json::json;
 
 fn options(plane: &ControlPlane, identity: &Identity) -> ClientOptions {
@@ -216,7 +216,7 @@ async fn update(watch: &mut Watch<Pod>) -> Update<Pod> {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, quiet).await.unwrap()
+    tokio::time::timeout(TIMEOUT, quiet).await.unwrap()
 }
 
 #[tokio::test]
@@ -257,7 +257,7 @@ async fn a_watch_and_a_list_survive_a_restart_of_the_api_server() {
             }
         }
     };
-    tokio::time::timeout(PATIENCE, gone).await.unwrap();
+    tokio::time::timeout(TIMEOUT, gone).await.unwrap();
     let error = cluster
         .list(
             &listing::PODS,

@@ -11,10 +11,10 @@ use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use nodelife_tests::fixture::budget::write_status;
-use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, PodFixture};
+use nodelife_tests::fixture::{BudgetCounts, BudgetFixture, PodFixture};
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::{Identity, PATIENCE, wait_until};
+use nodelife_tests::{Identity, TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{
@@ -35,7 +35,7 @@ async fn an_operators_pod_is_tried_once_and_evicted_when_allowed() {
     let primary = primary.patch(operator.clone()).create(ns).await.unwrap();
     let free = PodFixture::new("free").running_on(&node);
     let free = free.create(ns).await.unwrap();
-    let status = |healthy| BudgetStatus {
+    let status = |healthy| BudgetCounts {
         expected: healthy,
         healthy,
         desired: 1,
@@ -47,7 +47,7 @@ async fn an_operators_pod_is_tried_once_and_evicted_when_allowed() {
         .await
         .unwrap();
     let drain = start(&env, &[&node, "--force"]);
-    wait_until("the attempt, and the other gone", PATIENCE, async || {
+    wait_until("the attempt, and the other gone", TIMEOUT, async || {
         let evictions = env.evictions().await;
         let tried = evictions
             .iter()
@@ -111,7 +111,7 @@ async fn a_policys_denial_is_final_and_quoted() {
     let binding = serde_json::from_value(binding).unwrap();
     bindings.create(&how, &binding).await.unwrap();
     // The API server learns of it by a watch of its own.
-    wait_until("the policy to be heeded", PATIENCE, async || {
+    wait_until("the policy to be heeded", TIMEOUT, async || {
         let output = env.drain(&[&node, "--force", "--dry-run=server"]).await;
         Ok(output
             .stderr
@@ -232,7 +232,7 @@ async fn a_block_is_reported_once_across_retries() {
     proxy.fault(FaultRule::new(refuse).path("/eviction").times(tries));
     let drain = start(&env, &[&node, "--force"]);
     for done in 1..=tries {
-        wait_until("a refusal", PATIENCE, async || {
+        wait_until("a refusal", TIMEOUT, async || {
             Ok((proxy.struck() >= done).then_some(()))
         })
         .await
@@ -311,7 +311,7 @@ async fn a_throttled_eviction_is_retried_and_not_called_blocked() {
         .unwrap();
     // The API server says so when it goes by it (pkg/util/flowcontrol/apf_controller.go,
     // `presyncFlowSchemaStatus`).
-    wait_until("the flow schema to be heeded", PATIENCE, async || {
+    wait_until("the flow schema to be heeded", TIMEOUT, async || {
         let status = schemas.get(&name).await?.status.unwrap_or_default();
         let mut conditions = status.conditions.into_iter().flatten();
         let heeded = conditions.any(|condition| {
@@ -330,7 +330,7 @@ async fn a_throttled_eviction_is_retried_and_not_called_blocked() {
     let kubectl = Kubectl::with_kubeconfig(kubeconfig, env.plane.folder()).unwrap();
     let story = async {
         // Until somebody is there an eviction is let in, and asked for in vain.
-        wait_until("the level to be full", PATIENCE, async || {
+        wait_until("the level to be full", TIMEOUT, async || {
             let output = env.drain(&[&node, "--force", "--dry-run=server"]).await;
             let full = output.stderr.contains("priority and fairness");
             Ok(full.then_some(()))
@@ -340,7 +340,7 @@ async fn a_throttled_eviction_is_retried_and_not_called_blocked() {
 
         let already = env.evictions().await.len();
         let drain = start(&env, &[&node, "--force"]);
-        wait_until("two evictions sent back", PATIENCE, async || {
+        wait_until("two evictions sent back", TIMEOUT, async || {
             let evictions = env.evictions().await;
             let sent_back = evictions.iter().skip(already).filter(|e| e.code() == 429);
             Ok((sent_back.count() >= 2).then_some(()))

@@ -7,7 +7,7 @@ use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::{ControlPlane, Identity, PATIENCE, wait_until};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{
@@ -122,7 +122,7 @@ async fn a_drain_survives_an_api_server_restart() {
         .unwrap();
     let held = blocked_pod(&env, &node).await;
     let drain = start(&env, &[&node, "--force"]);
-    wait_until("the free pod gone", PATIENCE, async || {
+    wait_until("the free pod gone", TIMEOUT, async || {
         Ok(env.pods().get_opt("free").await?.is_none().then_some(()))
     })
     .await

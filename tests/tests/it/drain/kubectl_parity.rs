@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::{Identity, PATIENCE, wait_until};
+use nodelife_tests::{Identity, TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{
@@ -93,7 +93,7 @@ async fn a_pod_bound_late_is_evicted_too() {
         .create(&env.namespace)
         .await
         .unwrap();
-    wait_until("the late pod gone", PATIENCE, async || {
+    wait_until("the late pod gone", TIMEOUT, async || {
         Ok(env.pods().get_opt("late").await?.is_none().then_some(()))
     })
     .await

@@ -6,7 +6,7 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use nodelife_tests::fixture::PodFixture;
 use nodelife_tests::fixture::budget::write_status;
-use nodelife_tests::{PATIENCE, wait_until};
+use nodelife_tests::{TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
 use super::support::{
@@ -110,7 +110,7 @@ async fn a_second_run_continues_a_killed_one() {
         .unwrap();
     let held = blocked_pod(&env, &node).await;
     let mut first = start(&env, &[&node, "--force"]);
-    wait_until("the free pod gone", PATIENCE, async || {
+    wait_until("the free pod gone", TIMEOUT, async || {
         Ok(env.pods().get_opt("free").await?.is_none().then_some(()))
     })
     .await

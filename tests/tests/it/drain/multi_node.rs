@@ -9,7 +9,7 @@ use kube::api::{ListParams, Patch, PatchParams, WatchParams};
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
-use nodelife_tests::{AuditEvent, ControlPlane, PATIENCE, wait_until};
+use nodelife_tests::{AuditEvent, ControlPlane, TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{
@@ -224,7 +224,7 @@ async fn a_drain_of_100_pods_sends_20_requests_besides_evictions() {
         pod.create(ns)
     }));
     let pods = pods.await.unwrap();
-    let status = |allowed| nodelife_tests::fixture::BudgetStatus {
+    let status = |allowed| nodelife_tests::fixture::BudgetCounts {
         expected: 200,
         healthy: 100 + allowed,
         desired: 100,
@@ -266,7 +266,7 @@ async fn an_opened_budget_is_used_within_a_second() {
         let pod = PodFixture::new(&format!("web-{i}")).app("web");
         pods.push(pod.running_on(&node).create(ns).await.unwrap());
     }
-    let status = |allowed| nodelife_tests::fixture::BudgetStatus {
+    let status = |allowed| nodelife_tests::fixture::BudgetCounts {
         expected: 20,
         healthy: 10 + allowed,
         desired: 10,
@@ -290,7 +290,7 @@ async fn an_opened_budget_is_used_within_a_second() {
         };
         let open = async { write_status(ns, "web", status(1)).await.unwrap() };
         tokio::join!(seen, open);
-        wait_until("the eviction", PATIENCE, async || {
+        wait_until("the eviction", TIMEOUT, async || {
             let left = env.pods_on(&node).await.len();
             Ok((left == OPENINGS - i).then_some(()))
         })
@@ -341,7 +341,7 @@ async fn an_aborted_drain_leaves_an_event() {
     let pod = blocked_pod(&env, &node).await;
     let output = env.drain(&[&node, "--force", "--blocked-timeout=1s"]).await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
-    let events = wait_until("the event", PATIENCE, async || {
+    let events = wait_until("the event", TIMEOUT, async || {
         let events = events_on(&env, &node).await;
         let reasons: Vec<String> = events.into_iter().map(|(_, reason, _)| reason).collect();
         Ok(reasons

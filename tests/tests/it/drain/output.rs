@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use nix::pty::{Winsize, openpty};
 use nodelife_tests::fixture::budget::write_status;
-use nodelife_tests::{PATIENCE, wait_until};
+use nodelife_tests::{TIMEOUT, wait_until};
 
 use super::support::{
     CORDON, EVICT, READ, Stderr, blocked_pod, end, environment_with_node, events_on, open, start,
@@ -23,7 +23,7 @@ async fn the_node_has_events_of_its_drain() {
         "budget {ns}/web lacks 2 of its pods: web-2 waits for a node; web-3 waits for a node"
     );
     stderr.wait_for(&[&lacks]).await;
-    wait_until("the event of the block", PATIENCE, async || {
+    wait_until("the event of the block", TIMEOUT, async || {
         let events = events_on(&env, &node).await;
         Ok(events
             .iter()
@@ -122,14 +122,14 @@ async fn a_terminal_shows_the_waiting_pod_and_its_budget() {
         })
     };
     let ns = &env.namespace.name;
-    wait_until("the line of the pod", PATIENCE, async || {
+    wait_until("the line of the pod", TIMEOUT, async || {
         let shown = shown.lock().unwrap();
         Ok((shown.contains("0 of 1 pods gone") && shown.contains("  blocked  ")).then_some(()))
     })
     .await
     .unwrap();
     write_status(&env.namespace, "web", open()).await.unwrap();
-    let ended = tokio::time::timeout(PATIENCE, drain.wait_with_output()).await;
+    let ended = tokio::time::timeout(TIMEOUT, drain.wait_with_output()).await;
     let status = ended.expect("the drain did not end").unwrap().status.code();
     env.check_end(&[&node], status).await;
     reader.join().unwrap();

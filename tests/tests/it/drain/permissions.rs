@@ -7,7 +7,7 @@ use kube::Api;
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::{AuditEvent, ControlPlane, Identity, PATIENCE, wait_until};
+use nodelife_tests::{AuditEvent, ControlPlane, Identity, TIMEOUT, wait_until};
 
 use super::support::{
     CORDON, EVENTS, EVICT, Permission, READ, Stderr, TestEnvironment, blocked_pod, end,
@@ -109,7 +109,7 @@ async fn a_drain_works_without_permission_to_watch_budgets() {
 async fn drain_past_a_budget(env: &TestEnvironment, node: &str) -> String {
     let mut drain = start(env, &[node, "--force"]);
     let mut stderr = Stderr::of(&mut drain);
-    wait_until("a refused eviction", PATIENCE, async || {
+    wait_until("a refused eviction", TIMEOUT, async || {
         let tries = env.evictions().await;
         Ok(tries.iter().find(|event| event.code() == 429).map(drop))
     })

@@ -1,7 +1,7 @@
 //! Tests of refusals before anything is changed.
 
 use nodelife_tests::ControlPlane;
-use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, NodeFixture, PodFixture};
+use nodelife_tests::fixture::{BudgetCounts, BudgetFixture, NodeFixture, PodFixture};
 use serde_json::json;
 
 use super::support::{TestEnvironment, environment_with_node, report};
@@ -62,7 +62,7 @@ async fn a_dry_run_prints_the_true_plan_and_writes_nothing() {
             .await
             .unwrap();
     }
-    let status = |allowed| BudgetStatus {
+    let status = |allowed| BudgetCounts {
         expected: 4,
         healthy: 3 + allowed,
         desired: 3,
@@ -107,7 +107,7 @@ async fn two_budgets_on_a_pod_are_named_before_the_cordon() {
         .create(&env.namespace)
         .await
         .unwrap();
-    let status = BudgetStatus {
+    let status = BudgetCounts {
         expected: 3,
         healthy: 3,
         desired: 1,

@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::pod::running;
-use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, NodeFixture, PodFixture};
-use nodelife_tests::{AuditEvent, PATIENCE, wait_until};
+use nodelife_tests::fixture::{BudgetCounts, BudgetFixture, NodeFixture, PodFixture};
+use nodelife_tests::{AuditEvent, TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
 use super::support::{
@@ -26,7 +26,7 @@ async fn a_partial_drain_leaves_impossible_pods_and_exits_with_7() {
         .create(ns)
         .await
         .unwrap();
-    let status = BudgetStatus {
+    let status = BudgetCounts {
         expected: 1,
         healthy: 1,
         desired: 0,
@@ -69,7 +69,7 @@ async fn a_blocked_pod_delays_no_other_pod() {
         .create(ns)
         .await
         .unwrap();
-    let status = BudgetStatus {
+    let status = BudgetCounts {
         expected: 2,
         healthy: 1,
         desired: 1,
@@ -123,7 +123,7 @@ async fn unready_pods_are_evicted_under_an_exhausted_budget() {
         }
         let elsewhere = PodFixture::new(&format!("{app}-elsewhere")).app(app);
         elsewhere.create(ns).await.unwrap();
-        let status = BudgetStatus {
+        let status = BudgetCounts {
             expected: 3,
             healthy,
             desired: 2,
@@ -161,7 +161,7 @@ async fn three_tiers(env: &TestEnvironment, node: &str) -> Vec<Pod> {
             pods.push(pod.create(&env.namespace).await.unwrap());
         }
     }
-    let status = BudgetStatus {
+    let status = BudgetCounts {
         expected: 3,
         healthy: 2,
         desired: 2,
@@ -184,7 +184,7 @@ async fn strict_order_waits_for_blocked_pods() {
         &[&node, "--force", "--order=strict", "--on-impossible=wait"],
     );
     let kubelet = async {
-        wait_until("the pod that nothing blocks gone", PATIENCE, async || {
+        wait_until("the pod that nothing blocks gone", TIMEOUT, async || {
             let pod = env.pods().get("tier-0-2").await?;
             Ok(pod.metadata.deletion_timestamp.map(drop))
         })

@@ -3,7 +3,7 @@
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
-use nodelife_tests::{ControlPlane, PATIENCE, wait_until};
+use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{CORDON, EVICT, READ, TestEnvironment};
@@ -52,7 +52,7 @@ async fn surge(how: &str) {
     assert_eq!(web.spec.unwrap().replicas, Some(1));
     let annotations = web.metadata.annotations.unwrap_or_default();
     assert!(!annotations.contains_key("nodelife.dev/surged-from"));
-    wait_until("one pod", PATIENCE, async || {
+    wait_until("one pod", TIMEOUT, async || {
         let there = env.pods_on(&other).await;
         Ok((there.len() == 1).then_some(()))
     })

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::{Identity, PATIENCE, wait_until};
+use nodelife_tests::{Identity, TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{
@@ -24,7 +24,7 @@ async fn silent(what: &str, method: http::Method, path: &str) -> (TestEnvironmen
 }
 
 async fn wait_for_silence(proxy: &Proxy) {
-    wait_until("a request without an answer", PATIENCE, async || {
+    wait_until("a request without an answer", TIMEOUT, async || {
         Ok((proxy.struck() > 0).then_some(()))
     })
     .await
@@ -99,7 +99,7 @@ async fn a_pod_within_its_grace_period_is_not_stuck() {
     let pod = pod.spec(json!({"terminationGracePeriodSeconds": 3600}));
     let pod = pod.create(&env.namespace).await.unwrap();
     let drain = start(&env, &[&node, "--force"]);
-    wait_until("the pod to be on its way", PATIENCE, async || {
+    wait_until("the pod to be on its way", TIMEOUT, async || {
         let pod = env.pods().get("slow").await?;
         Ok(pod.metadata.deletion_timestamp.map(drop))
     })

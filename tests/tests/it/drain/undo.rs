@@ -1,6 +1,6 @@
 //! Tests of `--undo`.
 
-use nodelife_tests::fixture::{BudgetFixture, BudgetStatus, NodeFixture, PodFixture};
+use nodelife_tests::fixture::{BudgetCounts, BudgetFixture, NodeFixture, PodFixture};
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::{ControlPlane, Identity};
 use serde_json::json;
@@ -71,7 +71,7 @@ async fn a_failed_drain_undoes_its_cordon_on_request() {
     let pod = pod.create(&env.namespace).await.unwrap();
     let other = PodFixture::new("held-2").app("held");
     other.create(&env.namespace).await.unwrap();
-    let status = BudgetStatus {
+    let status = BudgetCounts {
         expected: 2,
         healthy: 1,
         desired: 1,

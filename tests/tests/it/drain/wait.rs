@@ -6,9 +6,9 @@ use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Api;
 use kube::api::{DeleteParams, PostParams};
 use nodelife_tests::fixture::{
-    BudgetFixture, BudgetStatus, NodeFixture, PodFixture, WorkloadFixture,
+    BudgetCounts, BudgetFixture, NodeFixture, PodFixture, WorkloadFixture,
 };
-use nodelife_tests::{ControlPlane, PATIENCE, wait_until};
+use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{Stderr, TestEnvironment, report, start};
@@ -24,7 +24,7 @@ async fn once_tries_each_pod_once_and_waits_for_no_budget() {
         let pod = PodFixture::new(name).app("web").running_on(&node);
         pods.push(pod.create(&env.namespace).await.unwrap());
     }
-    let status = BudgetStatus {
+    let status = BudgetCounts {
         expected: 2,
         healthy: 2,
         desired: 1,
@@ -262,7 +262,7 @@ async fn wait_volumes_ends_when_volumes_are_detached() {
     let arguments = [node.as_str(), "--force", "--wait-volumes"];
     let drain = env.drain(&arguments);
     let detach = async {
-        wait_until("the pod to be gone", PATIENCE, async || {
+        wait_until("the pod to be gone", TIMEOUT, async || {
             Ok(env.pods_on(&node).await.is_empty().then_some(()))
         })
         .await
@@ -299,7 +299,7 @@ async fn a_daemon_set_pods_volume_delays_no_drain() {
     let drain = env.drain(&arguments);
     let attachments: Api<VolumeAttachment> = Api::all(ns.client().clone());
     let detach = async {
-        wait_until("the pod to be gone", PATIENCE, async || {
+        wait_until("the pod to be gone", TIMEOUT, async || {
             Ok((env.pods_on(&node).await.len() == 1).then_some(()))
         })
         .await

@@ -8,12 +8,12 @@ use std::process::Command;
 use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
 use kube::api::PostParams;
-use nodelife_tests::definition;
+use nodelife_tests::crds;
 use nodelife_tests::installation::{NAMESPACE, WEBHOOK, manifests};
 use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::program::GoProgram;
 use nodelife_tests::{
-    ControlPlane, Identity, Installation, PATIENCE, Part, TestNamespace, wait_until,
+    ControlPlane, Identity, Installation, Part, TIMEOUT, TestNamespace, wait_until,
 };
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ async fn every_overlay_passes_strict_validation_and_pod_security() {
     let plane = ControlPlane::options().start().await.unwrap();
     let kubectl = Kubectl::new(&plane, &Identity::Admin).unwrap();
     // A definition is too long for the annotation of a client-side apply.
-    for file in definition::operators().unwrap() {
+    for file in crds::operators().unwrap() {
         let file = file.to_str().unwrap();
         let words = ["apply", "--server-side", "-f", file];
         kubectl.run(words).await.unwrap().success().unwrap();
@@ -64,7 +64,7 @@ async fn every_overlay_passes_strict_validation_and_pod_security() {
     for folder in folders() {
         let validate = || strict(render(&folder));
         // A kind is served a moment after it is stored, and its schema a moment later.
-        let output = wait_until("every kind", PATIENCE, async || {
+        let output = wait_until("every kind", TIMEOUT, async || {
             let output = validate().await?;
             let missing = output.stderr.contains("no matches for kind");
             Ok((!missing).then_some(output))
@@ -105,7 +105,7 @@ async fn an_installation_stays_quiet_and_leaves_nothing() {
 
     let mut certs = installation.certs(&["--once"]).await.unwrap();
     assert_eq!(
-        certs.wait(PATIENCE).await.unwrap(),
+        certs.wait(TIMEOUT).await.unwrap(),
         0,
         "{}",
         nodelife_tests::supervise::tail(certs.log())
@@ -245,7 +245,7 @@ async fn remove(plane: &ControlPlane, installation: &Installation<'_>, words: &[
         .success()
         .unwrap();
     let namespaces: Api<Namespace> = Api::all(installation.admin.clone());
-    wait_until("the namespace's end", PATIENCE, async || {
+    wait_until("the namespace's end", TIMEOUT, async || {
         Ok(namespaces.get_opt(NAMESPACE).await?.is_none().then_some(()))
     })
     .await

@@ -13,7 +13,7 @@ use nodelife_core::disruption::Counts;
 use nodelife_core::object::{Budget, Pod, WorkloadKind};
 use nodelife_core::workload::Workloads;
 use nodelife_tests::control_plane::Part;
-use nodelife_tests::{ControlPlane, Identity, PATIENCE, TestNamespace, wait_until};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, wait_until};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -171,7 +171,7 @@ async fn create(namespace: &TestNamespace, object: Value) -> anyhow::Result<()> 
     let api: Api<DynamicObject> =
         Api::namespaced_with(namespace.client().clone(), &namespace.name, &resource);
     // The API server may be too busy at times.
-    wait_until("the object", PATIENCE, async || {
+    wait_until("the object", TIMEOUT, async || {
         match api.create(&PostParams::default(), &object).await {
             Err(kube::Error::Api(status)) if status.code != 409 => Err(*status)?,
             _ => Ok(Some(())),
@@ -186,7 +186,7 @@ fn app(i: usize) -> String {
 
 /// Makes the sets in a namespace of their own, and waits until every status is what we count.
 async fn compare(plane: &ControlPlane, sets: &[Set]) -> anyhow::Result<Seen> {
-    let patience = PATIENCE * 4;
+    let patience = TIMEOUT * 4;
     let namespace = TestNamespace::create(plane, "budgets").await?;
     for (i, set) in sets.iter().enumerate() {
         let objects = set.objects(&app(i)).into_iter();
@@ -208,7 +208,7 @@ async fn compare(plane: &ControlPlane, sets: &[Set]) -> anyhow::Result<Seen> {
             .filter_map(|pod| pod.metadata.name.as_deref())
             .take(set.ready);
         let written = names.map(|name| {
-            wait_until("its status", PATIENCE, async || {
+            wait_until("its status", TIMEOUT, async || {
                 Ok(Some(pods.patch_status(name, &params, &ready).await?))
             })
         });

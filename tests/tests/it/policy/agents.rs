@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use nodelife_tests::installation::manifests;
-use nodelife_tests::{ControlPlane, Identity, Installation, PATIENCE, Part, wait_until};
+use nodelife_tests::{ControlPlane, Identity, Installation, Part, TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
 use super::{Call, NODE_NAME, NODE_UID, PATIENT, Said, make, pod, start};
@@ -80,7 +80,7 @@ async fn world(plane: &ControlPlane) {
         let admin = admin.clone();
         async move {
             let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}");
-            wait_until("the account", PATIENCE, async || {
+            wait_until("the account", TIMEOUT, async || {
                 let said = Call::new("GET", &path, Value::Null).send(&admin).await?;
                 Ok((said.code == 200).then_some(()))
             })
@@ -139,7 +139,7 @@ async fn legacy_token(plane: &ControlPlane) -> String {
         "annotations": {"kubernetes.io/service-account.name": ACCOUNT}}});
     make(&admin, &[("/api/v1/namespaces/kubevirt/secrets", secret)]).await;
     let path = "/api/v1/namespaces/kubevirt/secrets/legacy";
-    let token = wait_until("the Secret's token", PATIENCE, async || {
+    let token = wait_until("the Secret's token", TIMEOUT, async || {
         let said = Call::new("GET", path, Value::Null).send(&admin).await?;
         Ok(said.body["data"]["token"].as_str().map(str::to_owned))
     })

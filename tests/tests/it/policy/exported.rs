@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use nodelife_admission::{Mode, Policies, admission_policies};
 use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::oracle::{self, PoliciesAnswer, PolicyAnswer};
-use nodelife_tests::{ControlPlane, Identity, PATIENCE, program, wait_until};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, program, wait_until};
 use serde_json::{Value, json};
 
 use super::{Call, Said, parity, pod, soundness};
@@ -266,7 +266,7 @@ pub(super) async fn take_its_place(plane: &ControlPlane, theirs: &[(Call, Said)]
     applied.await.unwrap().success().unwrap();
 
     // They take effect a moment after they are stored.
-    wait_until("the policies' verdicts", PATIENCE, async || {
+    wait_until("the policies' verdicts", TIMEOUT, async || {
         let ours = parity::answers(plane).await;
         let mut differences = Vec::new();
         let mut refused = 0;
@@ -322,7 +322,7 @@ async fn default_tolerations(plane: &ControlPlane) {
             "effect": "NoExecute", "tolerationSeconds": seconds})
     };
     let (not_ready, unreachable) = (of("not-ready", 300), of("unreachable", 300));
-    wait_until("the default tolerations", PATIENCE, async || {
+    wait_until("the default tolerations", TIMEOUT, async || {
         let list = created(Value::Null).await?;
         anyhow::ensure!(list == [not_ready.clone(), unreachable.clone()], "{list:?}");
         Ok(Some(()))

@@ -2,7 +2,7 @@
 
 use futures::StreamExt as _;
 use nodelife_tests::fixture::NodeFixture;
-use nodelife_tests::{AuditEvent, ControlPlane, Installation, PATIENCE, Part, wait_until};
+use nodelife_tests::{AuditEvent, ControlPlane, Installation, Part, TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
 use super::{Call, make, pod, start};
@@ -85,7 +85,7 @@ async fn heartbeats_and_unchanged_statuses_skip_the_webhook() {
     });
     send_all(&admin, pods.collect(), 201).await;
     // kwok keeps the leases; from here on the kubelets of the test renew them as well.
-    wait_until("the leases", PATIENCE, async || {
+    wait_until("the leases", TIMEOUT, async || {
         let path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
         let said = Call::new("GET", path, Value::Null).send(&admin).await?;
         let count = said.body["items"].as_array().map_or(0, Vec::len);
@@ -118,7 +118,7 @@ async fn heartbeats_and_unchanged_statuses_skip_the_webhook() {
     assert_eq!(after - before, u64::try_from(nodes).unwrap());
 
     // What the API server recorded of these kubelets is what was counted.
-    let by_kubelets = wait_until("the audit log", PATIENCE, async || {
+    let by_kubelets = wait_until("the audit log", TIMEOUT, async || {
         let events = plane.audit_events()?;
         let by_kubelets: Vec<AuditEvent> = events
             .into_iter()

@@ -13,7 +13,7 @@ use http_body_util::BodyExt as _;
 use kube::Client;
 use kube::client::Body;
 use nodelife_tests::installation::Replica;
-use nodelife_tests::{ControlPlane, Installation, PATIENCE, supervise, wait_until};
+use nodelife_tests::{ControlPlane, Installation, TIMEOUT, supervise, wait_until};
 use serde_json::{Value, json};
 
 /// Seconds for a call with lookups on a machine that has much else to do; verdicts are compared
@@ -133,11 +133,11 @@ async fn start(
 ) -> Result<Replica> {
     installation.apply().await?;
     let mut certs = installation.certs(&["--once"]).await?;
-    let status = certs.wait(PATIENCE).await?;
+    let status = certs.wait(TIMEOUT).await?;
     anyhow::ensure!(status == 0, "certs: {}", supervise::tail(certs.log()));
     let replica = installation.replica(None, flags).await?;
     let admin = plane.admin().await?;
-    wait_until("the webhook to be called", PATIENCE, async || {
+    wait_until("the webhook to be called", TIMEOUT, async || {
         let said = probe.send(&admin).await?;
         anyhow::ensure!(said.message.starts_with("admission webhook"), "{said:?}");
         Ok(Some(()))

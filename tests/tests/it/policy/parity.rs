@@ -179,7 +179,7 @@ async fn without_a_replica(plane: &ControlPlane) {
     // The node authorizer learns of the pod from its informer.
     nodelife_tests::wait_until(
         "a token for the webhook's pod",
-        nodelife_tests::PATIENCE,
+        nodelife_tests::TIMEOUT,
         async || {
             let said = token.send(&admin).await?;
             anyhow::ensure!(said.code == 201, "{said:?}");

@@ -12,7 +12,7 @@ use calls::Calls;
 pub(crate) use calls::{accepted, relabel};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use nodelife_tests::installation::{Balancer, Build, CA_SECRET, Replica, TLS_SECRET};
-use nodelife_tests::{ControlPlane, Installation, PATIENCE, port, wait_until};
+use nodelife_tests::{ControlPlane, Installation, TIMEOUT, port, wait_until};
 use serde_json::json;
 use state::state;
 
@@ -61,7 +61,7 @@ async fn no_call_fails_during_renewal_upgrade_and_rotation() {
     let calls = Calls::start(&plane, &installation).await;
 
     // A rolling restart of the same build, while the leaf is renewed.
-    let renewed = wait_until("a renewed leaf", PATIENCE, async || {
+    let renewed = wait_until("a renewed leaf", TIMEOUT, async || {
         let now = state(&installation).await;
         Ok((now.leaf != first.leaf).then_some(now))
     });
@@ -75,7 +75,7 @@ async fn no_call_fails_during_renewal_upgrade_and_rotation() {
     installation.upgrade(Build::current().unwrap()).unwrap();
     installation.apply().await.unwrap();
     let replicas = roll(&installation, &balancer, replicas).await;
-    certs.terminate(PATIENCE).await.unwrap();
+    certs.terminate(TIMEOUT).await.unwrap();
     calls.assert_none_failed("an upgrade");
 
     let check = |when: &str| calls.assert_none_failed(when);
@@ -85,7 +85,7 @@ async fn no_call_fails_during_renewal_upgrade_and_rotation() {
     // with a leaf that is new, since a third of one's life is less than what its successor waits.
     let mut certs = installation.certs(&FAST).await.unwrap();
     let old = state(&installation).await.leaf;
-    wait_until("a leaf of its own", PATIENCE, async || {
+    wait_until("a leaf of its own", TIMEOUT, async || {
         certs.check()?;
         Ok((state(&installation).await.leaf != old).then_some(()))
     })
@@ -94,7 +94,7 @@ async fn no_call_fails_during_renewal_upgrade_and_rotation() {
     certs.kill().await.unwrap();
     let mut certs = installation.certs(&FAST).await.unwrap();
     let now = state(&installation).await;
-    wait_until("a write of the successor", PATIENCE, async || {
+    wait_until("a write of the successor", TIMEOUT, async || {
         certs.check()?;
         Ok((state(&installation).await != now).then_some(()))
     })
@@ -160,7 +160,7 @@ async fn outside_changes_are_repaired_within_seconds() {
         windows.push((format!("{name} damaged"), from, Instant::now()));
     }
 
-    let foreign = nodelife_tests::pki::Authority::new().unwrap();
+    let foreign = nodelife_tests::pki::TestCa::new().unwrap();
     let foreign = foreign.certificate().into_bytes();
     for (what, bundle) in [("no caBundle", Vec::new()), ("a foreign CA", foreign)] {
         let encoded = k8s_openapi::ByteString(bundle.clone());

@@ -4,8 +4,8 @@ use std::fs;
 
 use futures::StreamExt as _;
 use futures::future::join_all;
-use nodelife_tests::https::{Answer, NAME, Trust, head};
-use nodelife_tests::{PATIENCE, wait_until};
+use nodelife_tests::https::{NAME, Response, TlsClient, head};
+use nodelife_tests::{TIMEOUT, wait_until};
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -29,7 +29,7 @@ impl Server {
 
     /// Waits until a metric is at least `count`.
     async fn counted(&self, metric: &str, count: usize) {
-        wait_until(metric, PATIENCE, async || {
+        wait_until(metric, TIMEOUT, async || {
             let text = self.plain("/metrics").await?;
             let value = text
                 .lines()
@@ -58,7 +58,7 @@ fn review(padding: usize) -> Vec<u8> {
 
 /// A verdict, or what brings the API server back (client-go v0.36.3 `rest/with_retry.go`: a
 /// 5xx with Retry-After).
-fn is_verdict(answer: &Answer) -> bool {
+fn is_verdict(answer: &Response) -> bool {
     match answer.status {
         200 => {
             let refused = answer.body.contains("is not allowed to modify node");
@@ -88,7 +88,7 @@ async fn a_flood_costs_no_memory_and_no_response() {
         stream.write_all(&[22]).await.unwrap();
         slow.push(stream);
     }
-    let trust = Trust::new(&server.authority.certificate(), None).unwrap();
+    let trust = TlsClient::new(&server.authority.certificate(), None).unwrap();
     let (large, small) = (review(3 << 20), review(6_000));
     let bodies = (0..200)
         .map(|_| &large)
@@ -98,7 +98,7 @@ async fn a_flood_costs_no_memory_and_no_response() {
         async move {
             let mut connection = trust.connect(server.address).await.unwrap();
             let mut turned_away = 0_usize;
-            let end = Instant::now() + PATIENCE;
+            let end = Instant::now() + TIMEOUT;
             while !is_verdict(&connection.post("/validate", body).await.unwrap()) {
                 turned_away += 1;
                 assert!(Instant::now() < end, "turned away {turned_away} times");
@@ -147,7 +147,7 @@ async fn slow_senders_are_disconnected_and_idle_clients_kept() {
         let begun = format!("POST {PATH} HTTP/1.1\r\nhost: {NAME}\r\n");
         connection.write(begun.as_bytes()).await.unwrap();
         // Ends without an answer.
-        let ended = tokio::time::timeout(PATIENCE, connection.answer()).await;
+        let ended = tokio::time::timeout(TIMEOUT, connection.answer()).await;
         assert!(ended.expect("it is let go").is_err());
     });
     join_all(heads).await;

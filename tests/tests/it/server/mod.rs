@@ -8,10 +8,10 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use anyhow::Result;
-use nodelife_tests::https::{Connection, NAME, Trust, head};
-use nodelife_tests::pki::{Authority, KeyAndCertificate};
+use nodelife_tests::https::{Connection, NAME, TlsClient, head};
+use nodelife_tests::pki::{KeyAndCertificate, TestCa};
 use nodelife_tests::supervise::{Spec, Supervised};
-use nodelife_tests::{PATIENCE, port, program, wait_until};
+use nodelife_tests::{TIMEOUT, port, program, wait_until};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -22,7 +22,7 @@ const PATH: &str = "/validate?timeout=2s";
 
 struct Server {
     program: Supervised,
-    authority: Authority,
+    authority: TestCa,
     folder: TempDir,
     address: SocketAddr,
     health: SocketAddr,
@@ -30,25 +30,25 @@ struct Server {
 
 impl Server {
     async fn start(flags: &[&str]) -> Self {
-        let server = Self::prepare(Authority::new().unwrap(), flags, |_| ());
+        let server = Self::prepare(TestCa::new().unwrap(), flags, |_| ());
         server.ready().await;
         server
     }
 
     /// With a soft limit of file descriptors such as a container may begin with.
     async fn start_with_few_files(flags: &[&str]) -> Self {
-        let server = Self::launch(Authority::new().unwrap(), flags, Some(256), |_| ());
+        let server = Self::launch(TestCa::new().unwrap(), flags, Some(256), |_| ());
         server.ready().await;
         server
     }
 
     /// Starts it with a certificate of `authority`, after `change` had its way with the folder.
-    fn prepare(authority: Authority, flags: &[&str], change: impl FnOnce(&Path)) -> Self {
+    fn prepare(authority: TestCa, flags: &[&str], change: impl FnOnce(&Path)) -> Self {
         Self::launch(authority, flags, None, change)
     }
 
     fn launch(
-        authority: Authority,
+        authority: TestCa,
         flags: &[&str],
         files: Option<u32>,
         change: impl FnOnce(&Path),
@@ -99,7 +99,7 @@ impl Server {
     }
 
     async fn says(&self, path: &str, status: &str) {
-        wait_until(&format!("{path} {status}"), PATIENCE, async || {
+        wait_until(&format!("{path} {status}"), TIMEOUT, async || {
             let answer = self.plain(path).await?;
             let wanted = format!("HTTP/1.1 {status} ");
             anyhow::ensure!(answer.starts_with(&wanted), "{answer}");
@@ -111,13 +111,13 @@ impl Server {
 
     /// A connection, with a certificate of one's own where one is given.
     async fn connect(&self, own: Option<&KeyAndCertificate>) -> Result<Connection> {
-        let trust = Trust::new(&self.authority.certificate(), own)?;
+        let trust = TlsClient::new(&self.authority.certificate(), own)?;
         trust.connect(self.address).await
     }
 }
 
 /// Writes a Secret's files, as the kubelet does: behind a link that is swapped.
-fn mount(folder: &Path, authority: &Authority, leaf: &KeyAndCertificate) {
+fn mount(folder: &Path, authority: &TestCa, leaf: &KeyAndCertificate) {
     let generation = tempfile::Builder::new()
         .prefix("..")
         .tempdir_in(folder)
@@ -194,8 +194,8 @@ async fn invalid_reviews_get_their_status_and_harm_nobody() {
 
 #[tokio::test]
 async fn a_client_ca_admits_only_its_own_certificates() {
-    let authority = Authority::new().unwrap();
-    let stranger = Authority::new()
+    let authority = TestCa::new().unwrap();
+    let stranger = TestCa::new()
         .unwrap()
         .client("kube-apiserver", "x")
         .unwrap();
@@ -216,7 +216,7 @@ async fn a_client_ca_admits_only_its_own_certificates() {
 
 #[tokio::test]
 async fn a_mismatched_pair_is_never_served() {
-    let authority = Authority::new().unwrap();
+    let authority = TestCa::new().unwrap();
     let (one, two) = (
         authority.server(&[NAME], &[]).unwrap(),
         authority.server(&[NAME], &[]).unwrap(),
@@ -235,7 +235,7 @@ async fn a_mismatched_pair_is_never_served() {
     server.ready().await;
     // The next one is broken again: refused, and the old one goes on.
     mount(server.folder.path(), &server.authority, &mixed);
-    wait_until("the refusal", PATIENCE, async || {
+    wait_until("the refusal", TIMEOUT, async || {
         let log = fs::read_to_string(server.program.log())?;
         let refused = log
             .lines()
@@ -266,5 +266,5 @@ async fn shutdown_finishes_requests_and_a_second_signal_exits() {
         assert!(answer.head.contains("connection: close"), "{answer:?}");
     }
     server.program.interrupt().unwrap();
-    assert_eq!(server.program.wait(PATIENCE).await.unwrap(), 130);
+    assert_eq!(server.program.wait(TIMEOUT).await.unwrap(), 130);
 }

@@ -14,7 +14,7 @@ use nodelife_tests::Part;
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl::{self, Kubectl, Output};
 use nodelife_tests::proxy::Proxy;
-use nodelife_tests::{AuditEvent, ControlPlane, Identity, PATIENCE, TestNamespace, wait_until};
+use nodelife_tests::{AuditEvent, ControlPlane, Identity, TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
 
 use super::history::History;
@@ -189,7 +189,7 @@ impl TestEnvironment {
         // A request that stands behind ours in the log shows that ours are all in it.
         let mark = format!("mark-{}", self.namespace.name);
         let _ = self.pods().get_opt(&mark).await.unwrap();
-        let events = wait_until("the audit log", PATIENCE, async || {
+        let events = wait_until("the audit log", TIMEOUT, async || {
             let events = self.plane.audit_events()?;
             let end = events.iter().rposition(|event| event.name() == mark);
             Ok(end.map(|_| events))
@@ -358,7 +358,7 @@ pub(in crate::drain) async fn environment_with_node(what: &str) -> (TestEnvironm
 }
 
 pub(in crate::drain) async fn wait_for_cordon(env: &TestEnvironment, node: &str) {
-    wait_until("the cordon", PATIENCE, async || {
+    wait_until("the cordon", TIMEOUT, async || {
         Ok(env.is_cordoned(node).await.then_some(()))
     })
     .await

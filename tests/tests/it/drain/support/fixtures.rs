@@ -3,15 +3,15 @@
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;
 use nodelife_tests::fixture::{
-    BudgetFixture, BudgetStatus, NodeFixture, PodFixture, WorkloadFixture,
+    BudgetCounts, BudgetFixture, NodeFixture, PodFixture, WorkloadFixture,
 };
-use nodelife_tests::{PATIENCE, wait_until};
+use nodelife_tests::{TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::environment::TestEnvironment;
 
-pub(in crate::drain) fn blocked() -> BudgetStatus {
-    BudgetStatus {
+pub(in crate::drain) fn blocked() -> BudgetCounts {
+    BudgetCounts {
         expected: 3,
         healthy: 2,
         desired: 2,
@@ -19,8 +19,8 @@ pub(in crate::drain) fn blocked() -> BudgetStatus {
     }
 }
 
-pub(in crate::drain) fn open() -> BudgetStatus {
-    BudgetStatus {
+pub(in crate::drain) fn open() -> BudgetCounts {
+    BudgetCounts {
         expected: 3,
         healthy: 3,
         desired: 2,
@@ -52,7 +52,7 @@ pub(in crate::drain) async fn blocked_pod(env: &TestEnvironment, node: &str) -> 
 
 /// Plays the kubelet until this pod is the last.
 pub(in crate::drain) async fn end_all_but(env: &TestEnvironment, node: &str, last: Option<&str>) {
-    wait_until("the pods gone", PATIENCE, async || {
+    wait_until("the pods gone", TIMEOUT, async || {
         let mut left = env.pods_on(node).await;
         left.retain(|pod| pod.metadata.name.as_deref() != last);
         for pod in &left {

@@ -11,7 +11,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource, ResourceExt as _};
 use nodelife_core::object::{Budget, Pod};
-use nodelife_tests::{PATIENCE, TestNamespace, wait_until};
+use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
@@ -130,7 +130,7 @@ impl History {
         let (pods, budgets): (Api<ApiPod>, Api<PodDisruptionBudget>) =
             (namespace.api(), namespace.api());
         let all = ListParams::default();
-        wait_until("the watches of the test", PATIENCE, async || {
+        wait_until("the watches of the test", TIMEOUT, async || {
             let pods = pods.list(&all).await?.items;
             let budgets = budgets.list(&all).await?.items;
             let there: BTreeMap<String, String> = pods

@@ -3,7 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::process::Stdio;
 
-use nodelife_tests::PATIENCE;
+use nodelife_tests::TIMEOUT;
 use tokio::process::Child;
 
 use super::environment::TestEnvironment;
@@ -41,7 +41,7 @@ pub(in crate::drain) async fn end(
     env: &TestEnvironment,
     drain: DrainProcess,
 ) -> (Option<i32>, String) {
-    let output = tokio::time::timeout(PATIENCE, drain.child.wait_with_output())
+    let output = tokio::time::timeout(TIMEOUT, drain.child.wait_with_output())
         .await
         .expect("the drain did not end")
         .unwrap();

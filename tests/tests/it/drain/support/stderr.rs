@@ -1,6 +1,6 @@
 //! The stderr of a drain, read while it runs.
 
-use nodelife_tests::PATIENCE;
+use nodelife_tests::TIMEOUT;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::ChildStderr;
 
@@ -29,7 +29,7 @@ impl Stderr {
                 assert!(self.read_line().await, "it ended: {}", self.text);
             }
         };
-        let all = tokio::time::timeout(PATIENCE, read).await;
+        let all = tokio::time::timeout(TIMEOUT, read).await;
         assert!(all.is_ok(), "{wanted:?} was not written: {}", self.text);
     }
 

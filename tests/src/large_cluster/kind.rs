@@ -5,7 +5,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use serde_json::Value;
 
-use super::{Fill, LARGEST, NAMESPACES, REPLICAS, object};
+use super::object;
+use super::size::{LARGEST, NAMESPACES, REPLICAS, Size};
 
 /// One kind, or one sort of its objects.
 pub(super) struct Kind {
@@ -14,9 +15,9 @@ pub(super) struct Kind {
     pub(super) path: &'static str,
     /// Where etcd has them.
     pub(super) prefix: &'static str,
-    pub(super) count: fn(Fill) -> usize,
+    pub(super) count: fn(Size) -> usize,
     /// What differs: UID, name, then the namespace, if it is in one, and the rest.
-    pub(super) words: fn(usize, Fill) -> Vec<String>,
+    pub(super) words: fn(usize, Size) -> Vec<String>,
     /// The object with these words in it.
     pub(super) object: fn(&[String]) -> Value,
     /// Which of several sorts this is, and of how many: workloads take turns.
@@ -29,7 +30,7 @@ pub(super) static KINDS: [Kind; 9] = [
         name: "nodes",
         path: "/api/v1/nodes",
         prefix: "/registry/minions/",
-        count: |fill| fill.nodes,
+        count: |size| size.nodes,
         words: node,
         object: object::node,
         sort: (0, 1),
@@ -38,7 +39,7 @@ pub(super) static KINDS: [Kind; 9] = [
         name: "leases",
         path: "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
         prefix: "/registry/leases/kube-node-lease/",
-        count: |fill| fill.nodes,
+        count: |size| size.nodes,
         words: |number, _| vec![uid("lease", number), node_name(number), uid("node", number)],
         object: object::lease,
         sort: (0, 1),
@@ -47,7 +48,7 @@ pub(super) static KINDS: [Kind; 9] = [
         name: "csinodes",
         path: "/apis/storage.k8s.io/v1/csinodes",
         prefix: "/registry/csinodes/",
-        count: |fill| fill.nodes,
+        count: |size| size.nodes,
         words: |number, _| {
             vec![
                 uid("csinode", number),
@@ -103,7 +104,7 @@ const fn pods(name: &'static str, object: fn(&[String]) -> Value, sort: usize) -
         name,
         path: "/api/v1/namespaces/team-99/pods",
         prefix: "/registry/pods/",
-        count: |fill| fill.pods,
+        count: |size| size.pods,
         words: pod,
         object,
         sort: (sort, 3),
@@ -112,14 +113,14 @@ const fn pods(name: &'static str, object: fn(&[String]) -> Value, sort: usize) -
 
 impl Kind {
     /// The numbers of the objects that are of this sort.
-    pub(super) fn numbers(&self, fill: Fill) -> impl Iterator<Item = usize> {
+    pub(super) fn numbers(&self, size: Size) -> impl Iterator<Item = usize> {
         let (sort, sorts) = self.sort;
         let a_turn = if self.prefix == "/registry/pods/" {
             REPLICAS
         } else {
             1
         };
-        (0..(self.count)(fill)).filter(move |number| number / a_turn % sorts == sort)
+        (0..(self.count)(size)).filter(move |number| number / a_turn % sorts == sort)
     }
 
     /// The number of the template: no clone has it.
@@ -142,11 +143,11 @@ impl Kind {
     }
 }
 
-fn workloads(fill: Fill) -> usize {
-    fill.pods.div_ceil(REPLICAS)
+fn workloads(size: Size) -> usize {
+    size.pods.div_ceil(REPLICAS)
 }
 
-fn node(number: usize, _: Fill) -> Vec<String> {
+fn node(number: usize, _: Size) -> Vec<String> {
     vec![
         uid("node", number),
         node_name(number),
@@ -159,12 +160,12 @@ fn node(number: usize, _: Fill) -> Vec<String> {
     ]
 }
 
-fn pod(number: usize, fill: Fill) -> Vec<String> {
+fn pod(number: usize, size: Size) -> Vec<String> {
     let (workload, replica) = (number / REPLICAS, number % REPLICAS);
     let on = if workload == LARGEST {
         LARGEST
     } else {
-        number % fill.nodes
+        number % size.nodes
     };
     vec![
         uid("pod", number),

@@ -5,49 +5,32 @@
 //! between clones is as wide as what it takes the place of, so that no length inside the stored
 //! protobuf changes.
 
-mod etcd;
 mod kind;
 mod object;
+mod size;
 mod template;
 
 use anyhow::{Context, Result};
-use http::{Method, Request, header};
-use http_body_util::BodyExt;
+use http::Method;
 use kube::Client;
-use kube::client::Body;
 use serde_json::{Value, json};
 
-pub use etcd::Etcd;
+pub use size::Size;
 pub use template::Template;
 
 use crate::control_plane::ControlPlane;
-use crate::wait::{PATIENCE, wait_until};
+use crate::etcd::Etcd;
+use crate::request::request;
+use crate::wait::{TIMEOUT, wait_until};
 use kind::{KINDS, Kind};
-
-/// Pods of one workload; each workload is a Deployment with one ReplicaSet.
-const REPLICAS: usize = 10;
-
-/// Namespaces that the workloads are spread over.
-const NAMESPACES: usize = 60;
+use size::{LARGEST, REPLICAS};
 
 /// Objects held ready before they are written.
 const AT_ONCE: usize = 1000;
 
-/// The largest number that a name has room for; it is the template's own.
-const LARGEST: usize = 99_999;
-
-/// What a cluster is to be filled with.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Fill {
-    /// Nodes, each with its Lease and its CSINode.
-    pub nodes: usize,
-    /// Pods, ten to a workload; every fifth workload has a budget.
-    pub pods: usize,
-}
-
 /// What a filled cluster holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Filled {
+pub struct Contents {
     /// How many objects of each kind were written, and how long one is in etcd, in bytes.
     pub kinds: Vec<(&'static str, usize, usize)>,
 }
@@ -57,9 +40,9 @@ pub struct Filled {
 /// # Errors
 ///
 /// The API server refuses a template, or etcd a write; a size that names have no room for.
-pub async fn fill(plane: &ControlPlane, fill: Fill) -> Result<Filled> {
+pub async fn fill(plane: &ControlPlane, size: Size) -> Result<Contents> {
     anyhow::ensure!(
-        (1..LARGEST).contains(&fill.nodes) && fill.pods < LARGEST * REPLICAS,
+        (1..LARGEST).contains(&size.nodes) && size.pods < LARGEST * REPLICAS,
         "names have room for 1 to {LARGEST} nodes and as many workloads"
     );
     let (client, etcd) = (plane.admin().await?, plane.etcd().await?);
@@ -68,11 +51,11 @@ pub async fn fill(plane: &ControlPlane, fill: Fill) -> Result<Filled> {
     }
     let mut kinds = Vec::new();
     for kind in &KINDS {
-        let template = template(&client, &etcd, kind, fill).await?;
+        let template = template(&client, &etcd, kind, size).await?;
         let mut entries = Vec::new();
         let mut count = 0;
-        for number in kind.numbers(fill) {
-            let words = (kind.words)(number, fill);
+        for number in kind.numbers(size) {
+            let words = (kind.words)(number, size);
             entries.push((kind.key(&words), template.with(&words)?));
             count += 1;
             if entries.len() == AT_ONCE {
@@ -82,14 +65,14 @@ pub async fn fill(plane: &ControlPlane, fill: Fill) -> Result<Filled> {
         etcd.put(entries).await?;
         kinds.push((kind.name, count, template.len()));
     }
-    Ok(Filled { kinds })
+    Ok(Contents { kinds })
 }
 
 /// Creates the object that the clones are made of, reads it from etcd and removes it again.
-async fn template(client: &Client, etcd: &Etcd, kind: &Kind, fill: Fill) -> Result<Template> {
-    let mut words = (kind.words)(kind.template(), fill);
+async fn template(client: &Client, etcd: &Etcd, kind: &Kind, size: Size) -> Result<Template> {
+    let mut words = (kind.words)(kind.template(), size);
     let object = (kind.object)(&words);
-    let created = ask(client, Method::POST, kind.path, Some(&object))
+    let created = request(client, Method::POST, kind.path, Some(&object))
         .await
         .with_context(|| format!("failed to create the template of {}", kind.name))?;
     let created = |field: &str| created.pointer(field).and_then(Value::as_str);
@@ -101,11 +84,11 @@ async fn template(client: &Client, etcd: &Etcd, kind: &Kind, fill: Fill) -> Resu
     if kind.name == "nodes" {
         // Admission taints every new node as not ready; its controller is not here.
         let untainted = json!({"spec": {"taints": null}});
-        ask(client, Method::PATCH, &path, Some(&untainted)).await?;
+        request(client, Method::PATCH, &path, Some(&untainted)).await?;
     }
     if let Some(status) = object.get("status") {
         let status = json!({"status": status});
-        ask(
+        request(
             client,
             Method::PATCH,
             &format!("{path}/status"),
@@ -128,41 +111,16 @@ async fn template(client: &Client, etcd: &Etcd, kind: &Kind, fill: Fill) -> Resu
 async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
     let path = "/api/v1/namespaces";
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    wait_until(&format!("namespace {name}"), PATIENCE, async || {
-        if ask(client, Method::POST, path, Some(&namespace))
+    wait_until(&format!("namespace {name}"), TIMEOUT, async || {
+        if request(client, Method::POST, path, Some(&namespace))
             .await
             .is_ok()
         {
             return Ok(Some(()));
         }
-        ask(client, Method::GET, &format!("{path}/{name}"), None)
+        request(client, Method::GET, &format!("{path}/{name}"), None)
             .await
             .map(|_| Some(()))
     })
     .await
-}
-
-/// One request; every answer but a success is an error.
-async fn ask(client: &Client, method: Method, path: &str, body: Option<&Value>) -> Result<Value> {
-    let content_type = if method == Method::PATCH {
-        "application/merge-patch+json"
-    } else {
-        "application/json"
-    };
-    let request = Request::builder()
-        .method(method)
-        .uri(path)
-        .header(header::CONTENT_TYPE, content_type)
-        .body(body.map_or_else(Body::empty, |body| {
-            Body::from(body.to_string().into_bytes())
-        }))?;
-    let response = client.send(request).await?;
-    let status = response.status();
-    let body = response.into_body().collect().await?.to_bytes();
-    anyhow::ensure!(
-        status.is_success(),
-        "{path} answers {status}: {}",
-        String::from_utf8_lossy(&body)
-    );
-    Ok(serde_json::from_slice(&body)?)
 }

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use tokio::task::JoinSet;
 
-use crate::wait::{PATIENCE, wait_until};
+use crate::wait::{TIMEOUT, wait_until};
 
 /// How often the Secret is looked at. A kubelet takes up to two minutes; what has to
 /// work at that pace works at this one, and a test is over sooner.
@@ -21,12 +21,12 @@ const SYNC: Duration = Duration::from_millis(200);
 /// A folder that follows a Secret. Every change is a new folder, swapped in by renaming
 /// the symbolic link `..data`, as `AtomicWriter` does (k8s.io/kubernetes v1.36.3,
 /// `pkg/volume/util/atomic_writer.go`). A deleted Secret leaves the last files.
-pub struct Mount {
+pub struct SecretVolume {
     folder: PathBuf,
     _sync: JoinSet<()>,
 }
 
-impl Mount {
+impl SecretVolume {
     /// Follows `secret` in a new folder below `parent`.
     pub fn follow(secrets: Api<Secret>, secret: &str, parent: &Path) -> Result<Self> {
         let folder = tempfile::Builder::new()
@@ -63,7 +63,7 @@ impl Mount {
 
     /// Waits until the Secret is there; a pod does not start before.
     pub async fn filled(&self) -> Result<()> {
-        wait_until("the mounted Secret", PATIENCE, async || {
+        wait_until("the mounted Secret", TIMEOUT, async || {
             Ok(self.folder.join("..data").exists().then_some(()))
         })
         .await

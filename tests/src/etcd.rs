@@ -1,4 +1,4 @@
-//! etcd's JSON gateway.
+//! etcd, by its JSON gateway.
 
 use anyhow::{Context, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -7,11 +7,11 @@ use http::Method;
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::ask;
+use crate::request::request;
 
 /// Writes of one transaction: 128 are allowed (`--max-txn-ops`), and 1.5 MiB
 /// (`--max-request-bytes`) of objects that may be 12 KiB.
-pub(super) const BATCH: usize = 64;
+const BATCH: usize = 64;
 
 /// Transactions under way at the same time.
 const AT_ONCE: usize = 4;
@@ -34,7 +34,7 @@ impl Etcd {
     /// There is none; etcd does not answer.
     pub async fn get(&self, key: &str) -> Result<Vec<u8>> {
         let answer = self
-            .ask("/v3/kv/range", &json!({"key": encode(key)}))
+            .request("/v3/kv/range", &json!({"key": encode(key)}))
             .await?;
         let value = answer
             .pointer("/kvs/0/value")
@@ -50,7 +50,7 @@ impl Etcd {
     /// etcd does not answer.
     pub async fn delete(&self, key: &str) -> Result<()> {
         let key = json!({"key": encode(key)});
-        self.ask("/v3/kv/deleterange", &key).await.map(drop)
+        self.request("/v3/kv/deleterange", &key).await.map(drop)
     }
 
     /// Writes keys and values, in no order.
@@ -69,7 +69,7 @@ impl Etcd {
                         json!({"requestPut": {"key": encode(key), "value": value}})
                     })
                     .collect();
-                self.ask("/v3/kv/txn", &json!({"success": writes}))
+                self.request("/v3/kv/txn", &json!({"success": writes}))
                     .await
                     .map(drop)
             })
@@ -78,8 +78,8 @@ impl Etcd {
             .await
     }
 
-    async fn ask(&self, path: &str, body: &Value) -> Result<Value> {
-        ask(&self.client, Method::POST, path, Some(body)).await
+    async fn request(&self, path: &str, body: &Value) -> Result<Value> {
+        request(&self.client, Method::POST, path, Some(body)).await
     }
 }
 

@@ -15,7 +15,7 @@ use crate::supervise::Supervised;
 const ZONES: [&str; 3] = ["a", "b", "c"];
 
 /// An installed webhook with its programs; they end when it is dropped.
-pub struct Webhook<'a> {
+pub struct InstalledWebhook<'a> {
     _certs: Supervised,
     _replica: Replica,
     /// Holds the files of both.
@@ -55,13 +55,13 @@ pub async fn start(slow: Duration) -> Result<ControlPlane> {
 /// # Errors
 /// When one does not start; the webhook listens on port 443 of a loopback address, which not
 /// every user may.
-pub async fn install(plane: &ControlPlane) -> Result<Webhook<'_>> {
+pub async fn install(plane: &ControlPlane) -> Result<InstalledWebhook<'_>> {
     let installation = Installation::applied(plane).await?;
     let certs = installation.certs(&[]).await?;
     let replica = installation.replica(None, &[]).await?;
     installation.injected().await?;
     endpoints(&installation).await?;
-    Ok(Webhook {
+    Ok(InstalledWebhook {
         _certs: certs,
         _replica: replica,
         _installation: installation,

@@ -10,13 +10,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 /// A running proxy; it ends when it is dropped. It belongs to the runtime of the test.
-pub struct Tunnel {
+pub struct ConnectProxy {
     address: SocketAddr,
     opened: Arc<AtomicUsize>,
     _task: JoinSet<()>,
 }
 
-impl Tunnel {
+impl ConnectProxy {
     /// Starts it on loopback. It connects to whatever it is asked for.
     pub async fn start() -> Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::{CA_SECRET, Installation, NAMESPACE, WEBHOOK};
-use crate::wait::{PATIENCE, wait_until};
+use crate::wait::{TIMEOUT, wait_until};
 
 /// Each binding of the manifests, and one right that it gives: verb, object, account.
 const BINDINGS: [(&str, &str, &str, &str); 3] = [
@@ -54,7 +54,7 @@ impl Installation<'_> {
             let may = [
                 "auth", "can-i", verb, &object, "-n", NAMESPACE, "--as", &user,
             ];
-            wait_until(&format!("{binding} to be in force"), PATIENCE, async || {
+            wait_until(&format!("{binding} to be in force"), TIMEOUT, async || {
                 let said = self.kubectl.run(may).await?;
                 Ok((said.status == Some(0)).then_some(()))
             })
