@@ -59,11 +59,11 @@ pub(super) fn other_pods(context: &Context<'_>, findings: &mut Findings<'_>) {
             continue;
         }
         let config = context.snapshot.kubelet_configs.get(&node.metadata.name);
-        let kubelet_config = config
+        let configured = config
             .and_then(|config| config.kube_reserved.get("memory"))
             .and_then(|text| Quantity::parse(text).ok()?.value());
         // Without the configuration: the image's eviction threshold is 100Mi.
-        let reserved = kubelet_config.or_else(|| Some(kept(node)?.1.saturating_sub(100 * MIB)));
+        let reserved = configured.or_else(|| Some(kept(node)?.1.saturating_sub(100 * MIB)));
         let limit = capacity(node, "pods").and_then(Quantity::value);
         let (Some(computed), Some(limit)) = (reserved.and_then(eks_pods), limit) else {
             continue;
@@ -79,7 +79,7 @@ pub(super) fn other_pods(context: &Context<'_>, findings: &mut Findings<'_>) {
         let found = FindingBuilder::node(node, message)
             .with("computedForPods", computed)
             .with("pods", limit);
-        findings.push(if kubelet_config.is_some() {
+        findings.push(if configured.is_some() {
             found
         } else {
             found.inferred()
