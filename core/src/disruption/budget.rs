@@ -220,11 +220,11 @@ impl BudgetSpec {
 }
 
 impl fmt::Display for BudgetSpec {
-    /// The line of the manifest that binds: `maxUnavailable 1`.
+    /// The line of the manifest that binds: `maxUnavailable: 1`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.max_unavailable, &self.min_available) {
-            (Some(most), _) => write!(f, "maxUnavailable {most}"),
-            (None, Some(least)) => write!(f, "minAvailable {least}"),
+            (Some(most), _) => write!(f, "maxUnavailable: {most}"),
+            (None, Some(least)) => write!(f, "minAvailable: {least}"),
             (None, None) => f.write_str("neither minAvailable nor maxUnavailable"),
         }
     }

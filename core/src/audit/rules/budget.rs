@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::audit::context::BudgetPods;
 use crate::audit::owners::{by_owner, full_name};
 use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
-use crate::object::{Budget, IntOrString, Pod, UnhealthyPodEvictionPolicy};
+use crate::object::{Budget, Pod, UnhealthyPodEvictionPolicy};
 use crate::snapshot::Source;
 use crate::{format, shutdown};
 
@@ -139,19 +139,6 @@ fn is_counted(budget: &Budget) -> bool {
     budget.status.observed_generation >= budget.metadata.generation.unwrap_or_default()
 }
 
-/// `minAvailable: 2`
-fn wish(budget: &Budget) -> String {
-    let text = |value: &IntOrString| match value {
-        IntOrString::Int(number) => number.to_string(),
-        IntOrString::String(text) => text.to_string(),
-    };
-    match (&budget.spec.min_available, &budget.spec.max_unavailable) {
-        (Some(least), _) => format!("minAvailable: {}", text(least)),
-        (None, Some(most)) => format!("maxUnavailable: {}", text(most)),
-        (None, None) => "minAvailable: 1".into(),
-    }
-}
-
 fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
     for entry in context.budgets() {
         let budget = entry.budget;
@@ -163,7 +150,7 @@ fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
         }
         let message = format!(
             "{}: {} of {} pods have to be healthy, {} are; {} − {} = 0 evictions allowed, ever",
-            wish(budget),
+            budget.spec,
             status.desired_healthy,
             status.expected_pods,
             status.current_healthy,

@@ -208,7 +208,7 @@ fn a_budget_that_can_never_allow_makes_it_impossible() {
     };
     assert_eq!(
         why.to_string(),
-        "budget default/web (minAvailable 3) needs 3 healthy pods of 3: \
+        "budget default/web (minAvailable: 3) needs 3 healthy pods of 3: \
          it can never allow an eviction at this scale"
     );
 }
