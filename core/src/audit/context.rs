@@ -6,11 +6,12 @@ use foldhash::HashMap;
 use jiff::Timestamp;
 
 use crate::allocatable::KubeletConfiguration;
-use crate::object::{Budget, Lease, Node, Pod, Workload};
+use crate::object::{Budget, Lease, Node, Pod, Workload, WorkloadKind};
 use crate::quantity::Quantity;
 use crate::request::{self, Amounts, ByContainers};
 use crate::snapshot::Snapshot;
 use crate::version::Version;
+use crate::workload::Workloads;
 use crate::zone::{self, ZoneReport};
 
 /// A snapshot with its indices.
@@ -122,7 +123,7 @@ impl<'a> Context<'a> {
                 let indices = selecting.entry((namespace, labels)).or_insert_with(|| {
                     let near = by_namespace.get(namespace).into_iter().flatten();
                     near.copied()
-                        .filter(|index| all.get(*index).is_some_and(|a| selects(a.budget, pod)))
+                        .filter(|index| all.get(*index).is_some_and(|a| a.budget.selects(pod)))
                         .collect()
                 });
                 for index in indices {
@@ -168,15 +169,27 @@ impl<'a> Context<'a> {
         meta.creation_timestamp.map(|then| self.seconds_since(then))
     }
 
+    /// The controllers of these pods, and what controls those.
+    pub fn workloads_of(&self, pods: &[&Pod]) -> Workloads {
+        let mut found: HashMap<&str, &Workload> = HashMap::default();
+        for pod in pods {
+            let mut meta = &pod.metadata;
+            while let Some(workload) = meta.controller().and_then(|c| self.workload(&c.uid)) {
+                if found.insert(&workload.metadata.uid, workload).is_some() {
+                    break;
+                }
+                meta = &workload.metadata;
+            }
+        }
+        let mut workloads = Workloads::default();
+        workloads.add_listed(WorkloadKind::ALL, found.into_values().cloned());
+        workloads
+    }
+
     /// The workload with this UID, where it is in the snapshot.
     pub fn workload(&self, uid: &str) -> Option<&'a Workload> {
         self.workloads.get(uid).copied()
     }
-}
-
-fn selects(budget: &Budget, pod: &Pod) -> bool {
-    let selector = budget.spec.selector.as_ref();
-    selector.is_some_and(|s| s.matches(&pod.metadata.labels))
 }
 
 /// The node's capacity of a resource; none where it is absent or does not parse.

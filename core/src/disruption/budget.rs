@@ -189,7 +189,7 @@ impl Budget {
     fn expectation(&self, pods: &[&Pod], workloads: &Workloads) -> Result<(i32, i32), CountError> {
         let expected = match (&self.spec.max_unavailable, &self.spec.min_available) {
             (None, None) => return Ok((0, 0)),
-            (None, Some(IntOrString::Int(_))) => to_i32(pods.len()),
+            _ if self.spec.counts_present_pods() => to_i32(pods.len()),
             _ => scale_of(pods, workloads)?,
         };
         Ok((expected, self.spec.desired(expected)?))
@@ -209,6 +209,12 @@ impl Budget {
 }
 
 impl BudgetSpec {
+    /// Whether `expectedPods` is the number of pods that are there, not the scale of their
+    /// controllers.
+    pub(super) fn counts_present_pods(&self) -> bool {
+        self.max_unavailable.is_none() && matches!(self.min_available, Some(IntOrString::Int(_)))
+    }
+
     /// How many of `expected` pods have to be Ready.
     pub fn desired(&self, expected: i32) -> Result<i32, CountError> {
         match (&self.max_unavailable, &self.min_available) {

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use super::budget::{BudgetKey, Budgets};
+use super::budget::{BudgetKey, Budgets, CountError};
 use crate::object::{Budget, BudgetStatus, Pod, UnhealthyPodEvictionPolicy};
 use crate::workload::Workloads;
 
@@ -129,7 +129,7 @@ pub fn decide(pod: &Pod, budgets: &Budgets) -> EvictionDecision {
 }
 
 /// `canIgnorePDB` of eviction.go.
-fn ignores_budgets(pod: &Pod) -> bool {
+pub(crate) fn ignores_budgets(pod: &Pod) -> bool {
     pod.is_terminal() || pod.is_terminating() || pod.status.phase == "Pending"
 }
 
@@ -195,6 +195,36 @@ impl Budget {
                 uncounted: status.uncounted(),
             },
         })
+    }
+
+    /// Whether the budget refuses every eviction of a Ready pod as long as its workloads keep
+    /// their scale, with the numbers (needed, reachable) that say so. None where it allows one
+    /// now, where its status is out of date, and where nothing certain is known.
+    pub fn refuses_at_scale(&self, pods: &[&Pod], workloads: &Workloads) -> Option<(i32, i32)> {
+        if !self.is_exhausted() {
+            return None;
+        }
+        match self.never_allows(pods, workloads) {
+            Ok(never) => never,
+            Err(CountError::Unread { .. }) if !self.spec.counts_present_pods() => {
+                self.refuses_by_status()
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// The same by the status alone, for lack of the workloads. While a pod is missing it says too
+    /// much about an integer `minAvailable`: then `expectedPods` is the number of pods that are
+    /// there, not the scale.
+    pub fn refuses_by_status(&self) -> Option<(i32, i32)> {
+        let (needed, expected) = (self.status.desired_healthy, self.status.expected_pods);
+        let never = self.is_exhausted() && expected > 0 && needed >= expected;
+        never.then_some((needed, expected))
+    }
+
+    /// Whether it allows nothing now, by a status that is up to date.
+    pub fn is_exhausted(&self) -> bool {
+        matches!(self.refusal(), Some(BudgetRefusal::Exhausted { .. }))
     }
 
     /// The controller's words when it cannot count this budget.

@@ -12,9 +12,9 @@ mod tests;
 mod unhealthy;
 
 pub use budget::{BudgetKey, Budgets, CountError, Counts, DELETION_TIMEOUT};
-pub(crate) use decision::is_operated;
 pub use decision::{BudgetRefusal, EvictionDecision, Exemption, decide};
+pub(crate) use decision::{ignores_budgets, is_operated};
 pub(crate) use implicit::{IMPLICIT_TIMEOUT, ImplicitCounts, is_key, key};
 pub use implicit::{ImplicitBudget, keeps_replicas};
-pub(crate) use protection::PROTECTIONS;
+pub(crate) use protection::protections;
 pub use unhealthy::{UnhealthyPod, UnhealthyReason};

@@ -1,7 +1,16 @@
 //! Annotations that ask autoscalers not to disrupt a pod.
 
-/// Annotations by which people ask to be left alone, with the value that says so.
-pub(crate) const PROTECTIONS: [(&str, &str); 2] = [
+use crate::object::Pod;
+
+const PROTECTIONS: [(&str, &str); 2] = [
     ("karpenter.sh/do-not-disrupt", "true"),
     ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
 ];
+
+/// The annotations that protect the pod, with their values.
+pub(crate) fn protections(pod: &Pod) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let annotations = &pod.metadata.annotations;
+    PROTECTIONS
+        .into_iter()
+        .filter(move |(key, value)| annotations.get(*key).is_some_and(|v| v == value))
+}

@@ -6,7 +6,7 @@ use super::behavior::{self, Behavior};
 use super::options::Permissions;
 use super::verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};
 use crate::disruption::{
-    BudgetKey, BudgetRefusal, Budgets, EvictionDecision, PROTECTIONS, decide, is_operated,
+    BudgetKey, BudgetRefusal, Budgets, EvictionDecision, decide, is_operated, protections,
 };
 use crate::object::Pod;
 use crate::workload::{Presence, Workloads};
@@ -147,18 +147,11 @@ fn needs(
             needs.push(need);
         }
     };
-    for (annotation, value) in PROTECTIONS {
-        if pod
-            .metadata
-            .annotations
-            .get(annotation)
-            .is_some_and(|v| *v == value)
-        {
-            weigh(
-                MissingFlag::Unprotect(annotation),
-                !permissions.respect_annotations,
-            );
-        }
+    for (annotation, _) in protections(pod) {
+        weigh(
+            MissingFlag::Unprotect(annotation),
+            !permissions.respect_annotations,
+        );
     }
     let mut volumes = pod.spec.volumes.iter().filter_map(|v| v.empty_dir.as_ref());
     if let Some(first) = volumes.next() {
@@ -218,8 +211,7 @@ fn never(pod: &Pod, key: &BudgetKey, context: InventoryContext<'_>) -> Option<Im
     if !selected.iter().any(|p| p.metadata.uid == pod.metadata.uid) {
         selected.push(pod);
     }
-    // Where a scale is not known nothing is for certain.
-    let (needs, most) = budget.never_allows(&selected, context.workloads).ok()??;
+    let (needs, most) = budget.refuses_at_scale(&selected, context.workloads)?;
     Some(Impossible::NeverAllows {
         budget: key.clone(),
         spec: budget.spec.to_string(),

@@ -7,6 +7,7 @@
     reason = "fixtures are expressions"
 )]
 
+mod budget_agreement;
 mod examples;
 mod extreme_values;
 mod rules;

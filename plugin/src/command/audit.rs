@@ -175,6 +175,10 @@ fn sources(args: &AuditArgs, rules: &[&Rule]) -> BTreeSet<Source> {
         .copied()
         .collect();
     sources.insert(Source::Nodes);
+    if sources.contains(&Source::Budgets) {
+        // By these NL-PDB-001 knows what a budget can allow; without them it goes by the status.
+        sources.extend([Source::Pods, Source::Workloads]);
+    }
     if args.output == AuditFormat::Html {
         sources.insert(Source::Pods);
     }

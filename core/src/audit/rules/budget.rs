@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::audit::context::BudgetPods;
 use crate::audit::owners::{by_owner, full_name};
 use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::disruption::{ignores_budgets, protections};
 use crate::object::{Budget, Pod, UnhealthyPodEvictionPolicy};
 use crate::snapshot::Source;
 use crate::{format, shutdown};
@@ -140,43 +141,39 @@ fn is_counted(budget: &Budget) -> bool {
 }
 
 fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for entry in context.budgets() {
-        let budget = entry.budget;
-        let status = &budget.status;
-        // During a rollout nothing is allowed either, but then fewer are wanted than there are.
-        let never = status.expected_pods > 0 && status.desired_healthy >= status.expected_pods;
-        if !never || !is_counted(budget) || status.disruptions_allowed > 0 {
+    let needed = [Source::Pods, Source::Workloads];
+    let readable = needed.map(|source| context.snapshot.why_missing(source).is_none());
+    let exhausted = |entry: &&BudgetPods<'_>| entry.budget.is_exhausted();
+    for BudgetPods { budget, pods } in context.budgets().iter().filter(exhausted) {
+        // The scale of the workloads tells; the status alone says too much while a pod is missing.
+        let never = if readable == [true, true] {
+            budget.refuses_at_scale(pods, &context.workloads_of(pods))
+        } else {
+            budget.refuses_by_status()
+        };
+        let Some((needed, reachable)) = never else {
             continue;
-        }
+        };
+        let status = &budget.status;
         let message = format!(
-            "{}: {} of {} pods have to be healthy, {} are; {} − {} = 0 evictions allowed, ever",
-            budget.spec,
-            status.desired_healthy,
-            status.expected_pods,
-            status.current_healthy,
-            status.expected_pods,
-            status.desired_healthy,
+            "{}: {needed} of {reachable} pods have to be healthy, {} are; \
+             {reachable} − {needed} = 0 evictions allowed, ever",
+            budget.spec, status.current_healthy,
         );
         findings.push(
             FindingBuilder::budget(budget, message)
                 .with("desiredHealthy", status.desired_healthy)
                 .with("expectedPods", status.expected_pods)
                 .with("currentHealthy", status.current_healthy)
-                .on_all(entry.pods.iter().map(|pod| pod.spec.node_name.as_str())),
+                .on_all(pods.iter().map(|pod| pod.spec.node_name.as_str())),
         );
     }
-}
-
-/// Whether the eviction API asks budgets at all (`canIgnorePDB`,
-/// `pkg/registry/core/pod/storage/eviction.go`, v1.36.3).
-fn budgets_count(pod: &Pod) -> bool {
-    !pod.is_terminal() && !pod.is_terminating() && pod.status.phase != "Pending"
 }
 
 fn several_budgets(context: &Context<'_>, findings: &mut Findings<'_>) {
     let mut of_pod: HashMap<(&str, &str), (&Pod, Vec<&Budget>)> = HashMap::new();
     for entry in context.budgets() {
-        for pod in entry.pods.iter().filter(|pod| budgets_count(pod)) {
+        for pod in entry.pods.iter().filter(|pod| !ignores_budgets(pod)) {
             let key = (&*pod.metadata.namespace, &*pod.metadata.name);
             let (_, budgets) = of_pod.entry(key).or_insert((pod, Vec::new()));
             budgets.push(entry.budget);
@@ -335,16 +332,10 @@ fn no_budget(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 fn do_not_disturb(context: &Context<'_>, findings: &mut Findings<'_>) {
     for pod in context.evictable_pods() {
-        let annotations = &pod.metadata.annotations;
-        let is = |key: &str, value: &str| annotations.get(key).is_some_and(|v| v == value);
-        let key = if is("cluster-autoscaler.kubernetes.io/safe-to-evict", "false") {
-            "cluster-autoscaler.kubernetes.io/safe-to-evict: false"
-        } else if is("karpenter.sh/do-not-disrupt", "true") {
-            "karpenter.sh/do-not-disrupt: true"
-        } else {
+        let Some((annotation, value)) = protections(pod).next() else {
             continue;
         };
-        findings.push(FindingBuilder::pod(pod, key.to_owned()));
+        findings.push(FindingBuilder::pod(pod, format!("{annotation}: {value}")));
     }
 }
 

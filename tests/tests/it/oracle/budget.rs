@@ -11,7 +11,7 @@ use nodelife_core::workload::Workloads;
 use nodelife_tests::oracle::{self, BudgetAnswer, BudgetCase};
 use proptest::prelude::*;
 
-use super::seed;
+use super::{agreement, seed};
 
 /// How many namespaces are compared unless `NODELIFE_BUDGET_CASES` says otherwise.
 const CASES: usize = 1_500;
@@ -163,6 +163,10 @@ impl World {
                 } else {
                     &mut seen.blocking
                 } += 1;
+                let mut synced = self.budget.clone();
+                synced.status = status.clone();
+                synced.status.observed_generation = synced.metadata.generation.unwrap_or(0);
+                agreement::never_allows(&synced, &pods, &self.workloads(), now())?;
                 self.compare_never(&counted, &owners, ours, seen)
             }
             Err(first) => {

@@ -17,6 +17,7 @@ use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, wait_until}
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use super::agreement::never_allows;
 use super::seed;
 
 /// How many sets are compared unless `NODELIFE_LIVE_BUDGETS` says otherwise.
@@ -243,11 +244,13 @@ async fn look(cluster: &Cluster, namespace: &str, sets: &[Set]) -> anyhow::Resul
         ..ListFilter::default()
     };
     let mut owners = Workloads::default();
+    let mut workloads = Vec::new();
     for kind in WorkloadKind::ALL {
         let listing = listing::WORKLOADS
             .iter()
             .find(|known| known.kind == kind.as_str());
         let listed = cluster.list(listing.unwrap(), &here, |_| {}).await?;
+        workloads.extend(listed.items.iter().cloned());
         owners.add_listed([kind], listed.items);
     }
     let pods = cluster.list(&listing::PODS, &here, |_| {}).await?.items;
@@ -262,6 +265,7 @@ async fn look(cluster: &Cluster, namespace: &str, sets: &[Set]) -> anyhow::Resul
             .find(|(i, _)| app(*i) == name.as_str());
         let set = set.map(|(_, set)| set);
         one(&budget, &pods, &owners, &mut seen)
+            .and_then(|()| never_allows(&budget, &pods, &workloads, Timestamp::now()))
             .map_err(|difference| anyhow::anyhow!("{name}: {difference}: {set:?}"))?;
     }
     Ok(seen)

@@ -1,6 +1,7 @@
 //! nodelife's answers against those of Kubernetes' own code, and a test of the oracle itself.
 
 pub(crate) mod admission;
+mod agreement;
 mod allocatable;
 mod budget;
 mod eviction_threshold;

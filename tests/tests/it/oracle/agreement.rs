@@ -1,0 +1,60 @@
+//! The audit and the drain judge a budget alike.
+
+use jiff::Timestamp;
+use nodelife_core::audit::{self, Selection};
+use nodelife_core::disruption::{BudgetRefusal, Budgets, EvictionDecision};
+use nodelife_core::drain::{Impossible, InventoryContext, Permissions, PodVerdict, inventory};
+use nodelife_core::object::{Budget, Pod, Workload, WorkloadKind};
+use nodelife_core::snapshot::Snapshot;
+use nodelife_core::workload::Workloads;
+
+/// Whether the audit finds NL-PDB-001, after checking that the drain calls the eviction of exactly
+/// those pods impossible that this budget holds back, unless an operator may lift it.
+pub(super) fn never_allows(
+    budget: &Budget,
+    pods: &[Pod],
+    workloads: &[Workload],
+    now: Timestamp,
+) -> Result<bool, String> {
+    let snapshot = Snapshot {
+        budgets: vec![budget.clone()],
+        pods: pods.to_vec(),
+        workloads: workloads.to_vec(),
+        ..Snapshot::default()
+    };
+    let selection = Selection {
+        rules: vec!["NL-PDB-001".into()],
+        ..Selection::default()
+    };
+    let found = !audit::audit(&snapshot, &selection, now).findings.is_empty();
+    let mut known = Workloads::default();
+    known.add_listed(WorkloadKind::ALL, workloads.iter().cloned());
+    let permissions = Permissions {
+        force: true,
+        delete_emptydir_data: true,
+        ..Permissions::default()
+    };
+    let context = InventoryContext {
+        budgets: &Budgets::of([budget.clone()]),
+        workloads: &known,
+        pods,
+        now,
+    };
+    for item in inventory(pods, &permissions, context) {
+        let impossible = match item.verdict {
+            PodVerdict::Impossible(Impossible::NeverAllows { .. }) => true,
+            PodVerdict::Evict(EvictionDecision::Refused {
+                refusal: BudgetRefusal::Exhausted { .. },
+                ..
+            }) if !known.is_custom(&item.pod) => false,
+            _ => continue,
+        };
+        if impossible != found {
+            return Err(format!(
+                "audit finds {found}, drain {impossible} for {}",
+                item.pod.metadata.name
+            ));
+        }
+    }
+    Ok(found)
+}
