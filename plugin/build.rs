@@ -1,4 +1,4 @@
-//! Puts the commit into the program, for `kubectl nodelife version`.
+//! Build script: embeds the commit, for `kubectl nodelife version`.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! What can go wrong, by what the caller can do about it.
+//! Errors, grouped by what the caller can do about them.
 
 use std::path::PathBuf;
 use std::time::Duration;

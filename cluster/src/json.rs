@@ -1,4 +1,4 @@
-//! JSON that is in memory.
+//! Parsing of JSON that is entirely in memory.
 
 use serde::Deserialize;
 use serde::de::Error as _;

@@ -1,4 +1,4 @@
-//! Everything of nodelife that talks to an API server or reads a snapshot file.
+//! API client of the plugin, and reader and writer of snapshot files.
 //!
 //! - [`client`]: from kubectl's flags to a [`Cluster`]
 //! - [`request`]: one request, one answer; every byte goes through here

@@ -1,5 +1,5 @@
-//! Whole lists, page by page: one is decoded while the next is on its way, and that one is asked
-//! for as soon as the first bytes of the one before say where it begins.
+//! Paged lists. Decodes one page while it downloads the next, which it requests as soon as the
+//! first bytes of a page contain the continue token.
 
 use std::sync::Arc;
 

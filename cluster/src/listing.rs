@@ -1,4 +1,4 @@
-//! The resources that nodelife lists and watches.
+//! Resources that nodelife lists and watches, with their kinds and protobuf fields.
 
 use std::marker::PhantomData;
 

@@ -1,4 +1,4 @@
-//! Writes to nodes: minimal patches.
+//! Patches of nodes, with minimal bodies.
 
 use http::Method;
 use nodelife_core::drain::FIELD_MANAGER;

@@ -1,4 +1,4 @@
-//! A page of a list, from the question to the last byte.
+//! One page of a list: request, streaming and head.
 
 use bytes::Bytes;
 use http::HeaderMap;

@@ -1,4 +1,4 @@
-//! One request, one answer.
+//! Requests to the API server: limits, retries of reads, errors.
 //!
 //! kube's `Client::request` copies each body twice and logs it when it does not
 //! decode; here a body is bounded, held once and never logged. The headers stay:

@@ -1,4 +1,4 @@
-//! Where objects live in the API.
+//! API paths: group, version, resource, subresource.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! How long to wait before the next try, and what a broken connection is called.
+//! Backoff between retries, and classification of transport errors.
 
 use std::error::Error;
 use std::hash::{BuildHasher, RandomState};

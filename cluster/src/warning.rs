@@ -1,4 +1,4 @@
-//! The `Warning` headers of the API server's answers.
+//! Parser and collector of the API server's `Warning` headers.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,4 +1,4 @@
-//! Watches that survive what networks and API servers do.
+//! Watches of the API server that reconnect after network and server failures.
 //!
 //! A watch has what there is sent first, then follows the changes, in one request where the
 //! server can (`sendInitialEvents`), else by a list and a request that goes on from its version.

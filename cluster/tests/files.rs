@@ -1,4 +1,4 @@
-//! Snapshots from files: what kubectl prints, what we write, and what is broken.
+//! Tests of snapshot files: kubectl's output, our own format, broken files.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::io::Write as _;

@@ -1,4 +1,4 @@
-//! How a command ended, as a number that scripts branch on.
+//! Exit statuses.
 
 use std::io::ErrorKind;
 use std::process::ExitCode;

@@ -1,5 +1,5 @@
-//! `kubectl nodelife`: audits Kubernetes nodes, explains the arithmetic behind a
-//! finding, and empties a node safely.
+//! `kubectl nodelife`: audits Kubernetes nodes, explains the arithmetic behind a finding, and
+//! drains nodes.
 
 mod cli;
 mod command;

@@ -1,4 +1,4 @@
-//! etcd, by its JSON gateway.
+//! Client of etcd's JSON gateway.
 
 use anyhow::{Context, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};

@@ -1,4 +1,4 @@
-//! The API server's time, read off the `Date` header.
+//! The API server's clock, from the `Date` header of its responses.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! Connects, and asks the server for its version.
+//! Connects to the API server and reads its version.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What to do about credentials that the API server, or their plugin, does not give.
+//! Error messages for credentials that the API server refuses or a credential plugin does not
+//! provide.
 
 use base64::Engine as _;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};

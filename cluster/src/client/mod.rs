@@ -1,4 +1,4 @@
-//! From kubectl's flags to a connection.
+//! Connects to a cluster, from kubectl's flags and the kubeconfig.
 
 mod clock;
 mod connect;

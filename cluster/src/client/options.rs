@@ -1,4 +1,4 @@
-//! kubectl's global flags, and what they mean for a kubeconfig.
+//! kubectl's global flags, applied to the kubeconfig.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;

@@ -1,5 +1,5 @@
-//! Asks the API server what a node may do. Nothing is written: the one is a review, the other a
-//! dry run about a node that does not exist.
+//! Detects the Node authorizer and NodeRestriction. Writes nothing: it sends a SubjectAccessReview
+//! and a dry run about a node that does not exist.
 
 use nodelife_core::node_access::{
     ASKER_USER, MASTERS_GROUP, NODES_GROUP, NodeAuthorizer, NodeRestriction, OTHER, Probed,

@@ -1,4 +1,4 @@
-//! A snapshot of a live cluster: all lists at the same time.
+//! Collects a snapshot from a live cluster, all lists at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

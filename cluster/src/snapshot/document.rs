@@ -1,4 +1,4 @@
-//! Reads documents of unknown kind while they stream by.
+//! Streaming reader of JSON documents whose kind is not known yet.
 //!
 //! A snapshot, a list or a single object: which one it is may stand in front
 //! (`kubectl get --raw`), or behind the items (`kubectl get -o json` sorts the keys).

@@ -1,4 +1,4 @@
-//! Snapshots from files: our own, and what `kubectl get -o json|yaml` prints.
+//! Reads snapshots from files: our own format, and the output of `kubectl get -o json|yaml`.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};

@@ -1,4 +1,4 @@
-//! What the documents of files hold, put together.
+//! Merges the documents of several files into one snapshot.
 
 use std::any::Any;
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! The kinds that files may hold.
+//! Kinds of objects that snapshot files may contain.
 
 use nodelife_core::snapshot::{Snapshot, Source};
 

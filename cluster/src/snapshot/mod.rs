@@ -1,4 +1,4 @@
-//! Snapshots: from a cluster, from files, to a file.
+//! Snapshots: collected from a cluster, read from files, written to a file.
 
 mod access;
 mod collect;

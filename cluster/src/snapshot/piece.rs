@@ -1,4 +1,4 @@
-//! Values that are cut out of a stream of JSON, and what is wrong with them.
+//! Values extracted from a JSON stream, and their syntax errors.
 
 use std::{fmt, io};
 

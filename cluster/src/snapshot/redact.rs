@@ -1,4 +1,4 @@
-//! Takes names out of a snapshot, and leaves what rules reason about.
+//! Redacts a snapshot: replaces names, keeps the values that rules read.
 //!
 //! The rule is safe by default: every text becomes a pseudonym unless its field is
 //! known to hold none of the owner's words. Equal texts get equal pseudonyms, so a

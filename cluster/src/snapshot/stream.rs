@@ -1,4 +1,4 @@
-//! JSON documents as a stream, read piece by piece.
+//! Incremental reader of JSON documents from a byte stream.
 //!
 //! `serde_json` reads a stream byte by byte, and a slice several times as fast. So each member of
 //! a document, and each element of a list in it, is cut out of the stream first, by counting

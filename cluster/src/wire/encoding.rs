@@ -1,4 +1,4 @@
-//! The two encodings of a list, what the head of a page says, and why a page does not decode.
+//! Encodings of a list, the head of a page, and decoding errors.
 
 use nodelife_core::text::Str;
 

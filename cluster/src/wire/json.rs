@@ -1,4 +1,4 @@
-//! Lists in JSON.
+//! Decodes lists from JSON.
 
 use std::fmt;
 use std::marker::PhantomData;

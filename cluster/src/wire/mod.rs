@@ -1,4 +1,4 @@
-//! From bytes to objects.
+//! Decodes responses, JSON or protobuf, into objects.
 //!
 //! Both encodings end in the `Deserialize` of core's types: JSON through
 //! `serde_json`, protobuf through a deserializer of ours that is driven by a table

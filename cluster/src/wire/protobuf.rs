@@ -1,4 +1,4 @@
-//! Kubernetes' protobuf, read through serde.
+//! A serde deserializer for Kubernetes' protobuf encoding.
 //!
 //! The envelope is `k8s\0` and a `runtime.Unknown` whose `raw` (2) is the object;
 //! a list has `metadata` (1) and `items` (2). See

@@ -1,4 +1,4 @@
-//! Protobuf's keys, varints and lengths.
+//! Reader of the protobuf wire format: keys, varints, lengths.
 
 use super::encoding::DecodeError;
 

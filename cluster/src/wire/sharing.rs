@@ -1,4 +1,4 @@
-//! Lets the objects of a list share what they repeat.
+//! Shares equal strings and maps between the objects of a list.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The flags of `drain`: those of `kubectl drain` v1.36 with kubectl's meaning, and ours.
+//! Flags of `drain`: those of `kubectl drain` v1.36 with the same meaning, and our own.
 
 use std::time::Duration;
 

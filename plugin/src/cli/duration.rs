@@ -1,4 +1,4 @@
-//! Durations as Go writes them, since kubectl's flags take those.
+//! Parser of Go durations, for kubectl's flags.
 
 use std::time::Duration;
 

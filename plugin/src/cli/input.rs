@@ -1,4 +1,4 @@
-//! Where the objects come from when no cluster is to be asked.
+//! `-f`: input from files instead of a cluster.
 
 use std::path::PathBuf;
 

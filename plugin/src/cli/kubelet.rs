@@ -1,4 +1,4 @@
-//! Where a kubelet's configuration comes from.
+//! Flags that describe a kubelet's configuration.
 
 use std::path::PathBuf;
 

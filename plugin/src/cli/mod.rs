@@ -1,4 +1,4 @@
-//! The command line: types only, nothing here does anything.
+//! Command line definition, as types only.
 
 mod allocatable;
 mod audit;

@@ -1,4 +1,4 @@
-//! Label selectors as kubectl takes them: `a=b,c!=d,e in (f,g),h,!i`.
+//! Parser of label selectors in kubectl's syntax: `a=b,c!=d,e in (f,g),h,!i`.
 
 use nodelife_core::object::{LabelSelector, Requirement};
 

@@ -1,4 +1,4 @@
-//! How to talk to the terminal.
+//! Flags for terminal output.
 
 use clap::{Args, ValueEnum};
 

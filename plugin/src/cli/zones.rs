@@ -1,4 +1,4 @@
-//! `explain zones`, and the flags of kube-controller-manager that it shares with others.
+//! `explain zones`, and the flags of kube-controller-manager that several commands share.
 
 use clap::Args;
 use nodelife_core::zone::Settings;

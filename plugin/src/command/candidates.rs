@@ -1,4 +1,4 @@
-//! What a word may become: names of nodes and ids of rules.
+//! Completion candidates: node names and rule ids.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

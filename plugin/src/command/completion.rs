@@ -1,4 +1,4 @@
-//! `completion`: the scripts, and the answers to those who ask through them.
+//! `completion`: prints the shell scripts and answers their requests.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};

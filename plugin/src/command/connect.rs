@@ -1,4 +1,4 @@
-//! A connection whose warnings are told.
+//! Connects to the cluster and prints the server's warnings.
 
 use nodelife_cluster::{Cluster, ConnectError};
 

@@ -1,4 +1,4 @@
-//! Where a snapshot comes from: a cluster or files.
+//! Reads the input of a command, from a cluster or files.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};

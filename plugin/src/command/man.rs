@@ -1,4 +1,4 @@
-//! `man`: manual pages out of the same definitions that parse the command line.
+//! `man`: manual pages, generated from the command line definition.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! The commands: each takes its arguments and the printer, and answers an exit status.
+//! The commands: each takes its arguments and the printer, and returns an exit status.
 
 mod audit;
 mod candidates;

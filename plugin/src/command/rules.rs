@@ -1,4 +1,4 @@
-//! Names of rules, as a user types them.
+//! Parses rule ids and groups from the command line.
 
 use nodelife_core::audit;
 

@@ -1,4 +1,4 @@
-//! `--dry-run=server`: what the API server itself says.
+//! `--dry-run=server`: sends each eviction to the API server as a dry run.
 
 use nodelife_cluster::Cluster;
 use nodelife_core::drain::{Action, DrainPlan};

@@ -1,5 +1,4 @@
-//! Drains a cluster's nodes: reads the scene, and carries out what the machine of core
-//! decides.
+//! Drains nodes: reads the cluster, and runs the state machine of core.
 
 mod dry_run;
 mod executor;

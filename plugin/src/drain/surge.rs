@@ -1,4 +1,4 @@
-//! `--surge`: another pod for Deployments whose budget can never allow an eviction.
+//! `--surge`: adds a pod to Deployments whose budget can never allow an eviction.
 
 use std::collections::{BTreeMap, BTreeSet};
 

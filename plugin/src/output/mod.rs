@@ -1,4 +1,4 @@
-//! The only place that writes to stdout and stderr.
+//! Output to stdout and stderr.
 
 mod document;
 pub(crate) mod log;

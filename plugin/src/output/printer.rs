@@ -1,4 +1,4 @@
-//! Data to stdout, everything else to stderr.
+//! `Printer`: prints data to stdout and everything else to stderr.
 
 use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal as _, Write};

@@ -1,4 +1,4 @@
-//! How far a piece of work is, as one line.
+//! Progress line.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The few colours, by meaning. A colour never stands alone: a word says the same.
+//! Colours, by meaning. No information is in a colour alone.
 
 use anstyle::{AnsiColor, Style};
 use nodelife_core::audit::Severity;

@@ -1,4 +1,4 @@
-//! Tables as kubectl prints them: capitals on top, columns of cells, no lines.
+//! Tables in kubectl's style: upper-case header, aligned columns, no borders.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! The report for spreadsheets: RFC 4180, one header line.
+//! CSV report (RFC 4180) with a header line.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! Earlier reports, as `-o json` and `-o yaml` print them.
+//! Reads earlier reports for `--baseline`.
 
 use std::collections::BTreeSet;
 

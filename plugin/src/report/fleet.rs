@@ -1,4 +1,4 @@
-//! The nodes side by side: what each has, what it offers, and what its pods asked for.
+//! Capacity, Allocatable and requests of each node, for the reports.
 
 use std::collections::HashMap;
 

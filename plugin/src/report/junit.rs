@@ -1,5 +1,4 @@
-//! The report for CI systems: a suite a group, a case a finding, and one for each rule
-//! that found nothing.
+//! JUnit report: a suite per group, a case per finding and per rule without one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};

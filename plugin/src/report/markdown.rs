@@ -1,4 +1,4 @@
-//! The report for a pull request or a ticket.
+//! Markdown report.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! What an audit found, in the format that was asked for: one module a format.
+//! Formats of the audit report, one module each.
 //!
 //! All of them write the same [`AuditReport`].
 

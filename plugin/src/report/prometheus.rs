@@ -1,4 +1,4 @@
-//! The report for Prometheus' text format (0.0.4), for a textfile collector or a push.
+//! Prometheus text format (0.0.4), for a textfile collector or a push gateway.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};

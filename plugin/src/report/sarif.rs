@@ -1,4 +1,4 @@
-//! The report for code scanning: SARIF 2.1.0.
+//! SARIF 2.1.0 report for code scanning.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! The report for people: a line a finding.
+//! Table report: a line per finding.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! Words and numbers that several formats share.
+//! Formatting that several report formats share.
 
 use nodelife_core::audit::{Severity, Subject};
 

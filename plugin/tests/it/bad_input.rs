@@ -1,4 +1,4 @@
-//! Bad input: one clear sentence, the right status, no panic.
+//! Tests of bad input: one clear message, the right status, no panic.
 
 use std::fs;
 

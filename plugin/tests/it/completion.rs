@@ -1,4 +1,4 @@
-//! Completion, as shells and kubectl ask for it.
+//! Tests of completion for shells and kubectl.
 
 use std::os::unix::fs::symlink;
 use std::process::Command;

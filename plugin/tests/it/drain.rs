@@ -1,4 +1,4 @@
-//! `drain -f`: a plan without a cluster.
+//! Tests of `drain -f`.
 
 use std::fs;
 

@@ -1,4 +1,4 @@
-//! Each format, read by a reader of that format.
+//! Tests of the report formats, each with a parser of that format.
 
 use crate::{RULES, SMALL, stdout};
 

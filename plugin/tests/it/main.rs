@@ -1,4 +1,4 @@
-//! Whole commands: what the program prints where, and the status it ends with.
+//! Tests of whole commands: output, streams and exit status.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

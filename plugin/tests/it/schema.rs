@@ -1,4 +1,4 @@
-//! Every document is what its schema in docs/schema says: no field more, none less.
+//! Tests that every document matches its schema in docs/schema.
 
 use std::fs;
 

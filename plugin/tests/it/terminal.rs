@@ -1,4 +1,4 @@
-//! Colour, pipes, and what goes where.
+//! Tests of colour, pipes, stdout and stderr.
 
 use std::process::Stdio;
 

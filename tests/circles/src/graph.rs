@@ -1,4 +1,4 @@
-//! Circles in a graph of files.
+//! Finds circles in a graph of files.
 
 use std::collections::{BTreeMap, BTreeSet};
 

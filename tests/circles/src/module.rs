@@ -1,4 +1,4 @@
-//! The modules of a crate, and which file a name leads to.
+//! Module tree of a crate: resolves names to files.
 
 use std::collections::BTreeSet;
 use std::fs;

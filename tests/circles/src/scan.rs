@@ -1,4 +1,4 @@
-//! What one module's source says: its items, its imports and the paths in its code.
+//! Scans one module's source for items, imports and paths.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Kinds of the filler, and the fields that differ between objects.
+//! Kinds of the large cluster, and the fields that differ between its objects.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};

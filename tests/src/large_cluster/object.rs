@@ -1,4 +1,4 @@
-//! Objects of the filler, as in a well-used cluster.
+//! Objects of the large cluster, as in a well-used one.
 
 use k8s_openapi::jiff::{Timestamp, Unit};
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! How large a cluster is made.
+//! Size of the large cluster.
 
 /// Pods of one workload; each workload is a Deployment with one ReplicaSet.
 pub(super) const REPLICAS: usize = 10;

@@ -1,4 +1,4 @@
-//! The webhook installed by its manifests, with certificates made by `certs`.
+//! Tests of the webhook installed by its manifests, with certificates of `certs`.
 
 use k8s_openapi::api::core::v1::{Node, Pod, Toleration};
 use kube::Api;

@@ -1,4 +1,4 @@
-//! The control plane itself.
+//! Tests of the control plane itself.
 
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;

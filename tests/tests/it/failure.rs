@@ -1,5 +1,5 @@
-//! `explain failure` and `explain zones`, asked before, against what kube-controller-manager
-//! then does: which nodes it taints, which pods it deletes, and when.
+//! Tests that compare the predictions of `explain failure` and `explain zones` with
+//! kube-controller-manager: which nodes it taints, which pods it deletes, and when.
 //!
 //! Silence is real: kwok is stopped, and the test renews the Leases of the nodes that live on.
 

@@ -1,4 +1,4 @@
-//! The fixtures, on the control planes that they are for.
+//! Tests of the fixtures on their control planes.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;

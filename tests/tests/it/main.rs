@@ -1,4 +1,4 @@
-//! The end-to-end tests: one binary, so that it links once. Each module is one subject.
+//! The end-to-end tests, in one binary so that it links once.
 // The helpers of a test module are tests' code as well, where a panic is a failed test.
 #![allow(
     clippy::unwrap_used,

@@ -1,5 +1,5 @@
-//! Whether the Node authorizer and NodeRestriction are on, told from outside, against API
-//! servers that run with each combination of the two.
+//! Tests of the detection of the Node authorizer and NodeRestriction, on API servers with each
+//! combination of the two.
 
 use kube::api::{Api, PostParams};
 use kube::core::DynamicObject;

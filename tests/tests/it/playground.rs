@@ -1,4 +1,4 @@
-//! The playground, from its start to Ctrl-C.
+//! Tests of the playground, from its start to Ctrl-C.
 
 use std::fs;
 use std::path::Path;

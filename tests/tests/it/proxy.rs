@@ -1,4 +1,4 @@
-//! The fault-injecting proxy.
+//! Tests of the fault-injecting proxy.
 
 use std::time::{Duration, Instant};
 

@@ -1,4 +1,4 @@
-//! An archive of a release, unpacked where there is nothing else.
+//! Tests of a release archive in an empty directory.
 
 use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt as _;

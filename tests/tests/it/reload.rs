@@ -1,5 +1,5 @@
-//! A running `serve` and its mounted Secret: swapped as a kubelet does it, twice, with a
-//! pair in between that does not fit.
+//! Tests of certificate reload: a running `serve` whose mounted Secret a kubelet replaces twice,
+//! with a mismatched pair in between.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,5 +1,5 @@
-//! `install.yaml` as people apply it, and its removal in any order while the webhook is
-//! dead: every request is answered, and nothing is left.
+//! Tests of `install.yaml` and its removal in any order while the webhook is down: every request
+//! gets a response, and nothing is left.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! The webhook behind its Service, called by a real API server over TLS, compared with the
-//! in-tree plugins on another API server.
+//! Compares the webhook, called by a real API server over TLS, with the in-tree plugins on another
+//! API server.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! `kubectl nodelife webhook status` on a real installation, in which one thing after the
-//! other is broken.
+//! Tests of `kubectl nodelife webhook status` on a real installation, with one broken component at
+//! a time.
 
 use std::time::Duration;
 

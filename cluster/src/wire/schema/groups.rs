@@ -1,4 +1,4 @@
-//! Groups beside the core group and the controllers of pods.
+//! Protobuf fields of the other API groups: policy, coordination, storage, certificates, rbac.
 
 use super::Kind::{Bool, Int, IntOrString, Map, Messages, Text, Texts, Time};
 use super::{CONDITION, Field, Kind, META, SELECTOR, field, object, shown};

@@ -1,4 +1,4 @@
-//! The core group.
+//! Protobuf fields of the core group.
 
 use super::Kind::{Bool, Inline, Int, Messages, Text, Texts, Time};
 use super::{Field, Kind, META, QUANTITIES, REQUIREMENT, SELECTOR, STRINGS, field, object, shown};

@@ -1,4 +1,4 @@
-//! Controllers of pods: `apps/v1`, `batch/v1` and ReplicationControllers.
+//! Protobuf fields of workloads: `apps/v1`, `batch/v1` and ReplicationControllers.
 
 use super::Kind::Int;
 use super::{Field, Kind, META, SELECTOR, field, object, shown};

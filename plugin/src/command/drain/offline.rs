@@ -1,4 +1,4 @@
-//! A plan without a cluster.
+//! `drain -f`: a plan from a snapshot.
 
 use anyhow::bail;
 use jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! A plan for people and scripts.
+//! Prints the plan of `--dry-run`, as a table or JSON.
 
 use nodelife_core::drain::{Action, DrainPlan, Estimate, PlannedPod};
 use nodelife_core::format::count;

@@ -1,4 +1,4 @@
-//! The kubelet configuration that flags describe.
+//! Reads the kubelet configuration that the flags describe.
 
 use std::path::{Path, PathBuf};
 

@@ -1,4 +1,4 @@
-//! An explanation as a document.
+//! Documents of `explain`, as JSON or YAML.
 
 use crate::cli::ExplainFormat;
 use crate::output::{Document, Printer};

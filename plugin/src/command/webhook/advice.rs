@@ -1,4 +1,4 @@
-//! Whether `failurePolicy: Fail` is wise as things are.
+//! Advice whether `failurePolicy: Fail` is safe.
 
 use serde_json::Value;
 

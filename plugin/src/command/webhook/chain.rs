@@ -1,4 +1,4 @@
-//! The links between the API server and the webhook, judged from what was read.
+//! Checks each component between the API server and the webhook.
 
 use jiff::Timestamp;
 use nodelife_certs::{Trust, trust};

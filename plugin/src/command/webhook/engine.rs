@@ -1,4 +1,4 @@
-//! The engine with what the flags give it.
+//! Sets up the admission engine from the flags.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader};

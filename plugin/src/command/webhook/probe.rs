@@ -1,4 +1,4 @@
-//! A real call through the API server: a dry run of a pod, and what its metrics say of it.
+//! Probe of the webhook: a dry-run pod through the API server, and the webhook's metrics.
 
 use http::Method;
 use nodelife_cluster::Cluster;

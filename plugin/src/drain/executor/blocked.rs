@@ -1,4 +1,4 @@
-//! The budgets that have let nothing go for a while, and the lists of their pods.
+//! Budgets that have blocked all evictions for ten seconds, and their unhealthy pods.
 
 use std::collections::BTreeSet;
 

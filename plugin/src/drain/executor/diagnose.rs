@@ -1,4 +1,4 @@
-//! What is told when a budget has let nothing go for a while, and when a watch loses sight.
+//! Reports blocked budgets and failed watches.
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;

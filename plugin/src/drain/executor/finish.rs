@@ -1,4 +1,4 @@
-//! How a drain ended.
+//! End of a drain: report and exit status.
 
 use nodelife_core::drain::{Awaited, NodePhase, Outcome, StopReason};
 use nodelife_core::text::Str;

@@ -1,4 +1,4 @@
-//! Carries out what the machine decides.
+//! Executor of a drain: runs the state machine against the cluster.
 
 mod blocked;
 mod diagnose;

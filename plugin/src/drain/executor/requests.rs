@@ -1,4 +1,4 @@
-//! One request for each effect, and the event that its answer makes.
+//! Sends the request of each effect, and turns the response into an event.
 
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::request::Call;

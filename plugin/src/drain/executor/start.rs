@@ -1,4 +1,4 @@
-//! How a drain begins: its cordons, and where its machine starts.
+//! Start of a drain: cordons, and the initial state of the machine.
 
 use nodelife_core::drain::DrainEvent;
 use nodelife_core::object::Node;

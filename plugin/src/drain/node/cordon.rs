@@ -1,4 +1,4 @@
-//! The cordon: nothing is evicted from a node before it stands.
+//! Writes cordons.
 
 use anyhow::{Context as _, bail};
 use nodelife_cluster::node::NodePatch;

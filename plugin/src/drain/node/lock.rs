@@ -1,4 +1,4 @@
-//! The locks of a drain on its nodes: taken before anything is changed, renewed, and given back.
+//! Acquires, renews and releases the locks of a drain on its nodes.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a drain writes on nodes: cordons and locks.
+//! Writes to nodes: cordons and locks.
 
 pub(in crate::drain) mod cordon;
 pub(in crate::drain) mod lock;

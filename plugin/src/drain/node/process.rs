@@ -1,4 +1,4 @@
-//! This process, as the holder of a lock, and whether another one on this machine still lives.
+//! Identity of this process as a lock holder, and liveness of other holders on this machine.
 
 use std::fs;
 use std::io::ErrorKind;

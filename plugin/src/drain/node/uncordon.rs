@@ -1,4 +1,4 @@
-//! Takes back the cordon of a drain, and no other.
+//! `--undo`: uncordons nodes that a drain has cordoned.
 
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster};

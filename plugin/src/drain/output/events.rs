@@ -1,4 +1,4 @@
-//! What `kubectl describe node` and `kubectl get events` show of a drain: events on the node.
+//! Kubernetes Events that a drain records on its nodes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What people and scripts see of a drain: one line for each change that matters.
+//! Progress log of a drain: one line for each change.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! What people and scripts see of a drain: log lines, a screen, events on the nodes.
+//! Output of a drain: log lines, a screen, Kubernetes Events.
 
 pub(in crate::drain) mod events;
 pub(in crate::drain) mod log;

@@ -1,5 +1,5 @@
-//! What a terminal shows while a drain runs: a head, and a line for each pod that is not settled.
-//! A pure function of what is known, so that it can be tested without a terminal.
+//! Screen of a running drain: a header, and a line for each pod that is not done. A pure function,
+//! so that tests need no terminal.
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_core::disruption::BudgetRefusal;

@@ -1,4 +1,4 @@
-//! What is there before a drain begins.
+//! `ClusterView`: the state of the cluster before the drain.
 
 pub(in crate::drain) mod nodes;
 pub(in crate::drain) mod surroundings;

@@ -1,4 +1,4 @@
-//! Which nodes are to be drained.
+//! Selection of the nodes to drain.
 
 use anyhow::bail;
 use nodelife_cluster::list::ListFilter;

@@ -1,4 +1,4 @@
-//! The rest of the cluster: where the pods of a drain could go.
+//! Other nodes, pods and volumes of the cluster, to find room for evicted pods.
 
 use std::pin::pin;
 use std::sync::Mutex;

@@ -1,4 +1,4 @@
-//! What is seen before a drain begins.
+//! Initial sync of the view from watches.
 
 use std::time::{Duration, Instant};
 

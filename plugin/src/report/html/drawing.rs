@@ -1,4 +1,4 @@
-//! The drawings of the page, as SVG.
+//! SVG charts of the HTML report.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Text inside HTML.
+//! HTML escaping.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! The report as one page: no request to anywhere, readable in the dark, in the light
-//! and on paper, and without its script.
+//! HTML report in one file: no network, light and dark theme, printable, readable without its
+//! script.
 
 mod drawing;
 mod escape;

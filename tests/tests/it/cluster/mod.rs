@@ -1,4 +1,4 @@
-//! The client against a real API server.
+//! Tests of the API client against a real API server.
 
 mod objects;
 mod wire;

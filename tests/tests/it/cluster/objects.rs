@@ -1,4 +1,4 @@
-//! One object of each kind with every field that core reads.
+//! Sample objects: one of each kind, with every field that core reads.
 
 use nodelife_cluster::listing::{self, Listing};
 use nodelife_cluster::resource::Target;

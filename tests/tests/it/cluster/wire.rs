@@ -1,4 +1,4 @@
-//! Both decoders on the lists of a real API server.
+//! Tests of both decoders on the lists of a real API server.
 
 use std::fmt::Debug;
 

@@ -1,5 +1,5 @@
-//! Responses to an eviction that are no budget's: operators, policies, webhooks, priority and
-//! fairness, an overloaded API server.
+//! Tests of evictions that operators, policies, webhooks, priority and fairness or an overloaded
+//! API server refuse.
 
 use std::process::Stdio;
 

@@ -1,5 +1,5 @@
-//! `kubectl nodelife drain`. Each test ends with [`support::TestEnvironment::check`], which reads off the API
-//! server's audit log that no promise was broken.
+//! Tests of `kubectl nodelife drain`. Each ends with [`support::TestEnvironment::check`], which
+//! checks the guarantees in the API server's audit log.
 //!
 //! What `kubectl drain` v1.36 gets wrong, and the test that we do not:
 //!

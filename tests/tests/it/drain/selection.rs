@@ -1,4 +1,4 @@
-//! Which pods and nodes are drained, and in which order. Nothing runs beside the API server.
+//! Tests of the selection and order of pods and nodes, with the API server alone.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, Patch, PatchParams};

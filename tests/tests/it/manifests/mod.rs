@@ -1,4 +1,4 @@
-//! The manifests themselves: rendered, validated, applied again and removed.
+//! Tests of the manifests: rendered, validated, applied again and removed.
 
 mod rendered;
 

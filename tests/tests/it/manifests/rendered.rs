@@ -1,4 +1,4 @@
-//! What the manifests say, without an API server: rendered anew they are what is committed.
+//! Tests of the manifests without an API server: the committed files are up to date.
 
 use std::fs;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! nodelife's Allocatable against the kubelet's own code.
+//! Compares Allocatable with the kubelet's own code.
 
 use nodelife_core::allocatable::{self, Allocatable, KubeletConfiguration};
 use nodelife_tests::oracle::{self, AllocatableAnswer};

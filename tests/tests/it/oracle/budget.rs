@@ -1,4 +1,4 @@
-//! nodelife's arithmetic of disruption budgets against the disruption controller's own `sync`.
+//! Compares the arithmetic of disruption budgets with the disruption controller's own `sync`.
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_core::disruption::{CountError, Counts};

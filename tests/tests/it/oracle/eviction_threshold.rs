@@ -1,5 +1,5 @@
-//! The eviction maps that a kubelet runs with, out of its file, its drop-ins and its flags,
-//! against the kubelet's own code.
+//! Compares the eviction thresholds from configuration file, drop-ins and flags with the kubelet's
+//! own code.
 
 use std::collections::BTreeMap;
 

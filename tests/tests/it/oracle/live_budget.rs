@@ -1,5 +1,5 @@
-//! nodelife's arithmetic of disruption budgets against the statuses that a real
-//! kube-controller-manager writes. (`oracle::budget` compares more cases, with the controller's code
+//! Compares the arithmetic of disruption budgets with the statuses of a real
+//! kube-controller-manager. (`oracle::budget` compares more cases, with the controller's code
 //! alone.) `NODELIFE_LIVE_BUDGETS=1000` makes so many sets of budget, controllers and pods.
 
 use futures::future::try_join_all;

@@ -1,4 +1,4 @@
-//! nodelife's answers against those of Kubernetes' own code, and a test of the oracle itself.
+//! Comparisons with Kubernetes' own code, and a test of the oracle itself.
 
 pub(crate) mod admission;
 mod agreement;

@@ -1,4 +1,4 @@
-//! nodelife's quantities against `k8s.io/apimachinery/pkg/api/resource`.
+//! Compares quantities with `k8s.io/apimachinery/pkg/api/resource`.
 
 use std::collections::BTreeSet;
 

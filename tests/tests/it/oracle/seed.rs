@@ -1,5 +1,4 @@
-//! One seed for everything that is generated: always the same cases, unless `NODELIFE_SEED`
-//! gives another one. It is printed, so that a failure can be repeated.
+//! Seed of all generated cases: fixed, or `NODELIFE_SEED`. Tests print it, to reproduce a failure.
 
 use std::fmt::{Debug, Display};
 

@@ -1,4 +1,4 @@
-//! nodelife's zone states against the node lifecycle controller's.
+//! Compares zone states with the node lifecycle controller.
 
 use nodelife_core::zone::{Settings, ZoneState};
 use nodelife_tests::oracle::{self, ZoneAnswer};

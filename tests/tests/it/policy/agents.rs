@@ -1,5 +1,4 @@
-//! The published attacks with an agent's token (CVE-2023-26484, antrea-io/antrea#3777): what
-//! one node's agent may do to the others.
+//! Tests of the published attacks with an agent's token (CVE-2023-26484, antrea-io/antrea#3777).
 
 use std::path::PathBuf;
 

@@ -1,5 +1,5 @@
-//! The rules as the API server's own policies: compiled, matched and judged by its own code, they
-//! say what the engine says; and a real one takes and enforces them (with [`super::parity`]).
+//! Tests of the exported admission policies: the API server's own code evaluates them as the
+//! engine does, and a real API server enforces them (with [`super::parity`]).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! A cluster of simulated nodes whose heartbeats never reach the webhook.
+//! Tests that heartbeats of simulated nodes never reach the webhook.
 
 use futures::StreamExt as _;
 use nodelife_tests::fixture::NodeFixture;

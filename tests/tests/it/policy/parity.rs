@@ -1,6 +1,6 @@
-//! Two API servers, one with the in-tree plugins and one with the webhook as its manifests
-//! install it: the same requests of kubelets, the same verdicts. Then every replica dies, and
-//! the exported policies take the webhook's place.
+//! Compares two API servers, one with the in-tree plugins and one with the installed webhook: the
+//! same verdicts on kubelets' requests. Then all replicas stop, and the exported policies replace
+//! the webhook.
 
 use futures::StreamExt as _;
 use nodelife_tests::{ControlPlane, Installation};

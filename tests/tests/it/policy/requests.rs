@@ -1,5 +1,5 @@
-//! Requests of kubelets, honest ones and near misses, over every resource of NodeRestriction.
-//! All are dry runs, so their order does not matter.
+//! Requests of kubelets, valid ones and near misses, for every resource of NodeRestriction. All
+//! are dry runs, so their order does not matter.
 
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! The filters against the in-tree plugin: what it refuses is always sent to the webhook.
-//! The API server's own code compiles and evaluates them.
+//! Tests of the match conditions: the API server sends every request that the in-tree plugin
+//! refuses. Its own code compiles and evaluates them.
 
 use nodelife_admission::{Policies, Webhook, webhook_configurations};
 use nodelife_tests::oracle::{self, AdmissionAnswer, FilterAnswer};

@@ -1,5 +1,5 @@
-//! `certs` killed at every write of a rotation: before the API server sees it, and after
-//! it was carried out and before the writer learns of that.
+//! Tests that kill `certs` at every write of a rotation, before the request and after it, before
+//! the response.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! No admission fails through the webhook's life: renewal, rotation, restarts, upgrades,
-//! and whoever dies in the middle of it. What others break is repaired within seconds.
+//! Tests that no admission fails during renewal, rotation, restarts, upgrades and crashes, and
+//! that `certs` repairs damage within seconds.
 
 mod calls;
 mod kills;

@@ -1,5 +1,5 @@
-//! `nodelife-webhook serve` against clients that are no API server: too large, too slow, too
-//! many, without a certificate, or there when it ends.
+//! Tests of `nodelife-webhook serve` with hostile clients: too large, too slow, too many, without
+//! a certificate, or connected during shutdown.
 
 mod flood;
 

@@ -1,4 +1,4 @@
-//! Pods, budgets and nodes that several tests need.
+//! Fixtures that several drain tests share: pods, budgets and nodes.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::DeleteParams;

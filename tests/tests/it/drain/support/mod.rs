@@ -1,4 +1,4 @@
-//! What the tests of a drain share.
+//! Support code of the drain tests.
 
 mod environment;
 mod fixtures;

@@ -1,4 +1,4 @@
-//! A drain that runs beside its test.
+//! A drain process that runs in the background of a test.
 
 use std::ops::{Deref, DerefMut};
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! The stderr of a drain, read while it runs.
+//! Reads the stderr of a running drain.
 
 use nodelife_tests::TIMEOUT;
 use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};

@@ -1,5 +1,5 @@
-//! A case of the oracle, asked of our engine: made an `AdmissionReview`, with the lookups
-//! answered from the case.
+//! Runs a case of the oracle through our engine, as an `AdmissionReview`, with lookups answered
+//! from the case.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;

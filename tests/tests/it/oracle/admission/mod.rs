@@ -1,5 +1,5 @@
-//! The admission engine against the in-tree plugins themselves: the same case to both, and
-//! the same verdict, code and sentence from both.
+//! Compares the admission engine with the in-tree plugins: the same verdict, code and message for
+//! each case.
 
 pub(crate) mod cases;
 pub(crate) mod engine;

@@ -1,5 +1,5 @@
-//! Every answer, byte for byte, taken by the API server's own check of webhook responses
-//! (apiserver v0.36.3 `pkg/admission/plugin/webhook/request`).
+//! Checks every response with the API server's own validation of webhook responses (apiserver
+//! v0.36.3 `pkg/admission/plugin/webhook/request`).
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Cases: for each rule a request that passes, with now and then a near miss in each field.
+//! Generator of cases: for each rule a request that passes, with random near misses in its fields.
 
 mod pod;
 mod token;
