@@ -33,8 +33,9 @@ fn the_catalogue_of_rules_is_that_of_the_definitions() {
     let rules: Vec<Value> =
         serde_json::from_str(&stdout(&["explain", "--list", "-o", "json"], 0)).unwrap();
     let mut page = String::from(
-        "# Rules\n\nEach rule of `kubectl nodelife audit`, as `kubectl nodelife explain RULE` \
-         shows it. Made from the definitions in `core/src/audit/rules/`; a test keeps it true.\n",
+        "# Rules\n\nAll rules of `kubectl nodelife audit`, with the texts of `kubectl nodelife explain \
+         RULE`. Generated from the definitions in `core/src/audit/rules/`; a test checks that this \
+         page is up to date.\n",
     );
     let mut group = "";
     for rule in &rules {
