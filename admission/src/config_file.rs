@@ -1,5 +1,6 @@
 //! The webhook's configuration file: YAML, read strictly, and single fields set on top.
 
+use nodelife_core::API_VERSION;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
@@ -7,8 +8,6 @@ use serde_json::{Map, Value};
 use crate::config::Policies;
 use crate::lookup::{RecordedCluster, RecordedClusterError};
 
-/// Version of the file's format.
-const API_VERSION: &str = "nodelife.dev/v1alpha1";
 const KIND: &str = "WebhookConfig";
 
 /// Why a configuration or a recorded cluster cannot be used.

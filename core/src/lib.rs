@@ -14,6 +14,7 @@ pub mod failure;
 #[cfg(test)]
 mod fixtures;
 pub mod format;
+pub mod go_duration;
 pub mod node_access;
 pub mod object;
 pub mod quantity;

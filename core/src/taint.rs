@@ -72,23 +72,6 @@ const fn condition_taint(
     }
 }
 
-/// The `NoSchedule` taints that the controller wants on `node`
-/// (`doNoScheduleTaintingPass`), the one of a cordon included.
-pub fn expected_no_schedule(node: &Node) -> Vec<&'static str> {
-    let mut keys: Vec<_> = CONDITION_TAINTS
-        .iter()
-        .filter(|t| {
-            node.condition(t.condition)
-                .is_some_and(|c| c.status == t.status)
-        })
-        .map(|t| t.key)
-        .collect();
-    if node.spec.unschedulable {
-        keys.push(UNSCHEDULABLE);
-    }
-    keys
-}
-
 /// The node's taint with this key and effect.
 pub fn find<'a>(node: &'a Node, key: &str, effect: &str) -> Option<&'a Taint> {
     node.spec

@@ -11,9 +11,6 @@ use std::collections::HashMap;
 
 pub use recorded::{RecordedCluster, RecordedClusterError};
 
-/// Present, with any value, on the API's picture of a static pod.
-pub(crate) const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
-
 /// One object that the engine asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Lookup {

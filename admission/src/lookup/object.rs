@@ -3,7 +3,9 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Lookup, LookupResult, MIRROR_ANNOTATION, PodFacts, VolumeFacts};
+use nodelife_core::object::MIRROR_ANNOTATION;
+
+use super::{Lookup, LookupResult, PodFacts, VolumeFacts};
 use crate::json::text::{Pairs, Text, or_default};
 
 impl LookupResult {

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::duration::GoDuration;
+use crate::go_duration::GoDuration;
 use crate::object::{ResourceList, null_is_default};
 use crate::text::Str;
 

@@ -14,8 +14,8 @@
 //! image file systems, inodes and process ids are not.
 
 mod configuration;
-mod duration;
 mod flag;
+mod line;
 pub mod provider;
 mod refusal;
 mod threshold;
@@ -28,10 +28,12 @@ pub use configuration::{
     Authentication, Authorization, ConfigurationError, DEFAULT_EVICTION_HARD, DEFAULT_MAX_PODS,
     Enabled, KubeletConfiguration, MemoryReservation, MemorySwap, ShutdownByPriority,
 };
-pub use duration::GoDuration;
 pub use flag::EvictionMap;
+pub use line::Line;
 pub use refusal::{CpuSet, refusals};
 pub use threshold::{Threshold, parse_all as parse_thresholds};
+
+use line::is_hugepages;
 
 use crate::object::{Node, ResourceList};
 use crate::quantity::{Format, Quantity};
@@ -39,38 +41,6 @@ use crate::text::Str;
 
 /// Amounts by resource name.
 pub type Amounts = BTreeMap<Str, Quantity>;
-
-/// The arithmetic of one resource.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "camelCase")]
-pub struct Line {
-    /// What the machine has.
-    pub capacity: Quantity,
-    /// Kept back for the kubelet and the runtime.
-    pub kube_reserved: Quantity,
-    /// Kept back for the system.
-    pub system_reserved: Quantity,
-    /// Kept back so that eviction comes before the machine is full.
-    pub eviction_hard: Quantity,
-    /// Memory that is locked away in huge pages.
-    pub hugepages: Quantity,
-    /// What is left, never below nothing.
-    pub allocatable: Quantity,
-    /// What the node says.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub published: Option<Quantity>,
-}
-
-impl Line {
-    /// The three reservations together.
-    pub fn reserved(&self) -> Quantity {
-        let mut sum = self.system_reserved;
-        sum += self.kube_reserved;
-        sum += self.eviction_hard;
-        sum
-    }
-}
 
 /// The arithmetic of one node: an item of the JSON document of `explain allocatable`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,7 +112,7 @@ pub fn compute(capacity: &Amounts, configuration: &KubeletConfiguration) -> Allo
     let mut resources: BTreeMap<Str, Line> = capacity
         .iter()
         .map(|(name, amount)| {
-            let mut line = line(*amount);
+            let mut line = Line::of(*amount);
             if is_reservable(name) {
                 line.kube_reserved = reserved(&configuration.kube_reserved, name);
                 line.system_reserved = reserved(&configuration.system_reserved, name);
@@ -192,23 +162,6 @@ pub fn amounts(list: &ResourceList) -> Amounts {
 /// Whether the container manager knows the resource: not `pods`, not extended ones.
 fn is_reservable(name: &str) -> bool {
     matches!(name, "cpu" | "memory" | "ephemeral-storage") || is_hugepages(name)
-}
-
-fn is_hugepages(name: &str) -> bool {
-    name.starts_with("hugepages-")
-}
-
-fn line(capacity: Quantity) -> Line {
-    let nothing = capacity.zeroed();
-    Line {
-        capacity,
-        kube_reserved: nothing,
-        system_reserved: nothing,
-        eviction_hard: nothing,
-        hugepages: nothing,
-        allocatable: capacity,
-        published: None,
-    }
 }
 
 fn reserved(list: &ResourceList, name: &str) -> Quantity {

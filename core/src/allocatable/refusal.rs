@@ -10,9 +10,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::duration::GoDuration;
+use super::configuration::KubeletConfiguration;
+use super::line::{Line, is_hugepages};
 use super::threshold::{check_reclaim, check_signal, parse_all};
-use super::{KubeletConfiguration, Line};
+use crate::go_duration::GoDuration;
 use crate::object::ResourceList;
 use crate::quantity::{Quantity, QuantityError};
 use crate::text::Str;
@@ -251,7 +252,7 @@ fn reserved_memory(
     for reservation in &configuration.reserved_memory {
         let node = reservation.numa_node;
         for (name, text) in &reservation.limits {
-            if name != "memory" && !super::is_hugepages(name) {
+            if name != "memory" && !is_hugepages(name) {
                 refusals.push(format!(
                     "reservedMemory: {name:?} of NUMA node {node} is neither memory nor \
                      hugepages-<size>"

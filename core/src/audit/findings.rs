@@ -117,6 +117,16 @@ impl<'a> FindingBuilder<'a> {
         self
     }
 
+    /// Another severity than the rule's in a special case.
+    #[must_use]
+    pub fn severity_if(self, special: bool, severity: Severity) -> Self {
+        if special {
+            self.severity(severity)
+        } else {
+            self
+        }
+    }
+
     /// Says that it was concluded, not measured.
     #[must_use]
     pub fn inferred(mut self) -> Self {

@@ -30,7 +30,7 @@ pub use group::Group;
 pub use headroom::{Loss, Lost, losses};
 pub use pools::pool_of;
 pub use report::{Audit, AuditReport, Skipped, Summary};
-pub use rule::Rule;
+pub use rule::{Check, Rule};
 pub use rules::{catalogue, find, unknown};
 pub use selection::{Selection, SkipOn};
 
@@ -57,7 +57,7 @@ pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audi
             selection,
             &context,
         );
-        (rule.check)(&context, &mut findings);
+        rule.run(&context, &mut findings);
         audit.suppressed += findings.suppressed;
         audit.findings.append(&mut findings.kept);
     }

@@ -2,8 +2,11 @@
 
 use super::context::Context;
 use super::finding::Severity;
-use super::findings::Findings;
+use super::findings::{FindingBuilder, Findings};
 use super::group::Group;
+use super::kubelet_config;
+use crate::allocatable::KubeletConfiguration;
+use crate::object::Node;
 use crate::snapshot::Source;
 
 /// One rule.
@@ -25,6 +28,32 @@ pub struct Rule {
     pub fix: &'static str,
     /// Where to read on.
     pub link: &'static str,
-    /// Looks at the snapshot and reports.
-    pub check: fn(&Context<'_>, &mut Findings<'_>),
+    /// How it looks for faults.
+    pub check: Check,
+}
+
+/// The check of a rule, by what it looks at.
+#[derive(Clone, Copy, Debug)]
+pub enum Check {
+    /// The whole snapshot.
+    All(fn(&Context<'_>, &mut Findings<'_>)),
+    /// One node, with at most one finding.
+    Node(for<'a> fn(&Context<'a>, &'a Node) -> Option<FindingBuilder<'a>>),
+    /// The configuration of one kubelet. Nodes with the same message share one finding.
+    Configuration(fn(&Node, &KubeletConfiguration) -> Option<String>),
+}
+
+impl Rule {
+    /// Runs the check.
+    pub(super) fn run(&self, context: &Context<'_>, findings: &mut Findings<'_>) {
+        match self.check {
+            Check::All(check) => check(context, findings),
+            Check::Node(check) => {
+                for found in context.nodes().filter_map(|node| check(context, node)) {
+                    findings.push(found);
+                }
+            }
+            Check::Configuration(check) => kubelet_config::each(context, findings, check),
+        }
+    }
 }

@@ -41,8 +41,8 @@ pub use node::{
     NodeSwap, Taint,
 };
 pub use pod::{
-    ClaimSource, Container, ContainerResources, EmptyDir, HostPath, Pod, PodCondition, PodSpec,
-    PodStatus, SYSTEM_CRITICAL, SpreadConstraint, Toleration, Volume,
+    ClaimSource, Container, ContainerResources, EmptyDir, HostPath, MIRROR_ANNOTATION, Pod,
+    PodCondition, PodSpec, PodStatus, SYSTEM_CRITICAL, SpreadConstraint, Toleration, Volume,
 };
 pub use shared::{Pool, Shared};
 pub use status::{Status, StatusCause, StatusDetails, StatusMeta};

@@ -49,11 +49,12 @@ impl Pod {
 
     /// Whether the kubelet runs it from a file or URL (`kubernetes.io/config.mirror`).
     pub fn is_mirror(&self) -> bool {
-        self.metadata
-            .annotations
-            .contains_key("kubernetes.io/config.mirror")
+        self.metadata.annotations.contains_key(MIRROR_ANNOTATION)
     }
 }
+
+/// Present, with any value, on the API's picture of a static pod.
+pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 /// `spec` of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

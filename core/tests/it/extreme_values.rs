@@ -4,10 +4,11 @@
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
+use nodelife_core::allocatable;
 use nodelife_core::allocatable::provider::{Machine, Provider};
-use nodelife_core::allocatable::{self, GoDuration};
 use nodelife_core::audit::{self, Selection};
 use nodelife_core::failure;
+use nodelife_core::go_duration::GoDuration;
 use nodelife_core::quantity::Quantity;
 use nodelife_core::shutdown;
 use nodelife_core::snapshot::Snapshot;

@@ -2,47 +2,17 @@
 
 use std::time::Duration;
 
+use nodelife_core::go_duration::GoDuration;
+
 /// A Go duration (`time.ParseDuration`): `90s`, `1m30s`, `1.5h`, `0`. Never negative here.
 ///
 /// # Errors
 ///
 /// A sentence for the user.
 pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("'{text}' is not a duration such as 30s, 5m or 1h30m");
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let mut rest = text.strip_prefix('+').unwrap_or(text);
-    if rest.is_empty() {
-        return Err(wrong());
-    }
-    let mut total = Duration::ZERO;
-    while !rest.is_empty() {
-        let digits = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(wrong)?;
-        let (number, tail) = rest.split_at(digits);
-        let end = tail
-            .find(|c: char| c.is_ascii_digit() || c == '.')
-            .unwrap_or(tail.len());
-        let (unit, tail) = tail.split_at(end);
-        let seconds = match unit {
-            "ns" => 1e-9,
-            "us" | "µs" | "μs" => 1e-6,
-            "ms" => 1e-3,
-            "s" => 1.0,
-            "m" => 60.0,
-            "h" => 3600.0,
-            _ => return Err(wrong()),
-        };
-        let number: f64 = number.parse().map_err(|_| wrong())?;
-        total = Duration::try_from_secs_f64(number * seconds)
-            .ok()
-            .and_then(|part| total.checked_add(part))
-            .ok_or_else(wrong)?;
-        rest = tail;
-    }
-    Ok(total)
+    GoDuration::parse(text)
+        .and_then(GoDuration::unsigned)
+        .ok_or_else(|| format!("'{text}' is not a duration such as 30s, 5m or 1h30m"))
 }
 
 /// `--request-timeout`: a Go duration, or a bare number of seconds

@@ -4,10 +4,11 @@ use serde::Deserialize;
 
 use super::ownership::Owner;
 use super::request::NodeRequest;
+use nodelife_core::object::MIRROR_ANNOTATION;
+
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
 use crate::json::text::{Pairs, Text, or_default};
-use crate::lookup::MIRROR_ANNOTATION;
 use crate::review::Operation;
 use crate::rule::{AdmissionRule, Mode};
 

@@ -6,11 +6,13 @@ use serde_json::value::RawValue;
 use super::ownership::PodMeta;
 use super::pod_references;
 use super::request::{LookupError, NodeRequest, not_found, unavailable, wrong_result};
+use nodelife_core::object::MIRROR_ANNOTATION;
+
 use crate::decision::Interrupted;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
 use crate::json::text::{Pairs, Text, or_default};
-use crate::lookup::{Lookup, LookupResult, MIRROR_ANNOTATION, PodFacts};
+use crate::lookup::{Lookup, LookupResult, PodFacts};
 use crate::review::Operation;
 use crate::rule::AdmissionRule;
 

@@ -2,8 +2,9 @@
 
 use super::checks::{CREATE, UPDATE, implies, same};
 use super::restriction::{Check, Restriction, nodes, pods};
+use nodelife_core::object::MIRROR_ANNOTATION;
+
 use crate::config::Policies;
-use crate::lookup::MIRROR_ANNOTATION;
 use crate::registration::match_conditions::{is_own, name_of, text};
 use crate::registration::webhooks::{WRITES, rule};
 use crate::rule::AdmissionRule;

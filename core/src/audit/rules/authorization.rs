@@ -1,6 +1,6 @@
 //! AUT: permissions of nodes.
 
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::node_access::{ASKER_USER, NodeAuthorizer, NodeRestriction, OTHER};
 use crate::snapshot::Source;
 
@@ -17,7 +17,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Start kube-apiserver with --enable-admission-plugins=NodeRestriction; where that \
               is not in your hands, nodelife's webhook enforces the same rules.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction",
-        check: unrestricted,
+        check: Check::All(unrestricted),
     },
     Rule {
         id: "NL-AUT-002",
@@ -30,7 +30,7 @@ pub(super) const RULES: &[Rule] = &[
               name alone: this kubelet either has too many rights or too few.",
         fix: "Give the kubelet a certificate of CN=system:node:NAME, O=system:nodes.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/node/",
-        check: odd_user,
+        check: Check::All(odd_user),
     },
     Rule {
         id: "NL-AUT-003",
@@ -42,7 +42,7 @@ pub(super) const RULES: &[Rule] = &[
               kubelet that was taken over can read every secret, past the Node authorizer.",
         fix: "Remove the subject system:nodes from the binding system:node.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/node/#migration-considerations",
-        check: legacy_binding,
+        check: Check::All(legacy_binding),
     },
     Rule {
         id: "NL-AUT-005",
@@ -54,7 +54,7 @@ pub(super) const RULES: &[Rule] = &[
               runs where: a node reads either nothing, or every secret and every pod.",
         fix: "Start kube-apiserver with --authorization-mode=Node,RBAC.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/node/",
-        check: without_authorizer,
+        check: Check::All(without_authorizer),
     },
 ];
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::audit::context::BudgetPods;
 use crate::audit::owners::{by_owner, full_name};
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::disruption::{ignores_budgets, protections};
 use crate::object::{Budget, Pod, UnhealthyPodEvictionPolicy};
 use crate::snapshot::Source;
@@ -24,7 +24,7 @@ pub(super) const RULES: &[Rule] = &[
               them waits for ever, and so does every upgrade.",
         fix: "Leave room for one: maxUnavailable: 1, or more replicas than minAvailable.",
         link: LINK,
-        check: never_allows,
+        check: Check::All(never_allows),
     },
     Rule {
         id: "NL-PDB-002",
@@ -37,7 +37,7 @@ pub(super) const RULES: &[Rule] = &[
               does not support.'",
         fix: "Narrow the selectors so that each pod is in one budget.",
         link: LINK,
-        check: several_budgets,
+        check: Check::All(several_budgets),
     },
     Rule {
         id: "NL-PDB-003",
@@ -49,7 +49,7 @@ pub(super) const RULES: &[Rule] = &[
               at once; or the controller has not counted for its present form.",
         fix: "Compare the selector with the labels of the pods' template.",
         link: LINK,
-        check: selects_nothing,
+        check: Check::All(selects_nothing),
     },
     Rule {
         id: "NL-PDB-004",
@@ -61,7 +61,7 @@ pub(super) const RULES: &[Rule] = &[
               while enough others are: a broken release cannot be drained.",
         fix: "Set unhealthyPodEvictionPolicy: AlwaysAllow.",
         link: "https://kubernetes.io/docs/tasks/run-application/configure-pdb/#unhealthy-pod-eviction-policy",
-        check: unhealthy,
+        check: Check::All(unhealthy),
     },
     Rule {
         id: "NL-PDB-005",
@@ -72,7 +72,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Nothing makes them anew. A drain refuses their node without --force.",
         fix: "Make them by a Deployment, StatefulSet or Job.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",
-        check: bare,
+        check: Check::All(bare),
     },
     Rule {
         id: "NL-PDB-006",
@@ -83,7 +83,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "When the node goes, planned or not, the workload is gone.",
         fix: "Add topologySpreadConstraints by kubernetes.io/hostname.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/",
-        check: one_node,
+        check: Check::All(one_node),
     },
     Rule {
         id: "NL-PDB-007",
@@ -94,7 +94,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "A drain of several nodes may take all of them at once.",
         fix: "Add a PodDisruptionBudget with maxUnavailable: 1.",
         link: "https://kubernetes.io/docs/tasks/run-application/configure-pdb/",
-        check: no_budget,
+        check: Check::All(no_budget),
     },
     Rule {
         id: "NL-PDB-008",
@@ -106,7 +106,7 @@ pub(super) const RULES: &[Rule] = &[
               it with --respect-annotations.",
         fix: "Remove the annotation when the work is done.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",
-        check: do_not_disturb,
+        check: Check::All(do_not_disturb),
     },
     Rule {
         id: "NL-PDB-009",
@@ -119,7 +119,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Look at the controller that owns the finalizer; remove it by hand as a last \
               resort.",
         link: "https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/",
-        check: finalizer,
+        check: Check::All(finalizer),
     },
     Rule {
         id: "NL-PDB-010",
@@ -131,7 +131,7 @@ pub(super) const RULES: &[Rule] = &[
               cuts it short.",
         fix: "Shorten terminationGracePeriodSeconds, or give the drain the time.",
         link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination",
-        check: long_grace,
+        check: Check::All(long_grace),
     },
 ];
 

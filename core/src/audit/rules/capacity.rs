@@ -2,10 +2,10 @@
 
 use std::net::Ipv4Addr;
 
-use crate::allocatable::DEFAULT_MAX_PODS;
+use crate::allocatable::{DEFAULT_MAX_PODS, KubeletConfiguration};
 use crate::audit::context::{allocatable, capacity};
 use crate::audit::headroom::{self, Headroom};
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::format;
 use crate::object::Node;
 use crate::quantity::Quantity;
@@ -24,7 +24,7 @@ pub(super) const RULES: &[Rule] = &[
               scheduler. When the kubelet restarts it turns pods away with OutOfcpu or OutOfmemory.",
         fix: "Drain the node, or move pods away until the requests fit.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#node-allocatable",
-        check: overcommitted,
+        check: Check::All(overcommitted),
     },
     Rule {
         id: "NL-CAP-002",
@@ -36,7 +36,7 @@ pub(super) const RULES: &[Rule] = &[
               room.",
         fix: "Nothing, unless pods are Pending.",
         link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
-        check: almost_full,
+        check: Check::All(almost_full),
     },
     Rule {
         id: "NL-CAP-003",
@@ -48,7 +48,7 @@ pub(super) const RULES: &[Rule] = &[
               evicts.",
         fix: "Bring memory limits near the requests.",
         link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
-        check: limits,
+        check: Check::All(limits),
     },
     Rule {
         id: "NL-CAP-004",
@@ -59,7 +59,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The scheduler counts them as free, and they are the first to be evicted.",
         fix: "Give them requests, or a LimitRange with defaults.",
         link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/#besteffort",
-        check: best_effort,
+        check: Check::Node(best_effort),
     },
     Rule {
         id: "NL-CAP-005",
@@ -72,7 +72,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Raise maxPods where the network has addresses for it, and recompute the \
               reservation that depends on it; or use more or smaller nodes.",
         link: "https://kubernetes.io/docs/setup/best-practices/cluster-large/",
-        check: pods_at_limit,
+        check: Check::Node(pods_at_limit),
     },
     Rule {
         id: "NL-CAP-006",
@@ -83,7 +83,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The last pods stay in ContainerCreating, since no address is left for them.",
         fix: "Lower maxPods, or give nodes a larger range (--node-cidr-mask-size).",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/networking/",
-        check: too_few_addresses,
+        check: Check::All(too_few_addresses),
     },
     Rule {
         id: "NL-CAP-007",
@@ -95,7 +95,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Delete and register the newer node again, and look at who gives out ranges: \
               one controller alone may.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/networking/",
-        check: overlap,
+        check: Check::All(overlap),
     },
     Rule {
         id: "NL-CAP-008",
@@ -107,7 +107,7 @@ pub(super) const RULES: &[Rule] = &[
               addresses, pods that are replaced quickly wait for one.",
         fix: "Give nodes a range of at least twice maxPods.",
         link: "https://cloud.google.com/kubernetes-engine/docs/how-to/flexible-pod-cidr",
-        check: tight,
+        check: Check::All(tight),
     },
     Rule {
         id: "NL-CAP-010",
@@ -118,7 +118,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The lower of the two counts. The one that was meant is rarely both.",
         fix: "Remove podsPerCore.",
         link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
-        check: per_core,
+        check: Check::Configuration(per_core),
     },
     Rule {
         id: "NL-CAP-011",
@@ -130,7 +130,7 @@ pub(super) const RULES: &[Rule] = &[
               bound: taints, affinity and the size of single pods only make it worse.",
         fix: "Add a node, or have an autoscaler that does in time.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-autoscaling/",
-        check: no_headroom,
+        check: Check::All(no_headroom),
     },
     Rule {
         id: "NL-CAP-012",
@@ -141,7 +141,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Pods with volumes of this driver stay Pending or ContainerCreating there.",
         fix: "Spread the workloads with volumes, or use machines that take more.",
         link: "https://kubernetes.io/docs/concepts/storage/storage-limits/",
-        check: volume_limit,
+        check: Check::All(volume_limit),
     },
     Rule {
         id: "NL-CAP-013",
@@ -153,7 +153,7 @@ pub(super) const RULES: &[Rule] = &[
               some pods stay Pending. A lower bound: volumes are bound to their zone as well.",
         fix: "Keep a zone's worth of room free, or decide which workloads may stay away.",
         link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/",
-        check: no_zone_headroom,
+        check: Check::All(no_zone_headroom),
     },
 ];
 
@@ -183,25 +183,17 @@ fn overcommitted(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn pods_at_limit(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let Some((pods, limit)) = pods_and_limit(context, node) else {
-            continue;
-        };
-        // In tenths, to stay with whole numbers: 90 % and more.
-        if limit == 0 || i128::from(pods) * 10 < i128::from(limit) * 9 {
-            continue;
-        }
-        let message = format!("{pods} of {limit} pods ({} %)", pods * 100 / limit);
-        let found = FindingBuilder::node(node, message)
-            .with("pods", pods)
-            .with("limit", limit);
-        findings.push(if pods > limit {
-            found.severity(Severity::Error)
-        } else {
-            found
-        });
+fn pods_at_limit<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let (pods, limit) = pods_and_limit(context, node)?;
+    // In tenths, to stay with whole numbers: 90 % and more.
+    if limit == 0 || i128::from(pods) * 10 < i128::from(limit) * 9 {
+        return None;
     }
+    let message = format!("{pods} of {limit} pods ({} %)", pods * 100 / limit);
+    let found = FindingBuilder::node(node, message)
+        .with("pods", pods)
+        .with("limit", limit);
+    Some(found.severity_if(pods > limit, Severity::Error))
 }
 
 /// How many pods there are and may be.
@@ -255,23 +247,21 @@ fn limits(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn best_effort(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn best_effort<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     /// On fewer pods a share says little.
     const ENOUGH: usize = 10;
-    for node in context.nodes() {
-        let pods: Vec<_> = context.active_pods_on(&node.metadata.name).collect();
-        let idle = pods
-            .iter()
-            .filter(|pod| pod.status.qos_class == "BestEffort")
-            .count();
-        if pods.len() >= ENOUGH && idle * 5 > pods.len() {
-            let message = format!(
-                "{idle} of {} are BestEffort",
-                format::count(pods.len(), "pod")
-            );
-            findings.push(FindingBuilder::node(node, message).with("bestEffort", idle));
-        }
-    }
+    let pods: Vec<_> = context.active_pods_on(&node.metadata.name).collect();
+    let idle = pods
+        .iter()
+        .filter(|pod| pod.status.qos_class == "BestEffort")
+        .count();
+    (pods.len() >= ENOUGH && idle * 5 > pods.len()).then(|| {
+        let message = format!(
+            "{idle} of {} are BestEffort",
+            format::count(pods.len(), "pod")
+        );
+        FindingBuilder::node(node, message).with("bestEffort", idle)
+    })
 }
 
 fn no_headroom(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -400,14 +390,12 @@ fn overlap(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn per_core(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |node, config| {
-        let cores = capacity(node, "cpu")?.value()?;
-        let most = config.max_pods.unwrap_or(DEFAULT_MAX_PODS);
-        let limit = config.pod_limit(cores);
-        (limit < most).then(|| {
-            let each = config.pods_per_core.unwrap_or_default();
-            format!("podsPerCore: {each} × {cores} cores = {limit} pods, maxPods: {most}")
-        })
-    });
+fn per_core(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let cores = capacity(node, "cpu")?.value()?;
+    let most = config.max_pods.unwrap_or(DEFAULT_MAX_PODS);
+    let limit = config.pod_limit(cores);
+    (limit < most).then(|| {
+        let each = config.pods_per_core.unwrap_or_default();
+        format!("podsPerCore: {each} × {cores} cores = {limit} pods, maxPods: {most}")
+    })
 }

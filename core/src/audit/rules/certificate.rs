@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config};
+use crate::allocatable::KubeletConfiguration;
+use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::format;
-use crate::object::{ClusterRole, SigningRequest};
+use crate::object::{ClusterRole, Node, SigningRequest};
 use crate::snapshot::Source;
 
 pub(super) const RULES: &[Rule] = &[
@@ -17,7 +18,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "When it expires the node is lost, and joins again only by hand.",
         fix: "Set rotateCertificates: true.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/#certificate-rotation",
-        check: no_rotation,
+        check: Check::Configuration(no_rotation),
     },
     Rule {
         id: "NL-CRT-002",
@@ -29,7 +30,7 @@ pub(super) const RULES: &[Rule] = &[
               port-forward go over it.",
         fix: "Set serverTLSBootstrap: true, and run an approver for kubelet-serving requests.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/#client-and-serving-certificates",
-        check: self_signed,
+        check: Check::Configuration(self_signed),
     },
     Rule {
         id: "NL-CRT-003",
@@ -42,7 +43,7 @@ pub(super) const RULES: &[Rule] = &[
               expired certificate, or none.",
         fix: "Approve them, or run an approver (kubelet-csr-approver, or the cloud's).",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/",
-        check: pending,
+        check: Check::All(pending),
     },
     Rule {
         id: "NL-CRT-004",
@@ -53,7 +54,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Its requests are denied, or signed in a form that the kubelet does not take.",
         fix: "Look at the kubelet's log and at the requests' conditions.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/",
-        check: again,
+        check: Check::All(again),
     },
     Rule {
         id: "NL-CRT-006",
@@ -66,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Set authentication.anonymous.enabled: false, authorization.mode: Webhook, \
               readOnlyPort: 0.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/",
-        check: open_kubelet,
+        check: Check::Configuration(open_kubelet),
     },
     Rule {
         id: "NL-CRT-007",
@@ -78,7 +79,7 @@ pub(super) const RULES: &[Rule] = &[
               cipher suites with forward secrecy.",
         fix: "Change the settings that the message names.",
         link: "https://www.cisecurity.org/benchmark/kubernetes",
-        check: soft,
+        check: Check::Configuration(soft),
     },
     Rule {
         id: "NL-CRT-008",
@@ -90,22 +91,18 @@ pub(super) const RULES: &[Rule] = &[
               since a WebSocket starts as a GET.",
         fix: "Give nodes/metrics, nodes/stats, nodes/log or nodes/configz instead.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/",
-        check: proxy,
+        check: Check::All(proxy),
     },
 ];
 
-fn no_rotation(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |_, config| {
-        let off = config.rotate_certificates != Some(true);
-        off.then(|| "rotateCertificates is not set".to_owned())
-    });
+fn no_rotation(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let off = config.rotate_certificates != Some(true);
+    off.then(|| "rotateCertificates is not set".to_owned())
 }
 
-fn self_signed(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |_, config| {
-        let signed = config.server_tls_bootstrap == Some(true) || !config.tls_cert_file.is_empty();
-        (!signed).then(|| "neither serverTLSBootstrap nor tlsCertFile".to_owned())
-    });
+fn self_signed(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let signed = config.server_tls_bootstrap == Some(true) || !config.tls_cert_file.is_empty();
+    (!signed).then(|| "neither serverTLSBootstrap nor tlsCertFile".to_owned())
 }
 
 fn requests<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a SigningRequest> + use<'a> {
@@ -155,41 +152,37 @@ fn again(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn open_kubelet(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |_, config| {
-        let mut open = Vec::new();
-        if config.authentication.anonymous.enabled == Some(true) {
-            open.push("authentication.anonymous.enabled: true".to_owned());
-        }
-        if config.authorization.mode == "AlwaysAllow" {
-            open.push("authorization.mode: AlwaysAllow".to_owned());
-        }
-        if let Some(port) = config.read_only_port.filter(|port| *port != 0) {
-            open.push(format!("readOnlyPort: {port}"));
-        }
-        (!open.is_empty()).then(|| open.join(", "))
-    });
+fn open_kubelet(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let mut open = Vec::new();
+    if config.authentication.anonymous.enabled == Some(true) {
+        open.push("authentication.anonymous.enabled: true".to_owned());
+    }
+    if config.authorization.mode == "AlwaysAllow" {
+        open.push("authorization.mode: AlwaysAllow".to_owned());
+    }
+    if let Some(port) = config.read_only_port.filter(|port| *port != 0) {
+        open.push(format!("readOnlyPort: {port}"));
+    }
+    (!open.is_empty()).then(|| open.join(", "))
 }
 
-fn soft(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |_, config| {
-        let mut weak = Vec::new();
-        let timeout = config.streaming_connection_idle_timeout;
-        if timeout.is_some_and(|timeout| timeout.nanoseconds() == 0) {
-            weak.push("streamingConnectionIdleTimeout: 0s".to_owned());
-        }
-        if config.make_iptables_util_chains == Some(false) {
-            weak.push("makeIPTablesUtilChains: false".to_owned());
-        }
-        // Key exchange by RSA has no forward secrecy; CBC and RC4 are broken.
-        let suites = config.tls_cipher_suites.iter();
-        weak.extend(
-            suites
-                .filter(|s| s.starts_with("TLS_RSA_") || s.contains("_CBC_") || s.contains("_RC4_"))
-                .map(|suite| format!("tlsCipherSuites: {suite}")),
-        );
-        (!weak.is_empty()).then(|| weak.join(", "))
-    });
+fn soft(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let mut weak = Vec::new();
+    let timeout = config.streaming_connection_idle_timeout;
+    if timeout.is_some_and(|timeout| timeout.nanoseconds() == 0) {
+        weak.push("streamingConnectionIdleTimeout: 0s".to_owned());
+    }
+    if config.make_iptables_util_chains == Some(false) {
+        weak.push("makeIPTablesUtilChains: false".to_owned());
+    }
+    // Key exchange by RSA has no forward secrecy; CBC and RC4 are broken.
+    let suites = config.tls_cipher_suites.iter();
+    weak.extend(
+        suites
+            .filter(|s| s.starts_with("TLS_RSA_") || s.contains("_CBC_") || s.contains("_RC4_"))
+            .map(|suite| format!("tlsCipherSuites: {suite}")),
+    );
+    (!weak.is_empty()).then(|| weak.join(", "))
 }
 
 /// Whether the role lets its holders use `nodes/proxy`, without being allowed everything.

@@ -2,7 +2,9 @@
 
 use crate::audit::context::allocatable;
 use crate::audit::pools::most_common;
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config};
+use crate::audit::{
+    Check, Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config,
+};
 use crate::format;
 use crate::object::{Node, NodeCondition};
 use crate::snapshot::Source;
@@ -23,7 +25,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Look at the kubelet's log on the node: does it run, does it reach the API server, \
               is its clock right, may it update its lease?",
         link: "https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats",
-        check: stale_lease,
+        check: Check::Node(stale_lease),
     },
     Rule {
         id: "NL-HB-002",
@@ -36,7 +38,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Find out whether the machine is up. If it is off for good, delete the Node object, \
               or put the out-of-service taint on it so that its volumes can move.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
-        check: unknown,
+        check: Check::Node(unknown),
     },
     Rule {
         id: "NL-HB-003",
@@ -49,7 +51,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "The condition's message names the part that fails: network plugin, container \
               runtime, PLEG or a shutdown.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
-        check: not_ready,
+        check: Check::Node(not_ready),
     },
     Rule {
         id: "NL-HB-004",
@@ -61,7 +63,7 @@ pub(super) const RULES: &[Rule] = &[
               wrong. Certificates, tokens and logs of the node are judged by it.",
         fix: "Start a time service (chrony, systemd-timesyncd) on the node.",
         link: "https://kubernetes.io/docs/concepts/architecture/leases/",
-        check: clock_ahead,
+        check: Check::Node(clock_ahead),
     },
     Rule {
         id: "NL-HB-005",
@@ -74,7 +76,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Look for failed status updates in the kubelet's log: a webhook that denies \
               them, missing rights, or a status that is too large.",
         link: "https://kubernetes.io/docs/reference/node/node-status/",
-        check: status_silent,
+        check: Check::All(status_silent),
     },
     Rule {
         id: "NL-HB-006",
@@ -87,7 +89,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Look for 'cannot get resource leases' in the kubelet's log: its user has to be \
               system:node:NAME in the group system:nodes.",
         link: "https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats",
-        check: no_lease,
+        check: Check::Node(no_lease),
     },
     Rule {
         id: "NL-HB-007",
@@ -100,7 +102,7 @@ pub(super) const RULES: &[Rule] = &[
               write load of a large cluster.",
         fix: "Set nodeStatusReportFrequency: 5m beside it.",
         link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
-        check: chatty,
+        check: Check::All(chatty),
     },
     Rule {
         id: "NL-HB-008",
@@ -113,7 +115,7 @@ pub(super) const RULES: &[Rule] = &[
               Unknown.",
         fix: "Set nodeLeaseDurationSeconds: 40.",
         link: "https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats",
-        check: seldom,
+        check: Check::All(seldom),
     },
     Rule {
         id: "NL-HB-009",
@@ -125,7 +127,7 @@ pub(super) const RULES: &[Rule] = &[
               alarms.",
         fix: "Set nodeLeaseDurationSeconds alike in all kubelet configurations.",
         link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
-        check: odd_duration,
+        check: Check::All(odd_duration),
     },
     Rule {
         id: "NL-HB-010",
@@ -137,7 +139,7 @@ pub(super) const RULES: &[Rule] = &[
               kubelet, the runtime or the network is at its limit.",
         fix: "Look at the kubelet's log around the events: PLEG, memory, lease timeouts.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
-        check: flapping,
+        check: Check::Node(flapping),
     },
     Rule {
         id: "NL-HB-011",
@@ -150,7 +152,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Find what uses the resource; raise requests to what pods really need, or add \
               room.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
-        check: pressure,
+        check: Check::All(pressure),
     },
     Rule {
         id: "NL-HB-012",
@@ -161,7 +163,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Pods there have no route to others.",
         fix: "Look at the cloud controller's route controller, or at the network plugin.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
-        check: no_network,
+        check: Check::Node(no_network),
     },
     Rule {
         id: "NL-HB-013",
@@ -174,7 +176,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "See the condition's message; drain and replace the machine where it is \
               permanent.",
         link: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
-        check: custom,
+        check: Check::All(custom),
     },
     Rule {
         id: "NL-HB-014",
@@ -186,7 +188,7 @@ pub(super) const RULES: &[Rule] = &[
               file systems and broken runtimes stay unseen until pods fail.",
         fix: "Install node-problem-detector, or the cloud's own agent.",
         link: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
-        check: no_detector,
+        check: Check::All(no_detector),
     },
     Rule {
         id: "NL-HB-015",
@@ -198,64 +200,57 @@ pub(super) const RULES: &[Rule] = &[
               its last fault is not seen.",
         fix: "Restart the kubelet, or the agent that owns the condition.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
-        check: unknown_condition,
+        check: Check::All(unknown_condition),
     },
 ];
 
-fn stale_lease(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes().filter(|node| node.is_ready()) {
-        let Some(spec) = context.lease(&node.metadata.name).map(|lease| &lease.spec) else {
-            continue;
-        };
-        let Some(renewed) = spec.renew_time else {
-            continue;
-        };
-        let silent = context.seconds_since(renewed);
-        let duration = spec.lease_duration_seconds.unwrap_or(LEASE_DURATION);
-        if silent > i64::from(duration) {
-            let message = format!(
-                "Ready, but the lease was last renewed {} ago and holds {duration}s; at \
-                 {}s without a heartbeat the node becomes Unknown",
-                format::duration(silent),
-                context.settings.grace_period
-            );
-            findings.push(
-                FindingBuilder::node(node, message)
-                    .with("secondsSinceRenewal", silent)
-                    .with("leaseDurationSeconds", duration)
-                    .with("gracePeriodSeconds", context.settings.grace_period),
-            );
-        }
+fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    if !node.is_ready() {
+        return None;
     }
+    let spec = context
+        .lease(&node.metadata.name)
+        .map(|lease| &lease.spec)?;
+    let renewed = spec.renew_time?;
+    let silent = context.seconds_since(renewed);
+    let duration = spec.lease_duration_seconds.unwrap_or(LEASE_DURATION);
+    (silent > i64::from(duration)).then(|| {
+        let message = format!(
+            "Ready, but the lease was last renewed {} ago and holds {duration}s; at \
+             {}s without a heartbeat the node becomes Unknown",
+            format::duration(silent),
+            context.settings.grace_period
+        );
+        FindingBuilder::node(node, message)
+            .with("secondsSinceRenewal", silent)
+            .with("leaseDurationSeconds", duration)
+            .with("gracePeriodSeconds", context.settings.grace_period)
+    })
 }
 
-fn unknown(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let Some(ready) = node.condition("Ready").filter(|c| c.status == "Unknown") else {
-            continue;
-        };
-        let since = ready
-            .last_heartbeat_time
-            .or(ready.last_transition_time)
-            .map(|t| context.seconds_since(t));
-        let heard = since.map_or_else(
-            || "never heard of".to_owned(),
-            |seconds| format!("last heard of {} ago", format::duration(seconds)),
-        );
-        let pods = context.active_pods_on(&node.metadata.name).count();
-        let message = format!(
-            "{heard} ({}); {}{}",
-            ready.reason,
-            format::count(pods, "pod"),
-            taint_outlook(context, node)
-        );
-        findings.push(
-            FindingBuilder::node(node, message)
-                .with("reason", ready.reason.as_str())
-                .with("secondsSinceHeartbeat", since)
-                .with("pods", pods),
-        );
-    }
+fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let ready = node.condition("Ready").filter(|c| c.status == "Unknown")?;
+    let since = ready
+        .last_heartbeat_time
+        .or(ready.last_transition_time)
+        .map(|t| context.seconds_since(t));
+    let heard = since.map_or_else(
+        || "never heard of".to_owned(),
+        |seconds| format!("last heard of {} ago", format::duration(seconds)),
+    );
+    let pods = context.active_pods_on(&node.metadata.name).count();
+    let message = format!(
+        "{heard} ({}); {}{}",
+        ready.reason,
+        format::count(pods, "pod"),
+        taint_outlook(context, node)
+    );
+    Some(
+        FindingBuilder::node(node, message)
+            .with("reason", ready.reason.as_str())
+            .with("secondsSinceHeartbeat", since)
+            .with("pods", pods),
+    )
 }
 
 /// Whether and when the `NoExecute` taint comes.
@@ -275,51 +270,41 @@ fn taint_outlook(context: &Context<'_>, node: &Node) -> String {
     }
 }
 
-fn not_ready(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let Some(ready) = node.condition("Ready").filter(|c| c.status == "False") else {
-            continue;
-        };
-        let since = ready.last_transition_time.map(|t| context.seconds_since(t));
-        let lasting = since.map_or(String::new(), |s| format!(" for {}", format::duration(s)));
-        let message = format!("not ready{lasting}: {}: {}", ready.reason, ready.message);
-        findings.push(
-            FindingBuilder::node(node, message)
-                .with("reason", ready.reason.as_str())
-                .with("seconds", since),
-        );
-    }
+fn not_ready<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let ready = node.condition("Ready").filter(|c| c.status == "False")?;
+    let since = ready.last_transition_time.map(|t| context.seconds_since(t));
+    let lasting = since.map_or(String::new(), |s| format!(" for {}", format::duration(s)));
+    let message = format!("not ready{lasting}: {}: {}", ready.reason, ready.message);
+    Some(
+        FindingBuilder::node(node, message)
+            .with("reason", ready.reason.as_str())
+            .with("seconds", since),
+    )
 }
 
-fn no_lease(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn no_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     /// A new kubelet backs off up to 7 s between tries; five minutes are plenty.
     const SETTLED: i64 = 300;
-    for node in context.nodes() {
-        let age = context.age(&node.metadata).unwrap_or(i64::MAX);
-        if age > SETTLED && context.lease(&node.metadata.name).is_none() {
-            let message = "no lease in kube-node-lease bears the node's name".to_owned();
-            findings.push(FindingBuilder::node(node, message));
-        }
-    }
+    let age = context.age(&node.metadata).unwrap_or(i64::MAX);
+    (age > SETTLED && context.lease(&node.metadata.name).is_none()).then(|| {
+        let message = "no lease in kube-node-lease bears the node's name".to_owned();
+        FindingBuilder::node(node, message)
+    })
 }
 
-fn clock_ahead(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn clock_ahead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     /// Less is how long a list takes.
     const TOLERATED: i64 = 5;
-    for node in context.nodes() {
-        let lease = context.lease(&node.metadata.name);
-        let Some(renewed) = lease.and_then(|lease| lease.spec.renew_time) else {
-            continue;
-        };
-        let ahead = -context.seconds_since(renewed);
-        if ahead > TOLERATED {
-            let message = format!(
-                "the lease was renewed {} in the future of the API server",
-                format::duration(ahead)
-            );
-            findings.push(FindingBuilder::node(node, message).with("secondsAhead", ahead));
-        }
-    }
+    let lease = context.lease(&node.metadata.name);
+    let renewed = lease.and_then(|lease| lease.spec.renew_time)?;
+    let ahead = -context.seconds_since(renewed);
+    (ahead > TOLERATED).then(|| {
+        let message = format!(
+            "the lease was renewed {} in the future of the API server",
+            format::duration(ahead)
+        );
+        FindingBuilder::node(node, message).with("secondsAhead", ahead)
+    })
 }
 
 fn status_silent(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -335,7 +320,7 @@ fn status_silent(context: &Context<'_>, findings: &mut Findings<'_>) {
         let config = context.snapshot.kubelet_configs.get(&node.metadata.name);
         let report = config
             .and_then(|config| config.node_status_report_frequency)
-            .map_or(REPORT, crate::allocatable::GoDuration::seconds);
+            .map_or(REPORT, crate::go_duration::GoDuration::seconds);
         // A report is put off by up to half of its period.
         let limit = report * 3 / 2 + 60;
         let (lease_age, status_age) = (
@@ -409,25 +394,23 @@ fn seldom(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
 }
 
-fn flapping(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn flapping<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const HOUR: i64 = 3600;
     const OFTEN: i64 = 3;
-    for node in context.nodes() {
-        let events = context.snapshot.events.iter().flatten();
-        let times: i64 = events
-            .filter(|e| e.involved_object.kind == "Node")
-            .filter(|e| e.involved_object.name == node.metadata.name && e.reason == "NodeNotReady")
-            .filter(|e| {
-                e.time()
-                    .is_some_and(|time| context.seconds_since(time) <= HOUR)
-            })
-            .map(|e| e.count.unwrap_or(1))
-            .sum();
-        if times >= OFTEN {
-            let message = format!("NodeNotReady {times} times within the last hour");
-            findings.push(FindingBuilder::node(node, message).with("times", times));
-        }
-    }
+    let events = context.snapshot.events.iter().flatten();
+    let times: i64 = events
+        .filter(|e| e.involved_object.kind == "Node")
+        .filter(|e| e.involved_object.name == node.metadata.name && e.reason == "NodeNotReady")
+        .filter(|e| {
+            e.time()
+                .is_some_and(|time| context.seconds_since(time) <= HOUR)
+        })
+        .map(|e| e.count.unwrap_or(1))
+        .sum();
+    (times >= OFTEN).then(|| {
+        let message = format!("NodeNotReady {times} times within the last hour");
+        FindingBuilder::node(node, message).with("times", times)
+    })
 }
 
 fn pressure(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -454,14 +437,11 @@ fn pressure(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn no_network(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let condition = node.condition("NetworkUnavailable");
-        if let Some(condition) = condition.filter(|c| c.status == "True") {
-            let message = format!("{}: {}", condition.reason, condition.message);
-            findings.push(FindingBuilder::node(node, message));
-        }
-    }
+fn no_network<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let condition = node.condition("NetworkUnavailable");
+    let condition = condition.filter(|c| c.status == "True")?;
+    let message = format!("{}: {}", condition.reason, condition.message);
+    Some(FindingBuilder::node(node, message))
 }
 
 /// Whether a condition of an agent says that something is wrong. Most are faults when

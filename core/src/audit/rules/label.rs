@@ -1,7 +1,7 @@
 //! LBL: labels and topology.
 
 use crate::audit::context::{is_control_plane, is_open};
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::format;
 use crate::object::Node;
 use crate::snapshot::Source;
@@ -22,7 +22,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Set topology.kubernetes.io/zone and topology.kubernetes.io/region, by the cloud \
               controller or by --node-labels.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesiozone",
-        check: topology_missing,
+        check: Check::All(topology_missing),
     },
     Rule {
         id: "NL-LBL-002",
@@ -34,7 +34,7 @@ pub(super) const RULES: &[Rule] = &[
               reads the new one: the two see different zones.",
         fix: "Remove the failure-domain.beta.kubernetes.io labels.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesiozone",
-        check: beta_differs,
+        check: Check::All(beta_differs),
     },
     Rule {
         id: "NL-LBL-003",
@@ -46,7 +46,7 @@ pub(super) const RULES: &[Rule] = &[
               zone than its neighbours.",
         fix: "Set topology.kubernetes.io/region.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesioregion",
-        check: no_region,
+        check: Check::Node(no_region),
     },
     Rule {
         id: "NL-LBL-005",
@@ -58,7 +58,7 @@ pub(super) const RULES: &[Rule] = &[
               are only shown, but selectors and dashboards go by them.",
         fix: "Set one label node-role.kubernetes.io/ROLE.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane",
-        check: role,
+        check: Check::All(role),
     },
     Rule {
         id: "NL-LBL-006",
@@ -70,7 +70,7 @@ pub(super) const RULES: &[Rule] = &[
               traffic from outside comes to it.",
         fix: "kubectl label node NAME node.kubernetes.io/exclude-from-external-load-balancers-",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-kubernetes-io-exclude-from-external-load-balancers",
-        check: excluded_traffic,
+        check: Check::Node(excluded_traffic),
     },
     Rule {
         id: "NL-LBL-007",
@@ -82,7 +82,7 @@ pub(super) const RULES: &[Rule] = &[
               real disruption is seen late.",
         fix: "Remove the label, unless the node is meant to come and go.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/",
-        check: excluded_count,
+        check: Check::Node(excluded_count),
     },
     Rule {
         id: "NL-LBL-008",
@@ -94,7 +94,7 @@ pub(super) const RULES: &[Rule] = &[
               nodes bear it.",
         fix: "Look at the cloud controller.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#nodekubernetesioinstance-type",
-        check: no_type,
+        check: Check::All(no_type),
     },
 ];
 
@@ -155,16 +155,10 @@ fn beta_differs(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn no_region(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let key = ZoneKey::of(&node.metadata.labels);
-        if !key.zone.is_empty() && key.region.is_empty() {
-            findings.push(FindingBuilder::node(
-                node,
-                format!("zone {} without a region", key.zone),
-            ));
-        }
-    }
+fn no_region<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let key = ZoneKey::of(&node.metadata.labels);
+    (!key.zone.is_empty() && key.region.is_empty())
+        .then(|| FindingBuilder::node(node, format!("zone {} without a region", key.zone)))
 }
 
 fn roles(node: &Node) -> Vec<&str> {
@@ -195,29 +189,25 @@ fn role(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn excluded_traffic(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn excluded_traffic<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const DAY: i64 = 86_400;
-    for node in context
-        .nodes()
-        .filter(|node| is_open(node) && !is_control_plane(node))
-    {
-        let key = "node.kubernetes.io/exclude-from-external-load-balancers";
-        let old = context.age(&node.metadata).is_some_and(|age| age > DAY);
-        if old && node.metadata.labels.contains_key(key) {
-            findings.push(FindingBuilder::node(
-                node,
-                format!("{key} on a node that takes workloads"),
-            ));
-        }
+    if !is_open(node) || is_control_plane(node) {
+        return None;
     }
+    let key = "node.kubernetes.io/exclude-from-external-load-balancers";
+    let old = context.age(&node.metadata).is_some_and(|age| age > DAY);
+    (old && node.metadata.labels.contains_key(key))
+        .then(|| FindingBuilder::node(node, format!("{key} on a node that takes workloads")))
 }
 
-fn excluded_count(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes().filter(|node| !is_control_plane(node)) {
-        if node.metadata.labels.contains_key(EXCLUDE_LABEL) {
-            findings.push(FindingBuilder::node(node, format!("label {EXCLUDE_LABEL}")));
-        }
+fn excluded_count<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    if is_control_plane(node) {
+        return None;
     }
+    node.metadata
+        .labels
+        .contains_key(EXCLUDE_LABEL)
+        .then(|| FindingBuilder::node(node, format!("label {EXCLUDE_LABEL}")))
 }
 
 fn no_type(context: &Context<'_>, findings: &mut Findings<'_>) {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::allocatable::KubeletConfiguration;
 use crate::audit::context::{allocatable, belongs_to_node, capacity};
 use crate::audit::pools::{self, most_common};
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::format;
 use crate::object::Node;
 use crate::quantity::Quantity;
@@ -26,7 +26,7 @@ pub(super) const RULES: &[Rule] = &[
               for and not used.",
         fix: "Uncordon it, or remove it.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#manual-node-administration",
-        check: forgotten,
+        check: Check::Node(forgotten),
     },
     Rule {
         id: "NL-OPS-002",
@@ -38,7 +38,7 @@ pub(super) const RULES: &[Rule] = &[
               drain was interrupted or is blocked, and the node's room is lost to everyone else.",
         fix: "Finish with `kubectl nodelife drain`, which says what blocks it, or uncordon the node.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",
-        check: drain_unfinished,
+        check: Check::Node(drain_unfinished),
     },
     Rule {
         id: "NL-OPS-003",
@@ -52,7 +52,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Lower imageGCHighThresholdPercent or imageMaximumGCAge, give the node a larger \
               disk, or make the images smaller.",
         link: "https://kubernetes.io/docs/concepts/architecture/garbage-collection/#containers-images",
-        check: images,
+        check: Check::Node(images),
     },
     Rule {
         id: "NL-OPS-004",
@@ -64,7 +64,7 @@ pub(super) const RULES: &[Rule] = &[
               was meant.",
         fix: "Recreate the odd nodes.",
         link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
-        check: config_drift,
+        check: Check::All(config_drift),
     },
     Rule {
         id: "NL-OPS-006",
@@ -76,7 +76,7 @@ pub(super) const RULES: &[Rule] = &[
               each pod, is more than half of the ephemeral storage.",
         fix: "Lower containerLogMaxSize or containerLogMaxFiles.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/logging/#log-rotation",
-        check: logs,
+        check: Check::Configuration(logs),
     },
     Rule {
         id: "NL-OPS-007",
@@ -87,7 +87,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "A node with many pods takes long to come back after a restart or an upgrade.",
         fix: "Set serializeImagePulls: false and maxParallelImagePulls.",
         link: "https://kubernetes.io/docs/concepts/containers/images/#serial-and-parallel-image-pulls",
-        check: serial_pulls,
+        check: Check::All(serial_pulls),
     },
 ];
 
@@ -97,72 +97,62 @@ fn cordoned_for(context: &Context<'_>, node: &Node) -> Option<i64> {
     taint.time_added.map(|then| context.seconds_since(then))
 }
 
-fn drain_unfinished(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes().filter(|node| node.spec.unschedulable) {
-        let Some(seconds) = cordoned_for(context, node).filter(|seconds| *seconds > HOUR) else {
-            continue;
-        };
-        let left: Vec<_> = context
-            .active_pods_on(&node.metadata.name)
-            .filter(|pod| !belongs_to_node(pod))
-            .map(|pod| pod.metadata.name.as_str())
-            .collect();
-        if left.is_empty() {
-            continue;
-        }
-        let message = format!(
-            "cordoned for {}, and {} still there: {}",
-            format::duration(seconds),
-            format::count(left.len(), "workload pod"),
-            format::list(left.iter().copied())
-        );
-        findings.push(
-            FindingBuilder::node(node, message)
-                .with("secondsCordoned", seconds)
-                .with("pods", left.len()),
-        );
+fn drain_unfinished<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    if !node.spec.unschedulable {
+        return None;
     }
+    let seconds = cordoned_for(context, node).filter(|seconds| *seconds > HOUR)?;
+    let left: Vec<_> = context
+        .active_pods_on(&node.metadata.name)
+        .filter(|pod| !belongs_to_node(pod))
+        .map(|pod| pod.metadata.name.as_str())
+        .collect();
+    if left.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "cordoned for {}, and {} still there: {}",
+        format::duration(seconds),
+        format::count(left.len(), "workload pod"),
+        format::list(left.iter().copied())
+    );
+    Some(
+        FindingBuilder::node(node, message)
+            .with("secondsCordoned", seconds)
+            .with("pods", left.len()),
+    )
 }
 
-fn forgotten(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn forgotten<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const DAY: i64 = 86_400;
-    for node in context.nodes().filter(|node| node.spec.unschedulable) {
-        let Some(seconds) = cordoned_for(context, node).filter(|seconds| *seconds > DAY) else {
-            continue;
-        };
-        let busy = context
-            .active_pods_on(&node.metadata.name)
-            .any(|pod| !belongs_to_node(pod));
-        if busy {
-            continue;
-        }
-        let message = format!("cordoned for {}, and empty", format::duration(seconds));
-        let found = FindingBuilder::node(node, message).with("secondsCordoned", seconds);
-        findings.push(if seconds > 7 * DAY {
-            found.severity(Severity::Error)
-        } else {
-            found
-        });
+    if !node.spec.unschedulable {
+        return None;
     }
+    let seconds = cordoned_for(context, node).filter(|seconds| *seconds > DAY)?;
+    let busy = context
+        .active_pods_on(&node.metadata.name)
+        .any(|pod| !belongs_to_node(pod));
+    if busy {
+        return None;
+    }
+    let message = format!("cordoned for {}, and empty", format::duration(seconds));
+    let found = FindingBuilder::node(node, message).with("secondsCordoned", seconds);
+    Some(found.severity_if(seconds > 7 * DAY, Severity::Error))
 }
 
-fn images(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let Some(room) = capacity(node, "ephemeral-storage").and_then(Quantity::value) else {
-            continue;
-        };
-        let images = &node.status.images;
-        let all: i128 = images.iter().map(|i| i128::from(i.size_bytes.max(0))).sum();
-        if room > 0 && all > i128::from(room) / 2 {
-            let message = format!(
-                "{} take {} Gi or more of {} Gi",
-                format::count(images.len(), "image"),
-                all >> 30,
-                room >> 30
-            );
-            findings.push(FindingBuilder::node(node, message).with("images", images.len()));
-        }
-    }
+fn images<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let room = capacity(node, "ephemeral-storage").and_then(Quantity::value)?;
+    let images = &node.status.images;
+    let all: i128 = images.iter().map(|i| i128::from(i.size_bytes.max(0))).sum();
+    (room > 0 && all > i128::from(room) / 2).then(|| {
+        let message = format!(
+            "{} take {} Gi or more of {} Gi",
+            format::count(images.len(), "image"),
+            all >> 30,
+            room >> 30
+        );
+        FindingBuilder::node(node, message).with("images", images.len())
+    })
 }
 
 /// The fields of a configuration as text.
@@ -203,26 +193,24 @@ fn config_drift(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn logs(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn logs(node: &Node, config: &KubeletConfiguration) -> Option<String> {
     /// The default (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
     const FILES: i64 = 5;
-    kubelet_config::each(context, findings, |node, config| {
-        let size = Quantity::parse(&config.container_log_max_size)
-            .ok()?
-            .value()?;
-        let files = config.container_log_max_files.map_or(FILES, i64::from);
-        let pods = config.pod_limit(capacity(node, "cpu")?.value()?);
-        let room = allocatable(node, "ephemeral-storage")?.value()?;
-        let all = i128::from(size) * i128::from(files) * i128::from(pods);
-        (all > i128::from(room) / 2).then(|| {
-            format!(
-                "{} × {files} files × {pods} pods = {} Gi of {} Gi",
-                config.container_log_max_size,
-                all >> 30,
-                room >> 30
-            )
-        })
-    });
+    let size = Quantity::parse(&config.container_log_max_size)
+        .ok()?
+        .value()?;
+    let files = config.container_log_max_files.map_or(FILES, i64::from);
+    let pods = config.pod_limit(capacity(node, "cpu")?.value()?);
+    let room = allocatable(node, "ephemeral-storage")?.value()?;
+    let all = i128::from(size) * i128::from(files) * i128::from(pods);
+    (all > i128::from(room) / 2).then(|| {
+        format!(
+            "{} × {files} files × {pods} pods = {} Gi of {} Gi",
+            config.container_log_max_size,
+            all >> 30,
+            room >> 30
+        )
+    })
 }
 
 fn serial_pulls(context: &Context<'_>, findings: &mut Findings<'_>) {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use crate::audit::owners::by_owner;
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::format;
-use crate::object::Pod;
+use crate::object::{Node, Pod};
 use crate::scheduling::Placement;
 use crate::snapshot::Source;
 
@@ -25,7 +25,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Look at kube-controller-manager and its controller pod-garbage-collector-controller. \
               If the machine is gone, delete the pod with --force.",
         link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-garbage-collection",
-        check: on_missing_node,
+        check: Check::All(on_missing_node),
     },
     Rule {
         id: "NL-POD-002",
@@ -38,7 +38,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "On a live node: the kubelet's log, volumes and finalizers. On a dead one: \
               delete the node, or use the out-of-service taint.",
         link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination",
-        check: not_stopping,
+        check: Check::All(not_stopping),
     },
     Rule {
         id: "NL-POD-003",
@@ -51,7 +51,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "See their reasons, then delete them: kubectl delete pods --field-selector \
               status.phase=Failed",
         link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-garbage-collection",
-        check: failed,
+        check: Check::All(failed),
     },
     Rule {
         id: "NL-POD-004",
@@ -63,7 +63,7 @@ pub(super) const RULES: &[Rule] = &[
               node fails. If it does not, Services send traffic into the void.",
         fix: "Look at kube-controller-manager.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#condition",
-        check: ready_on_dead,
+        check: Check::Node(ready_on_dead),
     },
     Rule {
         id: "NL-POD-005",
@@ -77,7 +77,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Uncordon or repair the nodes that the message counts, add one that takes the pods, \
               or change what they ask for.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/",
-        check: waiting,
+        check: Check::All(waiting),
     },
 ];
 
@@ -152,27 +152,28 @@ fn failed(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn ready_on_dead(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn ready_on_dead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const SETTLED: i64 = 60;
-    for node in context.nodes().filter(|node| !node.is_ready()) {
-        let since = node.condition("Ready").and_then(|c| c.last_transition_time);
-        if since.is_none_or(|since| context.seconds_since(since) <= SETTLED) {
-            continue;
-        }
-        let ready: Vec<_> = context
-            .active_pods_on(&node.metadata.name)
-            .filter(|pod| pod.is_ready())
-            .map(|pod| pod.metadata.name.as_str())
-            .collect();
-        if !ready.is_empty() {
-            let message = format!(
-                "{} still ready: {}",
-                format::count(ready.len(), "pod"),
-                format::list(ready.iter().copied())
-            );
-            findings.push(FindingBuilder::node(node, message).with("pods", ready.len()));
-        }
+    if node.is_ready() {
+        return None;
     }
+    let since = node.condition("Ready").and_then(|c| c.last_transition_time);
+    if since.is_none_or(|since| context.seconds_since(since) <= SETTLED) {
+        return None;
+    }
+    let ready: Vec<_> = context
+        .active_pods_on(&node.metadata.name)
+        .filter(|pod| pod.is_ready())
+        .map(|pod| pod.metadata.name.as_str())
+        .collect();
+    (!ready.is_empty()).then(|| {
+        let message = format!(
+            "{} still ready: {}",
+            format::count(ready.len(), "pod"),
+            format::list(ready.iter().copied())
+        );
+        FindingBuilder::node(node, message).with("pods", ready.len())
+    })
 }
 
 /// Whether the scheduler looked for a node and found none.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config};
+use crate::allocatable::KubeletConfiguration;
+use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::format;
 use crate::object::{Lease, Node};
 use crate::snapshot::Source;
@@ -19,7 +20,7 @@ pub(super) const RULES: &[Rule] = &[
               agents that key by machine id take them for one machine.",
         fix: "Remove /etc/machine-id from the image and run systemd-machine-id-setup on each machine.",
         link: "https://www.freedesktop.org/software/systemd/man/latest/machine-id.html",
-        check: same_machine_id,
+        check: Check::All(same_machine_id),
     },
     Rule {
         id: "NL-REG-002",
@@ -31,7 +32,7 @@ pub(super) const RULES: &[Rule] = &[
               and storage drivers that look machines up by it mix them up.",
         fix: "Give each virtual machine a UUID of its own (SMBIOS).",
         link: "https://kubernetes.io/docs/reference/node/node-status/#info",
-        check: same_system_uuid,
+        check: Check::All(same_system_uuid),
     },
     Rule {
         id: "NL-REG-003",
@@ -43,7 +44,7 @@ pub(super) const RULES: &[Rule] = &[
               was left over when the machine was renamed. The cloud controller acts on both.",
         fix: "Delete the Node object whose kubelet no longer runs.",
         link: "https://kubernetes.io/docs/concepts/architecture/cloud-controller/",
-        check: same_provider_id,
+        check: Check::All(same_provider_id),
     },
     Rule {
         id: "NL-REG-004",
@@ -55,7 +56,7 @@ pub(super) const RULES: &[Rule] = &[
               and the network routes go to the wrong machine.",
         fix: "Delete the stale Node object, or give the machines addresses of their own.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#addresses",
-        check: same_address,
+        check: Check::All(same_address),
     },
     Rule {
         id: "NL-REG-005",
@@ -67,7 +68,7 @@ pub(super) const RULES: &[Rule] = &[
               from one snapshot of memory.",
         fix: "Reboot the machines, and do not clone running ones.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#info",
-        check: same_boot,
+        check: Check::All(same_boot),
     },
     Rule {
         id: "NL-REG-006",
@@ -79,7 +80,7 @@ pub(super) const RULES: &[Rule] = &[
               one.",
         fix: "Correct the label; kubelets set it from the hostname at registration.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetesiohostname",
-        check: hostname_label,
+        check: Check::All(hostname_label),
     },
     Rule {
         id: "NL-REG-007",
@@ -91,7 +92,7 @@ pub(super) const RULES: &[Rule] = &[
               that expect the hostname have to know.",
         fix: "Leave it unless something looks the node up by its hostname.",
         link: "https://kubernetes.io/docs/reference/command-line-tools-reference/kubelet/",
-        check: name_override,
+        check: Check::Node(name_override),
     },
     Rule {
         id: "NL-REG-008",
@@ -103,7 +104,7 @@ pub(super) const RULES: &[Rule] = &[
               but DaemonSets is scheduled, and the cloud cannot delete it.",
         fix: "Look at the cloud controller manager.",
         link: "https://kubernetes.io/docs/concepts/architecture/cloud-controller/",
-        check: uninitialized,
+        check: Check::All(uninitialized),
     },
     Rule {
         id: "NL-REG-009",
@@ -115,7 +116,7 @@ pub(super) const RULES: &[Rule] = &[
               only when it starts, so it stays out for ever.",
         fix: "Restart the kubelet on that machine.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#self-registration-of-nodes",
-        check: no_node,
+        check: Check::All(no_node),
     },
     Rule {
         id: "NL-REG-010",
@@ -126,7 +127,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The node is gone, and the lease had no owner that would take it along.",
         fix: "Delete the lease.",
         link: "https://kubernetes.io/docs/concepts/architecture/leases/",
-        check: orphan_lease,
+        check: Check::All(orphan_lease),
     },
     Rule {
         id: "NL-REG-011",
@@ -138,7 +139,7 @@ pub(super) const RULES: &[Rule] = &[
               the lease under the running kubelet.",
         fix: "Delete the lease; the kubelet makes a new one.",
         link: "https://kubernetes.io/docs/concepts/architecture/leases/",
-        check: foreign_owner,
+        check: Check::Node(foreign_owner),
     },
     Rule {
         id: "NL-REG-012",
@@ -150,7 +151,7 @@ pub(super) const RULES: &[Rule] = &[
               hand, and go stale.",
         fix: "Set registerNode: true.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#manual-node-administration",
-        check: by_hand,
+        check: Check::Configuration(by_hand),
     },
     Rule {
         id: "NL-REG-013",
@@ -162,7 +163,7 @@ pub(super) const RULES: &[Rule] = &[
               took it up.",
         fix: "Look at the kubelet on the machine, or delete the Node object.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#self-registration-of-nodes",
-        check: never_posted,
+        check: Check::Node(never_posted),
     },
     Rule {
         id: "NL-REG-014",
@@ -174,7 +175,7 @@ pub(super) const RULES: &[Rule] = &[
               one.",
         fix: "Set --node-ip, or look at the cloud controller.",
         link: "https://kubernetes.io/docs/concepts/services-networking/dual-stack/",
-        check: no_address,
+        check: Check::Node(no_address),
     },
 ];
 
@@ -231,11 +232,7 @@ fn same_machine_id(context: &Context<'_>, findings: &mut Findings<'_>) {
             same(|n| &n.status.node_info.system_uuid) || same(|n| &n.status.node_info.boot_id);
         // Every node with the same id is how some images are built (Talos once), not a clone.
         let by_image = nodes.len() == total;
-        findings.push(if one_machine && !by_image {
-            found.severity(Severity::Error)
-        } else {
-            found
-        });
+        findings.push(found.severity_if(one_machine && !by_image, Severity::Error));
     }
 }
 
@@ -319,14 +316,11 @@ fn hostname_label(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn name_override(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let name = node.metadata.name.as_str();
-        if let Some(host) = address(node, "Hostname").filter(|h| !h.eq_ignore_ascii_case(name)) {
-            let message = format!("the hostname is {host}");
-            findings.push(FindingBuilder::node(node, message).with("hostname", host));
-        }
-    }
+fn name_override<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let name = node.metadata.name.as_str();
+    let host = address(node, "Hostname").filter(|h| !h.eq_ignore_ascii_case(name))?;
+    let message = format!("the hostname is {host}");
+    Some(FindingBuilder::node(node, message).with("hostname", host))
 }
 
 fn uninitialized(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -386,66 +380,55 @@ fn orphan_lease(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn foreign_owner(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let Some(lease) = context.lease(&node.metadata.name) else {
-            continue;
-        };
-        let owner = lease
-            .metadata
-            .owner_references
-            .iter()
-            .find(|o| o.kind == "Node");
-        if let Some(owner) = owner.filter(|owner| owner.uid != node.metadata.uid) {
-            let message = format!(
-                "the lease is owned by a Node of UID {}, this one has {}",
-                owner.uid, node.metadata.uid
-            );
-            findings.push(FindingBuilder::node(node, message));
-        }
-    }
+fn foreign_owner<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let lease = context.lease(&node.metadata.name)?;
+    let owner = lease
+        .metadata
+        .owner_references
+        .iter()
+        .find(|o| o.kind == "Node");
+    let owner = owner.filter(|owner| owner.uid != node.metadata.uid)?;
+    let message = format!(
+        "the lease is owned by a Node of UID {}, this one has {}",
+        owner.uid, node.metadata.uid
+    );
+    Some(FindingBuilder::node(node, message))
 }
 
-fn by_hand(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |_, config| {
-        (config.register_node == Some(false)).then(|| "registerNode: false".to_owned())
-    });
+fn by_hand(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    (config.register_node == Some(false)).then(|| "registerNode: false".to_owned())
 }
 
-fn never_posted(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn never_posted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const SETTLED: i64 = 900;
-    for node in context.nodes() {
-        let age = context.age(&node.metadata).unwrap_or_default();
-        let ready = node.condition("Ready");
-        let never = ready.is_none_or(|ready| ready.reason == "NodeStatusNeverUpdated");
-        if age > SETTLED && never {
-            let message = format!(
-                "{} old, and no status was ever posted",
-                format::duration(age)
-            );
-            findings.push(FindingBuilder::node(node, message));
-        }
-    }
+    let age = context.age(&node.metadata).unwrap_or_default();
+    let ready = node.condition("Ready");
+    let never = ready.is_none_or(|ready| ready.reason == "NodeStatusNeverUpdated");
+    (age > SETTLED && never).then(|| {
+        let message = format!(
+            "{} old, and no status was ever posted",
+            format::duration(age)
+        );
+        FindingBuilder::node(node, message)
+    })
 }
 
-fn no_address(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let mut families: Vec<_> = node
-            .status
-            .addresses
-            .iter()
-            .filter(|a| a.kind == "InternalIP")
-            .map(|a| a.address.contains(':'))
-            .collect();
-        families.sort_unstable();
-        families.dedup();
-        let message = if families.is_empty() {
-            "no InternalIP".to_owned()
-        } else if node.spec.pod_cidrs.len() > families.len() {
-            "pod ranges of two address families, but InternalIP of one".to_owned()
-        } else {
-            continue;
-        };
-        findings.push(FindingBuilder::node(node, message));
-    }
+fn no_address<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let mut families: Vec<_> = node
+        .status
+        .addresses
+        .iter()
+        .filter(|a| a.kind == "InternalIP")
+        .map(|a| a.address.contains(':'))
+        .collect();
+    families.sort_unstable();
+    families.dedup();
+    let message = if families.is_empty() {
+        "no InternalIP".to_owned()
+    } else if node.spec.pod_cidrs.len() > families.len() {
+        "pod ranges of two address families, but InternalIP of one".to_owned()
+    } else {
+        return None;
+    };
+    Some(FindingBuilder::node(node, message))
 }

@@ -1,8 +1,9 @@
 //! SHD: graceful shutdowns, and nodes that shut down without one.
 
+use crate::allocatable::KubeletConfiguration;
 use crate::audit::kubelet_config::refusal;
 use crate::audit::owners::by_owner;
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::format;
 use crate::object::{Node, SYSTEM_CRITICAL};
 use crate::shutdown;
@@ -20,7 +21,7 @@ pub(super) const RULES: &[Rule] = &[
               seconds, whatever their grace period.",
         fix: "Set shutdownGracePeriod and shutdownGracePeriodCriticalPods.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#graceful-node-shutdown",
-        check: off,
+        check: Check::Configuration(off),
     },
     Rule {
         id: "NL-SHD-002",
@@ -32,7 +33,7 @@ pub(super) const RULES: &[Rule] = &[
               are refused, and the two forms exclude each other.",
         fix: "Correct the periods as the message says.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
-        check: invalid,
+        check: Check::Configuration(invalid),
     },
     Rule {
         id: "NL-SHD-003",
@@ -45,7 +46,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Raise the group's seconds, or shorten the pods' grace period. `kubectl \
               nodelife explain shutdown` shows all groups.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
-        check: cut_short,
+        check: Check::All(cut_short),
     },
     Rule {
         id: "NL-SHD-004",
@@ -57,7 +58,7 @@ pub(super) const RULES: &[Rule] = &[
               the critical ones are, storage and network drivers among them.",
         fix: "Leave time for both.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
-        check: no_time,
+        check: Check::Configuration(no_time),
     },
     Rule {
         id: "NL-SHD-005",
@@ -69,7 +70,7 @@ pub(super) const RULES: &[Rule] = &[
               need it: volumes cannot be unmounted any more.",
         fix: "Give it priorityClassName: system-node-critical.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#pod-priority-graceful-node-shutdown",
-        check: early_driver,
+        check: Check::All(early_driver),
     },
     Rule {
         id: "NL-SHD-006",
@@ -81,7 +82,7 @@ pub(super) const RULES: &[Rule] = &[
               for a moment.",
         fix: "kubectl taint node NAME node.kubernetes.io/out-of-service-",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
-        check: forgotten_taint,
+        check: Check::Node(forgotten_taint),
     },
     Rule {
         id: "NL-SHD-007",
@@ -94,7 +95,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "When the machine is off for certain: kubectl taint node NAME \
               node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
-        check: stuck,
+        check: Check::Node(stuck),
     },
     Rule {
         id: "NL-SHD-009",
@@ -106,7 +107,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Keep the sum of all groups below the notice: 120 s on AWS, 30 s on Google \
               Cloud and Azure.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
-        check: spot,
+        check: Check::All(spot),
     },
     Rule {
         id: "NL-SHD-010",
@@ -117,7 +118,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The kubelet marks them as failed and does not delete them.",
         fix: "kubectl delete pods --field-selector status.phase=Failed",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
-        check: left_over,
+        check: Check::Node(left_over),
     },
     Rule {
         id: "NL-SHD-011",
@@ -129,22 +130,18 @@ pub(super) const RULES: &[Rule] = &[
               pods fall into the lowest group there is.",
         fix: "Add an entry for priority 0.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#pod-priority-graceful-node-shutdown",
-        check: no_ordinary,
+        check: Check::Configuration(no_ordinary),
     },
 ];
 
-fn off(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |_, config| {
-        shutdown::groups(config)
-            .is_empty()
-            .then(|| "neither shutdownGracePeriod nor shutdownGracePeriodByPodPriority".to_owned())
-    });
+fn off(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    shutdown::groups(config)
+        .is_empty()
+        .then(|| "neither shutdownGracePeriod nor shutdownGracePeriodByPodPriority".to_owned())
 }
 
-fn invalid(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |node, config| {
-        refusal(node, config, "hutdownGracePeriod")
-    });
+fn invalid(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+    refusal(node, config, "hutdownGracePeriod")
 }
 
 fn cut_short(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -177,24 +174,22 @@ fn cut_short(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn no_time(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |_, config| {
-        let total = config.shutdown_grace_period.unwrap_or_default();
-        let critical = config
-            .shutdown_grace_period_critical_pods
-            .unwrap_or_default();
-        if total.nanoseconds() == 0 {
-            None
-        } else if critical == total {
-            Some(format!(
-                "all {total} are for critical pods, 0 s for the others"
-            ))
-        } else if critical.nanoseconds() == 0 {
-            Some(format!("of {total} nothing is kept for critical pods"))
-        } else {
-            None
-        }
-    });
+fn no_time(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let total = config.shutdown_grace_period.unwrap_or_default();
+    let critical = config
+        .shutdown_grace_period_critical_pods
+        .unwrap_or_default();
+    if total.nanoseconds() == 0 {
+        None
+    } else if critical == total {
+        Some(format!(
+            "all {total} are for critical pods, 0 s for the others"
+        ))
+    } else if critical.nanoseconds() == 0 {
+        Some(format!("of {total} nothing is kept for critical pods"))
+    } else {
+        None
+    }
 }
 
 fn early_driver(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -218,54 +213,53 @@ fn early_driver(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn forgotten_taint(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes().filter(|node| node.is_ready()) {
-        if node
-            .spec
-            .taints
-            .iter()
-            .any(|taint| taint.key == OUT_OF_SERVICE)
-        {
-            let message = format!("Ready, and tainted {OUT_OF_SERVICE}");
-            findings.push(FindingBuilder::node(node, message));
-        }
+fn forgotten_taint<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    if !node.is_ready() {
+        return None;
     }
+    (node
+        .spec
+        .taints
+        .iter()
+        .any(|taint| taint.key == OUT_OF_SERVICE))
+    .then(|| {
+        let message = format!("Ready, and tainted {OUT_OF_SERVICE}");
+        FindingBuilder::node(node, message)
+    })
 }
 
-fn stuck(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn stuck<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const LONG: i64 = 600;
-    for node in context.nodes() {
-        let ready = node.condition("Ready").filter(|c| c.status == "Unknown");
-        let since = ready.and_then(|c| c.last_transition_time);
-        let dead = since.map_or(0, |t| context.seconds_since(t));
-        let told = node
-            .spec
-            .taints
-            .iter()
-            .any(|taint| taint.key == OUT_OF_SERVICE);
-        if dead <= LONG || told {
-            continue;
-        }
-        let pods: Vec<_> = context
-            .active_pods_on(&node.metadata.name)
-            .filter(|pod| pod.is_terminating())
-            .filter(|pod| {
-                pod.spec
-                    .volumes
-                    .iter()
-                    .any(|v| v.persistent_volume_claim.is_some())
-            })
-            .map(|pod| pod.metadata.name.as_str())
-            .collect();
-        if !pods.is_empty() {
-            let message = format!(
-                "not heard of for {}; Terminating with volumes: {}",
-                format::duration(dead),
-                format::list(pods.iter().copied())
-            );
-            findings.push(FindingBuilder::node(node, message).with("pods", pods));
-        }
+    let ready = node.condition("Ready").filter(|c| c.status == "Unknown");
+    let since = ready.and_then(|c| c.last_transition_time);
+    let dead = since.map_or(0, |t| context.seconds_since(t));
+    let told = node
+        .spec
+        .taints
+        .iter()
+        .any(|taint| taint.key == OUT_OF_SERVICE);
+    if dead <= LONG || told {
+        return None;
     }
+    let pods: Vec<_> = context
+        .active_pods_on(&node.metadata.name)
+        .filter(|pod| pod.is_terminating())
+        .filter(|pod| {
+            pod.spec
+                .volumes
+                .iter()
+                .any(|v| v.persistent_volume_claim.is_some())
+        })
+        .map(|pod| pod.metadata.name.as_str())
+        .collect();
+    (!pods.is_empty()).then(|| {
+        let message = format!(
+            "not heard of for {}; Terminating with volumes: {}",
+            format::duration(dead),
+            format::list(pods.iter().copied())
+        );
+        FindingBuilder::node(node, message).with("pods", pods)
+    })
 }
 
 /// Seconds between the notice and the end of a spot machine, where the node is one.
@@ -303,33 +297,29 @@ fn spot(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn left_over(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn left_over<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const MANY: usize = 10;
-    for node in context.nodes() {
-        let pods = context.pods_on(&node.metadata.name).iter();
-        let dead = pods.filter(|pod| {
-            let reason = pod.status.reason.as_str();
-            pod.status.phase == "Failed" && (reason == "Terminated" || reason == "NodeShutdown")
-        });
-        let dead = dead.count();
-        if dead >= MANY {
-            let message = format!("{dead} failed pods of past shutdowns");
-            findings.push(FindingBuilder::node(node, message).with("pods", dead));
-        }
-    }
+    let pods = context.pods_on(&node.metadata.name).iter();
+    let dead = pods.filter(|pod| {
+        let reason = pod.status.reason.as_str();
+        pod.status.phase == "Failed" && (reason == "Terminated" || reason == "NodeShutdown")
+    });
+    let dead = dead.count();
+    (dead >= MANY).then(|| {
+        let message = format!("{dead} failed pods of past shutdowns");
+        FindingBuilder::node(node, message).with("pods", dead)
+    })
 }
 
-fn no_ordinary(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |_, config| {
-        let lowest = config
-            .shutdown_grace_period_by_pod_priority
-            .iter()
-            .min_by_key(|g| g.priority)?;
-        (lowest.priority > 0).then(|| {
-            format!(
-                "the lowest group is for priority {} and more, with {}s",
-                lowest.priority, lowest.shutdown_grace_period_seconds
-            )
-        })
-    });
+fn no_ordinary(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let lowest = config
+        .shutdown_grace_period_by_pod_priority
+        .iter()
+        .min_by_key(|g| g.priority)?;
+    (lowest.priority > 0).then(|| {
+        format!(
+            "the lowest group is for priority {} and more, with {}s",
+            lowest.priority, lowest.shutdown_grace_period_seconds
+        )
+    })
 }

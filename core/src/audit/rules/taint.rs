@@ -3,8 +3,9 @@
 use jiff::Timestamp;
 
 use crate::audit::context::{belongs_to_node, is_control_plane};
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::format;
+use crate::object::Node;
 use crate::snapshot::Source;
 use crate::taint::{
     self, CONDITION_TAINTS, NO_EXECUTE, NO_SCHEDULE, NOT_READY, PREFER_NO_SCHEDULE, SHUTDOWN,
@@ -29,7 +30,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Look at kube-controller-manager: does it run, is it the leader, is the controller \
               node-lifecycle-controller on?",
         link: LINK,
-        check: taint_missing,
+        check: Check::All(taint_missing),
     },
     Rule {
         id: "NL-TNT-002",
@@ -42,7 +43,7 @@ pub(super) const RULES: &[Rule] = &[
               scheduled there.",
         fix: "Remove the taint; if it comes back, look at who puts it.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-nodes-by-condition",
-        check: taint_left,
+        check: Check::All(taint_left),
     },
     Rule {
         id: "NL-TNT-003",
@@ -54,7 +55,7 @@ pub(super) const RULES: &[Rule] = &[
               slowed down or stopped.",
         fix: "See `kubectl nodelife explain zones`. If the node is gone for good, delete it.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
-        check: not_evicted,
+        check: Check::Node(not_evicted),
     },
     Rule {
         id: "NL-TNT-004",
@@ -66,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
               the two tolerations.",
         fix: "Remove the one that does not fit the Ready condition.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
-        check: both,
+        check: Check::Node(both),
     },
     Rule {
         id: "NL-TNT-005",
@@ -78,7 +79,7 @@ pub(super) const RULES: &[Rule] = &[
               One alone means that the controller is down, or that someone edited the taint.",
         fix: "Cordon or uncordon the node again.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: half_cordon,
+        check: Check::Node(half_cordon),
     },
     Rule {
         id: "NL-TNT-006",
@@ -90,7 +91,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Remove the taint, or give the workloads that the node was bought for a \
               toleration.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: wasted,
+        check: Check::All(wasted),
     },
     Rule {
         id: "NL-TNT-007",
@@ -102,7 +103,7 @@ pub(super) const RULES: &[Rule] = &[
               workloads tolerate one or the other.",
         fix: "Replace the taint, after adding tolerations of the new one.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane-taint",
-        check: deprecated,
+        check: Check::All(deprecated),
     },
     Rule {
         id: "NL-TNT-009",
@@ -114,7 +115,7 @@ pub(super) const RULES: &[Rule] = &[
               come back and volumes stay attached.",
         fix: "Start the machine, or delete it in the cloud.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: shut_down,
+        check: Check::Node(shut_down),
     },
     Rule {
         id: "NL-TNT-010",
@@ -126,7 +127,7 @@ pub(super) const RULES: &[Rule] = &[
               workload that takes its memory takes the API server along.",
         fix: "kubectl taint node NAME node-role.kubernetes.io/control-plane=:NoSchedule",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: open_control_plane,
+        check: Check::All(open_control_plane),
     },
     Rule {
         id: "NL-TNT-011",
@@ -137,7 +138,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Its taint keeps new pods away, so the node is paid for and not used.",
         fix: "Look at the autoscaler's log: a budget or an annotation blocks the drain.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: stuck_scale_down,
+        check: Check::All(stuck_scale_down),
     },
 ];
 
@@ -190,60 +191,57 @@ fn taint_left(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn not_evicted(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes().filter(|node| waits_for_taint(node)) {
-        let ready = node.condition("Ready").and_then(|c| c.last_transition_time);
-        let zone = context.zones.zone_of(&node.metadata.labels);
-        let (Some(since), Some(zone)) = (ready, zone) else {
-            continue;
-        };
-        let lasts = context.seconds_since(since);
-        #[expect(clippy::cast_possible_truncation, reason = "compared in whole seconds")]
-        let expected = zone
-            .seconds_to_last_taint
-            .map(|seconds| 2 * seconds.ceil() as i64);
-        let limit = i64::from(context.settings.grace_period) + expected.unwrap_or(0);
-        if lasts <= limit {
-            continue;
-        }
-        let why = if context.zones.all_fully_disrupted {
-            "every zone is in full disruption, so nothing is evicted".to_owned()
+fn not_evicted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    if !waits_for_taint(node) {
+        return None;
+    }
+    let ready = node.condition("Ready").and_then(|c| c.last_transition_time);
+    let zone = context.zones.zone_of(&node.metadata.labels);
+    let (Some(since), Some(zone)) = (ready, zone) else {
+        return None;
+    };
+    let lasts = context.seconds_since(since);
+    #[expect(clippy::cast_possible_truncation, reason = "compared in whole seconds")]
+    let expected = zone
+        .seconds_to_last_taint
+        .map(|seconds| 2 * seconds.ceil() as i64);
+    let limit = i64::from(context.settings.grace_period) + expected.unwrap_or(0);
+    if lasts <= limit {
+        return None;
+    }
+    let why = if context.zones.all_fully_disrupted {
+        "every zone is in full disruption, so nothing is evicted".to_owned()
+    } else {
+        format!(
+            "its zone is in {:?} at {} nodes/s",
+            zone.state, zone.eviction_rate
+        )
+    };
+    let message = format!(
+        "not ready for {}, and no NoExecute taint: {why}",
+        format::duration(lasts)
+    );
+    Some(FindingBuilder::node(node, message).with("seconds", lasts))
+}
+
+fn both<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let has = |key| taint::find(node, key, NO_EXECUTE).is_some();
+    (has(NOT_READY) && has(UNREACHABLE)).then(|| {
+        let message = format!("{NOT_READY} and {UNREACHABLE}, both {NO_EXECUTE}");
+        FindingBuilder::node(node, message)
+    })
+}
+
+fn half_cordon<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let tainted = taint::find(node, UNSCHEDULABLE, NO_SCHEDULE).is_some();
+    (tainted != node.spec.unschedulable).then(|| {
+        let message = if tainted {
+            "tainted unschedulable, but not cordoned"
         } else {
-            format!(
-                "its zone is in {:?} at {} nodes/s",
-                zone.state, zone.eviction_rate
-            )
+            "cordoned, but not tainted unschedulable"
         };
-        let message = format!(
-            "not ready for {}, and no NoExecute taint: {why}",
-            format::duration(lasts)
-        );
-        findings.push(FindingBuilder::node(node, message).with("seconds", lasts));
-    }
-}
-
-fn both(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let has = |key| taint::find(node, key, NO_EXECUTE).is_some();
-        if has(NOT_READY) && has(UNREACHABLE) {
-            let message = format!("{NOT_READY} and {UNREACHABLE}, both {NO_EXECUTE}");
-            findings.push(FindingBuilder::node(node, message));
-        }
-    }
-}
-
-fn half_cordon(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let tainted = taint::find(node, UNSCHEDULABLE, NO_SCHEDULE).is_some();
-        if tainted != node.spec.unschedulable {
-            let message = if tainted {
-                "tainted unschedulable, but not cordoned"
-            } else {
-                "cordoned, but not tainted unschedulable"
-            };
-            findings.push(FindingBuilder::node(node, message.to_owned()));
-        }
-    }
+        FindingBuilder::node(node, message.to_owned())
+    })
 }
 
 /// Whether people put taints with this key to keep a pool for themselves.
@@ -288,22 +286,16 @@ fn deprecated(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn shut_down(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn shut_down<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const LONG: i64 = 900;
-    for node in context.nodes() {
-        let Some(taint) = node.spec.taints.iter().find(|t| t.key == SHUTDOWN) else {
-            continue;
-        };
-        let ready = node.condition("Ready").and_then(|c| c.last_transition_time);
-        let Some(since) = taint.time_added.or(ready) else {
-            continue;
-        };
-        let lasts = context.seconds_since(since);
-        if lasts > LONG {
-            let message = format!("shut down for {}", format::duration(lasts));
-            findings.push(FindingBuilder::node(node, message).with("seconds", lasts));
-        }
-    }
+    let taint = node.spec.taints.iter().find(|t| t.key == SHUTDOWN)?;
+    let ready = node.condition("Ready").and_then(|c| c.last_transition_time);
+    let since = taint.time_added.or(ready)?;
+    let lasts = context.seconds_since(since);
+    (lasts > LONG).then(|| {
+        let message = format!("shut down for {}", format::duration(lasts));
+        FindingBuilder::node(node, message).with("seconds", lasts)
+    })
 }
 
 fn open_control_plane(context: &Context<'_>, findings: &mut Findings<'_>) {

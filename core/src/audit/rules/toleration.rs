@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::audit::owners::{Owner, by_owner, is_system_critical};
-use crate::audit::{Context, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, Findings, Group, Rule, Severity};
 use crate::format;
 use crate::object::{Pod, Toleration};
 use crate::snapshot::Source;
@@ -28,7 +28,7 @@ pub(super) const RULES: &[Rule] = &[
               dies they are never deleted, so nothing replaces them.",
         fix: "Give the toleration tolerationSeconds, or remove it: the API server adds 300 s.",
         link: LINK,
-        check: for_ever,
+        check: Check::All(for_ever),
     },
     Rule {
         id: "NL-TOL-002",
@@ -41,7 +41,7 @@ pub(super) const RULES: &[Rule] = &[
               emptied.",
         fix: "Name the taints that are meant.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: blanket,
+        check: Check::All(blanket),
     },
     Rule {
         id: "NL-TOL-003",
@@ -53,7 +53,7 @@ pub(super) const RULES: &[Rule] = &[
               and are deleted the moment their node is not ready.",
         fix: "Turn the plugin on, or use nodelife's webhook.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
-        check: without_default,
+        check: Check::All(without_default),
     },
     Rule {
         id: "NL-TOL-004",
@@ -66,7 +66,7 @@ pub(super) const RULES: &[Rule] = &[
               network.",
         fix: "Stateless: 30 to 300 s. With volumes: minutes.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
-        check: odd_time,
+        check: Check::All(odd_time),
     },
     Rule {
         id: "NL-TOL-005",
@@ -77,7 +77,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "To a user both are the same outage. The difference is rarely meant.",
         fix: "Set both tolerationSeconds alike.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
-        check: unequal,
+        check: Check::All(unequal),
     },
     Rule {
         id: "NL-TOL-006",
@@ -90,7 +90,7 @@ pub(super) const RULES: &[Rule] = &[
               are deleted the moment their node is not ready.",
         fix: "Use operator: Exists without a value.",
         link: LINK,
-        check: void,
+        check: Check::All(void),
     },
     Rule {
         id: "NL-TOL-008",
@@ -102,7 +102,7 @@ pub(super) const RULES: &[Rule] = &[
               the budget, made against outages, does nothing about that one.",
         fix: "Run two replicas, or shorten the toleration.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
-        check: single,
+        check: Check::All(single),
     },
     Rule {
         id: "NL-TOL-010",
@@ -114,7 +114,7 @@ pub(super) const RULES: &[Rule] = &[
               longer or shorter time.",
         fix: "Keep one of them.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: contradiction,
+        check: Check::All(contradiction),
     },
     Rule {
         id: "NL-TOL-011",
@@ -126,7 +126,7 @@ pub(super) const RULES: &[Rule] = &[
               since the scheduler puts them back.",
         fix: "Remove the toleration; DaemonSets get it by themselves.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: on_cordoned,
+        check: Check::All(on_cordoned),
     },
     Rule {
         id: "NL-TOL-012",
@@ -138,7 +138,7 @@ pub(super) const RULES: &[Rule] = &[
               TaintTolerationComparisonOperators is off, which is its default.",
         fix: "Use Equal or Exists.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: comparison,
+        check: Check::All(comparison),
     },
 ];
 
@@ -175,11 +175,7 @@ fn for_ever(context: &Context<'_>, findings: &mut Findings<'_>) {
         );
         let found = owner.found(&pods, message);
         // What keeps the cluster alive is often meant to stay (network operators).
-        findings.push(if is_system_critical(first) {
-            found.severity(Severity::Info)
-        } else {
-            found
-        });
+        findings.push(found.severity_if(is_system_critical(first), Severity::Info));
     }
 }
 
@@ -230,11 +226,7 @@ fn blanket(context: &Context<'_>, findings: &mut Findings<'_>) {
         let found = owner.found(&pods, message);
         // Operators of networks and storage have to run wherever they are put.
         let critical = pods.first().is_some_and(|pod| is_system_critical(pod));
-        findings.push(if critical {
-            found.severity(Severity::Info)
-        } else {
-            found
-        });
+        findings.push(found.severity_if(critical, Severity::Info));
     }
 }
 

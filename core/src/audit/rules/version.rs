@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
 
+use crate::allocatable::KubeletConfiguration;
 use crate::audit::{
-    Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config, pools,
+    Check, Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config, pools,
 };
 use crate::format;
 use crate::object::Node;
@@ -24,7 +25,7 @@ pub(super) const RULES: &[Rule] = &[
               nothing is tested, and fields are silently dropped.",
         fix: "Upgrade the node, or the control plane first.",
         link: "https://kubernetes.io/releases/version-skew-policy/",
-        check: skew,
+        check: Check::All(skew),
     },
     Rule {
         id: "NL-VER-002",
@@ -36,7 +37,7 @@ pub(super) const RULES: &[Rule] = &[
               differently by chance.",
         fix: "Finish the upgrade of the pool.",
         link: "https://kubernetes.io/releases/version-skew-policy/",
-        check: mixed,
+        check: Check::All(mixed),
     },
     Rule {
         id: "NL-VER-003",
@@ -48,7 +49,7 @@ pub(super) const RULES: &[Rule] = &[
               open there, unless a provider mends it on its own.",
         fix: "Upgrade the node, after the control plane.",
         link: "https://kubernetes.io/releases/patch-releases/",
-        check: unsupported,
+        check: Check::All(unsupported),
     },
     Rule {
         id: "NL-VER-004",
@@ -60,7 +61,7 @@ pub(super) const RULES: &[Rule] = &[
               kubelets from 1.36 on.",
         fix: "Move the node to containerd 2.x or CRI-O.",
         link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/",
-        check: runtime,
+        check: Check::Node(runtime),
     },
     Rule {
         id: "NL-VER-005",
@@ -71,7 +72,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Below 4.19 cgroup v2 is not usable and kubeadm refuses the machine.",
         fix: "Upgrade the operating system.",
         link: "https://kubernetes.io/docs/reference/node/kernel-version-requirements/",
-        check: kernel,
+        check: Check::Node(kernel),
     },
     Rule {
         id: "NL-VER-006",
@@ -82,7 +83,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Nodes that were made at different times run different kernels and fixes.",
         fix: "Recreate the older nodes from the present image.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/cluster-upgrade/",
-        check: images,
+        check: Check::All(images),
     },
     Rule {
         id: "NL-VER-007",
@@ -94,7 +95,7 @@ pub(super) const RULES: &[Rule] = &[
               v1 by default, and its support ends.",
         fix: "Boot the machine with cgroup v2 and remove the setting.",
         link: "https://kubernetes.io/docs/concepts/architecture/cgroups/",
-        check: cgroup_v1,
+        check: Check::Configuration(cgroup_v1),
     },
     Rule {
         id: "NL-VER-008",
@@ -107,7 +108,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Turn swap off for good (/etc/fstab, systemd), or set failSwapOn: false together \
               with memorySwap.swapBehavior.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-management/",
-        check: swap,
+        check: Check::All(swap),
     },
     Rule {
         id: "NL-VER-009",
@@ -119,7 +120,7 @@ pub(super) const RULES: &[Rule] = &[
               that cannot run them.",
         fix: "Correct the label, or restart the kubelet.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch",
-        check: wrong_label,
+        check: Check::All(wrong_label),
     },
     Rule {
         id: "NL-VER-010",
@@ -131,7 +132,7 @@ pub(super) const RULES: &[Rule] = &[
               the two views drift apart.",
         fix: "Set cgroupDriver: systemd in kubelet and runtime.",
         link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/#cgroup-drivers",
-        check: two_managers,
+        check: Check::All(two_managers),
     },
     Rule {
         id: "NL-VER-011",
@@ -143,7 +144,7 @@ pub(super) const RULES: &[Rule] = &[
               knows whether it would come back.",
         fix: "Recreate nodes regularly.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/cluster-upgrade/",
-        check: aged,
+        check: Check::Node(aged),
     },
     Rule {
         id: "NL-VER-012",
@@ -154,7 +155,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "AllAlpha turns on what may change or vanish in any release.",
         fix: "Name the features that are needed.",
         link: "https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/",
-        check: all_alpha,
+        check: Check::Configuration(all_alpha),
     },
 ];
 
@@ -264,41 +265,34 @@ fn images(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
 }
 
-fn runtime(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let text = &node.status.node_info.container_runtime_version;
-        let newer_kubelet = kubelet(node).is_some_and(|v| (v.major, v.minor) >= (1, 36));
-        let outdated = match text.split_once("://") {
-            Some(("docker", _)) => true,
-            Some(("containerd", version)) => Version::parse(version).is_some_and(|version| {
-                (version.major, version.minor) < (1, 7) || (version.major < 2 && newer_kubelet)
-            }),
-            _ => text.contains("Unknown"),
-        };
-        if outdated {
-            let message = format!(
-                "{text} under kubelet {}",
-                node.status.node_info.kubelet_version
-            );
-            findings.push(FindingBuilder::node(node, message).with("runtime", text.as_str()));
-        }
-    }
+fn runtime<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let text = &node.status.node_info.container_runtime_version;
+    let newer_kubelet = kubelet(node).is_some_and(|v| (v.major, v.minor) >= (1, 36));
+    let outdated = match text.split_once("://") {
+        Some(("docker", _)) => true,
+        Some(("containerd", version)) => Version::parse(version).is_some_and(|version| {
+            (version.major, version.minor) < (1, 7) || (version.major < 2 && newer_kubelet)
+        }),
+        _ => text.contains("Unknown"),
+    };
+    outdated.then(|| {
+        let message = format!(
+            "{text} under kubelet {}",
+            node.status.node_info.kubelet_version
+        );
+        FindingBuilder::node(node, message).with("runtime", text.as_str())
+    })
 }
 
-fn kernel(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let text = &node.status.node_info.kernel_version;
-        let old = Version::parse(text).is_some_and(|v| (v.major, v.minor) < (4, 19));
-        if old && node.status.node_info.operating_system == "linux" {
-            findings.push(FindingBuilder::node(node, format!("kernel {text}")));
-        }
-    }
+fn kernel<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let text = &node.status.node_info.kernel_version;
+    let old = Version::parse(text).is_some_and(|v| (v.major, v.minor) < (4, 19));
+    (old && node.status.node_info.operating_system == "linux")
+        .then(|| FindingBuilder::node(node, format!("kernel {text}")))
 }
 
-fn cgroup_v1(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |_, config| {
-        (config.fail_cgroup_v1 == Some(false)).then(|| "failCgroupV1: false".to_owned())
-    });
+fn cgroup_v1(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    (config.fail_cgroup_v1 == Some(false)).then(|| "failCgroupV1: false".to_owned())
 }
 
 /// `NewContainerManager` refuses (`pkg/kubelet/cm/container_manager_linux.go`, v1.36.3);
@@ -351,19 +345,16 @@ fn two_managers(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
 }
 
-fn aged(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn aged<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const HALF_A_YEAR: i64 = 180 * 86_400;
-    for node in context.nodes() {
-        if let Some(age) = context.age(&node.metadata).filter(|age| *age > HALF_A_YEAR) {
-            let message = format!("registered {} ago", format::duration(age));
-            findings.push(FindingBuilder::node(node, message).with("seconds", age));
-        }
-    }
+    let age = context
+        .age(&node.metadata)
+        .filter(|age| *age > HALF_A_YEAR)?;
+    let message = format!("registered {} ago", format::duration(age));
+    Some(FindingBuilder::node(node, message).with("seconds", age))
 }
 
-fn all_alpha(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |_, config| {
-        let on = config.feature_gates.get("AllAlpha") == Some(&true);
-        on.then(|| "featureGates: AllAlpha: true".to_owned())
-    });
+fn all_alpha(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let on = config.feature_gates.get("AllAlpha") == Some(&true);
+    on.then(|| "featureGates: AllAlpha: true".to_owned())
 }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::format;
-use crate::object::{PersistentVolume, Pod, VolumeAttachment};
+use crate::object::{Node, PersistentVolume, Pod, VolumeAttachment};
 use crate::snapshot::Source;
 
 pub(super) const RULES: &[Rule] = &[
@@ -18,7 +18,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "When the machine is gone, delete the VolumeAttachment; then look at the \
               attach-detach controller.",
         link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
-        check: gone_node,
+        check: Check::All(gone_node),
     },
     Rule {
         id: "NL-VOL-002",
@@ -30,7 +30,7 @@ pub(super) const RULES: &[Rule] = &[
               as well.",
         fix: "See the driver's error; look at the CSI controller's log.",
         link: "https://kubernetes.io/docs/concepts/storage/volumes/#csi",
-        check: stuck_detach,
+        check: Check::All(stuck_detach),
     },
     Rule {
         id: "NL-VOL-003",
@@ -41,7 +41,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "It counts against the node's limit, and cannot be used elsewhere.",
         fix: "Look at the attach-detach controller; it detaches what no pod needs.",
         link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
-        check: unused,
+        check: Check::All(unused),
     },
     Rule {
         id: "NL-VOL-004",
@@ -53,7 +53,7 @@ pub(super) const RULES: &[Rule] = &[
               to another node while it is written to.",
         fix: "Look at kube-controller-manager's attach-detach log for this node.",
         link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
-        check: disagree,
+        check: Check::Node(disagree),
     },
     Rule {
         id: "NL-VOL-005",
@@ -65,7 +65,7 @@ pub(super) const RULES: &[Rule] = &[
               never ends.",
         fix: "Find the node that is really gone, and delete its VolumeAttachment.",
         link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes",
-        check: twice,
+        check: Check::All(twice),
     },
 ];
 
@@ -151,24 +151,22 @@ fn unused(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn disagree(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let attached = &node.status.volumes_attached;
-        let lost: Vec<_> = node
-            .status
-            .volumes_in_use
-            .iter()
-            .filter(|name| !attached.iter().any(|volume| volume.name == ***name))
-            .map(crate::text::Str::as_str)
-            .collect();
-        if !lost.is_empty() {
-            let message = format!(
-                "in use but not listed as attached: {}",
-                format::list(lost.iter().copied())
-            );
-            findings.push(FindingBuilder::node(node, message).with("volumes", lost));
-        }
-    }
+fn disagree<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let attached = &node.status.volumes_attached;
+    let lost: Vec<_> = node
+        .status
+        .volumes_in_use
+        .iter()
+        .filter(|name| !attached.iter().any(|volume| volume.name == ***name))
+        .map(crate::text::Str::as_str)
+        .collect();
+    (!lost.is_empty()).then(|| {
+        let message = format!(
+            "in use but not listed as attached: {}",
+            format::list(lost.iter().copied())
+        );
+        FindingBuilder::node(node, message).with("volumes", lost)
+    })
 }
 
 fn twice(context: &Context<'_>, findings: &mut Findings<'_>) {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::audit::context::{is_control_plane, is_open};
 use crate::audit::owners::by_owner;
-use crate::audit::{Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
 use crate::format;
 use crate::object::Pod;
 use crate::snapshot::Source;
@@ -23,7 +23,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Look for what the nodes have in common: network, load balancer of the API server, \
               storage. `kubectl nodelife explain zones` shows rates and times.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
-        check: disrupted,
+        check: Check::All(disrupted),
     },
     Rule {
         id: "NL-ZON-002",
@@ -35,7 +35,7 @@ pub(super) const RULES: &[Rule] = &[
               and evicts nowhere, until one node is heard of again.",
         fix: "Look at the way from the nodes to the API server, not at the nodes.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
-        check: all_down,
+        check: Check::All(all_down),
     },
     Rule {
         id: "NL-ZON-003",
@@ -47,7 +47,7 @@ pub(super) const RULES: &[Rule] = &[
               there.",
         fix: "Nothing, unless you count on the slower rate.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
-        check: tiny,
+        check: Check::All(tiny),
     },
     Rule {
         id: "NL-ZON-004",
@@ -59,7 +59,7 @@ pub(super) const RULES: &[Rule] = &[
               dead nodes stay where they are.",
         fix: "Bring the failed nodes back, or delete those that are gone.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
-        check: next_stops,
+        check: Check::All(next_stops),
     },
     Rule {
         id: "NL-ZON-005",
@@ -70,7 +70,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The loss of the largest zone cannot be made up by the others.",
         fix: "Give each zone the same number of nodes.",
         link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/",
-        check: uneven,
+        check: Check::All(uneven),
     },
     Rule {
         id: "NL-ZON-006",
@@ -81,7 +81,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The pod of its claim can run nowhere else.",
         fix: "Add a node in that zone.",
         link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/#storage-access-for-zones",
-        check: stranded,
+        check: Check::All(stranded),
     },
     Rule {
         id: "NL-ZON-007",
@@ -94,7 +94,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Add nodes in other zones, or spread by kubernetes.io/hostname where one zone is \
               meant.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/",
-        check: nothing_to_spread_over,
+        check: Check::All(nothing_to_spread_over),
     },
 ];
 

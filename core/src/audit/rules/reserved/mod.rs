@@ -6,7 +6,7 @@ mod eviction_threshold;
 mod provider;
 mod reservation;
 
-use crate::audit::{Group, Rule, Severity};
+use crate::audit::{Check, Group, Rule, Severity};
 use crate::snapshot::Source;
 
 const LINK: &str = "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/";
@@ -22,7 +22,7 @@ pub(super) const RULES: &[Rule] = &[
               and the container runtime starve, and the node becomes NotReady with everything on it.",
         fix: "Set kubeReserved and systemReserved in the kubelet's configuration, and restart it.",
         link: LINK,
-        check: reservation::nothing_reserved,
+        check: Check::Node(reservation::nothing_reserved),
     },
     Rule {
         id: "NL-RES-002",
@@ -35,7 +35,7 @@ pub(super) const RULES: &[Rule] = &[
               restart will change it.",
         fix: "Restart the kubelet, after a drain where Allocatable will shrink.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
-        check: reservation::drift,
+        check: Check::All(reservation::drift),
     },
     Rule {
         id: "NL-RES-003",
@@ -47,7 +47,7 @@ pub(super) const RULES: &[Rule] = &[
               cores, memory without Mi or Gi are bytes.",
         fix: "Compare kubeReserved and systemReserved with what the daemons use.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
-        check: reservation::half_reserved,
+        check: Check::All(reservation::half_reserved),
     },
     Rule {
         id: "NL-RES-004",
@@ -59,7 +59,7 @@ pub(super) const RULES: &[Rule] = &[
               back.",
         fix: "Write Mi or Gi.",
         link: "https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/",
-        check: reservation::no_unit,
+        check: Check::All(reservation::no_unit),
     },
     Rule {
         id: "NL-RES-005",
@@ -71,7 +71,7 @@ pub(super) const RULES: &[Rule] = &[
               of those cgroups: when the kubelet or sshd needs more, the kernel kills it.",
         fix: "Enforce pods alone, or the -compressible forms, which limit only CPU.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#general-guidelines",
-        check: reservation::enforced,
+        check: Check::Configuration(reservation::enforced),
     },
     Rule {
         id: "NL-RES-006",
@@ -83,7 +83,7 @@ pub(super) const RULES: &[Rule] = &[
               the scheduler's figure binds nobody.",
         fix: "Set cgroupsPerQOS: true and enforceNodeAllocatable: [pods].",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#enforcing-node-allocatable",
-        check: reservation::not_enforced,
+        check: Check::Configuration(reservation::not_enforced),
     },
     Rule {
         id: "NL-RES-007",
@@ -95,7 +95,7 @@ pub(super) const RULES: &[Rule] = &[
               kubeReserved + systemReserved + the hard eviction threshold, to the byte.",
         fix: "Change reservedMemory to the value in the message.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/memory-manager/#reserved-memory-flag",
-        check: reservation::memory_manager,
+        check: Check::Configuration(reservation::memory_manager),
     },
     Rule {
         id: "NL-RES-008",
@@ -108,7 +108,7 @@ pub(super) const RULES: &[Rule] = &[
               that ask for them can be scheduled but not pinned.",
         fix: "Reserve whole CPUs, or name them with reservedSystemCPUs.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/",
-        check: reservation::cpu_manager,
+        check: Check::All(reservation::cpu_manager),
     },
     Rule {
         id: "NL-RES-009",
@@ -120,7 +120,7 @@ pub(super) const RULES: &[Rule] = &[
               the number of CPUs in the list.",
         fix: "Remove cpu from both reservations.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#explicitly-reserved-cpu-list",
-        check: reservation::reserved_cpus,
+        check: Check::Configuration(reservation::reserved_cpus),
     },
     Rule {
         id: "NL-RES-010",
@@ -132,7 +132,7 @@ pub(super) const RULES: &[Rule] = &[
               the kernel's OOM killer decides, and may take a system daemon.",
         fix: "Set evictionHard memory.available to 100Mi or more.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds",
-        check: eviction_threshold::no_memory_threshold,
+        check: Check::Configuration(eviction_threshold::no_memory_threshold),
     },
     Rule {
         id: "NL-RES-011",
@@ -144,7 +144,7 @@ pub(super) const RULES: &[Rule] = &[
               difference that nobody chose is a sign of a stale image or an override.",
         fix: "Compare the figures, and keep what you chose.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
-        check: provider::differs,
+        check: Check::Node(provider::differs),
     },
     Rule {
         id: "NL-RES-012",
@@ -158,7 +158,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Let the image compute both: set maxPods through nodeadm or --use-max-pods, not \
               in the kubelet's arguments alone.",
         link: "https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html",
-        check: provider::other_pods,
+        check: Check::Node(provider::other_pods),
     },
     Rule {
         id: "NL-RES-013",
@@ -172,7 +172,7 @@ pub(super) const RULES: &[Rule] = &[
               imagefs.available and imagefs.inodesFree, or set mergeDefaultEvictionSettings: \
               true.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds",
-        check: eviction_threshold::replaced,
+        check: Check::Configuration(eviction_threshold::replaced),
     },
     Rule {
         id: "NL-RES-014",
@@ -185,7 +185,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Raise the soft threshold above the hard one, and give it \
               evictionSoftGracePeriod.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#soft-eviction-thresholds",
-        check: eviction_threshold::soft_below_hard,
+        check: Check::Configuration(eviction_threshold::soft_below_hard),
     },
     Rule {
         id: "NL-RES-015",
@@ -197,7 +197,7 @@ pub(super) const RULES: &[Rule] = &[
               the eviction for imagefs.available comes before it.",
         fix: "Lower imageGCHighThresholdPercent below 100 % − imagefs.available.",
         link: "https://kubernetes.io/docs/concepts/architecture/garbage-collection/#containers-images",
-        check: eviction_threshold::late_collection,
+        check: Check::Configuration(eviction_threshold::late_collection),
     },
     Rule {
         id: "NL-RES-016",
@@ -209,7 +209,7 @@ pub(super) const RULES: &[Rule] = &[
               another configuration.",
         fix: "Recreate the node from the pool's present image.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
-        check: provider::outlier,
+        check: Check::All(provider::outlier),
     },
     Rule {
         id: "NL-RES-017",
@@ -220,7 +220,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Their memory is taken off Allocatable whether they are used or not.",
         fix: "Remove the huge pages from the kernel's arguments, or give them to pods.",
         link: "https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/",
-        check: provider::idle_hugepages,
+        check: Check::All(provider::idle_hugepages),
     },
     Rule {
         id: "NL-RES-018",
@@ -232,7 +232,7 @@ pub(super) const RULES: &[Rule] = &[
               more, the kubelet's probes included.",
         fix: "Set podPidsLimit, or pid.available in evictionHard, or reserve pid.",
         link: "https://kubernetes.io/docs/concepts/policy/pid-limiting/",
-        check: reservation::no_pid_limit,
+        check: Check::Configuration(reservation::no_pid_limit),
     },
     Rule {
         id: "NL-RES-019",
@@ -244,7 +244,7 @@ pub(super) const RULES: &[Rule] = &[
               nothing is kept back for them but the eviction threshold.",
         fix: "Add ephemeral-storage to systemReserved or kubeReserved.",
         link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#local-ephemeral-storage",
-        check: reservation::no_storage,
+        check: Check::Configuration(reservation::no_storage),
     },
     Rule {
         id: "NL-RES-020",
@@ -256,7 +256,7 @@ pub(super) const RULES: &[Rule] = &[
               pods that ask for them stay Pending.",
         fix: "Look at the device plugin's pod on the node.",
         link: "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
-        check: provider::dead_devices,
+        check: Check::All(provider::dead_devices),
     },
     Rule {
         id: "NL-RES-021",
@@ -269,7 +269,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Keep evictionMinimumReclaim near the threshold and \
               evictionPressureTransitionPeriod at minutes.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#minimum-eviction-reclaim",
-        check: eviction_threshold::reclaim,
+        check: Check::Configuration(eviction_threshold::reclaim),
     },
     Rule {
         id: "NL-RES-022",
@@ -281,7 +281,7 @@ pub(super) const RULES: &[Rule] = &[
               too small for what runs on each.",
         fix: "Use larger nodes, or lower the requests of the DaemonSets.",
         link: "https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/",
-        check: provider::overhead,
+        check: Check::All(provider::overhead),
     },
     Rule {
         id: "NL-RES-023",
@@ -294,7 +294,7 @@ pub(super) const RULES: &[Rule] = &[
               Allocatable.",
         fix: "Set imagefs.available and nodefs.available alike where there is one file system.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
-        check: eviction_threshold::image_before_node,
+        check: Check::Configuration(eviction_threshold::image_before_node),
     },
     Rule {
         id: "NL-RES-024",
@@ -307,6 +307,6 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Give the kubelet a configuration file without evictionHard, or with all five \
               signals.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds",
-        check: eviction_threshold::none_at_all,
+        check: Check::Configuration(eviction_threshold::none_at_all),
     },
 ];

@@ -18,73 +18,67 @@ fn kept(node: &Node) -> Option<(i64, i64)> {
     Some((cpu.milli_value()?, memory.value()?))
 }
 
-pub(super) fn differs(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let Some(provider) = Provider::of(node) else {
-            continue;
-        };
-        let amount = |name| capacity(node, name);
-        let machine = || {
-            Some(Machine {
-                cpu: amount("cpu")?.milli_value()?,
-                memory: amount("memory")?.value()?,
-                pods: amount("pods")?.value()?,
-            })
-        };
-        let (Some((cpu, memory)), Some(machine)) = (kept(node), machine()) else {
-            continue;
-        };
-        let formula = provider.formula(machine);
-        let expected = formula.memory.saturating_add(formula.memory_eviction);
-        if (cpu, memory) == (formula.cpu_milli, expected) {
-            continue;
-        }
-        let message = format!(
-            "kept back: {cpu}m CPU and {} Mi; {provider}'s formula gives {}m and {} Mi ({:+}m, {:+} Mi): {}",
-            memory / MIB,
-            formula.cpu_milli,
-            expected / MIB,
-            cpu.saturating_sub(formula.cpu_milli),
-            memory.saturating_sub(expected) / MIB,
-            provider.describe()
-        );
-        let found = FindingBuilder::node(node, message).with("provider", provider.to_string());
-        findings.push(found.inferred());
+pub(super) fn differs<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let provider = Provider::of(node)?;
+    let amount = |name| capacity(node, name);
+    let machine = || {
+        Some(Machine {
+            cpu: amount("cpu")?.milli_value()?,
+            memory: amount("memory")?.value()?,
+            pods: amount("pods")?.value()?,
+        })
+    };
+    let (Some((cpu, memory)), Some(machine)) = (kept(node), machine()) else {
+        return None;
+    };
+    let formula = provider.formula(machine);
+    let expected = formula.memory.saturating_add(formula.memory_eviction);
+    if (cpu, memory) == (formula.cpu_milli, expected) {
+        return None;
     }
+    let message = format!(
+        "kept back: {cpu}m CPU and {} Mi; {provider}'s formula gives {}m and {} Mi ({:+}m, {:+} Mi): {}",
+        memory / MIB,
+        formula.cpu_milli,
+        expected / MIB,
+        cpu.saturating_sub(formula.cpu_milli),
+        memory.saturating_sub(expected) / MIB,
+        provider.describe()
+    );
+    let found = FindingBuilder::node(node, message).with("provider", provider.to_string());
+    Some(found.inferred())
 }
 
-pub(super) fn other_pods(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        if Provider::of(node) != Some(Provider::Eks) {
-            continue;
-        }
-        let config = context.snapshot.kubelet_configs.get(&node.metadata.name);
-        let configured = config
-            .and_then(|config| config.kube_reserved.get("memory"))
-            .and_then(|text| Quantity::parse(text).ok()?.value());
-        // Without the configuration: the image's eviction threshold is 100Mi.
-        let reserved = configured.or_else(|| Some(kept(node)?.1.saturating_sub(100 * MIB)));
-        let limit = capacity(node, "pods").and_then(Quantity::value);
-        let (Some(computed), Some(limit)) = (reserved.and_then(eks_pods), limit) else {
-            continue;
-        };
-        if computed == limit {
-            continue;
-        }
-        let message = format!(
-            "{} Mi reserved = 11 Mi × {computed} + 255 Mi, but the node takes {limit} pods: {:+} Mi",
-            11 * computed + 255,
-            computed.saturating_sub(limit).saturating_mul(11)
-        );
-        let found = FindingBuilder::node(node, message)
-            .with("computedForPods", computed)
-            .with("pods", limit);
-        findings.push(if configured.is_some() {
-            found
-        } else {
-            found.inferred()
-        });
+pub(super) fn other_pods<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    if Provider::of(node) != Some(Provider::Eks) {
+        return None;
     }
+    let config = context.snapshot.kubelet_configs.get(&node.metadata.name);
+    let configured = config
+        .and_then(|config| config.kube_reserved.get("memory"))
+        .and_then(|text| Quantity::parse(text).ok()?.value());
+    // Without the configuration: the image's eviction threshold is 100Mi.
+    let reserved = configured.or_else(|| Some(kept(node)?.1.saturating_sub(100 * MIB)));
+    let limit = capacity(node, "pods").and_then(Quantity::value);
+    let (Some(computed), Some(limit)) = (reserved.and_then(eks_pods), limit) else {
+        return None;
+    };
+    if computed == limit {
+        return None;
+    }
+    let message = format!(
+        "{} Mi reserved = 11 Mi × {computed} + 255 Mi, but the node takes {limit} pods: {:+} Mi",
+        11 * computed + 255,
+        computed.saturating_sub(limit).saturating_mul(11)
+    );
+    let found = FindingBuilder::node(node, message)
+        .with("computedForPods", computed)
+        .with("pods", limit);
+    Some(if configured.is_some() {
+        found
+    } else {
+        found.inferred()
+    })
 }
 
 pub(super) fn outlier(context: &Context<'_>, findings: &mut Findings<'_>) {

@@ -1,6 +1,6 @@
 //! RES: reservations in the kubelets' configurations.
 
-use crate::allocatable::{self, CpuSet, Line};
+use crate::allocatable::{self, CpuSet, KubeletConfiguration, Line};
 use crate::audit::context::{allocatable, capacity};
 use crate::audit::kubelet_config::{self, refusal};
 use crate::audit::{Context, FindingBuilder, Findings, Severity};
@@ -11,30 +11,22 @@ use crate::quantity::{Format, Quantity};
 /// (`pkg/kubelet/eviction/defaults_linux.go`, v1.36.3): 100Mi.
 const DEFAULT_MEMORY_EVICTION: i64 = 100 << 20;
 
-pub(super) fn nothing_reserved(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let Some((cpu, memory)) = kept_back(node) else {
-            continue;
-        };
-        let threshold = Quantity::new(DEFAULT_MEMORY_EVICTION, Format::BinarySi);
-        if cpu > cpu.zeroed() || memory > threshold {
-            continue;
-        }
-        let message = format!(
-            "CPU: Capacity − Allocatable = {cpu}; memory: Capacity − Allocatable = {memory}, \
-             no more than the eviction threshold of {threshold}"
-        );
-        let found = FindingBuilder::node(node, message)
-            .with("cpuReserved", cpu.to_string())
-            .with("memoryReserved", memory.to_string())
-            .inferred();
-        // A node of kind is a container; its machine belongs to somebody else.
-        findings.push(if node.spec.provider_id.starts_with("kind://") {
-            found.severity(Severity::Info)
-        } else {
-            found
-        });
+pub(super) fn nothing_reserved<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let (cpu, memory) = kept_back(node)?;
+    let threshold = Quantity::new(DEFAULT_MEMORY_EVICTION, Format::BinarySi);
+    if cpu > cpu.zeroed() || memory > threshold {
+        return None;
     }
+    let message = format!(
+        "CPU: Capacity − Allocatable = {cpu}; memory: Capacity − Allocatable = {memory}, \
+         no more than the eviction threshold of {threshold}"
+    );
+    let found = FindingBuilder::node(node, message)
+        .with("cpuReserved", cpu.to_string())
+        .with("memoryReserved", memory.to_string())
+        .inferred();
+    // A node of kind is a container; its machine belongs to somebody else.
+    Some(found.severity_if(node.spec.provider_id.starts_with("kind://"), Severity::Info))
 }
 
 /// CPU and memory of the node that pods do not get, huge pages left aside: the kubelet
@@ -119,41 +111,35 @@ pub(super) fn no_unit(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
 }
 
-pub(super) fn enforced(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |_, config| {
-        let enforced = config.enforced();
-        let lists = [
-            ("kube-reserved", &config.kube_reserved),
-            ("system-reserved", &config.system_reserved),
-        ];
-        lists.into_iter().find_map(|(what, list)| {
-            let memory = list.get("memory").filter(|_| enforced.contains(&what))?;
-            Some(format!(
-                "{what} is enforced with a memory limit of {memory}"
-            ))
-        })
-    });
+pub(super) fn enforced(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let enforced = config.enforced();
+    let lists = [
+        ("kube-reserved", &config.kube_reserved),
+        ("system-reserved", &config.system_reserved),
+    ];
+    lists.into_iter().find_map(|(what, list)| {
+        let memory = list.get("memory").filter(|_| enforced.contains(&what))?;
+        Some(format!(
+            "{what} is enforced with a memory limit of {memory}"
+        ))
+    })
 }
 
-pub(super) fn not_enforced(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |_, config| {
-        if config.cgroups_per_qos == Some(false) {
-            Some("cgroupsPerQOS: false".to_owned())
-        } else if !config.enforced().contains(&"pods") {
-            Some(format!(
-                "enforceNodeAllocatable: [{}]",
-                config.enforced().join(", ")
-            ))
-        } else {
-            None
-        }
-    });
+pub(super) fn not_enforced(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    if config.cgroups_per_qos == Some(false) {
+        Some("cgroupsPerQOS: false".to_owned())
+    } else if !config.enforced().contains(&"pods") {
+        Some(format!(
+            "enforceNodeAllocatable: [{}]",
+            config.enforced().join(", ")
+        ))
+    } else {
+        None
+    }
 }
 
-pub(super) fn memory_manager(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |node, config| {
-        refusal(node, config, "reservedMemory")
-    });
+pub(super) fn memory_manager(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+    refusal(node, config, "reservedMemory")
 }
 
 pub(super) fn cpu_manager(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -181,41 +167,35 @@ pub(super) fn cpu_manager(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-pub(super) fn reserved_cpus(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |_, config| {
-        let list = &config.reserved_system_cpus;
-        let cpus = CpuSet::parse(list).filter(|set| !set.is_empty())?;
-        let given = [&config.kube_reserved, &config.system_reserved]
-            .iter()
-            .filter_map(|list| list.get("cpu"))
-            .filter(|cpu| ***cpu != *cpus.len().to_string())
-            .map(ToString::to_string)
-            .collect::<Vec<_>>();
-        (!given.is_empty()).then(|| {
-            format!(
-                "reservedSystemCPUs: {list} ({}) replaces the reserved cpu: {}",
-                cpus.len(),
-                given.join(" + ")
-            )
-        })
-    });
+pub(super) fn reserved_cpus(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let list = &config.reserved_system_cpus;
+    let cpus = CpuSet::parse(list).filter(|set| !set.is_empty())?;
+    let given = [&config.kube_reserved, &config.system_reserved]
+        .iter()
+        .filter_map(|list| list.get("cpu"))
+        .filter(|cpu| ***cpu != *cpus.len().to_string())
+        .map(ToString::to_string)
+        .collect::<Vec<_>>();
+    (!given.is_empty()).then(|| {
+        format!(
+            "reservedSystemCPUs: {list} ({}) replaces the reserved cpu: {}",
+            cpus.len(),
+            given.join(" + ")
+        )
+    })
 }
 
-pub(super) fn no_pid_limit(context: &Context<'_>, findings: &mut Findings<'_>) {
-    kubelet_config::each(context, findings, |_, config| {
-        let limited = config.pod_pids_limit.is_some_and(|limit| limit > 0)
-            || config.eviction_hard.contains_key("pid.available")
-            || config.kube_reserved.contains_key("pid")
-            || config.system_reserved.contains_key("pid");
-        (!limited).then(|| "neither podPidsLimit nor pid.available nor a reserved pid".to_owned())
-    });
+pub(super) fn no_pid_limit(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let limited = config.pod_pids_limit.is_some_and(|limit| limit > 0)
+        || config.eviction_hard.contains_key("pid.available")
+        || config.kube_reserved.contains_key("pid")
+        || config.system_reserved.contains_key("pid");
+    (!limited).then(|| "neither podPidsLimit nor pid.available nor a reserved pid".to_owned())
 }
 
-pub(super) fn no_storage(context: &Context<'_>, findings: &mut Findings<'_>) {
+pub(super) fn no_storage(_: &Node, config: &KubeletConfiguration) -> Option<String> {
     const STORAGE: &str = "ephemeral-storage";
-    kubelet_config::each(context, findings, |_, config| {
-        let reserved = config.kube_reserved.contains_key(STORAGE)
-            || config.system_reserved.contains_key(STORAGE);
-        (!reserved).then(|| format!("neither kubeReserved nor systemReserved names {STORAGE}"))
-    });
+    let reserved =
+        config.kube_reserved.contains_key(STORAGE) || config.system_reserved.contains_key(STORAGE);
+    (!reserved).then(|| format!("neither kubeReserved nor systemReserved names {STORAGE}"))
 }

@@ -1,6 +1,7 @@
-//! Durations as Go writes them.
+//! Durations in Go's notation.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -35,6 +36,11 @@ impl GoDuration {
     /// So many seconds.
     pub fn from_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000))
+    }
+
+    /// The span as the standard library has it; none for a negative one.
+    pub fn unsigned(self) -> Option<Duration> {
+        u64::try_from(self.0).ok().map(Duration::from_nanos)
     }
 
     /// Whole seconds, the rest cut off.

@@ -1,0 +1,55 @@
+//! The arithmetic of one resource of a node.
+
+use serde::{Deserialize, Serialize};
+
+use crate::quantity::Quantity;
+
+/// The arithmetic of one resource.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Line {
+    /// What the machine has.
+    pub capacity: Quantity,
+    /// Kept back for the kubelet and the runtime.
+    pub kube_reserved: Quantity,
+    /// Kept back for the system.
+    pub system_reserved: Quantity,
+    /// Kept back so that eviction comes before the machine is full.
+    pub eviction_hard: Quantity,
+    /// Memory that is locked away in huge pages.
+    pub hugepages: Quantity,
+    /// What is left, never below nothing.
+    pub allocatable: Quantity,
+    /// What the node says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub published: Option<Quantity>,
+}
+
+impl Line {
+    /// All of `capacity`, nothing reserved yet.
+    pub(super) fn of(capacity: Quantity) -> Self {
+        let nothing = capacity.zeroed();
+        Self {
+            capacity,
+            kube_reserved: nothing,
+            system_reserved: nothing,
+            eviction_hard: nothing,
+            hugepages: nothing,
+            allocatable: capacity,
+            published: None,
+        }
+    }
+
+    /// The three reservations together.
+    pub fn reserved(&self) -> Quantity {
+        let mut sum = self.system_reserved;
+        sum += self.kube_reserved;
+        sum += self.eviction_hard;
+        sum
+    }
+}
+
+pub(super) fn is_hugepages(name: &str) -> bool {
+    name.starts_with("hugepages-")
+}
