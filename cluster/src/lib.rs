@@ -25,4 +25,5 @@ pub mod wire;
 
 pub use client::{ClientOptions, Cluster};
 pub use error::{ApiError, ConnectError};
+pub use retry::retry_on_conflict;
 pub use warning::ServerWarnings;

@@ -1,11 +1,32 @@
-//! Backoff between retries, and classification of transport errors.
+//! Retries on conflict, backoff between retries, and classification of transport errors.
 
 use std::error::Error;
-use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use crate::client::credentials;
 use crate::error::ApiError;
+
+/// How often a write that conflicts is tried (client-go's `retry.DefaultRetry`, v0.36.3).
+const CONFLICT_ATTEMPTS: usize = 5;
+
+/// Runs `attempt`, which reads an object and writes it, again while the write conflicts
+/// (client-go's `retry.RetryOnConflict`).
+///
+/// # Errors
+///
+/// That of the last attempt.
+pub async fn retry_on_conflict<T, F>(attempt: impl Fn() -> F) -> Result<T, ApiError>
+where
+    F: Future<Output = Result<T, ApiError>>,
+{
+    for _ in 1..CONFLICT_ATTEMPTS {
+        match attempt().await {
+            Err(ApiError::Conflict(_)) => {}
+            done => return done,
+        }
+    }
+    attempt().await
+}
 
 /// Waiting times that double up to a limit, each spread over half of itself so that
 /// many clients do not come back at once.
@@ -49,14 +70,10 @@ impl Backoff {
     }
 }
 
-/// Between one half of `duration` and the whole of it. Not for secrets: the standard
-/// library's hasher keys are random enough to spread clients.
+/// Between one half of `duration` and the whole of it.
 pub(crate) fn spread(duration: Duration) -> Duration {
-    let random = RandomState::new().hash_one(());
     let half = duration / 2;
-    #[expect(clippy::cast_precision_loss, reason = "a share between 0 and 1")]
-    let share = random as f64 / u64::MAX as f64;
-    half + half.mul_f64(share)
+    half + half.mul_f64(fastrand::f64())
 }
 
 /// What an error of the client means.

@@ -5,6 +5,9 @@
 //! A stream that ends or breaks goes on from the last version seen; one whose version is no
 //! longer kept (410) begins anew. Whoever consumes it sees the trouble, and decides
 //! for how long to put up with it.
+//!
+//! kube-runtime's watcher is not used: it decodes its own types, where these are core's with
+//! shared strings, and its errors do not say which permission is missing on what.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

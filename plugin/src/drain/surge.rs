@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use http::Method;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::Resource;
-use nodelife_cluster::{ApiError, Cluster};
+use nodelife_cluster::{ApiError, Cluster, retry_on_conflict};
 use nodelife_core::drain::{DrainPlan, EvictionResult, FIELD_MANAGER, Impossible};
 use nodelife_core::object::{IntOrString, WorkloadKind};
 use nodelife_core::text::Str;
@@ -23,9 +23,6 @@ const SURGED_FROM: &str = "nodelife.dev/surged-from";
 
 /// What makes a Deployment start a new pod (`kubectl rollout restart` writes the same).
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
-
-/// How often a Deployment is read again that changed under a patch.
-const MAX_ATTEMPTS: usize = 5;
 
 /// How a Deployment gets another pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +44,7 @@ pub(crate) struct Surges {
     wanted: BTreeMap<Str, BTreeSet<Key>>,
     started: BTreeSet<Key>,
     /// Requests on their way.
-    sent: JoinSet<(Key, anyhow::Result<()>)>,
+    sent: JoinSet<(Key, Result<(), ApiError>)>,
 }
 
 impl Surges {
@@ -214,12 +211,12 @@ async fn patch(cluster: &Cluster, (namespace, name): &Key, body: &Value) -> Resu
     cluster.call(&call).await.map(drop)
 }
 
-async fn surge(cluster: &Cluster, key: &Key, how: SurgeStrategy) -> anyhow::Result<()> {
+async fn surge(cluster: &Cluster, key: &Key, how: SurgeStrategy) -> Result<(), ApiError> {
     if how == SurgeStrategy::Restart {
         let now = cluster.clock().now().to_string();
         let annotations = json!({"annotations": {RESTARTED_AT: now}});
         let body = json!({"spec": {"template": {"metadata": annotations}}});
-        return Ok(patch(cluster, key, &body).await?);
+        return patch(cluster, key, &body).await;
     }
     change(cluster, key, |replicas, surged_from| {
         // A run that was killed may have left it so.
@@ -229,7 +226,7 @@ async fn surge(cluster: &Cluster, key: &Key, how: SurgeStrategy) -> anyhow::Resu
     .await
 }
 
-async fn restore(cluster: &Cluster, key: &Key) -> anyhow::Result<()> {
+async fn restore(cluster: &Cluster, key: &Key) -> Result<(), ApiError> {
     change(cluster, key, |replicas, surged_from| {
         let before = surged_from?;
         // Somebody may have scaled it meanwhile.
@@ -244,9 +241,8 @@ async fn change(
     cluster: &Cluster,
     key: &Key,
     next: impl Fn(i64, Option<i64>) -> Option<(i64, Option<String>)>,
-) -> anyhow::Result<()> {
-    let mut attempts = 1;
-    loop {
+) -> Result<(), ApiError> {
+    retry_on_conflict(|| async {
         let found = read(cluster, key).await?;
         let replicas = found.pointer("/spec/replicas").and_then(Value::as_i64);
         let annotations = found.pointer("/metadata/annotations");
@@ -261,11 +257,9 @@ async fn change(
             },
             "spec": {"replicas": replicas},
         });
-        match patch(cluster, key, &body).await {
-            Err(ApiError::Conflict(_)) if attempts < MAX_ATTEMPTS => attempts += 1,
-            done => return Ok(done?),
-        }
-    }
+        patch(cluster, key, &body).await
+    })
+    .await
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
 //! JUnit report: a suite per group, a case per finding and per rule without one.
+//!
+//! Written by hand: quick-junit brings chrono, uuid and an XML parser into the tree.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};

@@ -2,13 +2,10 @@
 
 use anyhow::{Context as _, bail};
 use nodelife_cluster::node::NodePatch;
-use nodelife_cluster::{ApiError, Cluster, resource};
+use nodelife_cluster::{ApiError, Cluster, resource, retry_on_conflict};
 use nodelife_core::drain::{CORDONED_BY, CordonOwner, without_waiting_taint};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
-
-/// How often a node is read again that changed under the patch.
-const MAX_ATTEMPTS: usize = 5;
 
 /// The label of a node whose pods cannot all be evicted, and that was cordoned and left alone.
 const QUARANTINE: (&str, &str) = ("nodelife.dev/drain", "quarantined");
@@ -44,26 +41,38 @@ pub(in crate::drain) async fn cordon(
     quarantine: bool,
 ) -> anyhow::Result<bool> {
     let context = || format!("failed to cordon node {name}, so that nothing was evicted from it");
-    let mut attempts = 1;
-    loop {
-        let found = cluster.get(resource::NODES.all().named(name)).await;
-        let found: Option<Node> = found.with_context(context)?;
-        let node = found.with_context(|| format!("nodes \"{name}\" not found"))?;
-        let mut patch = cordon_patch(&node, mark);
-        if quarantine {
-            let (label, value) = QUARANTINE;
-            patch.labels = vec![(label.to_owned(), Some(value.to_owned()))];
-        }
-        if patch == NodePatch::default() {
-            return Ok(false);
-        }
-        match cluster.patch_node(name, &patch, false).await {
-            Ok(patched) if patched.spec.unschedulable => return Ok(!node.spec.unschedulable),
-            Ok(_) => bail!("failed to cordon node {name}: the API server left it schedulable"),
-            Err(ApiError::Conflict(_)) if attempts < MAX_ATTEMPTS => attempts += 1,
-            Err(error) => return Err(error).with_context(context),
-        }
+    let written = retry_on_conflict(|| write(cluster, name, mark, quarantine)).await;
+    let (before, after) = written
+        .with_context(context)?
+        .with_context(|| format!("nodes \"{name}\" not found"))?;
+    if !after.spec.unschedulable {
+        bail!("failed to cordon node {name}: the API server left it schedulable");
     }
+    Ok(!before.spec.unschedulable)
+}
+
+/// Reads a node and cordons it: the node before and after; nothing if there is no such node.
+async fn write(
+    cluster: &Cluster,
+    name: &Str,
+    mark: &CordonOwner,
+    quarantine: bool,
+) -> Result<Option<(Node, Node)>, ApiError> {
+    let found = cluster.get(resource::NODES.all().named(name)).await?;
+    let Some(node): Option<Node> = found else {
+        return Ok(None);
+    };
+    let mut patch = cordon_patch(&node, mark);
+    if quarantine {
+        let (label, value) = QUARANTINE;
+        patch.labels = vec![(label.to_owned(), Some(value.to_owned()))];
+    }
+    let after = if patch == NodePatch::default() {
+        node.clone()
+    } else {
+        cluster.patch_node(name, &patch, false).await?
+    };
+    Ok(Some((node, after)))
 }
 
 /// Whether the API server said that it will not have the cordon, and would not later.

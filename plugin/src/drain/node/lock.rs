@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use nodelife_cluster::node::NodePatch;
-use nodelife_cluster::{ApiError, Cluster, resource};
+use nodelife_cluster::{ApiError, Cluster, resource, retry_on_conflict};
 use nodelife_core::drain::{LOCK_ANNOTATION, LOCK_RENEWAL, Lock, without_waiting_taint};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
@@ -220,25 +220,22 @@ impl Locks {
     }
 }
 
-/// Takes off a node that it waits for its turn, where it does.
+/// Takes off a node that it waits for its turn, where it does. Best effort: the drain is over.
 async fn forget_waiting(cluster: &Cluster, name: &Str) {
-    for _ in 0..MAX_ATTEMPTS {
-        let Ok(Some(node)) = cluster.get::<Node>(resource::NODES.all().named(name)).await else {
-            return;
-        };
+    let _ = retry_on_conflict(|| async {
+        let node: Option<Node> = cluster.get(resource::NODES.all().named(name)).await?;
+        let Some(node) = node else { return Ok(()) };
         let Some(taints) = without_waiting_taint(&node) else {
-            return;
+            return Ok(());
         };
         let patch = NodePatch {
             taints: Some(taints),
             resource_version: Some(node.metadata.resource_version.to_string()),
             ..NodePatch::default()
         };
-        let patched = cluster.patch_node(name, &patch, false).await;
-        if !matches!(patched, Err(ApiError::Conflict(_))) {
-            return;
-        }
-    }
+        cluster.patch_node(name, &patch, false).await.map(drop)
+    })
+    .await;
 }
 
 async fn renew(cluster: &Cluster, own: &Lock, held: &mut Held, text: &str) -> Option<String> {

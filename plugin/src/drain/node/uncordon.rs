@@ -1,7 +1,7 @@
 //! `--undo`: uncordons nodes that a drain has cordoned.
 
 use nodelife_cluster::node::NodePatch;
-use nodelife_cluster::{ApiError, Cluster};
+use nodelife_cluster::{ApiError, Cluster, retry_on_conflict};
 use nodelife_core::drain::{CORDONED_BY, CordonOwner, UncordonDecision, without_waiting_taint};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
@@ -9,9 +9,6 @@ use nodelife_core::text::Str;
 use super::lock::{Locks, RELEASE_TIMEOUT};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
-
-/// How often a node is read again that changed under the patch.
-const MAX_ATTEMPTS: usize = 5;
 
 /// `--undo`: takes back what drains cordoned, but not under a drain that is at work on one of
 /// the nodes. `dry`: says it alone.
@@ -49,13 +46,7 @@ pub(in crate::drain) async fn undo(
     printer: &mut Printer,
 ) -> Result<(), ApiError> {
     for node in nodes {
-        let mut attempts = 1;
-        let done = loop {
-            match one(cluster, node, run, dry).await {
-                Err(ApiError::Conflict(_)) if attempts < MAX_ATTEMPTS => attempts += 1,
-                done => break done?,
-            }
-        };
+        let done = retry_on_conflict(|| one(cluster, node, run, dry)).await?;
         let would = if dry { "would be " } else { "" };
         match done {
             UncordonDecision::Uncordon => {
