@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use nodelife_cluster::snapshot;
 use nodelife_core::snapshot::{Snapshot, Source};
 
-use super::{permissions, plan, plan_options};
+use super::options::{permissions, removal_method};
+use super::plan;
 use crate::cli::drain::DrainArgs;
 use crate::drain::{ClusterView, select_from, warn_budgets_unreadable};
 use crate::exit::ExitStatus;
@@ -30,7 +31,13 @@ pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<Ex
         warn_budgets_unreadable(why, printer);
     }
     let implicit = args.implicit_budget.0.as_ref();
-    let drain = view.plan(&permissions(args), implicit, plan_options(args), now);
+    let drain = view.plan(
+        &permissions(args),
+        implicit,
+        usize::from(args.concurrency),
+        removal_method(args).grace_period_seconds,
+        now,
+    );
     let refusal = plan::refusal(&drain, args.on_impossible, printer);
     plan::print(&drain, args.output, printer)?;
     Ok(refusal.unwrap_or(ExitStatus::Done))

@@ -111,7 +111,7 @@ impl Executor<'_> {
         if !self.machine.can_read_budgets() {
             return Ok(());
         }
-        if !self.method.delete {
+        if !self.options.method.delete {
             warn_budgets_unreadable(why, self.log.printer());
         }
         self.step(DrainEvent::BudgetsUnreadable)

@@ -21,9 +21,10 @@ impl Executor<'_> {
             }
         }
         let report = self.machine.report(&self.view.nodes, self.started_at, now);
+        let report = self.options.print_report.then_some(&report);
         let to_uncordon = self.to_uncordon();
         self.log
-            .finish(&self.machine, &report, status, (now, &to_uncordon))?;
+            .finish(&self.machine, report, status, (now, &to_uncordon))?;
         self.warn_forbidden(&to_uncordon);
         Ok(status)
     }
@@ -35,14 +36,15 @@ impl Executor<'_> {
     pub(super) fn to_uncordon(&self) -> Vec<Str> {
         let given_back = |node: &&Str| {
             !self.machine.is_drained(node)
-                && (self.undo_on_failure || self.machine.forbidden_namespace(node).is_some())
+                && (self.options.undo_on_failure
+                    || self.machine.forbidden_namespace(node).is_some())
         };
         self.cordoned.iter().filter(given_back).cloned().collect()
     }
 
     /// Names the right for want of which nothing was evicted from a node.
     fn warn_forbidden(&mut self, to_uncordon: &[Str]) {
-        let (right, flags) = if self.method.delete {
+        let (right, flags) = if self.options.method.delete {
             ("delete pods", "delete pods")
         } else {
             ("create pods/eviction", "create pods --subresource=eviction")
@@ -93,7 +95,7 @@ impl Executor<'_> {
                 Outcome::Impossible => ExitStatus::Impossible,
             })
             .fold(self.unfinished(), ExitStatus::and)
-            .and(if self.quarantine.is_empty() {
+            .and(if self.options.quarantine.is_empty() {
                 ExitStatus::Done
             } else {
                 ExitStatus::Impossible

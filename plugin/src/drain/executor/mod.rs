@@ -24,7 +24,7 @@ use super::node::lock::{Locks, RELEASE_TIMEOUT};
 use super::node::uncordon::undo;
 use super::node::{cordon, process};
 use super::output::events::Events;
-use super::output::log::{OutputOptions, ProgressLog};
+use super::output::log::ProgressLog;
 use super::removal::{RemovalMethod, remove};
 use super::surge::Surges;
 use super::view::ClusterView;
@@ -42,7 +42,7 @@ const FINAL_TIMEOUT: Duration = Duration::from_millis(400);
 pub(crate) struct Executor<'a> {
     cluster: Cluster,
     machine: Machine,
-    method: RemovalMethod,
+    options: ExecutorOptions,
     view: ClusterView,
     log: ProgressLog<'a>,
     started_at: Timestamp,
@@ -56,18 +56,12 @@ pub(crate) struct Executor<'a> {
     cordons: JoinSet<(Str, anyhow::Result<bool>)>,
     /// Whether each node is cordoned when its turn comes.
     cordon_each: bool,
-    /// When `--timeout` is over.
-    end: Option<Instant>,
-    /// Whether what was not drained is uncordoned again.
-    undo_on_failure: bool,
-    surges: Surges,
     blocked: BlockedBudgets,
-    /// Nodes that are cordoned and left alone.
-    quarantine: Vec<Str>,
 }
 
 /// What a drain does beside evicting.
 pub(crate) struct ExecutorOptions {
+    pub(crate) method: RemovalMethod,
     /// When `--timeout` is over.
     pub(crate) end: Option<Instant>,
     /// Whether what was not drained is uncordoned again.
@@ -76,17 +70,19 @@ pub(crate) struct ExecutorOptions {
     pub(crate) surges: Surges,
     /// Nodes that are cordoned and left alone.
     pub(crate) quarantine: Vec<Str>,
+    /// Each change of a pod's state to stdout, one JSON object a line (`--events`).
+    pub(crate) print_events: bool,
+    /// The report to stdout at the end (`-o`).
+    pub(crate) print_report: bool,
 }
 
 impl<'a> Executor<'a> {
     /// A drain of what the scene shows.
     pub(crate) fn new(
         cluster: Cluster,
-        settings: DrainOptions,
-        method: RemovalMethod,
+        machine: DrainOptions,
         mut view: ClusterView,
-        beside: ExecutorOptions,
-        output: OutputOptions,
+        options: ExecutorOptions,
         printer: &'a mut Printer,
     ) -> Self {
         let nodes = view.nodes.iter().map(|n| n.metadata.name.clone());
@@ -97,19 +93,15 @@ impl<'a> Executor<'a> {
             started_at,
             mark: CordonOwner::new(&who, started_at),
             cordoned: Vec::new(),
-            cordon_each: settings.cordon_each,
-            machine: Machine::new(settings, nodes.collect(), owners),
-            method,
-            log: ProgressLog::new(printer, output, &view.nodes),
+            cordon_each: machine.cordon_each,
+            machine: Machine::new(machine, nodes.collect(), owners),
+            log: ProgressLog::new(printer, options.print_events, &view.nodes),
             events: Events::new(&cluster, &view.nodes, &process::name()),
             view,
             requests: JoinSet::new(),
             cordons: JoinSet::new(),
-            end: beside.end,
-            undo_on_failure: beside.undo_on_failure,
-            surges: beside.surges,
+            options,
             blocked: BlockedBudgets::default(),
-            quarantine: beside.quarantine,
             cluster,
         }
     }
@@ -139,7 +131,7 @@ impl<'a> Executor<'a> {
         let taken = tokio::select! {
             taken = locks.acquire(&self.view.nodes, beside, self.log.printer()) => taken,
             () = interrupts.next() => Ok(Some(self.interrupted())),
-            () = deadline(self.end) => Ok(Some(self.timed_out())),
+            () = deadline(self.options.end) => Ok(Some(self.timed_out())),
         };
         let ended = match taken {
             Ok(None) => self.drive(watches, &mut interrupts, &mut locks).await,
@@ -152,9 +144,12 @@ impl<'a> Executor<'a> {
             Err(error) => Err(error),
         };
         let timeout = self.final_timeout();
-        let restore = self.surges.restore(&self.cluster, self.log.printer());
+        let restore = self
+            .options
+            .surges
+            .restore(&self.cluster, self.log.printer());
         if tokio::time::timeout(timeout * 5, restore).await.is_err() {
-            self.surges.warn_left(self.log.printer());
+            self.options.surges.warn_left(self.log.printer());
         }
         let to_uncordon = self.to_uncordon();
         if !to_uncordon.is_empty() && !matches!(ended, Ok(ExitStatus::Done)) {
@@ -172,7 +167,7 @@ impl<'a> Executor<'a> {
 
     /// How long each of the last requests may take.
     fn final_timeout(&self) -> Duration {
-        match self.end {
+        match self.options.end {
             Some(end) if end <= Instant::now() => FINAL_TIMEOUT,
             _ => RELEASE_TIMEOUT,
         }
@@ -218,7 +213,7 @@ impl<'a> Executor<'a> {
         };
         let lost = locks.keep_renewed();
         tokio::pin!(lost);
-        let end = self.end;
+        let end = self.options.end;
         let cordoned = tokio::select! {
             cordoned = self.cordon_nodes(locked) => cordoned,
             () = interrupts.next() => return Ok(self.interrupted()),
@@ -296,7 +291,7 @@ impl<'a> Executor<'a> {
 
     fn carry_out(&mut self, effect: Effect, now: Timestamp) -> anyhow::Result<()> {
         let cluster = self.cluster.clone();
-        let method = self.method;
+        let method = self.options.method;
         match effect {
             Effect::Evict {
                 namespace,

@@ -30,7 +30,7 @@ impl Executor<'_> {
         &mut self,
         locked: Option<Node>,
     ) -> anyhow::Result<Option<ExitStatus>> {
-        for name in self.quarantine.clone() {
+        for name in self.options.quarantine.clone() {
             match cordon::cordon(&self.cluster, &name, &self.mark, true).await {
                 Ok(_) => self.log.printer().note(format_args!(
                     "node/{name}: quarantined: cordoned, and none of its pods is evicted"
@@ -94,6 +94,6 @@ impl Executor<'_> {
         self.log.printer().note(format_args!("node/{node}: {how}"));
         let text = format!("{} empties the node", self.events.instance());
         self.events.record(node, EventReason::Started, "", &text);
-        self.surges.start(&self.cluster, node);
+        self.options.surges.start(&self.cluster, node);
     }
 }

@@ -18,19 +18,11 @@ use super::screen::screen;
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
-/// What goes to stdout.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct OutputOptions {
-    /// The report at the end.
-    pub(crate) report: bool,
-    /// Each change of a pod's state, one JSON object a line.
-    pub(crate) events: bool,
-}
-
 /// Tells how a drain goes on.
 pub(crate) struct ProgressLog<'a> {
     printer: &'a mut Printer,
-    output: OutputOptions,
+    /// Whether each change of a state goes to stdout.
+    print_events: bool,
     /// As they were before the drain.
     nodes: Vec<Node>,
     /// What each pod that is blocked was last said to be blocked by, by its UID.
@@ -66,10 +58,10 @@ struct Line<'a> {
 }
 
 impl<'a> ProgressLog<'a> {
-    pub(crate) fn new(printer: &'a mut Printer, output: OutputOptions, nodes: &[Node]) -> Self {
+    pub(crate) fn new(printer: &'a mut Printer, print_events: bool, nodes: &[Node]) -> Self {
         Self {
             printer,
-            output,
+            print_events,
             nodes: nodes.to_vec(),
             blocks: BTreeMap::new(),
             painted: None,
@@ -80,7 +72,7 @@ impl<'a> ProgressLog<'a> {
     /// The screen to paint on. The events on stdout may be on the same terminal, so they and
     /// the painting exclude each other.
     fn canvas(&self) -> Option<(usize, usize)> {
-        self.printer.canvas().filter(|_| !self.output.events)
+        self.printer.canvas().filter(|_| !self.print_events)
     }
 
     /// When to wake up at the latest to paint again.
@@ -114,7 +106,7 @@ impl<'a> ProgressLog<'a> {
 
     /// A pod changed.
     pub(crate) fn pod(&mut self, tracked: &Tracked, now: Timestamp) -> anyhow::Result<()> {
-        if self.output.events {
+        if self.print_events {
             let meta = &tracked.pod.metadata;
             let line = Line {
                 time: now,
@@ -236,21 +228,19 @@ impl<'a> ProgressLog<'a> {
         ));
     }
 
-    /// How it ended at this time, and how to go on; `to_uncordon`: the nodes whose cordon is taken
+    /// How it ended at this time, and how to go on; `report`: to be printed to stdout;
+    /// `to_uncordon`: the nodes whose cordon is taken
     /// back.
     pub(crate) fn finish(
         &mut self,
         machine: &Machine,
-        report: &DrainReport,
+        report: Option<&DrainReport>,
         status: ExitStatus,
         (now, to_uncordon): (Timestamp, &[Str]),
     ) -> anyhow::Result<()> {
         self.printer.live(Vec::new());
         self.print_summary(machine, status, (now, to_uncordon));
-        if self.output.report {
-            self.printer.json(report)?;
-        }
-        Ok(())
+        report.map_or(Ok(()), |report| self.printer.json(report))
     }
 
     fn print_summary(

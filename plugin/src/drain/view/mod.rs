@@ -27,15 +27,6 @@ use nodes::SelectedNodes;
 use surroundings::ClusterObjects;
 use watches::Watches;
 
-/// How fast a drain goes about it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PlanOptions {
-    /// How many nodes are emptied at once.
-    pub(crate) concurrency: usize,
-    /// Seconds that each pod has to stop, where the user said so.
-    pub(crate) grace_period_seconds: Option<u32>,
-}
-
 /// Nodes, their pods, budgets and controllers.
 pub(crate) struct ClusterView {
     /// The nodes that are to be drained, in order.
@@ -311,7 +302,8 @@ impl ClusterView {
         &self,
         permissions: &Permissions,
         implicit: Option<&ImplicitBudget>,
-        plan_options: PlanOptions,
+        concurrency: usize,
+        grace_period_seconds: Option<u32>,
         now: Timestamp,
     ) -> DrainPlan {
         let items = self.inventory(permissions, now);
@@ -319,8 +311,8 @@ impl ClusterView {
             nodes: &objects.nodes,
             pods: &objects.pods,
             volumes: &objects.volumes,
-            concurrency: plan_options.concurrency,
-            grace_period_seconds: plan_options.grace_period_seconds,
+            concurrency,
+            grace_period_seconds,
         });
         DrainPlan::new(
             self.nodes.iter().map(|n| n.metadata.name.clone()).collect(),

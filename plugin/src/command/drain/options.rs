@@ -1,0 +1,114 @@
+//! From the flags of `drain` to the options of the plan and the machine.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use nodelife_cluster::Cluster;
+use nodelife_core::drain::{Bypass, DrainOptions, DrainPlan, Permissions};
+use nodelife_core::text::Str;
+use tokio::time::Instant;
+
+use crate::cli::drain::{DrainArgs, DryRun, OnImpossible, SurgeArg};
+use crate::drain::{ClusterView, RemovalMethod, SurgeStrategy};
+use crate::exit::UsageError;
+
+pub(super) fn drain_options(
+    args: &DrainArgs,
+    permissions: Permissions,
+    plan: &DrainPlan,
+    view: &ClusterView,
+    claims: BTreeMap<Str, (Str, Str)>,
+    (cluster, end): (&Cluster, Option<Instant>),
+) -> DrainOptions {
+    let signed = |limit: Option<Duration>| limit.and_then(|l| SignedDuration::try_from(l).ok());
+    let after = |wait: Duration| {
+        let now = cluster.clock().now();
+        now.saturating_add(SignedDuration::try_from(wait).ok()?)
+            .ok()
+    };
+    let concurrency = usize::from(args.concurrency);
+    DrainOptions {
+        given_up: match args.on_impossible {
+            OnImpossible::Wait => BTreeMap::new(),
+            _ => plan.impossible.clone(),
+        },
+        permissions,
+        deadline: end.and_then(|end| after(end.saturating_duration_since(Instant::now()))),
+        concurrency,
+        order: args.order.into(),
+        implicit: args.implicit_budget.0.clone(),
+        pod_timeout: signed(args.pod_timeout),
+        blocked_timeout: signed(args.blocked_timeout),
+        wait_for_impossible: args.on_impossible == OnImpossible::Wait,
+        once: args.once,
+        max_per_zone: args.max_per_zone.map(usize::from),
+        // Where none waits for its turn they are all cordoned first: what leaves one would
+        // only go to the next.
+        cordon_each: view.nodes.len() > concurrency
+            || view.nodes.len() > 1 && args.max_per_zone.is_some(),
+        zones: view.zones(),
+        wait_ready: args.wait_ready,
+        claims,
+        wait_volumes: args.wait_volumes,
+        force: args.force_after.and_then(|wait| {
+            Some(Bypass {
+                at: after(wait)?,
+                budgets: args.bypass_pdb.iter().cloned().collect(),
+            })
+        }),
+    }
+}
+
+pub(super) fn removal_method(args: &DrainArgs) -> RemovalMethod {
+    RemovalMethod {
+        delete: args.safety.disable_eviction,
+        grace_period_seconds: u32::try_from(args.grace_period).ok(),
+    }
+}
+
+impl From<SurgeArg> for SurgeStrategy {
+    fn from(surge: SurgeArg) -> Self {
+        match surge {
+            SurgeArg::Restart => Self::Restart,
+            SurgeArg::Scale => Self::Scale,
+        }
+    }
+}
+
+/// Combinations that clap cannot know to be wrong.
+pub(super) fn check(args: &DrainArgs) -> Result<(), UsageError> {
+    let wrong = |text: &str| Err(UsageError(text.to_owned()));
+    match (args.nodes.is_empty(), &args.selector) {
+        (true, None) => return wrong("name the nodes to drain, or choose them with --selector"),
+        (false, Some(_)) => return wrong("give either nodes or --selector, not both"),
+        _ => {}
+    }
+    if !args.input.files.is_empty() && (args.dry_run == DryRun::Server || args.events.is_some()) {
+        return wrong("-f plans from files: there is no server to ask, and nothing happens");
+    }
+    if args.safety.disable_eviction && !args.safety.force {
+        return wrong("--disable-eviction bypasses every budget: it needs --force as well");
+    }
+    if args.grace_period == 0 && !args.safety.force {
+        return wrong("--grace-period=0 kills pods at once: it needs --force as well");
+    }
+    if args.grace_period > i64::from(u32::MAX) {
+        return wrong("--grace-period is too long");
+    }
+    Ok(())
+}
+
+pub(super) fn permissions(args: &DrainArgs) -> Permissions {
+    let overdue = i64::from(args.skip_wait_for_delete_timeout);
+    Permissions {
+        force: args.safety.force,
+        delete_emptydir_data: args.safety.delete_emptydir_data,
+        disable_eviction: args.safety.disable_eviction,
+        respect_annotations: args.safety.respect_annotations,
+        bypass: args.bypass_pdb.iter().cloned().collect(),
+        pod_selector: args.pod_selector.clone(),
+        rules: args.pod_rule.clone(),
+        skip_overdue: (overdue > 0).then(|| SignedDuration::from_secs(overdue)),
+    }
+}
