@@ -72,7 +72,7 @@ pub struct Connection {
 
 /// Status, head (in lower case) and body of an answer.
 #[derive(Debug)]
-pub struct Response {
+pub struct HttpsResponse {
     /// 200 and so on.
     pub status: u16,
     /// The head in lower case, status line included.
@@ -86,7 +86,7 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection ends before the answer does.
-    pub async fn send(&mut self, head: &str, body: &[u8]) -> Result<Response> {
+    pub async fn send(&mut self, head: &str, body: &[u8]) -> Result<HttpsResponse> {
         self.write(head.as_bytes()).await?;
         self.write(body).await?;
         self.answer().await
@@ -96,7 +96,7 @@ impl Connection {
     ///
     /// # Errors
     /// As [`Connection::send`].
-    pub async fn post(&mut self, path: &str, body: &[u8]) -> Result<Response> {
+    pub async fn post(&mut self, path: &str, body: &[u8]) -> Result<HttpsResponse> {
         self.send(&head(path, "application/json", body.len()), body)
             .await
     }
@@ -114,7 +114,7 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection ends before the answer does.
-    pub async fn answer(&mut self) -> Result<Response> {
+    pub async fn answer(&mut self) -> Result<HttpsResponse> {
         let end = loop {
             if let Some(at) = self.rest.windows(4).position(|four| four == b"\r\n\r\n") {
                 break at + 4;
@@ -133,7 +133,7 @@ impl Connection {
         }
         let body: Vec<u8> = self.rest.drain(..length).collect();
         let body = String::from_utf8_lossy(&body).into_owned();
-        Ok(Response { status, head, body })
+        Ok(HttpsResponse { status, head, body })
     }
 
     async fn more(&mut self) -> Result<()> {

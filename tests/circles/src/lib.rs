@@ -3,6 +3,9 @@
 //! An arrow leads from a file to each file that defines something it names: by `use`, by a path, or
 //! through a glob. A re-export counts as what it exports, and `mod child;` is no arrow. Tests are not
 //! looked at, nor are method calls: their types would have to be known.
+//!
+//! `cargo modules dependencies --acyclic` does not see two files that import each other's types:
+//! an edge to a type is none to its module (regexident/cargo-modules#185).
 
 mod graph;
 mod module;

@@ -153,47 +153,29 @@ impl Crate {
     }
 
     fn resolve(&self, from: usize, segments: &[String], visited: &mut Visited) -> Vec<Target> {
-        let Some((first, rest)) = segments.split_first() else {
-            return Vec::new();
-        };
-        let start = match first.as_str() {
-            "crate" => vec![Target::Module(0)],
-            "self" => vec![Target::Module(from)],
-            "super" => self.parent(from).map(Target::Module).into_iter().collect(),
-            "Self" => Vec::new(),
-            name => self.lookup(from, name, visited),
-        };
-        let mut found = Vec::new();
-        for target in start {
-            match (target, rest) {
-                // After an item come a variant or an associated item.
-                (_, []) | (Target::Item(_), _) => found.push(target),
-                (Target::Module(module), [next, ..]) if next == "super" => {
-                    found.extend(self.resolve(module, rest, visited));
-                }
-                (Target::Module(module), _) => found.extend(self.inside(module, rest, visited)),
+        let mut found = vec![Target::Module(from)];
+        for (at, segment) in segments.iter().enumerate() {
+            // A function may have the name of a module, in which alone something can be.
+            if found.iter().any(|found| matches!(found, Target::Module(_))) {
+                found.retain(|found| matches!(found, Target::Module(_)));
             }
+            let mut next = Vec::new();
+            for target in found {
+                match (target, segment.as_str()) {
+                    // After an item: a variant or an associated item.
+                    (Target::Item(_), _) | (Target::Module(_), "self") => next.push(target),
+                    (Target::Module(_), "crate") if at == 0 => next.push(Target::Module(0)),
+                    (Target::Module(module), "super") => {
+                        next.extend(self.parent(module).map(Target::Module));
+                    }
+                    (Target::Module(module), name) => {
+                        next.extend(self.lookup(module, name, visited));
+                    }
+                }
+            }
+            found = next;
         }
         found
-    }
-
-    /// The same, after the first segment: what is not in the module is nowhere else.
-    fn inside(&self, module: usize, segments: &[String], visited: &mut Visited) -> Vec<Target> {
-        let Some((first, rest)) = segments.split_first() else {
-            return vec![Target::Module(module)];
-        };
-        let found = self.lookup(module, first, visited);
-        if found.is_empty() {
-            return Vec::new();
-        }
-        let mut all = Vec::new();
-        for target in found {
-            match target {
-                Target::Item(_) => all.push(target),
-                Target::Module(inner) => all.extend(self.inside(inner, rest, visited)),
-            }
-        }
-        all
     }
 
     /// What a name is in a module: an item, a submodule, an import, something of a glob.

@@ -127,4 +127,13 @@ fn a_function_named_like_its_module_is_found() {
         ("b.rs", ""),
     ]);
     assert!(text.starts_with("2 files"), "{text}");
+    let text = found(&[
+        (
+            "lib.rs",
+            "mod a; mod line; fn line() {} pub fn f() { a::f() }",
+        ),
+        ("a.rs", "use super::line::Line; pub fn f() { Line }"),
+        ("line.rs", "pub struct Line;"),
+    ]);
+    assert_eq!(text, "");
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use futures::StreamExt as _;
 use futures::future::join_all;
-use nodelife_tests::https::{NAME, Response, TlsClient, head};
+use nodelife_tests::https::{HttpsResponse, NAME, TlsClient, head};
 use nodelife_tests::{TIMEOUT, wait_until};
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
@@ -58,7 +58,7 @@ fn review(padding: usize) -> Vec<u8> {
 
 /// A verdict, or what brings the API server back (client-go v0.36.3 `rest/with_retry.go`: a
 /// 5xx with Retry-After).
-fn is_verdict(answer: &Response) -> bool {
+fn is_verdict(answer: &HttpsResponse) -> bool {
     match answer.status {
         200 => {
             let refused = answer.body.contains("is not allowed to modify node");
