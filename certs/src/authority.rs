@@ -9,7 +9,7 @@ use rcgen::{
 use crate::certificate::{Certificate, Encoded, asn1, parse};
 use crate::error::Error;
 use crate::lifetimes::Lifetimes;
-use crate::names::Names;
+use crate::names::ObjectNames;
 
 /// A CA that can sign: ECDSA P-256, path length 0, and limited to the webhook's own
 /// names, so that a stolen key is worth nothing elsewhere.
@@ -20,7 +20,7 @@ pub struct Authority {
 
 impl Authority {
     /// Makes a CA that is valid from `now` less the backdate.
-    pub fn make(names: &Names, lifetimes: &Lifetimes, now: Timestamp) -> Result<Self, Error> {
+    pub fn make(names: &ObjectNames, lifetimes: &Lifetimes, now: Timestamp) -> Result<Self, Error> {
         let key = KeyPair::generate().map_err(Error::make("the CA's key"))?;
         let mut params = CertificateParams::default();
         params.not_before = asn1(instant(now, -lifetimes.backdate)?)?.to_datetime();
@@ -43,7 +43,7 @@ impl Authority {
     }
 
     /// Reads a pair that was stored; the key has to be the certificate's.
-    pub(crate) fn read(certificate: &[u8], key: &[u8], names: &Names) -> Result<Self, Error> {
+    pub(crate) fn read(certificate: &[u8], key: &[u8], names: &ObjectNames) -> Result<Self, Error> {
         let what = "the CA";
         let [certificate] =
             <[Encoded; 1]>::try_from(Encoded::read_all(certificate, &names.ca_subject())?)
@@ -60,12 +60,10 @@ impl Authority {
         self.certificate.summary
     }
 
-    /// PEM of the certificate.
     pub fn certificate_pem(&self) -> String {
         self.certificate.pem()
     }
 
-    /// PEM (PKCS#8) of the key.
     pub fn key_pem(&self) -> String {
         self.key.serialize_pem()
     }

@@ -14,7 +14,6 @@ use crate::error::Error;
 pub struct Fingerprint(pub [u8; 32]);
 
 impl Fingerprint {
-    /// The fingerprint of `der`.
     pub fn of(der: &[u8]) -> Self {
         let mut bytes = [0; 32];
         bytes.copy_from_slice(ring::digest::digest(&ring::digest::SHA256, der).as_ref());
@@ -41,11 +40,8 @@ impl fmt::Debug for Fingerprint {
 /// What the rotation has to know of a certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Certificate {
-    /// Which one it is.
     pub id: Fingerprint,
-    /// First instant of validity.
     pub not_before: Timestamp,
-    /// Last instant of validity.
     pub not_after: Timestamp,
     /// Whether it is a CA that bears our name: one that certs may have made.
     pub own: bool,
@@ -64,7 +60,6 @@ impl Certificate {
     }
 }
 
-/// A certificate with its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Encoded {
     pub(crate) summary: Certificate,
@@ -131,7 +126,6 @@ impl Encoded {
     }
 }
 
-/// The PEM document of a bundle.
 pub(crate) fn render<'a>(certificates: impl IntoIterator<Item = &'a Encoded>) -> String {
     certificates.into_iter().map(Encoded::pem).collect()
 }

@@ -1,25 +1,17 @@
 //! Errors, grouped by what the caller can do about them.
 
-/// An error of this crate.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A certificate or key could not be made.
     #[error("failed to make {what}")]
     Make {
-        /// What was being made.
         what: &'static str,
-        /// The library's reason.
         #[source]
         source: rcgen::Error,
     },
     /// PEM or DER that is not what it should be.
     #[error("{what} is not usable: {why}")]
-    Unusable {
-        /// Where the bytes come from.
-        what: &'static str,
-        /// What is wrong with them.
-        why: String,
-    },
+    Unusable { what: &'static str, why: String },
     /// An instant that no certificate can hold.
     #[error("failed to express {0} as the time of a certificate")]
     Time(jiff::Timestamp),
@@ -28,7 +20,6 @@ pub enum Error {
     Api {
         /// Verb, kind and name.
         what: String,
-        /// The client's reason.
         #[source]
         source: Box<kube::Error>,
     },
@@ -52,6 +43,13 @@ impl Error {
         move |source| Self::Make { what, source }
     }
 
+    pub(crate) fn of_read(what: String) -> impl FnOnce(kube::Error) -> Self {
+        move |source| Self::Api {
+            what,
+            source: Box::new(source),
+        }
+    }
+
     /// Sorts a failed write: a lost race is a [`Error::Conflict`].
     ///
     /// 409 is a changed resourceVersion or a name that exists already, 404 an object
@@ -59,10 +57,7 @@ impl Error {
     pub(crate) fn of_write(what: String, source: kube::Error) -> Self {
         match &source {
             kube::Error::Api(status) if matches!(status.code, 404 | 409) => Self::Conflict(what),
-            _ => Self::Api {
-                what,
-                source: Box::new(source),
-            },
+            _ => Self::of_read(what)(source),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::authority::{Authority, instant, read_key};
 use crate::certificate::{Encoded, asn1, parse};
 use crate::error::Error;
 use crate::lifetimes::Lifetimes;
-use crate::names::Names;
+use crate::names::ObjectNames;
 
 /// A serving certificate with its key and the certificate of the CA that signed it.
 pub struct Leaf {
@@ -23,7 +23,7 @@ impl Leaf {
     /// Makes a leaf that `authority` signs. It never outlives its CA.
     pub fn make(
         authority: &Authority,
-        names: &Names,
+        names: &ObjectNames,
         lifetimes: &Lifetimes,
         now: Timestamp,
     ) -> Result<Self, Error> {
@@ -57,7 +57,7 @@ impl Leaf {
         certificate: &[u8],
         key: &[u8],
         ca: &[u8],
-        names: &Names,
+        names: &ObjectNames,
     ) -> Result<Self, Error> {
         let what = "the leaf";
         let certificate = Encoded::read_all(certificate, &names.ca_subject())?
@@ -80,17 +80,14 @@ impl Leaf {
         })
     }
 
-    /// PEM of the certificate.
     pub fn certificate_pem(&self) -> String {
         self.certificate.pem()
     }
 
-    /// PEM (PKCS#8) of the key.
     pub fn key_pem(&self) -> String {
         self.key.serialize_pem()
     }
 
-    /// PEM of the CA that signed it.
     pub fn issuer_pem(&self) -> String {
         self.issuer.pem()
     }
@@ -121,7 +118,7 @@ mod tests {
 
     #[test]
     fn a_leaf_reads_back_with_its_issuer() {
-        let (names, lifetimes) = (Names::default(), Lifetimes::default());
+        let (names, lifetimes) = (ObjectNames::default(), Lifetimes::default());
         let ca = Authority::make(&names, &lifetimes, now()).unwrap();
         let ca = Authority::read(
             ca.certificate_pem().as_bytes(),
@@ -130,7 +127,7 @@ mod tests {
         )
         .unwrap();
         let leaf = Leaf::make(&ca, &names, &lifetimes, now()).unwrap();
-        let read = |names: &Names| {
+        let read = |names: &ObjectNames| {
             Leaf::read(
                 leaf.certificate_pem().as_bytes(),
                 leaf.key_pem().as_bytes(),
@@ -145,7 +142,7 @@ mod tests {
             read_back.certificate.summary.not_after,
             now() + lifetimes.leaf
         );
-        let other = Names {
+        let other = ObjectNames {
             service: "another".to_owned(),
             ..names
         };
@@ -154,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_pair_of_two_generations_is_refused() {
-        let (names, lifetimes) = (Names::default(), Lifetimes::default());
+        let (names, lifetimes) = (ObjectNames::default(), Lifetimes::default());
         let ca = Authority::make(&names, &lifetimes, now()).unwrap();
         let other = Authority::make(&names, &lifetimes, now()).unwrap();
         let leaf = Leaf::make(&ca, &names, &lifetimes, now()).unwrap();
@@ -174,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_leaf_dies_with_its_ca() {
-        let (names, lifetimes) = (Names::default(), Lifetimes::default());
+        let (names, lifetimes) = (ObjectNames::default(), Lifetimes::default());
         let ca = Authority::make(&names, &lifetimes, now()).unwrap();
         let late = ca.summary().not_after - SignedDuration::from_hours(1);
         let leaf = Leaf::make(&ca, &names, &lifetimes, late).unwrap();

@@ -12,7 +12,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::error::Error;
-use crate::names::Names;
+use crate::names::ObjectNames;
 
 /// How long a holder may be silent, as in client-go's leader election
 /// (`LeaseDuration`, `RenewDeadline`, `RetryPeriod` are 15, 10 and 2 s).
@@ -21,7 +21,7 @@ const DURATION: Duration = Duration::from_secs(15);
 const RENEW: Duration = Duration::from_secs(5);
 
 /// Our side of the Lease.
-pub(crate) struct Tenure {
+pub(crate) struct LeaseLock {
     api: Api<Lease>,
     what: String,
     name: String,
@@ -32,8 +32,8 @@ pub(crate) struct Tenure {
     other: Option<(String, Instant)>,
 }
 
-impl Tenure {
-    pub(crate) fn new(client: Client, names: &Names, identity: String) -> Self {
+impl LeaseLock {
+    pub(crate) fn new(client: Client, names: &ObjectNames, identity: String) -> Self {
         Self {
             api: Api::namespaced(client, &names.namespace),
             what: format!("Lease {}/{}", names.namespace, names.lease),
@@ -55,10 +55,7 @@ impl Tenure {
             .api
             .get_opt(&self.name)
             .await
-            .map_err(|source| Error::Api {
-                what: format!("get {}", self.what),
-                source: Box::new(source),
-            })?;
+            .map_err(Error::of_read(format!("get {}", self.what)))?;
         let written = match lease {
             None => self.create().await,
             Some(lease) => {
@@ -92,10 +89,7 @@ impl Tenure {
             .api
             .get(&self.name)
             .await
-            .map_err(|source| Error::Api {
-                what: format!("get {}", self.what),
-                source: Box::new(source),
-            })?;
+            .map_err(Error::of_read(format!("get {}", self.what)))?;
         let spec = lease.spec.unwrap_or_default();
         if spec.holder_identity.as_deref() != Some(&self.identity) {
             return Ok(());

@@ -1,7 +1,7 @@
 //! The webhook's certificates: a CA, a leaf, and their rotation without one failed call.
 //!
 //! ```text
-//! cluster ──read──▶ Observed ──step(memory, now)──▶ Actions ──write──▶ cluster
+//! cluster ──read──▶ Observed ──step(history, now)──▶ Actions ──write──▶ cluster
 //! ```
 //!
 //! [`step`] decides and knows neither a client nor a key; `run` reads, asks it and
@@ -17,14 +17,14 @@
 mod authority;
 mod certificate;
 mod error;
+mod history;
 mod leaf;
 mod lease;
 mod lifetimes;
-mod memory;
 mod names;
 mod observed;
 mod offline;
-mod run;
+mod rotator;
 mod step;
 mod store;
 mod trust;
@@ -32,12 +32,12 @@ mod trust;
 pub use authority::Authority;
 pub use certificate::{Certificate, Fingerprint};
 pub use error::Error;
+pub use history::History;
 pub use leaf::Leaf;
 pub use lifetimes::Lifetimes;
-pub use memory::Memory;
-pub use names::Names;
+pub use names::ObjectNames;
 pub use observed::{Configuration, Now, Observed, Rotation, Serving};
 pub use offline::{certificates, offline};
-pub use run::{Report, Rotator, Status};
-pub use step::{Action, step};
+pub use rotator::{Report, Rotator, RotatorStatus};
+pub use step::{RotationAction, step};
 pub use trust::{Trust, trust};

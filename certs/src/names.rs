@@ -2,12 +2,10 @@
 
 /// The names that the manifests and the certs program agree on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
+pub struct ObjectNames {
     /// Namespace of the Service, the Secrets and the Lease.
     pub namespace: String,
-    /// The webhook's Service.
     pub service: String,
-    /// Both webhook configurations bear this name.
     pub configuration: String,
     /// The Secret with the CA and its key. Only certs reads it.
     pub ca_secret: String,
@@ -17,7 +15,7 @@ pub struct Names {
     pub lease: String,
 }
 
-impl Default for Names {
+impl Default for ObjectNames {
     fn default() -> Self {
         Self {
             namespace: "nodelife-system".to_owned(),
@@ -30,7 +28,7 @@ impl Default for Names {
     }
 }
 
-impl Names {
+impl ObjectNames {
     /// The DNS names of the leaf. The API server verifies the first one alone (its
     /// `hookClientConfig`, k8s.io/apiserver v0.36.3 `pkg/util/webhook/client.go`); the
     /// others are for people who call the webhook from a pod.

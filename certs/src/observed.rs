@@ -11,7 +11,6 @@ use crate::certificate::{Certificate, Fingerprint};
 /// by the steady one, so that a jump never shortens a wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
-    /// The wall clock.
     pub wall: Timestamp,
     /// Time since some moment, never running backwards.
     pub steady: Duration,
@@ -32,26 +31,21 @@ pub struct Observed {
     pub rotation: Option<Rotation>,
 }
 
-/// The serving Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Serving {
-    /// The leaf.
     pub leaf: Certificate,
     /// The CA that signed it.
     pub issuer: Certificate,
 }
 
-/// One webhook configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configuration {
     /// The caBundle of each of its webhooks; `None` when one cannot be read.
     pub bundles: Vec<Option<Vec<Certificate>>>,
 }
 
-/// The CA's Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// The CA that signs.
     pub signer: Certificate,
     /// The CA that is being published, to sign later.
     pub next: Option<Certificate>,

@@ -7,12 +7,12 @@ use crate::certificate::{Encoded, render};
 use crate::error::Error;
 use crate::leaf::Leaf;
 use crate::lifetimes::Lifetimes;
-use crate::names::Names;
+use crate::names::ObjectNames;
 
 /// A leaf and the PEM of the CA that signed it, both alive for `life`. The CA's key is
 /// thrown away, so nothing else can ever be signed by it.
 pub fn offline(
-    names: &Names,
+    names: &ObjectNames,
     life: SignedDuration,
     now: Timestamp,
 ) -> Result<(Leaf, String), Error> {

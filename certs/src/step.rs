@@ -1,13 +1,13 @@
 //! Certificate rotation as a pure state machine: from the observed state to the next writes.
 
 use crate::certificate::{Certificate, Fingerprint};
+use crate::history::History;
 use crate::lifetimes::Lifetimes;
-use crate::memory::Memory;
 use crate::observed::{Now, Observed, Rotation};
 
 /// One write to one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action {
+pub enum RotationAction {
     /// Make the first CA, or a new one when the CA's Secret is lost or damaged. The
     /// bundle is the new CA and these, whose leaves may still be served.
     Found(Vec<Fingerprint>),
@@ -30,22 +30,27 @@ pub enum Action {
 ///
 /// A change of the CA's Secret comes alone: what follows from it is decided on what is
 /// read after it. Writes to the other objects do not depend on one another.
-pub fn step(observed: &Observed, memory: &Memory, now: Now, lifetimes: &Lifetimes) -> Vec<Action> {
+pub fn step(
+    observed: &Observed,
+    history: &History,
+    now: Now,
+    lifetimes: &Lifetimes,
+) -> Vec<RotationAction> {
     let Some(rotation) = &observed.rotation else {
-        return vec![Action::Found(survivors(observed, now))];
+        return vec![RotationAction::Found(survivors(observed, now))];
     };
-    if let Some(action) = turn(rotation, observed, memory, now, lifetimes) {
+    if let Some(action) = turn(rotation, observed, history, now, lifetimes) {
         return vec![action];
     }
-    let mut actions: Vec<Action> = observed
+    let mut actions: Vec<RotationAction> = observed
         .configurations
         .iter()
         .enumerate()
         .filter(|(_, one)| !one.matches(&rotation.bundle))
-        .map(|(index, _)| Action::Publish(index))
+        .map(|(index, _)| RotationAction::Publish(index))
         .collect();
-    if issue(rotation, observed, memory, now, lifetimes) {
-        actions.push(Action::Issue);
+    if issue(rotation, observed, history, now, lifetimes) {
+        actions.push(RotationAction::Issue);
     }
     actions
 }
@@ -77,30 +82,30 @@ fn survivors(observed: &Observed, now: Now) -> Vec<Fingerprint> {
 fn turn(
     rotation: &Rotation,
     observed: &Observed,
-    memory: &Memory,
+    history: &History,
     now: Now,
     lifetimes: &Lifetimes,
-) -> Option<Action> {
+) -> Option<RotationAction> {
     if let Some(serving) = &observed.serving
         && !rotation.trusts(serving.issuer.id)
         && serving.issuer.not_after > now.wall
         && !observed.configurations.is_empty()
         && observed.everywhere(serving.issuer.id)
     {
-        return Some(Action::Adopt(serving.issuer.id));
+        return Some(RotationAction::Adopt(serving.issuer.id));
     }
     match &rotation.next {
-        Some(next) if !next.valid(now.wall) => return Some(Action::Stage),
-        Some(next) if published_long_enough(next, memory, now, lifetimes) => {
-            return Some(Action::Promote);
+        Some(next) if !next.valid(now.wall) => return Some(RotationAction::Stage),
+        Some(next) if published_long_enough(next, history, now, lifetimes) => {
+            return Some(RotationAction::Promote);
         }
         None if !rotation.signer.valid(now.wall) || rotation.signer.aged(now.wall, 1, 2) => {
-            return Some(Action::Stage);
+            return Some(RotationAction::Stage);
         }
         Some(_) | None => {}
     }
-    let dead = retired(rotation, memory, now, lifetimes);
-    (!dead.is_empty()).then_some(Action::Retire(dead))
+    let dead = retired(rotation, history, now, lifetimes);
+    (!dead.is_empty()).then_some(RotationAction::Retire(dead))
 }
 
 /// The CAs that nobody needs any more.
@@ -110,11 +115,11 @@ fn turn(
 /// soon, so the servers must also have had the time to pick up a leaf of the signer.
 fn retired(
     rotation: &Rotation,
-    memory: &Memory,
+    history: &History,
     now: Now,
     lifetimes: &Lifetimes,
 ) -> Vec<Fingerprint> {
-    let settled = memory
+    let settled = history
         .served(rotation.signer.id, now)
         .is_some_and(|long| long >= lifetimes.propagation.unsigned_abs());
     let over = now.wall.duration_since(rotation.promoted) >= lifetimes.retirement();
@@ -135,7 +140,7 @@ fn retired(
 fn issue(
     rotation: &Rotation,
     observed: &Observed,
-    memory: &Memory,
+    history: &History,
     now: Now,
     lifetimes: &Lifetimes,
 ) -> bool {
@@ -153,17 +158,17 @@ fn issue(
         Some(serving) if serving.issuer.id == signer.id => {
             everywhere && (!serving.leaf.valid(now.wall) || serving.leaf.aged(now.wall, 2, 3))
         }
-        Some(_) => published_long_enough(signer, memory, now, lifetimes),
+        Some(_) => published_long_enough(signer, history, now, lifetimes),
     }
 }
 
 fn published_long_enough(
     certificate: &Certificate,
-    memory: &Memory,
+    history: &History,
     now: Now,
     lifetimes: &Lifetimes,
 ) -> bool {
-    memory
+    history
         .published(certificate.id, now)
         .is_some_and(|long| long >= lifetimes.propagation.unsigned_abs())
 }

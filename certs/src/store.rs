@@ -1,5 +1,8 @@
-//! Access to the objects in the cluster: reads in an order that makes races harmless, writes
-//! minimal patches.
+//! The objects in the cluster: read in the order that makes races harmless, written
+//! by patches of our own minimal body.
+//!
+//! The client is the caller's; requests go straight through kube's typed `Api`, without the
+//! retries of `nodelife-cluster`: a failed pass is repeated as a whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,13 +23,12 @@ use crate::authority::Authority;
 use crate::certificate::{Encoded, render};
 use crate::error::Error;
 use crate::leaf::Leaf;
-use crate::names::Names;
+use crate::names::ObjectNames;
 use crate::observed::{Configuration, Observed, Rotation, Serving};
 
 /// The field manager of everything that certs writes.
 const MANAGER: &str = "nodelife-certs";
 
-/// The keys of the CA's Secret.
 mod key {
     pub(super) const BUNDLE: &str = "ca.crt";
     pub(super) const SIGNER: &str = "signer.crt";
@@ -38,7 +40,7 @@ mod key {
 
 /// The CA's Secret with its keys.
 #[derive(Clone)]
-pub(crate) struct Chain {
+pub(crate) struct CaSecret {
     pub(crate) signer: Arc<Authority>,
     pub(crate) next: Option<Arc<Authority>>,
     pub(crate) bundle: Vec<Encoded>,
@@ -46,18 +48,17 @@ pub(crate) struct Chain {
 }
 
 /// Everything that one reading brought.
-pub(crate) struct Seen {
+pub(crate) struct Reading {
     /// Resource version of the serving Secret, if it exists.
     serving_version: Option<String>,
     serving: Option<Leaf>,
-    configurations: Vec<Found>,
+    configurations: Vec<StoredConfiguration>,
     /// Resource version of the CA's Secret, if it exists.
-    chain_version: Option<String>,
-    pub(crate) chain: Option<Chain>,
+    ca_version: Option<String>,
+    pub(crate) ca: Option<CaSecret>,
 }
 
-/// A webhook configuration.
-struct Found {
+struct StoredConfiguration {
     /// `MutatingWebhookConfiguration` or `ValidatingWebhookConfiguration`.
     kind: &'static str,
     uid: String,
@@ -66,14 +67,13 @@ struct Found {
     webhooks: Vec<(String, Option<Vec<Encoded>>)>,
 }
 
-/// Reads and writes the objects.
 pub(crate) struct Store {
     client: Client,
-    pub(crate) names: Names,
+    pub(crate) names: ObjectNames,
 }
 
 impl Store {
-    pub(crate) fn new(client: Client, names: Names) -> Self {
+    pub(crate) fn new(client: Client, names: ObjectNames) -> Self {
         Self { client, names }
     }
 
@@ -83,13 +83,13 @@ impl Store {
 
     /// Reads the serving Secret, then the configurations, then the CA's Secret
     /// ([`Observed`] says why in this order).
-    pub(crate) async fn read(&self) -> Result<Seen, Error> {
+    pub(crate) async fn read(&self) -> Result<Reading, Error> {
         let names = &self.names;
         let tls = self.secret(&names.tls_secret).await?;
         let mut configurations = Vec::new();
         if let Some(one) = self.get::<MutatingWebhookConfiguration>("mutating").await? {
             let webhooks = one.webhooks.into_iter().flatten();
-            configurations.extend(self.found(
+            configurations.extend(self.stored(
                 "MutatingWebhookConfiguration",
                 one.metadata,
                 webhooks.map(|hook| (hook.name, hook.client_config)),
@@ -100,19 +100,19 @@ impl Store {
             .await?
         {
             let webhooks = one.webhooks.into_iter().flatten();
-            configurations.extend(self.found(
+            configurations.extend(self.stored(
                 "ValidatingWebhookConfiguration",
                 one.metadata,
                 webhooks.map(|hook| (hook.name, hook.client_config)),
             ));
         }
         let ca = self.secret(&names.ca_secret).await?;
-        Ok(Seen {
+        Ok(Reading {
             serving_version: version(tls.as_ref()),
             serving: tls.and_then(|secret| accept(&names.tls_secret, self.leaf(&secret))),
             configurations,
-            chain_version: version(ca.as_ref()),
-            chain: ca.and_then(|secret| accept(&names.ca_secret, self.chain(&secret))),
+            ca_version: version(ca.as_ref()),
+            ca: ca.and_then(|secret| accept(&names.ca_secret, self.ca(&secret))),
         })
     }
 
@@ -120,10 +120,10 @@ impl Store {
         self.secrets()
             .get_opt(name)
             .await
-            .map_err(|source| Error::Api {
-                what: format!("get Secret {}/{name}", self.names.namespace),
-                source: Box::new(source),
-            })
+            .map_err(Error::of_read(format!(
+                "get Secret {}/{name}",
+                self.names.namespace
+            )))
     }
 
     async fn get<K>(&self, phase: &str) -> Result<Option<K>, Error>
@@ -134,25 +134,24 @@ impl Store {
         Api::<K>::all(self.client.clone())
             .get_opt(name)
             .await
-            .map_err(|source| Error::Api {
-                what: format!("get the {phase} webhook configuration {name}"),
-                source: Box::new(source),
-            })
+            .map_err(Error::of_read(format!(
+                "get the {phase} webhook configuration {name}"
+            )))
     }
 
-    fn found(
+    fn stored(
         &self,
         kind: &'static str,
         metadata: ObjectMeta,
         webhooks: impl Iterator<Item = (String, WebhookClientConfig)>,
-    ) -> Option<Found> {
+    ) -> Option<StoredConfiguration> {
         let names = &self.names;
         let ours = webhooks.filter(|(_, client)| {
             client.service.as_ref().is_some_and(|service| {
                 service.name == names.service && service.namespace == names.namespace
             })
         });
-        Some(Found {
+        Some(StoredConfiguration {
             kind,
             uid: metadata.uid?,
             version: metadata.resource_version?,
@@ -175,7 +174,7 @@ impl Store {
         )
     }
 
-    fn chain(&self, secret: &Secret) -> Result<Chain, Error> {
+    fn ca(&self, secret: &Secret) -> Result<CaSecret, Error> {
         let what = "the CA's Secret";
         let data = |key| entry(secret, key, what);
         let subject = self.names.ca_subject();
@@ -198,7 +197,7 @@ impl Store {
             .ok()
             .and_then(|text| text.parse().ok())
             .ok_or_else(|| Error::unusable(what, "promoted-at is not a time"))?;
-        Ok(Chain {
+        Ok(CaSecret {
             signer: Arc::new(signer),
             next: next.map(Arc::new),
             bundle,
@@ -206,24 +205,22 @@ impl Store {
         })
     }
 
-    /// Writes the CA's Secret.
-    pub(crate) async fn write_chain(&self, seen: &Seen, chain: &Chain) -> Result<(), Error> {
-        let next = chain.next.as_deref();
+    pub(crate) async fn write_ca(&self, seen: &Reading, ca: &CaSecret) -> Result<(), Error> {
+        let next = ca.next.as_deref();
         let data = [
-            (key::BUNDLE, Some(render(&chain.bundle))),
-            (key::SIGNER, Some(chain.signer.certificate_pem())),
-            (key::SIGNER_KEY, Some(chain.signer.key_pem())),
+            (key::BUNDLE, Some(render(&ca.bundle))),
+            (key::SIGNER, Some(ca.signer.certificate_pem())),
+            (key::SIGNER_KEY, Some(ca.signer.key_pem())),
             (key::NEXT, next.map(Authority::certificate_pem)),
             (key::NEXT_KEY, next.map(Authority::key_pem)),
-            (key::PROMOTED, Some(chain.promoted.to_string())),
+            (key::PROMOTED, Some(ca.promoted.to_string())),
         ];
-        let version = seen.chain_version.as_deref();
+        let version = seen.ca_version.as_deref();
         self.write_secret(&self.names.ca_secret, "Opaque", version, &data)
             .await
     }
 
-    /// Writes the serving Secret.
-    pub(crate) async fn write_leaf(&self, seen: &Seen, leaf: &Leaf) -> Result<(), Error> {
+    pub(crate) async fn write_leaf(&self, seen: &Reading, leaf: &Leaf) -> Result<(), Error> {
         let data = [
             ("tls.crt", Some(leaf.certificate_pem())),
             ("tls.key", Some(leaf.key_pem())),
@@ -294,15 +291,15 @@ impl Store {
     /// that whoever applies the manifests owns every other field and never this one.
     pub(crate) async fn publish(
         &self,
-        seen: &Seen,
+        seen: &Reading,
         index: usize,
         bundle: &[Encoded],
     ) -> Result<(), Error> {
-        let Some(found) = seen.configurations.get(index) else {
+        let Some(stored) = seen.configurations.get(index) else {
             return Ok(());
         };
         let pem = STANDARD.encode(render(bundle));
-        let webhooks: Vec<Value> = found
+        let webhooks: Vec<Value> = stored
             .webhooks
             .iter()
             .map(|(name, _)| json!({ "name": name, "clientConfig": { "caBundle": pem } }))
@@ -310,26 +307,26 @@ impl Store {
         let name = &self.names.configuration;
         let body = json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": found.kind,
+            "kind": stored.kind,
             // The UID keeps the apply from making an object that was just deleted.
-            "metadata": { "name": name, "uid": found.uid, "resourceVersion": found.version },
+            "metadata": { "name": name, "uid": stored.uid, "resourceVersion": stored.version },
             "webhooks": webhooks,
         });
         let params = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(body);
         let client = self.client.clone();
-        let written = if found.kind == "MutatingWebhookConfiguration" {
+        let written = if stored.kind == "MutatingWebhookConfiguration" {
             let api: Api<MutatingWebhookConfiguration> = Api::all(client);
             api.patch(name, &params, &patch).await.map(drop)
         } else {
             let api: Api<ValidatingWebhookConfiguration> = Api::all(client);
             api.patch(name, &params, &patch).await.map(drop)
         };
-        written.map_err(|error| Error::of_write(format!("write {} {name}", found.kind), error))
+        written.map_err(|error| Error::of_write(format!("write {} {name}", stored.kind), error))
     }
 }
 
-impl Seen {
+impl Reading {
     /// The same without bytes and keys.
     pub(crate) fn observed(&self) -> Observed {
         Observed {
@@ -340,8 +337,8 @@ impl Seen {
             configurations: self
                 .configurations
                 .iter()
-                .map(|found| Configuration {
-                    bundles: found
+                .map(|stored| Configuration {
+                    bundles: stored
                         .webhooks
                         .iter()
                         .map(|(_, bundle)| {
@@ -351,11 +348,11 @@ impl Seen {
                         .collect(),
                 })
                 .collect(),
-            rotation: self.chain.as_ref().map(|chain| Rotation {
-                signer: chain.signer.summary(),
-                next: chain.next.as_deref().map(Authority::summary),
-                bundle: chain.bundle.iter().map(|one| one.summary).collect(),
-                promoted: chain.promoted,
+            rotation: self.ca.as_ref().map(|ca| Rotation {
+                signer: ca.signer.summary(),
+                next: ca.next.as_deref().map(Authority::summary),
+                bundle: ca.bundle.iter().map(|one| one.summary).collect(),
+                promoted: ca.promoted,
             }),
         }
     }
@@ -365,7 +362,7 @@ impl Seen {
         let trusted = self
             .configurations
             .iter()
-            .flat_map(|found| &found.webhooks)
+            .flat_map(|stored| &stored.webhooks)
             .filter_map(|(_, bundle)| bundle.as_ref())
             .flatten();
         self.serving.iter().map(|leaf| &leaf.issuer).chain(trusted)

@@ -7,13 +7,12 @@ use crate::certificate::Encoded;
 /// What an API server makes of a leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// It is accepted until then.
+    /// Until then.
     Accepted(Timestamp),
     /// It is of a CA of the bundle, but not valid now: until then it was, or from then on it is.
     NotValid(Timestamp),
     /// No CA of the bundle signed it.
     UnknownAuthority,
-    /// One of both is no PEM.
     Unreadable(String),
 }
 
@@ -44,12 +43,12 @@ pub fn trust(leaf: &[u8], bundle: &[u8], now: Timestamp) -> Trust {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Authority, Leaf, Lifetimes, Names};
+    use crate::{Authority, Leaf, Lifetimes, ObjectNames};
     use jiff::SignedDuration;
 
     #[test]
     fn tells_an_expired_leaf_from_a_foreign_one() {
-        let (names, lifetimes) = (Names::default(), Lifetimes::default());
+        let (names, lifetimes) = (ObjectNames::default(), Lifetimes::default());
         let now: Timestamp = "2026-06-01T00:00:00Z".parse().unwrap();
         let ca = Authority::make(&names, &lifetimes, now).unwrap();
         let other = Authority::make(&names, &lifetimes, now).unwrap();

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use nodelife_certs::{
-    Action, Certificate, Configuration, Fingerprint, Memory, Now, Observed, Rotation, Serving, step,
+    Certificate, Configuration, Fingerprint, History, Now, Observed, Rotation, RotationAction,
+    Serving, step,
 };
 
 use crate::Tally;
@@ -23,14 +24,14 @@ enum Phase {
     Idle,
     /// The next request reads the object of this number.
     Reading(usize),
-    Writing(VecDeque<Action>),
+    Writing(VecDeque<RotationAction>),
 }
 
 pub(crate) struct Writer {
     started: i64,
     /// How wrong its wall clock is, in seconds.
     pub(crate) offset: i64,
-    memory: Memory,
+    history: History,
     phase: Phase,
     now: Now,
     reading: Reading,
@@ -45,7 +46,7 @@ impl Writer {
         Self {
             started: time,
             offset: 0,
-            memory: Memory::default(),
+            history: History::default(),
             phase: Phase::Idle,
             now: Now {
                 wall: at(time),
@@ -133,15 +134,15 @@ impl Writer {
             .filter(|id| observed.everywhere(*id))
             .collect();
         self.log.push((self.began, world.time, everywhere));
-        self.memory.note(observed, self.steady(world.time));
-        let actions = step(observed, &self.memory, self.now, &world.lifetimes);
+        self.history.note(observed, self.steady(world.time));
+        let actions = step(observed, &self.history, self.now, &world.lifetimes);
         self.phase = Phase::Writing(actions.into());
     }
 
-    fn write(&mut self, action: &Action, world: &mut World, tally: &mut Tally) -> bool {
+    fn write(&mut self, action: &RotationAction, world: &mut World, tally: &mut Tally) -> bool {
         let chain = self.reading.observed.rotation.clone();
         match (action, chain) {
-            (Action::Found(kept), _) => {
+            (RotationAction::Found(kept), _) => {
                 let signer = world.make(self.now.wall, world.lifetimes.ca);
                 let mut bundle = vec![signer];
                 bundle.extend(self.known(kept));
@@ -149,11 +150,11 @@ impl Writer {
                 self.note_slowness(world);
                 self.write_chain(world, signer, None, bundle, self.now.wall)
             }
-            (Action::Publish(index), Some(chain)) => {
+            (RotationAction::Publish(index), Some(chain)) => {
                 let read = self.reading.configurations[*index];
                 world.write_configuration(*index, read, chain.bundle)
             }
-            (Action::Issue, Some(chain)) => {
+            (RotationAction::Issue, Some(chain)) => {
                 let leaf = world.make(self.now.wall, world.lifetimes.leaf);
                 let issuer = chain.signer;
                 let old = self.reading.observed.serving;
@@ -175,7 +176,7 @@ impl Writer {
                 }
                 written
             }
-            (Action::Stage, Some(mut chain)) => {
+            (RotationAction::Stage, Some(mut chain)) => {
                 if let Some(old) = chain.next {
                     chain.bundle.retain(|one| one.id != old.id);
                 }
@@ -189,7 +190,7 @@ impl Writer {
                     chain.promoted,
                 )
             }
-            (Action::Promote, Some(chain)) => {
+            (RotationAction::Promote, Some(chain)) => {
                 tally.promoted += 1;
                 self.note_slowness(world);
                 let signer = chain.next.unwrap();
@@ -200,13 +201,13 @@ impl Writer {
                 }
                 written
             }
-            (Action::Adopt(id), Some(mut chain)) => {
+            (RotationAction::Adopt(id), Some(mut chain)) => {
                 tally.adopted += 1;
                 self.note_slowness(world);
                 chain.bundle.extend(self.known(&[*id]));
                 self.write_chain(world, chain.signer, chain.next, chain.bundle, self.now.wall)
             }
-            (Action::Retire(ids), Some(mut chain)) => {
+            (RotationAction::Retire(ids), Some(mut chain)) => {
                 tally.retired += 1;
                 chain.bundle.retain(|one| !ids.contains(&one.id));
                 self.write_chain(

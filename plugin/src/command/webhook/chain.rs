@@ -270,7 +270,7 @@ fn ready_nodes(slices: &[Value]) -> (usize, usize) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use nodelife_certs::{Names, offline};
+    use nodelife_certs::{ObjectNames, offline};
     use serde_json::json;
 
     pub(crate) fn now() -> Timestamp {
@@ -281,7 +281,7 @@ pub(super) mod tests {
     pub(crate) fn sound() -> Installed {
         use base64::Engine as _;
         let life = jiff::SignedDuration::from_hours(24);
-        let (leaf, ca) = offline(&Names::default(), life, now()).unwrap();
+        let (leaf, ca) = offline(&ObjectNames::default(), life, now()).unwrap();
         let webhook = |name: &str| {
             json!({
                 "name": name,

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use jiff::SignedDuration;
-use nodelife_certs::{Lifetimes, Names};
+use nodelife_certs::{Lifetimes, ObjectNames};
 
 /// What the objects are called; the defaults are the manifests'.
 #[derive(Debug, Args)]
@@ -43,7 +43,7 @@ pub(super) struct LifetimeArguments {
     backdate: SignedDuration,
 }
 
-impl From<NameArguments> for Names {
+impl From<NameArguments> for ObjectNames {
     fn from(arguments: NameArguments) -> Self {
         let NameArguments {
             namespace,

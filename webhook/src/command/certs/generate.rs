@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as STANDARD;
 use clap::Args;
 use jiff::{SignedDuration, Timestamp};
-use nodelife_certs::{Names, certificates, offline};
+use nodelife_certs::{ObjectNames, certificates, offline};
 use serde_json::{Value, json};
 
 use super::args::NameArguments;
@@ -56,7 +56,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         mutating,
         validating,
     } = arguments;
-    let names = Names::from(names);
+    let names = ObjectNames::from(names);
     let (leaf, ca) = offline(&names, life, Timestamp::now())?;
     let mut bundle = ca.clone();
     if let Some(path) = trust {

@@ -6,7 +6,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use http::{StatusCode, header};
 use jiff::Timestamp;
-use nodelife_certs::Status;
+use nodelife_certs::RotatorStatus;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -20,14 +20,14 @@ type Labels = [(&'static str, &'static str); 1];
 ///
 /// Liveness depends on nothing: every pass has a deadline, so the loop cannot hang, and
 /// an API server that is away is no reason to restart.
-pub(super) fn router(status: watch::Receiver<Status>) -> Router {
+pub(super) fn router(status: watch::Receiver<RotatorStatus>) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/metrics", get(metrics))
         .with_state(status)
 }
 
-async fn metrics(Shared(status): Shared<watch::Receiver<Status>>) -> impl IntoResponse {
+async fn metrics(Shared(status): Shared<watch::Receiver<RotatorStatus>>) -> impl IntoResponse {
     const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     let status = status.borrow().clone();
     let mut text = String::new();
@@ -37,7 +37,7 @@ async fn metrics(Shared(status): Shared<watch::Receiver<Status>>) -> impl IntoRe
     }
 }
 
-fn registry(status: &Status) -> Registry {
+fn registry(status: &RotatorStatus) -> Registry {
     let mut registry = Registry::with_prefix("nodelife");
     let actions = Family::<Labels, Counter>::default();
     for (action, count) in &status.done {
@@ -94,12 +94,12 @@ mod tests {
 
     #[test]
     fn every_action_and_expiry_is_a_metric() {
-        let status = Status {
+        let status = RotatorStatus {
             holder: true,
             failed: 3,
             done: [("publish", 2)].into(),
             leaf_expiry: Some(Timestamp::from_second(1_800_000_000).unwrap()),
-            ..Status::default()
+            ..RotatorStatus::default()
         };
         let mut text = String::new();
         encode(&mut text, &registry(&status)).unwrap();

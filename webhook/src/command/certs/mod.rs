@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
-use nodelife_certs::{Lifetimes, Rotator, Status};
+use nodelife_certs::{Lifetimes, Rotator, RotatorStatus};
 use nodelife_cluster::{ClientOptions, Cluster, ConnectError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -95,7 +95,7 @@ async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
 
     let mut signals = ShutdownSignals::new()?;
-    let (sender, status) = watch::channel(Status::default());
+    let (sender, status) = watch::channel(RotatorStatus::default());
     let listener = bind(health_listen).await?;
     let mut tasks = JoinSet::new();
     let router = health::router(status);

@@ -10,14 +10,14 @@ use crate::observed::{Now, Observed};
 /// It lives in memory on purpose: a writer that restarts waits anew, which costs
 /// minutes where the lifetimes leave days, and nothing that it never saw counts.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub struct History {
     /// CAs that every configuration held, since when.
     published: Vec<(Fingerprint, Duration)>,
     /// The CA that had signed the leaf in the serving Secret, since when.
     serving: Option<(Fingerprint, Duration)>,
 }
 
-impl Memory {
+impl History {
     /// Takes note of `observed`, once for each reading, before [`step`].
     ///
     /// `read` is the steady clock after the reading, while [`step`] gets the time before

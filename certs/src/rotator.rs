@@ -13,43 +13,38 @@ use tokio_util::sync::CancellationToken;
 use crate::authority::Authority;
 use crate::certificate::{Encoded, Fingerprint};
 use crate::error::Error;
+use crate::history::History;
 use crate::leaf::Leaf;
-use crate::lease::Tenure;
+use crate::lease::LeaseLock;
 use crate::lifetimes::Lifetimes;
-use crate::memory::Memory;
-use crate::names::Names;
+use crate::names::ObjectNames;
 use crate::observed::{Now, Observed};
-use crate::step::{Action, step};
-use crate::store::{Chain, Seen, Store};
+use crate::step::{RotationAction, step};
+use crate::store::{CaSecret, Reading, Store};
 
 /// One pass reads five objects and writes a few; an API server that takes longer than
 /// this for it is treated as unreachable.
 const PASS: Duration = Duration::from_secs(20);
 
-/// What one pass did.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// What was carried out.
-    pub done: Vec<Action>,
+    pub done: Vec<RotationAction>,
     /// What was read before.
     pub observed: Observed,
 }
 
 /// How the rotation is doing, for health checks and metrics.
 #[derive(Clone, Debug, Default)]
-pub struct Status {
+pub struct RotatorStatus {
     /// Whether this process holds the Lease.
     pub holder: bool,
     /// When a pass last succeeded (or another holder was last seen at work).
     pub succeeded: Option<Timestamp>,
-    /// Passes that failed since the start.
     pub failed: u64,
     /// What was done since the start, by kind: `found`, `adopt`, `stage`, `promote`,
     /// `retire`, `publish`, `issue`.
     pub done: BTreeMap<&'static str, u64>,
-    /// End of the serving leaf.
     pub leaf_expiry: Option<Timestamp>,
-    /// End of the signing CA.
     pub signer_expiry: Option<Timestamp>,
 }
 
@@ -58,19 +53,19 @@ pub struct Rotator {
     client: Client,
     store: Store,
     lifetimes: Lifetimes,
-    memory: Memory,
+    history: History,
     started: Instant,
 }
 
 impl Rotator {
     /// A rotation of the certificates of `names`. `client` must not retry by itself:
     /// the loop does, on what it reads anew.
-    pub fn new(client: Client, names: Names, lifetimes: Lifetimes) -> Self {
+    pub fn new(client: Client, names: ObjectNames, lifetimes: Lifetimes) -> Self {
         Self {
             store: Store::new(client.clone(), names),
             client,
             lifetimes,
-            memory: Memory::default(),
+            history: History::default(),
             started: Instant::now(),
         }
     }
@@ -89,9 +84,9 @@ impl Rotator {
         };
         let seen = self.store.read().await?;
         let observed = seen.observed();
-        self.memory.note(&observed, self.started.elapsed());
+        self.history.note(&observed, self.started.elapsed());
         let mut done = Vec::new();
-        for action in step(&observed, &self.memory, now, &self.lifetimes) {
+        for action in step(&observed, &self.history, now, &self.lifetimes) {
             match self.carry_out(&action, &seen, now.wall).await {
                 Ok(()) => {
                     tracing::info!(?action, "done");
@@ -108,7 +103,7 @@ impl Rotator {
 
     /// Passes until nothing more is due at once (`--once`): installs, repairs and
     /// renews, but does not wait for a CA to propagate.
-    pub async fn settle(&mut self) -> Result<Vec<Action>, Error> {
+    pub async fn settle(&mut self) -> Result<Vec<RotationAction>, Error> {
         let mut all = Vec::new();
         loop {
             let report = self.pass().await?;
@@ -125,15 +120,15 @@ impl Rotator {
         mut self,
         identity: String,
         interval: Duration,
-        status: watch::Sender<Status>,
+        status: watch::Sender<RotatorStatus>,
         cancel: CancellationToken,
     ) {
-        let mut tenure = Tenure::new(self.client.clone(), &self.store.names, identity);
+        let mut lock = LeaseLock::new(self.client.clone(), &self.store.names, identity);
         loop {
             let again = tokio::select! {
                 biased;
                 () = cancel.cancelled() => break,
-                again = self.turn(&mut tenure, &status) => again,
+                again = self.turn(&mut lock, &status) => again,
             };
             if again {
                 continue;
@@ -144,24 +139,24 @@ impl Rotator {
                 () = tokio::time::sleep(interval) => {}
             }
         }
-        if let Err(error) = tenure.release().await {
-            tracing::warn!(error = %chain(&error), "failed to give the Lease back");
+        if let Err(error) = lock.release().await {
+            tracing::warn!(error = %with_causes(&error), "failed to give the Lease back");
         }
     }
 
     /// One turn of the loop; whether the next one is due at once.
-    async fn turn(&mut self, tenure: &mut Tenure, status: &watch::Sender<Status>) -> bool {
-        let holder = match tenure.hold().await {
+    async fn turn(&mut self, lock: &mut LeaseLock, status: &watch::Sender<RotatorStatus>) -> bool {
+        let holder = match lock.hold().await {
             Ok(holder) => holder,
             Err(error) => {
                 // Without a Lease two writers may both work, which is only wasteful.
-                tracing::warn!(error = %chain(&error), "working without the Lease");
+                tracing::warn!(error = %with_causes(&error), "working without the Lease");
                 true
             }
         };
         if !holder {
             // What was seen before may no longer be so: another writer is at work.
-            self.memory = Memory::default();
+            self.history = History::default();
             status.send_modify(|status| {
                 status.holder = false;
                 status.succeeded = Some(Timestamp::now());
@@ -174,7 +169,7 @@ impl Rotator {
                 !report.done.is_empty()
             }
             Err(error) => {
-                tracing::warn!(error = %chain(&error), "the pass failed and is tried again");
+                tracing::warn!(error = %with_causes(&error), "the pass failed and is tried again");
                 status.send_modify(|status| {
                     status.holder = true;
                     status.failed += 1;
@@ -184,32 +179,37 @@ impl Rotator {
         }
     }
 
-    async fn carry_out(&self, action: &Action, seen: &Seen, now: Timestamp) -> Result<(), Error> {
+    async fn carry_out(
+        &self,
+        action: &RotationAction,
+        seen: &Reading,
+        now: Timestamp,
+    ) -> Result<(), Error> {
         let names = &self.store.names;
         let make = || Authority::make(names, &self.lifetimes, now);
-        match (action, &seen.chain) {
-            (Action::Found(kept), _) => {
+        match (action, &seen.ca) {
+            (RotationAction::Found(kept), _) => {
                 let signer = make()?;
                 let mut bundle = vec![signer.certificate.clone()];
                 bundle.extend(pick(seen, kept));
-                let chain = Chain {
+                let ca = CaSecret {
                     signer: Arc::new(signer),
                     next: None,
                     bundle,
                     promoted: now,
                 };
-                self.store.write_chain(seen, &chain).await
+                self.store.write_ca(seen, &ca).await
             }
-            (Action::Publish(index), Some(chain)) => {
-                self.store.publish(seen, *index, &chain.bundle).await
+            (RotationAction::Publish(index), Some(ca)) => {
+                self.store.publish(seen, *index, &ca.bundle).await
             }
-            (Action::Issue, Some(chain)) => {
-                let leaf = Leaf::make(&chain.signer, names, &self.lifetimes, now)?;
+            (RotationAction::Issue, Some(ca)) => {
+                let leaf = Leaf::make(&ca.signer, names, &self.lifetimes, now)?;
                 self.store.write_leaf(seen, &leaf).await
             }
-            (turn, Some(chain)) => {
-                let chain = turned(turn, chain, seen, make, now)?;
-                self.store.write_chain(seen, &chain).await
+            (turn, Some(ca)) => {
+                let ca = turned(turn, ca, seen, make, now)?;
+                self.store.write_ca(seen, &ca).await
             }
             // Every other action rests on a CA that was read.
             (_, None) => Ok(()),
@@ -219,15 +219,15 @@ impl Rotator {
 
 /// The CA's Secret after `turn`.
 fn turned(
-    turn: &Action,
-    chain: &Chain,
-    seen: &Seen,
+    turn: &RotationAction,
+    ca: &CaSecret,
+    seen: &Reading,
     make: impl FnOnce() -> Result<Authority, Error>,
     now: Timestamp,
-) -> Result<Chain, Error> {
-    let mut new = chain.clone();
+) -> Result<CaSecret, Error> {
+    let mut new = ca.clone();
     match turn {
-        Action::Stage => {
+        RotationAction::Stage => {
             if let Some(old) = new.next.take() {
                 new.bundle.retain(|one| *one != old.certificate);
             }
@@ -235,31 +235,30 @@ fn turned(
             new.bundle.push(next.certificate.clone());
             new.next = Some(next);
         }
-        Action::Promote => {
+        RotationAction::Promote => {
             if let Some(next) = new.next.take() {
                 new.signer = next;
                 new.promoted = now;
             }
         }
-        Action::Adopt(id) => {
+        RotationAction::Adopt(id) => {
             new.bundle.extend(pick(seen, &[*id]));
             new.promoted = now;
         }
-        Action::Retire(ids) => new.bundle.retain(|one| !ids.contains(&one.summary.id)),
-        Action::Found(_) | Action::Publish(_) | Action::Issue => {}
+        RotationAction::Retire(ids) => new.bundle.retain(|one| !ids.contains(&one.summary.id)),
+        RotationAction::Found(_) | RotationAction::Publish(_) | RotationAction::Issue => {}
     }
     Ok(new)
 }
 
-/// The certificates of these fingerprints.
-fn pick(seen: &Seen, ids: &[Fingerprint]) -> Vec<Encoded> {
+fn pick(seen: &Reading, ids: &[Fingerprint]) -> Vec<Encoded> {
     ids.iter()
         .filter_map(|id| seen.certificates().find(|one| one.summary.id == *id))
         .cloned()
         .collect()
 }
 
-impl Action {
+impl RotationAction {
     /// A word for metrics.
     pub fn kind(&self) -> &'static str {
         match self {
@@ -274,7 +273,7 @@ impl Action {
     }
 }
 
-impl Status {
+impl RotatorStatus {
     fn note(&mut self, report: &Report) {
         self.holder = true;
         self.succeeded = Some(Timestamp::now());
@@ -288,7 +287,7 @@ impl Status {
 }
 
 /// An error and its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
+fn with_causes(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
