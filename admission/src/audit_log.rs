@@ -23,28 +23,18 @@ const CONNECTIONS: [&str; 4] = ["exec", "attach", "portforward", "proxy"];
 /// Why a line of a log cannot be asked again.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// It is no event.
     #[error("failed to read the audit event: {0}")]
     Json(#[from] serde_json::Error),
-    /// Another kind or version.
     #[error("expected audit.k8s.io/v1 Event, got {version} {kind}")]
-    Version {
-        /// `apiVersion` as recorded.
-        version: String,
-        /// `kind` as recorded.
-        kind: String,
-    },
-    /// What was made of it cannot be answered.
+    Version { version: String, kind: String },
     #[error(transparent)]
     Review(#[from] ReviewError),
 }
 
-/// What came of one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replayed {
     /// No write, not complete, or refused by the API server itself.
     Skipped,
-    /// It would pass.
     Allowed,
     /// A rule objects, in whatever mode it is.
     Refused(Box<Objection>),
@@ -55,13 +45,11 @@ pub enum Replayed {
 /// An objection to a recorded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Objection {
-    /// Who objects, and why.
     pub refusal: Refusal,
     /// When the request came, as recorded.
     pub time: String,
     /// Who sent it; impersonation counted in.
     pub user: String,
-    /// CREATE, UPDATE, DELETE or CONNECT.
     pub operation: &'static str,
     /// `pods/status`, `csinodes.storage.k8s.io`.
     pub resource: String,
@@ -71,7 +59,6 @@ pub struct Objection {
     pub name: String,
 }
 
-/// The log so far.
 #[derive(Debug, Default)]
 pub struct Replay {
     /// The last state of each object that was seen.
@@ -147,7 +134,6 @@ struct Meta<'a> {
 }
 
 impl Replay {
-    /// Nothing seen.
     pub fn new() -> Self {
         Self::default()
     }

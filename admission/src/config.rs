@@ -7,13 +7,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::rule::{AdmissionRule, Mode, RuleName};
 
-/// The policies of the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Policies {
-    /// What kubelets may do.
     pub node_restriction: NodeRestrictionConfig,
-    /// Which tolerations pods get.
     pub tolerations: Tolerations,
     /// ServiceAccounts that are held to their own node.
     pub agents: Vec<Agent>,
@@ -22,7 +19,6 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// The mode that `rule` is in.
     pub fn mode(&self, rule: AdmissionRule) -> Mode {
         match rule {
             AdmissionRule::Agents => self.agent_mode,
@@ -126,7 +122,6 @@ pub struct TokenAudiences {
 }
 
 impl NodeRestrictionConfig {
-    /// The mode that `rule` is in.
     pub fn mode(&self, rule: AdmissionRule) -> Mode {
         let named = self.modes.iter().find(|(name, _)| name.0 == rule);
         named.map_or_else(|| self.unnamed(rule), |(_, mode)| *mode)
@@ -152,7 +147,6 @@ impl NodeRestrictionConfig {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Tolerations {
-    /// Whether pods get them.
     pub enabled: bool,
     /// Seconds that a pod stays on a node that is not ready
     /// (`--default-not-ready-toleration-seconds`).
@@ -164,7 +158,6 @@ pub struct Tolerations {
     /// is changed to what this policy says. The plugin runs before any webhook, so where it
     /// is on there is nothing left to add.
     pub rewrite: bool,
-    /// What the in-tree plugin puts there.
     pub in_tree: InTreeDefaults,
     /// Whether the annotations `nodelife.dev/not-ready-seconds` and
     /// `nodelife.dev/unreachable-seconds` of a pod come before every policy.
@@ -201,9 +194,7 @@ impl Default for Tolerations {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct InTreeDefaults {
-    /// For a node that is not ready.
     pub not_ready_seconds: i64,
-    /// For a node that is unreachable.
     pub unreachable_seconds: i64,
 }
 
@@ -221,11 +212,9 @@ impl Default for InTreeDefaults {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct TolerationPolicy {
-    /// Namespaces, by name.
     pub namespaces: Vec<String>,
     /// Kinds of the controller that made the pod: `ReplicaSet`, `StatefulSet`, `Job`.
     pub owner_kinds: Vec<String>,
-    /// Priority classes, by name.
     pub priority_classes: Vec<String>,
     /// Seconds on a node that is not ready; else those of the cluster.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -235,7 +224,6 @@ pub struct TolerationPolicy {
     pub unreachable_seconds: Option<i64>,
 }
 
-/// What one ServiceAccount may write.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Agent {

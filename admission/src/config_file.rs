@@ -16,21 +16,13 @@ pub enum ConfigFileError {
     /// Neither YAML nor JSON.
     #[error("{0}")]
     Syntax(String),
-    /// A file of another kind.
     #[error("expected {API_VERSION} {KIND}, got {version} {kind}")]
-    Kind {
-        /// `apiVersion` as written.
-        version: String,
-        /// `kind` as written.
-        kind: String,
-    },
-    /// A field that is set by `--set`.
+    Kind { version: String, kind: String },
     #[error("--set {0}")]
     Set(String),
     /// A field that there is not, or a value that it cannot have.
     #[error("failed to use the configuration: {0}")]
     Field(#[from] serde_json::Error),
-    /// A recorded cluster of another shape.
     #[error(transparent)]
     RecordedCluster(#[from] RecordedClusterError),
 }
@@ -49,7 +41,6 @@ struct Document {
 }
 
 impl ConfigFile {
-    /// Reads a file's YAML.
     pub fn parse(text: &str) -> Result<Self, ConfigFileError> {
         let document: Document = yaml(text)?;
         if document.api_version != API_VERSION || document.kind != KIND {

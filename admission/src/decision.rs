@@ -4,38 +4,29 @@ use crate::denial::{Denial, StatusReason};
 use crate::lookup::Lookup;
 use crate::rule::{AdmissionRule, Mode};
 
-/// A `JSONPatch`, as its JSON.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Patch(pub Vec<u8>);
 
-/// Allow, refuse, or change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// As it is.
     Allow,
-    /// Not at all.
     Deny(Denial),
-    /// With this change.
     Patch(Patch),
 }
 
 /// A rule's objection, whether it was enforced or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Who objects.
     pub rule: AdmissionRule,
-    /// What it led to.
     pub mode: Mode,
     /// Whether for good, for now, or because the object cannot be read.
     pub reason: StatusReason,
-    /// The in-tree message.
     pub message: String,
 }
 
 /// A verdict and what goes along with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// What is to happen.
     pub verdict: Verdict,
     /// The objection behind it, if any; it goes into the audit log.
     pub refusal: Option<Refusal>,
@@ -88,7 +79,6 @@ impl Decision {
 /// The end of [`crate::decide`], or what it needs to go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evaluation {
-    /// Done.
     Decided(Decision),
     /// Look this up, put the answer into [`crate::Lookups`], and decide again.
     Needs(Lookup),

@@ -18,7 +18,6 @@ pub enum StatusReason {
 }
 
 impl StatusReason {
-    /// The HTTP status.
     pub fn code(self) -> u16 {
         match self {
             Self::BadRequest => 400,
@@ -28,7 +27,6 @@ impl StatusReason {
         }
     }
 
-    /// `metav1.StatusReason`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::BadRequest => "BadRequest",
@@ -39,12 +37,9 @@ impl StatusReason {
     }
 }
 
-/// A refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// Who refuses.
     pub rule: AdmissionRule,
-    /// Code and reason of the status.
     pub reason: StatusReason,
     /// The in-tree message, word for word.
     pub message: String,

@@ -7,46 +7,28 @@ use serde::{Deserialize, Serialize};
 pub enum AdmissionRule {
     /// A user `system:node:` without a name.
     Identity,
-    /// Nodes and their subresources.
     Nodes,
-    /// Creation and deletion of pods.
     Pods,
-    /// pods/status.
     PodStatus,
-    /// pods/eviction.
     Evictions,
-    /// persistentvolumeclaims and their status.
     Claims,
-    /// serviceaccounts/token.
     Tokens,
-    /// podcertificaterequests.
     PodCertificates,
-    /// Leases.
     Leases,
-    /// csinodes.
     CsiNodes,
-    /// resourceslices.
     ResourceSlices,
-    /// certificatesigningrequests.
     SigningRequests,
     /// Annotations and finalizers that go through pods/status. This one and the next six are
     /// stricter than the in-tree plugin.
     PodStatusMetadata,
-    /// Labels of mirror pods.
     MirrorPodLabels,
     /// A node that takes its own cordon away.
     SelfUncordon,
-    /// A node that registers with owners.
     RegistrationOwners,
-    /// Events of another host.
     Events,
-    /// A node that deletes itself.
     SelfDeletion,
-    /// CSI drivers that a node announces.
     CsiDrivers,
-    /// Agents held to their own node.
     Agents,
-    /// Default tolerations.
     Tolerations,
 }
 
@@ -66,7 +48,6 @@ impl AdmissionRule {
         )
     }
 
-    /// The name in configuration, metrics and audit annotations.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Identity => "identity",
@@ -94,23 +75,19 @@ impl AdmissionRule {
     }
 }
 
-/// What a refusal leads to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
-    /// The request is refused.
     #[default]
     Enforce,
     /// The request passes with a warning to the client and a line in the audit log.
     Warn,
     /// The request passes with a line in the audit log.
     Audit,
-    /// The rule is not asked.
     Off,
 }
 
 impl Mode {
-    /// As it is written in the configuration.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Enforce => "enforce",

@@ -23,7 +23,7 @@ mod warning;
 pub mod watch;
 pub mod wire;
 
-pub use client::{ClientOptions, Cluster};
+pub use client::{ClientOptions, Cluster, USER_AGENT};
 pub use error::{ApiError, ConnectError};
 pub use retry::retry_on_conflict;
 pub use warning::ServerWarnings;

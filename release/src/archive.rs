@@ -10,19 +10,14 @@ use flate2::{Compression, GzBuilder};
 use ring::digest::{SHA256, digest};
 use tar::{Builder, EntryType, Header};
 
-/// A file of an archive.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its path in the archive.
     pub path: String,
-    /// Its content.
     pub content: Vec<u8>,
-    /// Whether it can be run.
     pub executable: bool,
 }
 
 impl Entry {
-    /// A file of text.
     pub fn text(path: &str, content: impl Into<Vec<u8>>) -> Self {
         Self {
             path: path.to_owned(),
@@ -31,7 +26,6 @@ impl Entry {
         }
     }
 
-    /// A program.
     pub fn program(path: &str, content: Vec<u8>) -> Self {
         Self {
             executable: true,

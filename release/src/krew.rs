@@ -9,7 +9,6 @@ use crate::platform::Platform;
 /// Where the archives are fetched from, a folder for each version.
 pub const HOME: &str = "https://nodelife.dev";
 
-/// A Plugin of krew's index.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Plugin {

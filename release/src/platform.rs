@@ -4,10 +4,8 @@ use std::env::consts;
 
 use anyhow::{Context as _, Result};
 
-/// One kind of machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Platform {
-    /// cargo's target triple.
     pub target: &'static str,
     /// Go's and krew's name of the system.
     pub os: &'static str,
@@ -56,7 +54,6 @@ impl Platform {
         (self.os, self.arch) == (os, arch)
     }
 
-    /// The executable's name.
     pub fn program(&self) -> &'static str {
         match self.os {
             "windows" => "kubectl-nodelife.exe",

@@ -18,7 +18,6 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Error> 
     T::deserialize(&mut PartialDeserializer(bytes))
 }
 
-/// What is still to be read.
 pub(crate) struct PartialDeserializer<'a>(pub(crate) &'a [u8]);
 
 fn malformed() -> Error {

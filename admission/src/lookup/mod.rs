@@ -14,34 +14,12 @@ pub use recorded::{RecordedCluster, RecordedClusterError};
 /// One object that the engine asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Lookup {
-    /// A pod.
-    Pod {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
-    /// A node, by name.
+    Pod { namespace: String, name: String },
     Node(String),
-    /// A persistent volume claim.
-    Claim {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
-    /// A persistent volume, by name.
+    Claim { namespace: String, name: String },
     Volume(String),
-    /// A `CSIDriver`, by name.
     Driver(String),
-    /// A ServiceAccount.
-    ServiceAccount {
-        /// Its namespace.
-        namespace: String,
-        /// Its name.
-        name: String,
-    },
-    /// A question to the authorizer.
+    ServiceAccount { namespace: String, name: String },
     Access(Box<Access>),
 }
 
@@ -64,27 +42,19 @@ impl Lookup {
 /// `request-serviceaccounts-token-audience`, the core group, version `v1`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
-    /// User name of the node.
     pub user: String,
-    /// UID of the user.
     pub uid: String,
-    /// Groups of the user.
     pub groups: Vec<String>,
     /// The audience, which stands as the resource.
     pub audience: String,
-    /// Namespace of the ServiceAccount.
     pub namespace: String,
-    /// Name of the ServiceAccount.
     pub name: String,
 }
 
-/// The verb of [`Access`].
 pub const AUDIENCE_VERB: &str = "request-serviceaccounts-token-audience";
 
-/// What came of a [`Lookup`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LookupResult {
-    /// A pod.
     Pod(PodFacts),
     /// UID of a node or a ServiceAccount.
     Uid(String),
@@ -94,7 +64,6 @@ pub enum LookupResult {
     DrivenBy(String),
     /// Audiences that a CSI driver asks tokens for.
     Audiences(Vec<String>),
-    /// Whether the authorizer allows it.
     Allowed(bool),
     /// The API server says that it is not there.
     Missing,
@@ -105,13 +74,10 @@ pub enum LookupResult {
 /// What the rules read of a looked-up pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFacts {
-    /// UID.
     pub uid: String,
     /// Node that it is bound to; empty if none.
     pub node: String,
-    /// Its ServiceAccount.
     pub service_account: String,
-    /// Whether it mirrors a static pod.
     pub mirror: bool,
     /// Where token audiences may come from, in the order of `spec.volumes`.
     pub volumes: Vec<VolumeFacts>,
@@ -128,35 +94,5 @@ pub enum VolumeFacts {
     Driver(String),
 }
 
-/// The answers so far.
-#[derive(Clone, Debug, Default)]
-pub struct Lookups {
-    answers: HashMap<Lookup, LookupResult>,
-}
-
-impl Lookups {
-    /// Nothing looked up.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds or replaces an answer.
-    pub fn insert(&mut self, lookup: Lookup, answer: LookupResult) {
-        self.answers.insert(lookup, answer);
-    }
-
-    /// The answer, if there is one.
-    pub fn get(&self, lookup: &Lookup) -> Option<&LookupResult> {
-        self.answers.get(lookup)
-    }
-
-    /// How many answers there are.
-    pub fn len(&self) -> usize {
-        self.answers.len()
-    }
-
-    /// Whether nothing was looked up.
-    pub fn is_empty(&self) -> bool {
-        self.answers.is_empty()
-    }
-}
+/// The results so far.
+pub type Lookups = HashMap<Lookup, LookupResult>;

@@ -1,9 +1,8 @@
 //! Reads the object that answers a lookup.
 
+use nodelife_core::object::MIRROR_ANNOTATION;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-
-use nodelife_core::object::MIRROR_ANNOTATION;
 
 use super::{Lookup, LookupResult, PodFacts, VolumeFacts};
 use crate::json::text::{Pairs, Text, or_default};

@@ -61,7 +61,6 @@ pub enum RecordedClusterError {
     /// A field has another type than the API's.
     #[error("failed to read the List: {0}")]
     Json(#[from] serde_json::Error),
-    /// Another kind.
     #[error("expected a List, got {0}")]
     Kind(String),
 }

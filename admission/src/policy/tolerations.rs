@@ -24,9 +24,7 @@ use crate::rule::AdmissionRule;
 struct TaintDefault<'p> {
     taint: &'static str,
     annotation: &'static str,
-    /// The pod's annotation.
     wish: Option<&'p Text<'p>>,
-    /// What the in-tree plugin gives.
     in_tree: i64,
     /// What the first policy that fits gives, or else the cluster.
     seconds: i64,

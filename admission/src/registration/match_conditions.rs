@@ -13,7 +13,6 @@ use crate::policy::node_restriction::ownership::NODE_LEASES;
 use crate::policy::node_restriction::request::{GROUP, USER_PREFIX};
 use crate::rule::{AdmissionRule, Mode};
 
-/// One entry of `matchConditions`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatchCondition {
     /// What it says of the requests that are sent.
@@ -206,7 +205,6 @@ fn own_lease() -> MatchCondition {
     )
 }
 
-/// The ServiceAccounts that the policy names.
 pub(super) fn is_agent(agents: &[Agent]) -> MatchCondition {
     let mut names: Vec<String> = agents
         .iter()

@@ -58,7 +58,6 @@ pub fn webhook_configurations(policies: &Policies) -> [Value; 2] {
 }
 
 impl Webhook {
-    /// The name of its entry.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tolerations => "tolerations.nodelife.dev",
@@ -93,7 +92,6 @@ impl Webhook {
         }
     }
 
-    /// The entry of the configuration.
     fn entry(self, policies: &Policies) -> Value {
         let mutating = self.is_mutating();
         let path = if mutating { "/mutate" } else { "/validate" };

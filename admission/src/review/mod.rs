@@ -13,16 +13,14 @@ use crate::json::partial;
 use crate::json::text::Text;
 use crate::rule::AdmissionRule;
 use prefix::Prefix;
-use wire::{LONGEST_UID, Names, Objects, Resource, read_whole};
+use wire::{LONGEST_UID, Wire, read_whole};
 
 pub use wire::{Operation, ReviewError, User};
 
-/// An `admission.k8s.io/v1` AdmissionReview.
 #[derive(Debug)]
 pub struct Review<'a> {
     /// `request.uid` as the JSON string that came in, quotes included.
     pub uid: &'a str,
-    /// What is asked.
     pub request: Request<'a>,
 }
 
@@ -38,27 +36,20 @@ pub enum AdmissionPhase {
 /// What is asked. The objects stay raw until a policy reads a part of them.
 #[derive(Debug)]
 pub struct Request<'a> {
-    resource: Resource<'a>,
-    subresource: Text<'a>,
-    name: Text<'a>,
-    namespace: Text<'a>,
+    wire: Wire<'a>,
     operation: Operation,
-    user: User<'a>,
-    rest: Rest<'a>,
+    unread: Option<Unread<'a>>,
 }
 
-/// What stands behind the names in a review.
+/// The part of a review from its object on, where only the fields before it were read: most
+/// verdicts need little of it, or nothing.
 #[derive(Debug)]
-enum Rest<'a> {
-    /// All of it was read.
-    Read(Objects<'a>),
-    /// Nothing of it was read yet; most verdicts need little of it, or nothing.
-    Ahead {
-        whole: &'a [u8],
-        /// From the object's first byte on.
-        object: &'a [u8],
-        read: OnceLock<Result<Objects<'a>, String>>,
-    },
+struct Unread<'a> {
+    review: &'a [u8],
+    /// From the object's first byte on.
+    object: &'a [u8],
+    /// All of the request, once a policy needed more than the object.
+    read: OnceLock<Result<Wire<'a>, String>>,
 }
 
 impl<'a> Review<'a> {
@@ -70,28 +61,27 @@ impl<'a> Review<'a> {
     /// is wrong behind it is found only by a rule that asks for it; any other document is read
     /// whole.
     pub fn begin(bytes: &'a [u8]) -> Result<Self, ReviewError> {
-        let Some(head) = Prefix::read(bytes) else {
+        let Some(prefix) = Prefix::read(bytes) else {
             return Self::parse(bytes);
         };
-        let Some(object) = bytes.get(head.object..) else {
+        let Some(object) = bytes.get(prefix.object..) else {
             return Self::parse(bytes);
         };
-        let rest = Rest::Ahead {
-            whole: bytes,
+        let unread = Unread {
+            review: bytes,
             object,
             read: OnceLock::new(),
         };
-        Self::of(head.names, rest)
+        Self::new(prefix.wire, Some(unread))
     }
 
     /// Reads a review to its end; the result borrows from `bytes`.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, ReviewError> {
-        let (names, objects) = read_whole(bytes)?.split();
-        Self::of(names, Rest::Read(objects))
+        Self::new(read_whole(bytes)?, None)
     }
 
-    fn of(names: Names<'a>, rest: Rest<'a>) -> Result<Self, ReviewError> {
-        let uid = names.uid.map_or("", RawValue::get);
+    fn new(wire: Wire<'a>, unread: Option<Unread<'a>>) -> Result<Self, ReviewError> {
+        let uid = wire.uid.map_or("", RawValue::get);
         // Two bytes are the quotes.
         if !uid.starts_with('"') || !(3..=LONGEST_UID + 2).contains(&uid.len()) {
             return Err(ReviewError::Uid);
@@ -101,65 +91,54 @@ impl<'a> Review<'a> {
         if uid.contains('\\') && serde_json::from_str::<Text<'_>>(uid).is_err() {
             return Err(ReviewError::Uid);
         }
-        let operation = Operation::parse(&names.operation)
-            .ok_or_else(|| ReviewError::Operation(names.operation.to_string()))?;
-        Ok(Self {
-            uid,
-            request: Request {
-                resource: names.resource,
-                subresource: names.sub_resource,
-                name: names.name,
-                namespace: names.namespace,
-                operation,
-                user: names.user_info,
-                rest,
-            },
-        })
+        let operation = Operation::parse(&wire.operation)
+            .ok_or_else(|| ReviewError::Operation(wire.operation.to_string()))?;
+        let request = Request {
+            wire,
+            operation,
+            unread,
+        };
+        Ok(Self { uid, request })
     }
 }
 
 impl<'a> Request<'a> {
-    /// Group and resource, `("", "pods")`.
     pub fn group_resource(&self) -> (&str, &str) {
-        (&self.resource.group, &self.resource.name)
+        (&self.wire.resource.group, &self.wire.resource.name)
     }
 
-    /// Version of the resource.
     pub fn version(&self) -> &str {
-        &self.resource.version
+        &self.wire.resource.version
     }
 
     /// Empty for the object itself.
     pub fn subresource(&self) -> &str {
-        &self.subresource
+        &self.wire.sub_resource
     }
 
     /// Empty where the API server is to generate it.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.wire.name
     }
 
     /// Empty for cluster-scoped objects.
     pub fn namespace(&self) -> &str {
-        &self.namespace
+        &self.wire.namespace
     }
 
-    /// What is done.
     pub fn operation(&self) -> Operation {
         self.operation
     }
 
-    /// Who does it.
     pub fn user(&self) -> &User<'a> {
-        &self.user
+        &self.wire.user_info
     }
 
     /// Whether nothing is to be stored.
     pub fn dry_run(&self) -> bool {
-        self.objects().is_ok_and(|objects| objects.dry_run)
+        self.whole().is_ok_and(|wire| wire.dry_run == Some(true))
     }
 
-    /// Whether there is an object.
     pub(crate) fn has_object(&self) -> bool {
         self.object_bytes().is_some()
     }
@@ -171,33 +150,32 @@ impl<'a> Request<'a> {
 
     /// The parts of the object before the change that `T` names.
     pub(crate) fn old_object<T: Deserialize<'a>>(&self, rule: AdmissionRule) -> Result<T, Denial> {
-        let objects = self.objects().map_err(|error| {
+        let wire = self.whole().map_err(|error| {
             Denial::unreadable(rule, format!("failed to read the AdmissionReview: {error}"))
         })?;
-        let old = objects.old_object.map(|raw| raw.get().as_bytes());
+        let old = wire.old_object.map(|raw| raw.get().as_bytes());
         part(old, "oldObject", rule)
     }
 
     /// The object from its first byte on, and maybe more than it.
     fn object_bytes(&self) -> Option<&'a [u8]> {
-        match &self.rest {
-            Rest::Read(objects) => objects.object.map(|raw| raw.get().as_bytes()),
-            Rest::Ahead { object, .. } => (!object.starts_with(b"null")).then_some(object),
+        match &self.unread {
+            None => self.wire.object.map(|raw| raw.get().as_bytes()),
+            Some(Unread { object, .. }) => (!object.starts_with(b"null")).then_some(object),
         }
     }
 
-    /// All objects, for which the whole of the review has to be read.
-    fn objects(&self) -> Result<Objects<'a>, &str> {
-        match &self.rest {
-            Rest::Read(objects) => Ok(*objects),
-            Rest::Ahead { whole, read, .. } => {
-                let read = read.get_or_init(|| match read_whole(whole) {
-                    Ok(wire) => Ok(wire.split().1),
-                    Err(error) => Err(error.to_string()),
-                });
-                read.as_ref().copied().map_err(String::as_str)
-            }
-        }
+    /// The request with what follows its object.
+    fn whole(&self) -> Result<&Wire<'a>, &str> {
+        let Some(unread) = &self.unread else {
+            return Ok(&self.wire);
+        };
+        let read = || read_whole(unread.review).map_err(|error| error.to_string());
+        unread
+            .read
+            .get_or_init(read)
+            .as_ref()
+            .map_err(String::as_str)
     }
 }
 

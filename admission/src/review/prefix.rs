@@ -9,7 +9,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, Visitor};
 
-use super::wire::{Names, is_review};
+use super::wire::{Wire, is_review};
 use crate::json::partial::PartialDeserializer;
 use crate::json::text::Text;
 
@@ -36,7 +36,7 @@ const ALWAYS: [&str; 4] = ["uid", "resource", "operation", "userInfo"];
 /// What was read, and where the rest begins.
 #[derive(Debug)]
 pub(super) struct Prefix<'a> {
-    pub(super) names: Names<'a>,
+    pub(super) wire: Wire<'a>,
     /// Offset of the first byte of the object's value.
     pub(super) object: usize,
 }
@@ -48,14 +48,14 @@ impl<'a> Prefix<'a> {
             bytes,
             api_version: Text::default(),
             kind: Text::default(),
-            names: Names::default(),
+            wire: Wire::default(),
             object: None,
         };
         // It ends with an error either way: at the object, or where something is amiss.
         let _ = Envelope(&mut reader).deserialize(&mut PartialDeserializer(bytes));
         let object = reader.object?;
         is_review(&reader.api_version, &reader.kind).then_some(Self {
-            names: reader.names,
+            wire: reader.wire,
             object,
         })
     }
@@ -65,7 +65,7 @@ struct Reader<'a> {
     bytes: &'a [u8],
     api_version: Text<'a>,
     kind: Text<'a>,
-    names: Names<'a>,
+    wire: Wire<'a>,
     object: Option<usize>,
 }
 
@@ -152,15 +152,15 @@ impl<'de> Visitor<'de> for Request<'_, 'de> {
                 break;
             }
             seen += usize::from(ALWAYS.contains(&key));
-            let names = &mut reader.names;
+            let wire = &mut reader.wire;
             match key {
-                "uid" => names.uid = Some(map.next_value()?),
-                "resource" => names.resource = map.next_value()?,
-                "subResource" => names.sub_resource = map.next_value()?,
-                "name" => names.name = map.next_value()?,
-                "namespace" => names.namespace = map.next_value()?,
-                "operation" => names.operation = map.next_value()?,
-                "userInfo" => names.user_info = map.next_value()?,
+                "uid" => wire.uid = Some(map.next_value()?),
+                "resource" => wire.resource = map.next_value()?,
+                "subResource" => wire.sub_resource = map.next_value()?,
+                "name" => wire.name = map.next_value()?,
+                "namespace" => wire.namespace = map.next_value()?,
+                "operation" => wire.operation = map.next_value()?,
+                "userInfo" => wire.user_info = map.next_value()?,
                 "object" => {
                     reader.object = reader.value_of(key).filter(|_| seen == ALWAYS.len());
                     break;

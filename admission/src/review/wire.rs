@@ -15,14 +15,8 @@ pub enum ReviewError {
     /// Not JSON, or a field of the envelope has another type than the API's.
     #[error("failed to read the AdmissionReview: {0}")]
     Json(#[from] serde_json::Error),
-    /// Another kind or version.
     #[error("expected admission.k8s.io/v1 AdmissionReview, got {version} {kind}")]
-    Version {
-        /// `apiVersion` as sent.
-        version: String,
-        /// `kind` as sent.
-        kind: String,
-    },
+    Version { version: String, kind: String },
     /// A review without a request, such as an answer.
     #[error("the AdmissionReview holds no request")]
     NoRequest,
@@ -34,7 +28,6 @@ pub enum ReviewError {
     Operation(String),
 }
 
-/// The four operations of admission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// A new object, or a POST to a subresource.
@@ -48,7 +41,6 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// As the API writes it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "CREATE",
@@ -69,7 +61,6 @@ impl Operation {
     }
 }
 
-/// Who asks.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct User<'a> {
@@ -84,7 +75,6 @@ pub struct User<'a> {
 }
 
 impl<'a> User<'a> {
-    /// The name that authentication gave.
     pub fn name(&self) -> &str {
         &self.username
     }
@@ -94,7 +84,6 @@ impl<'a> User<'a> {
         &self.uid
     }
 
-    /// The groups, in order.
     pub fn groups(&self) -> impl Iterator<Item = &str> {
         self.groups.iter().map(|group| &**group)
     }
@@ -117,17 +106,9 @@ pub(super) struct Resource<'a> {
     pub(super) name: Text<'a>,
 }
 
-/// The objects of a review, as they stand there.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Objects<'a> {
-    pub(super) object: Option<&'a RawValue>,
-    pub(super) old_object: Option<&'a RawValue>,
-    pub(super) dry_run: bool,
-}
-
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Envelope<'a> {
+struct Envelope<'a> {
     #[serde(borrow, default)]
     api_version: Text<'a>,
     #[serde(borrow, default)]
@@ -136,62 +117,29 @@ pub(super) struct Envelope<'a> {
     request: Option<Wire<'a>>,
 }
 
-/// `request` as it is on the wire.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+/// `request` as it is on the wire; its objects are raw JSON.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(super) struct Wire<'a> {
-    #[serde(borrow, default)]
-    uid: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    resource: Resource<'a>,
-    #[serde(borrow, default)]
-    sub_resource: Text<'a>,
-    #[serde(borrow, default)]
-    pub(super) name: Text<'a>,
-    #[serde(borrow, default)]
-    namespace: Text<'a>,
-    #[serde(borrow, default)]
-    operation: Text<'a>,
-    #[serde(borrow, default)]
-    user_info: User<'a>,
-    #[serde(borrow, default)]
-    pub(super) object: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub(super) old_object: Option<&'a RawValue>,
-    #[serde(default)]
-    pub(super) dry_run: Option<bool>,
-}
-
-/// What a request says before its objects.
-#[derive(Debug, Default)]
-pub(super) struct Names<'a> {
+    #[serde(borrow)]
     pub(super) uid: Option<&'a RawValue>,
+    #[serde(borrow)]
     pub(super) resource: Resource<'a>,
+    #[serde(borrow)]
     pub(super) sub_resource: Text<'a>,
+    #[serde(borrow)]
     pub(super) name: Text<'a>,
+    #[serde(borrow)]
     pub(super) namespace: Text<'a>,
+    #[serde(borrow)]
     pub(super) operation: Text<'a>,
+    #[serde(borrow)]
     pub(super) user_info: User<'a>,
-}
-
-impl<'a> Wire<'a> {
-    pub(super) fn split(self) -> (Names<'a>, Objects<'a>) {
-        let objects = Objects {
-            object: self.object,
-            old_object: self.old_object,
-            dry_run: self.dry_run.unwrap_or(false),
-        };
-        let names = Names {
-            uid: self.uid,
-            resource: self.resource,
-            sub_resource: self.sub_resource,
-            name: self.name,
-            namespace: self.namespace,
-            operation: self.operation,
-            user_info: self.user_info,
-        };
-        (names, objects)
-    }
+    #[serde(borrow)]
+    pub(super) object: Option<&'a RawValue>,
+    #[serde(borrow)]
+    pub(super) old_object: Option<&'a RawValue>,
+    pub(super) dry_run: Option<bool>,
 }
 
 /// The request of a review, read to its end.

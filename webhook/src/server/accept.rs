@@ -38,13 +38,11 @@ const LARGEST_HEAD: usize = 16 << 10;
 /// How long to wait when the kernel has no file descriptor left.
 const EXHAUSTED: Duration = Duration::from_millis(100);
 
-/// What every connection needs.
 pub(crate) struct Acceptor {
     pub(crate) tls: TlsAcceptor,
     pub(crate) router: Router,
     pub(crate) shutdown: Arc<Shutdown>,
     pub(crate) metrics: Arc<Metrics>,
-    /// The owner of the connections.
     pub(crate) connections: TaskTracker,
 }
 

@@ -31,7 +31,6 @@ impl Turns {
     }
 }
 
-/// How long may pass.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadlines {
     /// From the first byte of a head to its last one.
@@ -43,11 +42,8 @@ pub(super) struct Deadlines {
 /// What a connection is waited for, and until when.
 #[derive(Clone, Copy, Debug)]
 enum Wait {
-    /// Nothing yet.
     Nothing,
-    /// The first byte of a head.
     Head(Instant),
-    /// The rest of a head that has begun.
     Rest(Instant),
 }
 

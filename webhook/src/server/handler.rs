@@ -41,7 +41,6 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// More lookups than any request needs: a pod's volumes are limited by its size alone.
 const MOST_LOOKUPS: usize = 64;
 
-/// What the handlers share.
 pub(crate) struct State {
     pub(crate) policies: ArcSwap<Policies>,
     pub(crate) lookups: LookupClient,
@@ -118,7 +117,6 @@ impl Rejection {
     }
 }
 
-/// Answers one call.
 async fn answer(state: Arc<State>, request: Request<Body>, phase: AdmissionPhase) -> Response {
     isolated(&state.metrics, review(&state, request, phase)).await
 }

@@ -18,7 +18,6 @@ const BYTES: usize = 32 << 20;
 /// Bytes are counted in pieces of this size.
 const PIECE: usize = 1024;
 
-/// The two bounds.
 #[derive(Debug)]
 pub(super) struct Limit {
     reviews: Arc<Semaphore>,
@@ -53,7 +52,6 @@ impl Limit {
         })
     }
 
-    /// How many reviews are being answered.
     pub(super) fn in_flight(&self) -> usize {
         REVIEWS - self.reviews.available_permits()
     }

@@ -1,8 +1,12 @@
-//! Performs lookups with one live GET each, without a cache.
+//! The client that answers lookups: one live GET each, never a cache that could be behind.
 //!
 //! A pod cache of the whole cluster would cost more memory than everything else here; the
 //! four rules that need a lookup are rare (a token a pod and hour), so a live read is both
 //! small and never stale.
+//!
+//! The client is a kube client of its own, not [`nodelife_cluster::Cluster`]: that falls back to
+//! `~/.kube/config` and waits 15 s for a connection, while a lookup has less than the timeout of a
+//! review, and a webhook without an API server still answers what needs no lookup.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,14 +18,14 @@ use http_body_util::BodyExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use nodelife_admission::{AUDIENCE_VERB, Access, Lookup, LookupResult};
+use nodelife_cluster::USER_AGENT;
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// How many lookups may run at one time.
+/// Lookups at one time.
 const LOOKUPS: usize = 32;
 
-/// Where lookups are answered.
 pub(crate) struct LookupClient {
     client: Option<Client>,
     room: Semaphore,
@@ -55,7 +59,6 @@ impl LookupClient {
         })
     }
 
-    /// The answer to `lookup`, before `deadline`.
     pub(super) async fn answer(&self, lookup: &Lookup, deadline: Instant) -> LookupResult {
         let Some(client) = &self.client else {
             return LookupResult::Failed("there is no API server to look it up in".to_owned());
@@ -79,7 +82,7 @@ fn client(mut config: Config) -> anyhow::Result<Client> {
     config.connect_timeout = Some(Duration::from_secs(5));
     config.headers.push((
         HeaderName::from_static("user-agent"),
-        HeaderValue::from_static(concat!("nodelife/", env!("CARGO_PKG_VERSION"))),
+        HeaderValue::from_static(USER_AGENT),
     ));
     Client::try_from(config).context("failed to make a client of the API server")
 }

@@ -125,7 +125,6 @@ struct Called {
     webhook: Webhook,
 }
 
-/// All of them.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
@@ -210,7 +209,6 @@ impl Metrics {
         }
     }
 
-    /// All of them in `OpenMetrics` text.
     pub(super) fn encode(&self, in_flight: usize) -> Result<String, std::fmt::Error> {
         self.in_flight
             .set(i64::try_from(in_flight).unwrap_or(i64::MAX));
@@ -258,7 +256,6 @@ impl Metrics {
     }
 }
 
-/// The label value of an operation.
 pub(super) fn operation(operation: Operation) -> &'static str {
     operation.as_str()
 }

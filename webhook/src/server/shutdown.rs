@@ -27,12 +27,10 @@ impl Shutdown {
         self.stopped.cancel();
     }
 
-    /// Whether [`Shutdown::begin`] was called.
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving.load(Ordering::Relaxed)
     }
 
-    /// Waits for [`Shutdown::stop`].
     pub(crate) async fn stopped(&self) {
         self.stopped.cancelled().await;
     }

@@ -1,11 +1,10 @@
 //! Hardening rules beyond the in-tree plugin, off by default.
 
+use nodelife_core::object::MIRROR_ANNOTATION;
 use serde::Deserialize;
 
 use super::ownership::Owner;
 use super::request::NodeRequest;
-use nodelife_core::object::MIRROR_ANNOTATION;
-
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
 use crate::json::text::{Pairs, Text, or_default};

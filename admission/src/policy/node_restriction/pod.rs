@@ -1,13 +1,12 @@
 //! Pods: mirror pods, deletion, status, eviction.
 
+use nodelife_core::object::MIRROR_ANNOTATION;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::ownership::PodMeta;
 use super::pod_references;
 use super::request::{LookupError, NodeRequest, not_found, unavailable, wrong_result};
-use nodelife_core::object::MIRROR_ANNOTATION;
-
 use crate::decision::Interrupted;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;

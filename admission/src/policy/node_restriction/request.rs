@@ -16,7 +16,6 @@ pub(crate) const GROUP: &str = "system:nodes";
 /// A request of a node, and what its rule may ask.
 pub(super) struct NodeRequest<'r, 'a> {
     pub(super) request: &'r Request<'a>,
-    /// The node that asks.
     pub(super) node: &'r str,
     pub(super) policy: &'r NodeRestrictionConfig,
     pub(super) phase: AdmissionPhase,

@@ -1,11 +1,10 @@
 //! The in-tree rules in CEL, with the in-tree sentences.
 
+use nodelife_core::object::MIRROR_ANNOTATION;
 use serde_json::Value;
 
 use super::pod_references;
 use super::restriction::{Check, Restriction, SUBRESOURCE, nodes, pods};
-use nodelife_core::object::MIRROR_ANNOTATION;
-
 use crate::policy::node_restriction::ownership::NODE_LEASES;
 use crate::policy::node_restriction::request::USER_PREFIX;
 use crate::registration::match_conditions::{free_label, is_own, name_of};

@@ -1,9 +1,9 @@
 //! The rules that are stricter than the in-tree plugin, in CEL.
 
-use super::checks::{CREATE, UPDATE, implies, same};
-use super::restriction::{Check, Restriction, nodes, pods};
 use nodelife_core::object::MIRROR_ANNOTATION;
 
+use super::checks::{CREATE, UPDATE, implies, same};
+use super::restriction::{Check, Restriction, nodes, pods};
 use crate::config::Policies;
 use crate::registration::match_conditions::{is_own, name_of, text};
 use crate::registration::webhooks::{WRITES, rule};
