@@ -1,7 +1,8 @@
-//! Replays an API server's audit log: which requests the policies would have refused.
+//! Replay of an API server's audit log: which recorded requests the policies would refuse.
 //!
-//! A log holds less than a review. The object before a change is not in it, so it is taken
-//! from the events before; what cannot be told is said to be unknown, never allowed.
+//! An audit log holds less than a review. The object before a change is not in it, so it is
+//! taken from earlier events; a request that cannot be checked is reported as unknown, never as
+//! allowed.
 
 use std::collections::HashMap;
 
@@ -17,10 +18,10 @@ use crate::json::text::{Text, or_default};
 use crate::lookup::{Lookup, LookupResult};
 use crate::review::{AdmissionPhase, Review, ReviewError};
 
-/// Subresources that are connections, whatever the HTTP verb.
+/// Subresources that are CONNECT operations, whatever the HTTP verb.
 const CONNECTIONS: [&str; 4] = ["exec", "attach", "portforward", "proxy"];
 
-/// Why a line of a log cannot be asked again.
+/// Why a line of a log cannot be replayed.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     #[error("failed to read the audit event: {0}")]
@@ -33,22 +34,22 @@ pub enum ReplayError {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Replayed {
-    /// No write, not complete, or refused by the API server itself.
+    /// Not a write, not complete, or refused by the API server itself.
     Skipped,
     Allowed,
-    /// A rule objects, in whatever mode it is.
+    /// A rule refuses it, whatever its mode.
     Refused(Box<Objection>),
-    /// The log does not say enough; the text says what lacks.
+    /// The log does not contain enough; the text says what is missing.
     Unknown(String),
 }
 
-/// An objection to a recorded request.
+/// A refusal of a recorded request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Objection {
     pub refusal: Refusal,
-    /// When the request came, as recorded.
+    /// The recorded time of the request.
     pub time: String,
-    /// Who sent it; impersonation counted in.
+    /// The user, after impersonation.
     pub user: String,
     pub operation: &'static str,
     /// `pods/status`, `csinodes.storage.k8s.io`.
@@ -61,7 +62,7 @@ pub struct Objection {
 
 #[derive(Debug, Default)]
 pub struct Replay {
-    /// The last state of each object that was seen.
+    /// The last recorded state of each object.
     last: HashMap<Key, String>,
 }
 
@@ -138,8 +139,8 @@ impl Replay {
         Self::default()
     }
 
-    /// Takes the next line of the log. `find` answers from a recorded cluster; `None`
-    /// leaves what needs it unknown.
+    /// Replays the next line of the log. `find` answers lookups from a recorded cluster; if it
+    /// returns `None`, a request that needs the lookup is unknown.
     pub fn next(
         &mut self,
         line: &[u8],
@@ -170,7 +171,7 @@ impl Replay {
         ];
         let old = match operation {
             "UPDATE" => self.last.get(&key).cloned(),
-            // The answer to a deletion is the object, unless it was gone at once.
+            // The response to a deletion contains the object, unless it was removed immediately.
             "DELETE" => self.last.get(&key).cloned().or_else(|| event.deleted()),
             _ => None,
         };
@@ -186,7 +187,8 @@ impl Replay {
             |lookup| {
                 find(lookup).unwrap_or_else(|| {
                     let (kind, name) = lookup.subject();
-                    let lacks = format!("{kind} {name:?} is not known: give it by --objects");
+                    let lacks =
+                        format!("{kind} {name:?} is not known: add it to the file of --objects");
                     unanswered = Some(lacks.clone());
                     LookupResult::Failed(lacks)
                 })
@@ -198,12 +200,12 @@ impl Replay {
         if let Some(lacks) = unanswered {
             return Ok(Replayed::Unknown(lacks));
         }
-        // What a rule says that was shown no object, or one that it cannot read.
+        // The messages of rules that got no object, or an unreadable one.
         let no_object = ["unexpected type <nil>", "unable to access the object name"];
         if no_object.contains(&refusal.message.as_str())
             || refusal.reason == StatusReason::BadRequest
         {
-            let lacks = "the log holds no object to judge: record at the level RequestResponse";
+            let lacks = "the log has no object to check: record at level RequestResponse";
             return Ok(Replayed::Unknown(lacks.to_owned()));
         }
         Ok(Replayed::Refused(Box::new(Objection {
@@ -217,7 +219,7 @@ impl Replay {
         })))
     }
 
-    /// Keeps what an object became, without subresources of another kind.
+    /// Records the new state of an object, except from subresources of another kind.
     fn remember(&mut self, key: Key, operation: &str, target: &Target<'_>, new: Option<&RawValue>) {
         match operation {
             "DELETE" => {
@@ -233,7 +235,7 @@ impl Replay {
     }
 }
 
-/// The operation of admission behind a verb.
+/// The admission operation of a verb.
 fn operation(verb: &str, subresource: &str) -> Option<&'static str> {
     if CONNECTIONS.contains(&subresource) {
         return Some("CONNECT");
@@ -247,8 +249,8 @@ fn operation(verb: &str, subresource: &str) -> Option<&'static str> {
 }
 
 impl Event<'_> {
-    /// The object as it became. Of a patch only the answer has it; an eviction or a token
-    /// is answered with something else, and is judged by what was asked.
+    /// The object after the request. For a patch only the response has it; for an eviction or a
+    /// token the response is a different object, so the request counts.
     fn new_object(&self, operation: &str) -> Option<&RawValue> {
         let subresource = &*self.object_ref.as_ref()?.subresource;
         match operation {
@@ -294,7 +296,7 @@ impl Event<'_> {
 }
 
 impl Target<'_> {
-    /// A name that the API server makes is in its answer alone.
+    /// Only the response has a generated name.
     fn name(&self, new: Option<&RawValue>) -> String {
         if !self.name.is_empty() {
             return self.name.to_string();

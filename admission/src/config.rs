@@ -1,4 +1,4 @@
-//! Configuration of the policies.
+//! The policies' configuration: which rules are enforced, and their settings.
 
 use std::collections::BTreeMap;
 
@@ -12,9 +12,9 @@ use crate::rule::{AdmissionRule, Mode, RuleName};
 pub struct Policies {
     pub node_restriction: NodeRestrictionConfig,
     pub tolerations: Tolerations,
-    /// ServiceAccounts that are held to their own node.
+    /// ServiceAccounts that are restricted to their own node.
     pub agents: Vec<Agent>,
-    /// What a refusal of an agent leads to.
+    /// The mode of the rule `agents`.
     pub agent_mode: Mode,
 }
 
@@ -41,11 +41,11 @@ pub struct NodeRestrictionConfig {
     /// The API server's feature gate `ServiceAccountNodeAudienceRestriction` is on, as by
     /// default since 1.33.
     pub token_audiences: TokenAudiences,
-    /// The version of Kubernetes whose plugin is mirrored, where that made a difference.
+    /// The Kubernetes version whose plugin is mirrored, where versions differ.
     pub version: MinorVersion,
-    /// Label keys that mirror pods may bear, by prefix, where the rule `mirrorPodLabels` is on.
+    /// Prefixes of label keys that mirror pods may have, if the rule `mirrorPodLabels` is on.
     pub mirror_pod_labels: Vec<String>,
-    /// Names of the CSI drivers that a node may announce, where the rule `csiDrivers` is on.
+    /// Names of the CSI drivers that a node may announce, if the rule `csiDrivers` is on.
     pub csi_drivers: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ impl MinorVersion {
 }
 
 impl Default for MinorVersion {
-    /// What the engine is held against.
+    /// The version that the engine is tested against.
     fn default() -> Self {
         Self(36)
     }
@@ -154,18 +154,18 @@ pub struct Tolerations {
     /// Seconds that a pod stays on a node that is unreachable
     /// (`--default-unreachable-toleration-seconds`).
     pub unreachable_seconds: i64,
-    /// Whether a new pod's toleration that says what the in-tree plugin would have put there
-    /// is changed to what this policy says. The plugin runs before any webhook, so where it
-    /// is on there is nothing left to add.
+    /// Whether a new pod's toleration that equals the in-tree plugin's default is changed to this
+    /// policy's seconds. The plugin runs before any webhook, so where it is on there is nothing
+    /// left to add.
     pub rewrite: bool,
     pub in_tree: InTreeDefaults,
     /// Whether the annotations `nodelife.dev/not-ready-seconds` and
-    /// `nodelife.dev/unreachable-seconds` of a pod come before every policy.
+    /// `nodelife.dev/unreachable-seconds` of a pod override every policy.
     pub annotations: bool,
-    /// Seconds for some pods; the first policy that fits counts.
+    /// Seconds for some pods; the first matching policy counts.
     pub policies: Vec<TolerationPolicy>,
-    /// Seconds that the nodes take to shut down (the kubelet's `shutdownGracePeriod`). A new
-    /// pod that wants longer for its own end is warned of.
+    /// Seconds that the nodes take to shut down (the kubelet's `shutdownGracePeriod`). A new pod
+    /// with a longer grace period causes a warning.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub shutdown_grace_period_seconds: Option<i64>,
 }
@@ -208,12 +208,12 @@ impl Default for InTreeDefaults {
     }
 }
 
-/// How long the pods that fit stay. A list that is empty fits every pod.
+/// Seconds for the pods that match. An empty list matches every pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct TolerationPolicy {
     pub namespaces: Vec<String>,
-    /// Kinds of the controller that made the pod: `ReplicaSet`, `StatefulSet`, `Job`.
+    /// Kinds of the pod's controller: `ReplicaSet`, `StatefulSet`, `Job`.
     pub owner_kinds: Vec<String>,
     pub priority_classes: Vec<String>,
     /// Seconds on a node that is not ready; else those of the cluster.
@@ -245,7 +245,7 @@ pub struct Agent {
     pub resources: BTreeMap<String, String>,
 }
 
-/// A ServiceAccount that could exist: a name with a slip in it would restrict nobody.
+/// Accepts only valid names: a misspelled one would restrict nobody.
 fn account<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
     let is_label = |part: &str| {

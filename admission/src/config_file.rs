@@ -1,4 +1,4 @@
-//! The webhook's configuration file: YAML, read strictly, and single fields set on top.
+//! Parser of the webhook's configuration file: strict YAML, with single fields set on top.
 
 use nodelife_core::API_VERSION;
 use serde::Deserialize;
@@ -82,7 +82,7 @@ fn assign(policies: &mut Value, assignment: &str) -> Result<(), ConfigFileError>
     let wrong = |what: &str| ConfigFileError::Set(format!("{assignment}: {what}"));
     let Some((path, text)) = assignment.split_once('=') else {
         return Err(wrong(
-            "expected PATH=VALUE, as tolerations.notReadySeconds=60",
+            "expected PATH=VALUE, such as tolerations.notReadySeconds=60",
         ));
     };
     let value = serde_json::from_str(text).unwrap_or_else(|_| Value::String(text.to_owned()));
@@ -92,7 +92,7 @@ fn assign(policies: &mut Value, assignment: &str) -> Result<(), ConfigFileError>
             *place = Value::Object(Map::new());
         }
         let Some(object) = place.as_object_mut() else {
-            return Err(wrong(&format!("there are no fields below that of {field}")));
+            return Err(wrong(&format!("the parent of {field} is not an object")));
         };
         place = object.entry(field).or_insert(Value::Null);
     }

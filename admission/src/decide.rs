@@ -1,4 +1,4 @@
-//! The engine: asks the policies one after the other.
+//! The engine: runs the policies in order, until one denies the request or needs a lookup.
 
 use crate::config::Policies;
 use crate::decision::{Decision, Evaluation, Interrupted, Verdict};
@@ -9,8 +9,8 @@ use crate::rule::Mode;
 
 /// Decides on `request`, from `policies` and the `lookups` so far.
 ///
-/// The answer is the same for the same arguments; call it again with one more answer in
-/// `lookups` when it says [`Evaluation::Needs`].
+/// The result depends only on the arguments. On [`Evaluation::Needs`], call it again with one more
+/// result in `lookups`.
 pub fn decide(
     request: &Request<'_>,
     policies: &Policies,
@@ -18,7 +18,7 @@ pub fn decide(
     lookups: &Lookups,
 ) -> Evaluation {
     let mut decision = Decision::allow();
-    // A node is no ServiceAccount, so at most one of the two has a say.
+    // A node is not a ServiceAccount, so at most one of the two applies.
     let checked = node_restriction::check(request, &policies.node_restriction, phase, lookups)
         .and_then(|()| match policies.agent_mode {
             Mode::Off => Ok(()),
@@ -51,7 +51,7 @@ pub fn decide(
     Evaluation::Decided(decision)
 }
 
-/// Decides with every lookup answered by `find` at once, as offline.
+/// Decides with all lookups answered by `find`.
 pub fn decide_with(
     request: &Request<'_>,
     policies: &Policies,

@@ -1,4 +1,4 @@
-//! Decisions of the engine.
+//! The engine's output: verdict, refusal and warnings.
 
 use crate::denial::{Denial, StatusReason};
 use crate::lookup::Lookup;
@@ -14,21 +14,20 @@ pub enum Verdict {
     Patch(Patch),
 }
 
-/// A rule's objection, whether it was enforced or not.
+/// A denial by a rule, enforced or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub rule: AdmissionRule,
     pub mode: Mode,
-    /// Whether for good, for now, or because the object cannot be read.
     pub reason: StatusReason,
     pub message: String,
 }
 
-/// A verdict and what goes along with it.
+/// The verdict with its refusal and warnings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub verdict: Verdict,
-    /// The objection behind it, if any; it goes into the audit log.
+    /// The refusal, if any; it goes into the audit log.
     pub refusal: Option<Refusal>,
     /// Shown to the client, at most [`Decision::LONGEST_WARNING`] characters each.
     pub warnings: Vec<String>,
@@ -47,7 +46,7 @@ impl Decision {
         }
     }
 
-    /// Takes a denial in the mode that its rule is in.
+    /// Applies a denial in its rule's mode.
     pub(crate) fn refuse(&mut self, denial: Denial, mode: Mode) {
         self.refusal = Some(Refusal {
             rule: denial.rule,
@@ -76,15 +75,15 @@ impl Decision {
     }
 }
 
-/// The end of [`crate::decide`], or what it needs to go on.
+/// The result of [`crate::decide`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evaluation {
     Decided(Decision),
-    /// Look this up, put the answer into [`crate::Lookups`], and decide again.
+    /// Look this up, add the result to [`crate::Lookups`], and call again.
     Needs(Lookup),
 }
 
-/// Why a check did not come to its end.
+/// Why a check ended early.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Interrupted {
     Needs(Lookup),

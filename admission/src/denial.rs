@@ -1,19 +1,19 @@
-//! A denial: the status that a refused request is answered with.
+//! A denial: the status with which a request is refused.
 
 use std::fmt;
 
 use crate::rule::AdmissionRule;
 
-/// `status.code` and `status.reason` of a denial, as the in-tree plugins give them.
+/// `status.code` and `status.reason` of a denial, as from the in-tree plugins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusReason {
     /// 400: the object cannot be read.
     BadRequest,
-    /// 403: refused for good.
+    /// 403: permanent.
     Forbidden,
-    /// 404: an object that the request names is not there.
+    /// 404: an object that the request names does not exist.
     NotFound,
-    /// 500: may be a matter of time; the client tries again.
+    /// 500: may be temporary; the client retries.
     InternalError,
 }
 
@@ -41,9 +41,9 @@ impl StatusReason {
 pub struct Denial {
     pub rule: AdmissionRule,
     pub reason: StatusReason,
-    /// The in-tree message, word for word.
+    /// Word for word as in-tree.
     pub message: String,
-    /// What to do instead; empty where nothing helps.
+    /// What to do instead; may be empty.
     pub remedy: &'static str,
 }
 
@@ -70,7 +70,7 @@ impl Denial {
     }
 }
 
-/// The message, then the remedy: what the user reads.
+/// The message and the remedy, as shown to the user.
 impl fmt::Display for Denial {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;

@@ -1,4 +1,4 @@
-//! Quotes text as Go's `%q`, so that messages equal those of the in-tree plugin.
+//! Go's `strconv.Quote` (`%q`), so that a denial has the same text as the in-tree plugin's.
 
 use std::fmt::{self, Write};
 
@@ -32,8 +32,8 @@ impl fmt::Display for Quoted<'_> {
 
 /// Whether Go's `unicode.IsPrint` holds: letters, marks, numbers, punctuation, symbols.
 ///
-/// The standard library says so through `escape_debug`, which leaves printable characters
-/// alone; inside a string it leaves combining marks alone too, as Go does.
+/// `escape_debug` leaves printable characters unchanged; inside a string it also leaves combining
+/// marks unchanged, as Go does.
 fn is_printed(c: char) -> bool {
     let text: String = ['a', c].iter().collect();
     text.escape_debug().eq(text.chars())

@@ -1,13 +1,12 @@
-//! Admission engine: takes a review and the lookups so far, returns a decision or the next lookup.
+//! The admission engine: takes a review and looked-up objects, returns a verdict.
 //!
-//! `serve`, `review` and the plugin's offline test all go through [`decide`]. It is a
-//! pure function on borrowed bytes: the objects of a review stay raw JSON until a policy
-//! asks for a part of them. What is not in the review (the pod behind an eviction, the
-//! UID of a node) is asked for explicitly: [`Evaluation::Needs`] names one [`Lookup`], the
-//! caller adds the answer to [`Lookups`] and decides again. A lookup that was not answered
-//! is never an allow.
+//! `serve`, `review` and the plugin's offline test all call [`decide`], a pure function on
+//! borrowed bytes: the objects of a review stay raw JSON until a policy reads a part of them.
+//! What the review does not contain (the pod of an eviction, the UID of a node) is requested
+//! explicitly: [`Evaluation::Needs`] names one [`Lookup`], the caller adds the result to
+//! [`Lookups`] and calls again. A failed lookup never allows a request.
 //!
-//! The in-tree plugins that are mirrored here are those of Kubernetes v1.36.3.
+//! The mirrored in-tree plugins are those of Kubernetes v1.36.3.
 
 mod audit_log;
 mod config;

@@ -1,4 +1,4 @@
-//! Writes the AdmissionReview response directly into the body.
+//! Writes the response to a review straight into the body, without building a tree.
 
 use std::io::Write as _;
 
@@ -11,8 +11,8 @@ use crate::rule::Mode;
 
 /// Appends the `AdmissionReview` that answers `review` to `body`.
 ///
-/// The uid is the bytes that came in. A patch stands with its type, and only in the
-/// answer to a mutating call, because [`crate::decide`] makes none in the other phase.
+/// The uid is copied as received. Only the response to a mutating call has a patch, because
+/// [`crate::decide`] returns none in the validating phase.
 pub fn write_response(review: &Review<'_>, decision: &Decision, body: &mut Vec<u8>) {
     body.extend_from_slice(
         br#"{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"#,
@@ -56,7 +56,7 @@ pub fn write_response(review: &Review<'_>, decision: &Decision, body: &mut Vec<u
     body.extend_from_slice(b"}}");
 }
 
-/// Short keys: the API server puts the webhook's name before them.
+/// Short keys: the API server prefixes them with the webhook's name.
 fn annotations(refusal: &Refusal, body: &mut Vec<u8>) {
     let _ = write!(
         body,
@@ -81,7 +81,7 @@ fn base64(bytes: &[u8], body: &mut Vec<u8>) {
     let length = bytes.len().div_ceil(3) * 4;
     body.resize(start + length, 0);
     if let Some(room) = body.get_mut(start..) {
-        // The room is exactly what the encoding takes.
+        // The slice has exactly the encoded length.
         let _ = STANDARD.encode_slice(bytes, room);
     }
 }

@@ -1,8 +1,8 @@
-//! The rules of the engine by name, and what a refusal by one of them leads to.
+//! The names of the engine's rules, and the modes that they can be in.
 
 use serde::{Deserialize, Serialize};
 
-/// The rule that spoke: what modes, metrics and audit annotations go by.
+/// A rule, as named in configuration, metrics and audit annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum AdmissionRule {
     /// A user `system:node:` without a name.
@@ -22,7 +22,7 @@ pub enum AdmissionRule {
     /// stricter than the in-tree plugin.
     PodStatusMetadata,
     MirrorPodLabels,
-    /// A node that takes its own cordon away.
+    /// A node that uncordons itself.
     SelfUncordon,
     RegistrationOwners,
     Events,
@@ -33,8 +33,8 @@ pub enum AdmissionRule {
 }
 
 impl AdmissionRule {
-    /// Whether it refuses what the in-tree plugin lets pass. Such a rule is off unless the
-    /// policy names its mode.
+    /// Whether it refuses what the in-tree plugin allows. Such a rule is off unless its mode is
+    /// configured.
     pub fn is_stricter(self) -> bool {
         matches!(
             self,

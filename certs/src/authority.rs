@@ -11,8 +11,8 @@ use crate::error::Error;
 use crate::lifetimes::Lifetimes;
 use crate::names::ObjectNames;
 
-/// A CA that can sign: ECDSA P-256, path length 0, and limited to the webhook's own
-/// names, so that a stolen key is worth nothing elsewhere.
+/// A CA that can sign: ECDSA P-256, path length 0, and limited to the webhook's own names, so that
+/// a stolen key is useless elsewhere.
 pub struct Authority {
     pub(crate) certificate: Encoded,
     key: KeyPair,
@@ -42,7 +42,7 @@ impl Authority {
         Ok(Self { certificate, key })
     }
 
-    /// Reads a pair that was stored; the key has to be the certificate's.
+    /// Reads a stored pair; the key must match the certificate.
     pub(crate) fn read(certificate: &[u8], key: &[u8], names: &ObjectNames) -> Result<Self, Error> {
         let what = "the CA";
         let [certificate] =
@@ -55,7 +55,6 @@ impl Authority {
         Ok(Self { certificate, key })
     }
 
-    /// What the rotation has to know of its certificate.
     pub fn summary(&self) -> Certificate {
         self.certificate.summary
     }
@@ -81,11 +80,15 @@ pub(crate) fn read_key(
     certificate: &Encoded,
     what: &'static str,
 ) -> Result<KeyPair, Error> {
-    let text = std::str::from_utf8(pem).map_err(|_| Error::unusable(what, "the key is no text"))?;
+    let text =
+        std::str::from_utf8(pem).map_err(|_| Error::unusable(what, "the key is not text"))?;
     let key = KeyPair::from_pem(text).map_err(|error| Error::unusable(what, error.to_string()))?;
     let x509 = parse(&certificate.der)?;
     if x509.public_key().subject_public_key.data.as_ref() != key.public_key_raw() {
-        return Err(Error::unusable(what, "the key is of another certificate"));
+        return Err(Error::unusable(
+            what,
+            "the key does not match the certificate",
+        ));
     }
     Ok(key)
 }

@@ -1,4 +1,4 @@
-//! A certificate as it stands in a Secret or a caBundle.
+//! A certificate as stored in a Secret or a caBundle.
 
 use std::fmt;
 
@@ -37,13 +37,13 @@ impl fmt::Debug for Fingerprint {
     }
 }
 
-/// What the rotation has to know of a certificate.
+/// The properties of a certificate that the rotation needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Certificate {
     pub id: Fingerprint,
     pub not_before: Timestamp,
     pub not_after: Timestamp,
-    /// Whether it is a CA that bears our name: one that certs may have made.
+    /// Whether it is a CA with our common name, so that certs may have created it.
     pub own: bool,
 }
 
@@ -53,7 +53,7 @@ impl Certificate {
         self.not_before <= now && now <= self.not_after
     }
 
-    /// How old it is as a part of its life: `numerator/denominator` or more?
+    /// Whether `numerator/denominator` of its life have passed.
     pub(crate) fn aged(&self, now: Timestamp, numerator: i32, denominator: i32) -> bool {
         let life: SignedDuration = self.not_after.duration_since(self.not_before);
         now.duration_since(self.not_before) >= life / denominator * numerator
@@ -130,11 +130,11 @@ pub(crate) fn render<'a>(certificates: impl IntoIterator<Item = &'a Encoded>) ->
     certificates.into_iter().map(Encoded::pem).collect()
 }
 
-/// Parses DER with nothing behind it.
+/// Parses DER without trailing bytes.
 pub(crate) fn parse(der: &[u8]) -> Result<X509Certificate<'_>, Error> {
     match X509Certificate::from_der(der) {
         Ok(([], x509)) => Ok(x509),
-        Ok(_) => Err(Error::unusable("certificate", "bytes follow it")),
+        Ok(_) => Err(Error::unusable("certificate", "it has trailing bytes")),
         Err(error) => Err(Error::unusable("certificate", error.to_string())),
     }
 }

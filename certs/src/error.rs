@@ -1,21 +1,21 @@
-//! Errors, grouped by what the caller can do about them.
+//! The errors of the crate, by what the caller can do about them.
 
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A certificate or key could not be made.
-    #[error("failed to make {what}")]
+    #[error("failed to create {what}")]
     Make {
         what: &'static str,
         #[source]
         source: rcgen::Error,
     },
-    /// PEM or DER that is not what it should be.
+    /// Invalid PEM or DER.
     #[error("{what} is not usable: {why}")]
     Unusable { what: &'static str, why: String },
     /// An instant that no certificate can hold.
-    #[error("failed to express {0} as the time of a certificate")]
+    #[error("{0} is out of range for the time of a certificate")]
     Time(jiff::Timestamp),
-    /// The API server refused or could not be reached. Worth another try.
+    /// The API server refused a request or is unreachable; a retry may succeed.
     #[error("failed to {what}")]
     Api {
         /// Verb, kind and name.
@@ -23,8 +23,8 @@ pub enum Error {
         #[source]
         source: Box<kube::Error>,
     },
-    /// Someone else wrote in between: read again.
-    #[error("{0} was changed by someone else; it is read again")]
+    /// Another writer changed the object: read it again.
+    #[error("{0}: another writer changed the object")]
     Conflict(String),
     /// One pass took longer than its deadline.
     #[error("the pass took longer than {0:?}; is the API server reachable?")]
@@ -50,10 +50,10 @@ impl Error {
         }
     }
 
-    /// Sorts a failed write: a lost race is a [`Error::Conflict`].
+    /// The error of a failed write: a lost race is an [`Error::Conflict`].
     ///
-    /// 409 is a changed resourceVersion or a name that exists already, 404 an object
-    /// that went away since it was read.
+    /// 409 is a changed resourceVersion or an existing name, 404 an object that was deleted since
+    /// it was read.
     pub(crate) fn of_write(what: String, source: kube::Error) -> Self {
         match &source {
             kube::Error::Api(status) if matches!(status.code, 404 | 409) => Self::Conflict(what),

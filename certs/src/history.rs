@@ -1,14 +1,14 @@
-//! Memory of a writer: how long it has seen each CA in every configuration.
+//! [`History`]: for how long this process has observed a state without a break.
 
 use std::time::Duration;
 
 use crate::certificate::Fingerprint;
 use crate::observed::{Now, Observed};
 
-/// Since when this process has seen things to be so without a break.
+/// Since when this process has observed a state without a break.
 ///
-/// It lives in memory on purpose: a writer that restarts waits anew, which costs
-/// minutes where the lifetimes leave days, and nothing that it never saw counts.
+/// It is not stored, on purpose: a writer that restarts waits again, which costs minutes while the
+/// lifetimes leave days, and only its own observations count.
 #[derive(Clone, Debug, Default)]
 pub struct History {
     /// CAs that every configuration held, since when.
@@ -18,11 +18,11 @@ pub struct History {
 }
 
 impl History {
-    /// Takes note of `observed`, once for each reading, before [`step`].
+    /// Records `observed`, once per reading, before [`step`].
     ///
-    /// `read` is the steady clock after the reading, while [`step`] gets the time before
-    /// it: what was seen counts from the end of the first reading to the start of the
-    /// last, however long one took.
+    /// `read` is the monotonic time after the reading, while [`step`] gets the time before it: an
+    /// observation counts from the end of the first reading to the start of the last, however long
+    /// one took.
     ///
     /// [`step`]: crate::step()
     pub fn note(&mut self, observed: &Observed, read: Duration) {

@@ -1,4 +1,4 @@
-//! The certificate that the webhook serves.
+//! The serving certificate of the webhook.
 
 use jiff::Timestamp;
 use rcgen::{
@@ -51,8 +51,8 @@ impl Leaf {
         })
     }
 
-    /// Reads what a Secret holds: the key has to be the leaf's, one certificate of
-    /// `ca` has to have signed it, and it has to bear the name that API servers verify.
+    /// Reads the content of a Secret: the key must match the leaf, one certificate of `ca` must
+    /// have signed it, and it must have the name that API servers verify.
     pub(crate) fn read(
         certificate: &[u8],
         key: &[u8],
@@ -68,7 +68,7 @@ impl Leaf {
         let issuer = Encoded::read_all(ca, &names.ca_subject())?
             .into_iter()
             .find(|ca| ca.signed(&certificate))
-            .ok_or_else(|| Error::unusable(what, "ca.crt did not sign it"))?;
+            .ok_or_else(|| Error::unusable(what, "it is not signed by ca.crt"))?;
         let [name, ..] = names.dns();
         if !bears(&certificate, &name)? {
             return Err(Error::unusable(what, format!("it is not for {name}")));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_of_two_generations_is_refused() {
+    fn a_mismatched_pair_is_refused() {
         let (names, lifetimes) = (ObjectNames::default(), Lifetimes::default());
         let ca = Authority::make(&names, &lifetimes, now()).unwrap();
         let other = Authority::make(&names, &lifetimes, now()).unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn a_leaf_dies_with_its_ca() {
+    fn a_leaf_expires_with_its_ca() {
         let (names, lifetimes) = (ObjectNames::default(), Lifetimes::default());
         let ca = Authority::make(&names, &lifetimes, now()).unwrap();
         let late = ca.summary().not_after - SignedDuration::from_hours(1);

@@ -1,7 +1,7 @@
 //! Leader election with a Lease, so that only one writer works at a time.
 //!
-//! It only saves double work: every write is guarded by its resourceVersion, so a
-//! writer that wrongly believes that it holds the Lease does no harm.
+//! It only avoids duplicate work: every write is conditional on a resourceVersion, so a writer
+//! that wrongly believes it holds the Lease does no harm.
 
 use std::time::{Duration, Instant};
 
@@ -20,15 +20,14 @@ const DURATION: Duration = Duration::from_secs(15);
 /// A third of it: two renewals may fail.
 const RENEW: Duration = Duration::from_secs(5);
 
-/// Our side of the Lease.
+/// The Lease, as this process tries to hold it.
 pub(crate) struct LeaseLock {
     api: Api<Lease>,
     what: String,
     name: String,
     identity: String,
     renewed: Option<Instant>,
-    /// The other holder's state and when we first saw it: its clock is not compared
-    /// with ours.
+    /// The other holder's resourceVersion and when we first observed it: clocks are not compared.
     other: Option<(String, Instant)>,
 }
 
@@ -44,7 +43,7 @@ impl LeaseLock {
         }
     }
 
-    /// Takes or renews the Lease if that is due; whether it is ours.
+    /// Acquires or renews the Lease if that is due; returns whether we hold it.
     pub(crate) async fn hold(&mut self) -> Result<bool, Error> {
         if self.renewed.is_some_and(|at| at.elapsed() < RENEW) {
             return Ok(true);
@@ -80,7 +79,7 @@ impl LeaseLock {
         }
     }
 
-    /// Gives the Lease back, so that a successor need not wait for its end.
+    /// Releases the Lease, so that a successor need not wait until it expires.
     pub(crate) async fn release(&mut self) -> Result<(), Error> {
         if self.renewed.take().is_none() {
             return Ok(());

@@ -1,18 +1,17 @@
-//! The webhook's certificates: a CA, a leaf, and their rotation without one failed call.
+//! The webhook's certificates: a CA, a leaf, and a rotation that fails no call.
 //!
 //! ```text
 //! cluster ──read──▶ Observed ──step(history, now)──▶ Actions ──write──▶ cluster
 //! ```
 //!
-//! [`step`] decides and knows neither a client nor a key; `run` reads, asks it and
-//! carries out what it says. Every write is conditional on the resourceVersion that was
-//! read, so any number of writers may run; a Lease only keeps them from doing the same
-//! work twice.
+//! [`step`] decides, and knows neither a client nor a key; [`Rotator`] reads the cluster, calls it
+//! and carries out its actions. Every write is conditional on the resourceVersion that was
+//! read, so any number of writers may run; a Lease only avoids duplicate work.
 //!
-//! The promise is publish-ahead: a leaf replaces a working one only after its CA was
-//! seen in every webhook configuration for [`Lifetimes::propagation`], because API
-//! servers learn a caBundle through watches that nobody acknowledges. The old CA stays
-//! in the bundle until the last leaf that it signed is dead.
+//! The invariant is publish-ahead: a leaf replaces a working one only after its CA was observed
+//! in every webhook configuration for [`Lifetimes::propagation`], because API servers learn a
+//! caBundle through watches that they do not acknowledge. The old CA stays in the bundle until
+//! the last leaf that it signed has expired.
 
 mod authority;
 mod certificate;

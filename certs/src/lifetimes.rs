@@ -1,19 +1,18 @@
-//! Lifetimes of certificates, and the propagation time of a caBundle.
+//! The durations of the rotation: lives of certificates and propagation of a caBundle.
 
 use jiff::SignedDuration;
 
-/// The durations of the rotation. The default is what the documentation promises;
-/// tests turn the clock faster.
+/// The durations of the rotation. The defaults are documented; tests use shorter ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
     /// Life of a CA. Its successor is made at half of it.
     pub ca: SignedDuration,
-    /// Life of a leaf. It is renewed at two thirds, so a writer may be dead for the
-    /// remaining third before anything breaks.
+    /// Life of a leaf. It is renewed at two thirds, so a writer may be down for the remaining third
+    /// before anything breaks.
     pub leaf: SignedDuration,
-    /// How long a CA must have been in every configuration before the first leaf that
-    /// it signs: the longest that an API server may lag behind (they learn of it by
-    /// watch and acknowledge nothing), or a kubelet with the mounted Secret.
+    /// How long a CA must be in every configuration before it signs its first leaf: the longest
+    /// delay of an API server (which learns of it by a watch and does not acknowledge it), or of a
+    /// kubelet with the mounted Secret.
     pub propagation: SignedDuration,
     /// How far notBefore lies in the past, for API servers whose clocks are behind.
     pub backdate: SignedDuration,
@@ -31,7 +30,7 @@ impl Default for Lifetimes {
 }
 
 impl Lifetimes {
-    /// Why these durations cannot work, if they cannot.
+    /// Why these durations are invalid, if they are.
     ///
     /// A CA has to outlive its signing half by more than a leaf and the propagation,
     /// else leaves would outlive their CA.
@@ -53,8 +52,8 @@ impl Lifetimes {
         None
     }
 
-    /// How long a CA that signs no more stays in the bundle: until its last leaf is dead
-    /// and everyone knows.
+    /// How long a former signer stays in the bundle: until its last leaf has expired and all
+    /// clients know.
     pub(crate) fn retirement(&self) -> SignedDuration {
         self.leaf.saturating_add(self.propagation)
     }
@@ -65,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_default_works_and_a_leaf_may_not_outlive_its_ca() {
+    fn defaults_are_valid_and_a_leaf_must_not_outlive_its_ca() {
         assert_eq!(Lifetimes::default().problem(), None);
         let short = Lifetimes {
             ca: SignedDuration::from_hours(24),

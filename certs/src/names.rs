@@ -1,4 +1,4 @@
-//! Names of the objects in the cluster: Secrets, Lease, webhook configurations.
+//! The names of the objects in the cluster.
 
 /// The names that the manifests and the certs program agree on.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! State of the certificates as read from the cluster, without key material.
+//! The state of the cluster as a writer has read it, without keys and certificate bytes.
 
 use std::time::Duration;
 
@@ -6,28 +6,28 @@ use jiff::Timestamp;
 
 use crate::certificate::{Certificate, Fingerprint};
 
-/// When a reading began, by two clocks, because each lies in its own way: the wall clock may jump, and the other
-/// stands still while the machine sleeps. Validity is judged by the wall clock, waiting
-/// by the steady one, so that a jump never shortens a wait.
+/// When a reading began, by two clocks: the wall clock may jump, and the monotonic one stops while
+/// the machine sleeps. Validity uses the wall clock and waiting the monotonic one, so a jump never
+/// shortens a wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     pub wall: Timestamp,
-    /// Time since some moment, never running backwards.
+    /// Monotonic time.
     pub steady: Duration,
 }
 
 /// The state of the cluster.
 ///
-/// It has to be read in this order: the serving Secret, the configurations, and the
-/// CA's Secret last. Then a decision that rests on a CA state that is no longer true
-/// also holds an outdated resourceVersion of what it wants to write, and is refused.
+/// It must be read in this order: the serving Secret, the configurations, and the CA's Secret last.
+/// Then a decision based on an outdated CA state also has an outdated resourceVersion of the object
+/// to be written, and the write is refused.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
-    /// The serving Secret; `None` when there is none, or none that could be served.
+    /// The serving Secret; `None` if it does not exist or cannot be served.
     pub serving: Option<Serving>,
     /// Our webhook configurations that exist.
     pub configurations: Vec<Configuration>,
-    /// The CA's Secret; `None` when there is none, or none that could sign.
+    /// The CA's Secret; `None` if it does not exist or cannot sign.
     pub rotation: Option<Rotation>,
 }
 
@@ -49,8 +49,7 @@ pub struct Rotation {
     pub signer: Certificate,
     /// The CA that is being published, to sign later.
     pub next: Option<Certificate>,
-    /// What every caBundle should be: signer, next, and the ones whose leaves may
-    /// still be served.
+    /// The desired caBundle: signer, next, and the CAs whose leaves may still be served.
     pub bundle: Vec<Certificate>,
     /// When the signer became the signer.
     pub promoted: Timestamp,

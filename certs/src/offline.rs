@@ -1,4 +1,4 @@
-//! Certificates made offline, for users who store them in their own vault.
+//! Certificates made without a cluster, for users who keep them in their own vault.
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -9,8 +9,8 @@ use crate::leaf::Leaf;
 use crate::lifetimes::Lifetimes;
 use crate::names::ObjectNames;
 
-/// A leaf and the PEM of the CA that signed it, both alive for `life`. The CA's key is
-/// thrown away, so nothing else can ever be signed by it.
+/// A leaf and the PEM of the CA that signed it, both valid for `life`. The CA's key is discarded,
+/// so the CA cannot sign anything else.
 pub fn offline(
     names: &ObjectNames,
     life: SignedDuration,
@@ -26,15 +26,15 @@ pub fn offline(
     Ok((leaf, ca.certificate_pem()))
 }
 
-/// The certificates of a PEM file and nothing else of it: what goes into a caBundle is
-/// public, and the API server refuses one that is no PEM.
+/// The certificates of a PEM file, without anything else: a caBundle is public, and the API server
+/// refuses invalid PEM.
 ///
 /// # Errors
 /// When there is none, or it cannot be read.
 pub fn certificates(pem: &[u8]) -> Result<String, Error> {
     let all = Encoded::read_all(pem, "")?;
     if all.is_empty() {
-        return Err(Error::unusable("the PEM file", "it holds no certificate"));
+        return Err(Error::unusable("the PEM file", "it has no certificate"));
     }
     Ok(render(&all))
 }

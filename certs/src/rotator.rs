@@ -1,5 +1,4 @@
-//! Control loop of the rotation: reads the cluster, calls `step`, carries out its
-//! actions.
+//! [`Rotator`]: the loop that reads the cluster and carries out the actions of [`step`].
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,16 +28,16 @@ const PASS: Duration = Duration::from_secs(20);
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     pub done: Vec<RotationAction>,
-    /// What was read before.
+    /// The state before the pass.
     pub observed: Observed,
 }
 
-/// How the rotation is doing, for health checks and metrics.
+/// The status of the rotation, for metrics.
 #[derive(Clone, Debug, Default)]
 pub struct RotatorStatus {
     /// Whether this process holds the Lease.
     pub holder: bool,
-    /// When a pass last succeeded (or another holder was last seen at work).
+    /// When a pass last succeeded, or another holder was last seen active.
     pub succeeded: Option<Timestamp>,
     pub failed: u64,
     /// What was done since the start, by kind: `found`, `adopt`, `stage`, `promote`,
@@ -58,8 +57,7 @@ pub struct Rotator {
 }
 
 impl Rotator {
-    /// A rotation of the certificates of `names`. `client` must not retry by itself:
-    /// the loop does, on what it reads anew.
+    /// `client` must not retry by itself: the loop does, after a new read.
     pub fn new(client: Client, names: ObjectNames, lifetimes: Lifetimes) -> Self {
         Self {
             store: Store::new(client.clone(), names),
@@ -70,7 +68,7 @@ impl Rotator {
         }
     }
 
-    /// Reads the cluster once and does what is due.
+    /// Reads the cluster once and carries out the actions that are due.
     pub async fn pass(&mut self) -> Result<Report, Error> {
         tokio::time::timeout(PASS, self.pass_now())
             .await
@@ -93,7 +91,7 @@ impl Rotator {
                     done.push(action);
                 }
                 Err(Error::Conflict(what)) => {
-                    tracing::info!(?action, "{what}: someone else was faster");
+                    tracing::info!(?action, "{what}: another writer changed the object first");
                 }
                 Err(error) => return Err(error),
             }
@@ -101,8 +99,8 @@ impl Rotator {
         Ok(Report { done, observed })
     }
 
-    /// Passes until nothing more is due at once (`--once`): installs, repairs and
-    /// renews, but does not wait for a CA to propagate.
+    /// Repeats passes until nothing is due (`--once`): installs, repairs and renews, but does not
+    /// wait for a CA to propagate.
     pub async fn settle(&mut self) -> Result<Vec<RotationAction>, Error> {
         let mut all = Vec::new();
         loop {
@@ -114,8 +112,8 @@ impl Rotator {
         }
     }
 
-    /// Passes every `interval` while the Lease is ours, until `cancel`. Errors are
-    /// logged and counted; the next pass tries again.
+    /// Runs a pass every `interval` while it holds the Lease, until `cancel`. Errors are logged and
+    /// counted; the next pass retries.
     pub async fn run(
         mut self,
         identity: String,
@@ -140,7 +138,7 @@ impl Rotator {
             }
         }
         if let Err(error) = lock.release().await {
-            tracing::warn!(error = %with_causes(&error), "failed to give the Lease back");
+            tracing::warn!(error = %with_causes(&error), "failed to release the Lease");
         }
     }
 
@@ -149,13 +147,13 @@ impl Rotator {
         let holder = match lock.hold().await {
             Ok(holder) => holder,
             Err(error) => {
-                // Without a Lease two writers may both work, which is only wasteful.
-                tracing::warn!(error = %with_causes(&error), "working without the Lease");
+                // Without a Lease two writers may both be active, which is only wasteful.
+                tracing::warn!(error = %with_causes(&error), "continuing without the Lease");
                 true
             }
         };
         if !holder {
-            // What was seen before may no longer be so: another writer is at work.
+            // The history may be out of date: another writer is active.
             self.history = History::default();
             status.send_modify(|status| {
                 status.holder = false;
@@ -169,7 +167,7 @@ impl Rotator {
                 !report.done.is_empty()
             }
             Err(error) => {
-                tracing::warn!(error = %with_causes(&error), "the pass failed and is tried again");
+                tracing::warn!(error = %with_causes(&error), "pass failed, retrying");
                 status.send_modify(|status| {
                     status.holder = true;
                     status.failed += 1;
@@ -211,13 +209,13 @@ impl Rotator {
                 let ca = turned(turn, ca, seen, make, now)?;
                 self.store.write_ca(seen, &ca).await
             }
-            // Every other action rests on a CA that was read.
+            // Every other action requires a CA.
             (_, None) => Ok(()),
         }
     }
 }
 
-/// The CA's Secret after `turn`.
+/// The CA's Secret after the action `turn`.
 fn turned(
     turn: &RotationAction,
     ca: &CaSecret,
@@ -259,7 +257,7 @@ fn pick(seen: &Reading, ids: &[Fingerprint]) -> Vec<Encoded> {
 }
 
 impl RotationAction {
-    /// A word for metrics.
+    /// The label value in metrics.
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Found(_) => "found",

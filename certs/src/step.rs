@@ -1,4 +1,4 @@
-//! Certificate rotation as a pure state machine: from the observed state to the next writes.
+//! The state machine of the rotation: a pure function from observed state to actions.
 
 use crate::certificate::{Certificate, Fingerprint};
 use crate::history::History;
@@ -8,15 +8,15 @@ use crate::observed::{Now, Observed, Rotation};
 /// One write to one object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RotationAction {
-    /// Make the first CA, or a new one when the CA's Secret is lost or damaged. The
-    /// bundle is the new CA and these, whose leaves may still be served.
+    /// Create the first CA, or a new one if the CA's Secret is lost or damaged. The bundle is the
+    /// new CA and these, whose leaves may still be served.
     Found(Vec<Fingerprint>),
-    /// Take a CA into the bundle that every configuration trusts and that signed the
-    /// leaf being served: the CA's Secret was set back to an older state.
+    /// Add a CA to the bundle that every configuration trusts and that signed the served leaf: the
+    /// CA's Secret was restored to an older state.
     Adopt(Fingerprint),
-    /// Make the next CA and put it in the bundle.
+    /// Create the next CA and add it to the bundle.
     Stage,
-    /// Let the next CA sign from now on.
+    /// Make the next CA the signer.
     Promote,
     /// Drop CAs from the bundle.
     Retire(Vec<Fingerprint>),
@@ -26,10 +26,10 @@ pub enum RotationAction {
     Issue,
 }
 
-/// What to do now.
+/// The actions that are due.
 ///
-/// A change of the CA's Secret comes alone: what follows from it is decided on what is
-/// read after it. Writes to the other objects do not depend on one another.
+/// A change of the CA's Secret is returned alone: further actions are decided after the next read.
+/// Writes to the other objects are independent.
 pub fn step(
     observed: &Observed,
     history: &History,
@@ -55,9 +55,9 @@ pub fn step(
     actions
 }
 
-/// The CAs that a new CA's bundle has to keep, because a leaf of theirs may be served:
-/// the one that signed the leaf in the serving Secret, and, should that Secret be lost
-/// as well, our own ones that every configuration trusts.
+/// The CAs that the bundle of a new CA must keep, because a leaf of theirs may be served: the one
+/// that signed the leaf in the serving Secret, and, in case that Secret is lost as well, our own
+/// CAs that every configuration trusts.
 fn survivors(observed: &Observed, now: Now) -> Vec<Fingerprint> {
     let mut kept: Vec<Fingerprint> = observed
         .serving
@@ -108,11 +108,11 @@ fn turn(
     (!dead.is_empty()).then_some(RotationAction::Retire(dead))
 }
 
-/// The CAs that nobody needs any more.
+/// The CAs that are no longer needed.
 ///
-/// The last leaf of a former signer was decided on before the promotion, so it is dead
-/// one leaf's life later. A wall clock that jumped ahead could make that look true too
-/// soon, so the servers must also have had the time to pick up a leaf of the signer.
+/// The last leaf of a former signer was issued before the promotion, so it has expired one leaf's
+/// life later. A wall clock that jumped ahead could suggest that too early, so the servers must
+/// also have had time to load a leaf of the signer.
 fn retired(
     rotation: &Rotation,
     history: &History,
@@ -126,7 +126,7 @@ fn retired(
     if !settled || !over {
         return Vec::new();
     }
-    // (What is served now is the signer's: that is how it settled.)
+    // The served leaf is the signer's, by `settled`.
     let needed = |id| id == rotation.signer.id || rotation.next.is_some_and(|next| next.id == id);
     rotation
         .bundle
@@ -146,7 +146,7 @@ fn issue(
 ) -> bool {
     let signer = &rotation.signer;
     if !signer.valid(now.wall) {
-        // Its leaf would be refused as well; the next CA is on its way.
+        // Its leaf would be refused as well; the next CA is coming.
         return false;
     }
     let everywhere = observed.everywhere(signer.id);
@@ -154,7 +154,7 @@ fn issue(
         // Nothing to lose: no leaf, or one that no API server accepts.
         None => everywhere,
         Some(serving) if !rotation.trusts(serving.issuer.id) => everywhere,
-        // The leaf rests on the same CA as its successor.
+        // The leaf and its successor have the same CA.
         Some(serving) if serving.issuer.id == signer.id => {
             everywhere && (!serving.leaf.valid(now.wall) || serving.leaf.aged(now.wall, 2, 3))
         }

@@ -1,8 +1,8 @@
-//! The objects in the cluster: read in the order that makes races harmless, written
-//! by patches of our own minimal body.
+//! Reads and writes the rotation's objects in the cluster.
 //!
-//! The client is the caller's; requests go straight through kube's typed `Api`, without the
-//! retries of `nodelife-cluster`: a failed pass is repeated as a whole.
+//! The reading order makes races harmless; writes are patches with only our own fields. The caller
+//! provides the client. Requests use kube's typed `Api`, without the retries of `nodelife-cluster`:
+//! a failed pass is repeated as a whole.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -47,7 +47,7 @@ pub(crate) struct CaSecret {
     pub(crate) promoted: Timestamp,
 }
 
-/// Everything that one reading brought.
+/// The objects as read.
 pub(crate) struct Reading {
     /// Resource version of the serving Secret, if it exists.
     serving_version: Option<String>,
@@ -231,7 +231,7 @@ impl Store {
             .await
     }
 
-    /// Creates the Secret, or changes the state that was read and no other.
+    /// Creates the Secret, or updates it if it has not changed since it was read.
     async fn write_secret(
         &self,
         name: &str,
@@ -287,8 +287,8 @@ impl Store {
             .map_err(|error| Error::of_write(what, error))
     }
 
-    /// Puts the bundle into one configuration by server-side apply of nothing else, so
-    /// that whoever applies the manifests owns every other field and never this one.
+    /// Writes the bundle into one configuration by a server-side apply of only this field, so that
+    /// the user who applies the manifests owns all other fields and never this one.
     pub(crate) async fn publish(
         &self,
         seen: &Reading,
@@ -308,7 +308,7 @@ impl Store {
         let body = json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": stored.kind,
-            // The UID keeps the apply from making an object that was just deleted.
+            // With the UID, the apply cannot recreate an object that was just deleted.
             "metadata": { "name": name, "uid": stored.uid, "resourceVersion": stored.version },
             "webhooks": webhooks,
         });
@@ -373,9 +373,9 @@ fn version(secret: Option<&Secret>) -> Option<String> {
     secret?.metadata.resource_version.clone()
 }
 
-/// A damaged Secret counts as lost, and says so.
+/// Treats a damaged Secret as lost, with a warning.
 fn accept<T>(name: &str, read: Result<T, Error>) -> Option<T> {
-    read.inspect_err(|error| tracing::warn!(secret = name, %error, "the Secret is replaced"))
+    read.inspect_err(|error| tracing::warn!(secret = name, %error, "replacing an unusable Secret"))
         .ok()
 }
 
@@ -385,10 +385,10 @@ fn entry<'a>(secret: &'a Secret, key: &str, what: &'static str) -> Result<&'a [u
         .as_ref()
         .and_then(|data| data.get(key))
         .map(|bytes| bytes.0.as_slice())
-        .ok_or_else(|| Error::unusable(what, format!("it has no {key}")))
+        .ok_or_else(|| Error::unusable(what, format!("{key} is missing")))
 }
 
-/// The labels of what certs makes, as the manifests label everything else.
+/// The labels of objects that certs creates, as in the manifests.
 fn labels() -> BTreeMap<String, String> {
     [
         ("app.kubernetes.io/name", "nodelife"),

@@ -1,15 +1,15 @@
-//! Verification of a leaf against a CA bundle, as a TLS client does it.
+//! Whether a client that trusts a bundle accepts a leaf, for diagnosis from outside.
 
 use jiff::Timestamp;
 
 use crate::certificate::Encoded;
 
-/// What an API server makes of a leaf.
+/// How an API server judges a leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// Until then.
     Accepted(Timestamp),
-    /// It is of a CA of the bundle, but not valid now: until then it was, or from then on it is.
+    /// A CA of the bundle signed it, but it expired then or becomes valid then.
     NotValid(Timestamp),
     /// No CA of the bundle signed it.
     UnknownAuthority,
@@ -47,7 +47,7 @@ mod tests {
     use jiff::SignedDuration;
 
     #[test]
-    fn tells_an_expired_leaf_from_a_foreign_one() {
+    fn distinguishes_an_expired_leaf_from_a_foreign_one() {
         let (names, lifetimes) = (ObjectNames::default(), Lifetimes::default());
         let now: Timestamp = "2026-06-01T00:00:00Z".parse().unwrap();
         let ca = Authority::make(&names, &lifetimes, now).unwrap();

@@ -86,7 +86,7 @@ fn the_manifest_keeps_krews_rules() {
 }
 
 #[test]
-fn the_same_files_make_the_same_bytes() {
+fn archives_are_reproducible() {
     let folder = tempfile::tempdir().unwrap();
     let entries = [
         Entry::text("LICENSE", "words"),
@@ -111,7 +111,7 @@ fn the_same_files_make_the_same_bytes() {
 }
 
 #[test]
-fn what_cannot_be_built_here_is_said_with_what_to_do() {
+fn says_how_to_build_what_cannot_be_built_here() {
     assert!(target::folder().unwrap().is_dir());
     assert!(ALL.iter().filter(|platform| platform.is_here()).count() <= 1);
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
@@ -125,7 +125,7 @@ fn what_cannot_be_built_here_is_said_with_what_to_do() {
 }
 
 #[test]
-fn every_linked_crate_is_named_with_its_licence() {
+fn every_linked_crate_has_its_licence_in_the_notices() {
     let page = notices::of("kubectl-nodelife", "x86_64-unknown-linux-musl").unwrap();
     for name in ["clap 4", "kube 5", "ring 0.17", "rustls 0.23", "tokio 1"] {
         assert!(page.contains(&format!("\n{name}")), "{name}");

@@ -1,4 +1,4 @@
-//! The webhook's configuration: read from its file, and followed as the file changes.
+//! Loads the webhook's configuration file, and reloads it when it changes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use nodelife_admission::{ConfigFile, ConfigFileError, Policies};
 
-/// Reads the file, if there is one, and puts `set` (`path.to.field=value`) over it.
+/// Reads the file, if there is one, and applies `set` (`path.to.field=value`) on top.
 pub(crate) fn load(file: Option<&Path>, set: &[String]) -> anyhow::Result<Policies> {
     let file = match file {
         Some(path) => read(path, ConfigFile::parse)?,
@@ -17,7 +17,7 @@ pub(crate) fn load(file: Option<&Path>, set: &[String]) -> anyhow::Result<Polici
     Ok(file.policies(set)?)
 }
 
-/// What `parse` makes of a file.
+/// Reads a file and parses it.
 pub(crate) fn read<T>(
     path: &Path,
     parse: fn(&str) -> Result<T, ConfigFileError>,
@@ -27,8 +27,8 @@ pub(crate) fn read<T>(
     parse(&text).with_context(failed)
 }
 
-/// Reads the file again every `interval`, for ever. A file that cannot be used is reported
-/// once, and what was in force goes on.
+/// Reloads the file every `interval`, forever. An invalid file is logged once, and the previous
+/// configuration stays in use.
 pub(crate) async fn keep(path: &Path, interval: Duration, policies: &ArcSwap<Policies>) {
     let mut failure = String::new();
     let mut ticks = tokio::time::interval(interval);
@@ -48,11 +48,14 @@ pub(crate) async fn keep(path: &Path, interval: Duration, policies: &ArcSwap<Pol
             Ok(Err(error)) => {
                 let text = format!("{error:#}");
                 if text != failure {
-                    tracing::error!(error = text, "configuration refused, the old one goes on");
+                    tracing::error!(
+                        error = text,
+                        "configuration rejected, still using the previous one"
+                    );
                     failure = text;
                 }
             }
-            Err(error) => tracing::error!(%error, "the reader of the configuration failed"),
+            Err(error) => tracing::error!(%error, "the task that reads the configuration failed"),
         }
     }
 }

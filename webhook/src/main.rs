@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 fn main() -> ExitCode {
-    // One provider in the whole program; a second one in the tree would make rustls ask.
+    // One provider for the whole program; with a second one in the tree, rustls would panic.
     let _ = rustls::crypto::ring::default_provider().install_default();
     command::run(command::Arguments::parse())
 }

@@ -61,14 +61,14 @@ fn lookups_are_answered_from_a_list() {
 }
 
 #[test]
-fn without_a_cluster_what_needs_a_lookup_is_refused_for_now() {
+fn without_a_cluster_a_lookup_is_a_temporary_denial() {
     let (code, answers, _) = review(&[], &[eviction("own")]);
     assert_eq!(code, Some(0));
     assert_eq!(answers[0]["response"]["status"]["code"], 500);
 }
 
 #[test]
-fn a_line_that_is_no_review_ends_it_with_its_number() {
+fn an_invalid_line_fails_with_its_number() {
     let (code, answers, error) = review(&[], &[eviction("own"), json!({})]);
     assert_eq!(code, Some(1));
     assert_eq!(answers.len(), 1);

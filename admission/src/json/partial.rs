@@ -1,7 +1,6 @@
-//! Partial serde deserializer: reads named fields and skips the others.
+//! [`PartialDeserializer`]: a serde deserializer that skips the fields that the type does not name.
 //!
-//! A [`Deserializer`] that goes through objects by itself and leaves every other value to
-//! `serde_json`.
+//! It walks through objects and lists itself and hands every other value to `serde_json`.
 
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor,
@@ -11,9 +10,8 @@ use serde_json::Error;
 
 use super::skip::{self, is_space};
 
-/// Reads the fields that `T` names of the value that `bytes` begin with. What it passes is not
-/// validated, and an error says little: whoever wants to know what is wrong, and where, reads
-/// the bytes with `serde_json`.
+/// Reads a `T` from the value at the start of `bytes`. Skipped fields are not validated, and an
+/// error has no details: to get them, parse the bytes with `serde_json`.
 pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
     T::deserialize(&mut PartialDeserializer(bytes))
 }
@@ -29,13 +27,13 @@ fn utf8(bytes: &[u8]) -> Result<&str, Error> {
 }
 
 impl<'a> PartialDeserializer<'a> {
-    /// The next value, taken off.
+    /// Consumes the next value.
     fn value(&mut self) -> Result<&'a [u8], Error> {
         let length = skip::length(self.0).ok_or_else(malformed)?;
         self.split(length)
     }
 
-    /// The bytes of the next text, if that is what comes and it says what stands there; taken off.
+    /// Consumes the next string and returns its content, if a string without escapes comes next.
     fn plain_bytes(&mut self) -> Result<Option<&'a [u8]>, Error> {
         if self.0.first() != Some(&b'"') {
             return Ok(None);
@@ -54,7 +52,7 @@ impl<'a> PartialDeserializer<'a> {
         Ok(taken)
     }
 
-    /// Takes `byte`, if it is what stands behind the spaces, and the spaces behind it.
+    /// Consumes `byte` and the white space around it, if it comes next.
     fn take(&mut self, byte: u8) -> bool {
         self.skip_spaces();
         match self.0.split_first() {
@@ -120,7 +118,7 @@ impl<'de> Deserializer<'de> for &mut PartialDeserializer<'de> {
         self.deserialize_map(visitor)
     }
 
-    /// By such a name a `RawValue` asks for the bytes themselves.
+    /// `RawValue` requests raw bytes by such a name.
     fn deserialize_newtype_struct<V: Visitor<'de>>(
         self,
         name: &'static str,
@@ -141,7 +139,7 @@ impl<'de> Deserializer<'de> for &mut PartialDeserializer<'de> {
     }
 }
 
-/// The members of an object or the items of a list, from behind its bracket on.
+/// The members of an object or the items of a list, after the opening bracket.
 struct Elements<'r, 'a> {
     deserializer: &'r mut PartialDeserializer<'a>,
     is_first: bool,
@@ -155,7 +153,7 @@ impl<'r, 'a> Elements<'r, 'a> {
         }
     }
 
-    /// Goes to the next of them, or past the bracket behind the last.
+    /// Advances to the next element, or past the closing bracket.
     fn has_next(&mut self, close: u8) -> Result<bool, Error> {
         if self.deserializer.take(close) {
             return Ok(false);
@@ -198,8 +196,7 @@ impl<'de> MapAccess<'de> for Elements<'_, 'de> {
     }
 }
 
-/// A key without its quotes. Whoever looks for the names of fields compares bytes, and needs no
-/// text.
+/// A key without its quotes. Field names are compared as bytes, without a UTF-8 check.
 struct Key<'a>(&'a [u8]);
 
 impl<'de> Deserializer<'de> for Key<'de> {
@@ -244,7 +241,7 @@ mod tests {
     use super::super::text::Text;
     use super::*;
 
-    /// Some of everything that rules read.
+    /// One field of each type that rules read.
     #[derive(Debug, PartialEq, serde::Deserialize)]
     #[serde(default)]
     #[derive(Default)]
@@ -265,13 +262,13 @@ mod tests {
         c: Option<Box<Self>>,
     }
 
-    /// What `serde_json` makes of the value that the bytes begin with.
+    /// The value at the start of `bytes`, as `serde_json` reads it.
     fn plainly<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Option<T> {
         T::deserialize(&mut serde_json::Deserializer::from_slice(bytes)).ok()
     }
 
     proptest! {
-        /// Of JSON, whatever is read is what `serde_json` reads, and nothing else fails.
+        /// For any JSON, the result equals that of `serde_json`, failures included.
         #[test]
         fn reads_what_serde_json_reads(value in any_json(), pretty: bool, behind in "[,}\\] ]?") {
             let text = if pretty {
@@ -293,13 +290,13 @@ mod tests {
         }
 
         #[test]
-        fn no_bytes_bring_it_down(bytes: Vec<u8>) {
+        fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
             let _ = read::<Parts<'_>>(&bytes);
         }
     }
 
     #[test]
-    fn an_object_that_is_cut_is_no_object() {
+    fn a_truncated_object_is_an_error() {
         let whole = br#"{"c":{"b":7,"x":[{"y":"}]"}]},"d":[{"a":true}],"z":null}"#;
         assert!(read::<Parts<'_>>(whole).is_ok());
         for length in 0..whole.len() {
@@ -308,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_comes_twice_is_refused() {
+    fn a_duplicate_field_is_refused() {
         assert!(read::<Inner>(br#"{"a":true,"a":false}"#).is_err());
     }
 }

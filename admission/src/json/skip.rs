@@ -1,22 +1,25 @@
-//! Finds the end of a JSON value without parsing it, 64 bytes at a time.
+//! Finds the end of a JSON value without parsing it.
 //!
-//! A rule reads a few fields of an object that has hundreds. `serde_json` passes over the others
-//! token by token, and the processor guesses wrong at the end of most of them. Here sixteen bytes
-//! are compared at a time, and brackets are counted by the block: what stands between quotes is
-//! told from the rest by arithmetic on bits, as simdjson does
-//! (Langdale and Lemire, "Parsing Gigabytes of JSON per Second", section 3.1).
+//! A rule reads a few fields of an object that has hundreds. `serde_json` skips the others token
+//! by token, and the processor mispredicts the end of most of them. This compares sixteen bytes at
+//! a time and counts brackets per block of 64; bit arithmetic masks what is inside strings, as in
+//! simdjson (Langdale and Lemire, "Parsing Gigabytes of JSON per Second", section 3.1). The parent
+//! module says what it is worth.
 //!
-//! Nothing is validated: the bytes come from an API server, which has read them already.
+//! Nothing is validated: the bytes come from an API server, which has parsed them already.
+//!
+//! `nodelife_cluster`'s snapshot reader counts brackets too, but in a stream: its buffers end
+//! anywhere, and it tracks lines and columns. Sharing this code would need a third crate and a
+//! scanner that resumes in the middle of a block.
 
 use wide::u8x16;
 
-/// Bytes that are looked at together, one bit each.
+/// Bytes per block, one bit each in a mask.
 const BLOCK: usize = 64;
-/// Bytes that are compared at once.
+/// Bytes per comparison.
 const LANE: usize = 16;
 
-/// How many bytes the value takes that `bytes` begins with. None where it has no end, or where
-/// no value begins.
+/// The length of the value at the start of `bytes`; `None` if it is cut off or not a value.
 pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
     match bytes.first()? {
         b'{' | b'[' => collection(bytes),
@@ -29,21 +32,21 @@ pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// White space between tokens.
+/// Whether `byte` is white space between tokens.
 pub(crate) fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
 }
 
-/// A text, as it stands there.
+/// A string token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct StringSpan {
-    /// How many bytes it takes with its quotes.
+    /// In bytes, with the quotes.
     pub(crate) length: usize,
-    /// Whether it says what stands there, without a character that is written as another one.
+    /// Whether it has no escapes.
     pub(crate) is_plain: bool,
 }
 
-/// The text that `bytes` begin with.
+/// The string at the start of `bytes`.
 pub(crate) fn text(bytes: &[u8]) -> Option<StringSpan> {
     let mut at = 1;
     let mut is_plain = true;
@@ -58,7 +61,7 @@ pub(crate) fn text(bytes: &[u8]) -> Option<StringSpan> {
     }
 }
 
-/// Where the first quote or backslash stands.
+/// The position of the first quote or backslash.
 fn special(bytes: &[u8]) -> Option<usize> {
     let (lanes, rest) = bytes.as_chunks();
     for (index, lane) in lanes.iter().enumerate() {
@@ -87,7 +90,7 @@ fn collection(bytes: &[u8]) -> Option<usize> {
     Some(blocks.len() * BLOCK + brackets.end(&last)?)
 }
 
-/// What was opened in the blocks that were passed.
+/// The brackets that the blocks so far have opened.
 #[derive(Default)]
 struct Brackets {
     depth: u32,
@@ -95,7 +98,7 @@ struct Brackets {
 }
 
 impl Brackets {
-    /// Behind which byte of the block the outermost bracket is closed.
+    /// The offset in the block after the byte that closes the outermost bracket.
     fn end(&mut self, block: &[u8; BLOCK]) -> Option<usize> {
         let marks = Marks::of(block);
         let outside = !self.texts.inside(&marks);
@@ -104,7 +107,7 @@ impl Brackets {
             self.depth = self.depth - closes.count_ones() + opens.count_ones();
             return None;
         }
-        // It may end here: one bracket after the other.
+        // The value may end in this block: go through its brackets one by one.
         let mut rest = opens | closes;
         while rest != 0 {
             let bit = rest.trailing_zeros();
@@ -122,7 +125,7 @@ impl Brackets {
     }
 }
 
-/// Where in a block the characters stand that matter, from the lowest bit on.
+/// Masks of the structural characters in a block, lowest bit first.
 struct Marks {
     quotes: u64,
     backslashes: u64,
@@ -155,17 +158,16 @@ impl Marks {
     }
 }
 
-/// What one block leaves to the next: whether it ends inside a text, and with a backslash that
-/// counts.
+/// State between blocks: whether the block ended inside a string, and after an escaping backslash.
 #[derive(Default)]
 struct StringState {
-    /// All bits set inside a text, and none outside.
+    /// All bits set inside a string, none outside.
     open: u64,
     is_escaped: bool,
 }
 
 impl StringState {
-    /// The bytes of a block that belong to a text, its opening quote included.
+    /// A mask of the bytes inside strings, opening quotes included.
     fn inside(&mut self, marks: &Marks) -> u64 {
         let mut quotes = marks.quotes;
         if marks.backslashes != 0 || self.is_escaped {
@@ -180,7 +182,7 @@ impl StringState {
         inside
     }
 
-    /// The bytes that stand behind a backslash which is not behind one itself.
+    /// A mask of the escaped bytes: those after a backslash that is not escaped itself.
     fn escaped(&mut self, backslashes: u64) -> u64 {
         let mut escaped = u64::from(std::mem::take(&mut self.is_escaped));
         let mut rest = backslashes & !escaped;
@@ -205,10 +207,10 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// Characters that a reader of brackets can get wrong, and some that it cannot.
+    /// Characters that can confuse a bracket counter, and some that cannot.
     const TEXT: &str = r#"[a-d\[\]{}\\",: \n\u{e9}]{0,9}"#;
 
-    /// Any value; keys are often those of the types that are read in tests.
+    /// Any value; its keys are often the field names of the types in tests.
     pub(in crate::json) fn any_json() -> impl Strategy<Value = Value> {
         let scalar = prop_oneof![
             Just(Value::Null),
@@ -227,9 +229,9 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// Whatever follows a value, and however it is laid out, it ends where it does.
+        /// The end is found whatever follows the value, and however it is formatted.
         #[test]
-        fn a_value_ends_where_it_was_written_to(value in any_json(), pretty: bool, shift in 0..70_usize) {
+        fn finds_the_end_of_any_value(value in any_json(), pretty: bool, shift in 0..70_usize) {
             let text = if pretty {
                 serde_json::to_string_pretty(&value).unwrap()
             } else {
@@ -240,13 +242,13 @@ pub(crate) mod tests {
                 let from = padded.len() - behind.len() - text.len();
                 prop_assert_eq!(length(&padded.as_bytes()[from..]), Some(text.len()));
             }
-            // A list around it, which begins at another place of its blocks.
+            // The value inside a list, at another offset in its block.
             let list = format!("[\"{}\",{text}]", "\\\"".repeat(shift));
             prop_assert_eq!(length(list.as_bytes()), Some(list.len()));
         }
 
         #[test]
-        fn nothing_that_is_cut_has_an_end(value in any_json(), part in 0.0..1.0_f64) {
+        fn a_truncated_value_has_no_end(value in any_json(), part in 0.0..1.0_f64) {
             let text = serde_json::json!([value]).to_string();
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_precision_loss, reason = "a part of it")]
             let cut = (text.len() as f64 * part) as usize;
@@ -254,7 +256,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn no_bytes_bring_it_down(bytes: Vec<u8>) {
+        fn arbitrary_bytes_do_not_panic(bytes: Vec<u8>) {
             let _ = length(&bytes);
         }
     }

@@ -1,4 +1,4 @@
-//! Pieces of JSON that borrow from the review's bytes.
+//! Strings and string maps that borrow from a review's bytes.
 
 use std::borrow::{Borrow, Cow};
 use std::collections::BTreeMap;
@@ -7,8 +7,7 @@ use std::ops::Deref;
 
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 
-/// A string that borrows unless it had escapes. `null` reads as empty, as the API server
-/// reads it into a Go string.
+/// A string that borrows unless it has escapes. `null` becomes an empty string, as in Go.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Text<'a>(Cow<'a, str>);
 
@@ -60,7 +59,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Text<'a> {
     }
 }
 
-/// Labels or annotations: keys and values, sorted; the last of equal keys counts, as in Go.
+/// Labels or annotations, sorted by key; the last of equal keys counts, as in Go.
 pub(crate) type Pairs<'a> = BTreeMap<Text<'a>, Text<'a>>;
 
 /// Reads `null` like an absent field.

@@ -1,8 +1,8 @@
-//! Lookups: objects that a policy needs beyond the review, and their results.
+//! Lookups: objects that a rule needs and the review does not contain, and their results.
 //!
-//! Four rules need it: evictions and tokens the pod, mirror pods the node, pod
-//! certificates both. The caller fetches one object at a time, hands its JSON to
-//! [`LookupResult::read`], and asks again.
+//! Four rules need lookups: evictions and tokens the pod, mirror pods the node, pod certificates
+//! both. The caller fetches one object at a time, passes its JSON to [`LookupResult::read`], and
+//! calls [`crate::decide`] again.
 
 pub(crate) mod object;
 mod recorded;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 pub use recorded::{RecordedCluster, RecordedClusterError};
 
-/// One object that the engine asks for.
+/// An object that the engine needs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Lookup {
     Pod { namespace: String, name: String },
@@ -24,7 +24,7 @@ pub enum Lookup {
 }
 
 impl Lookup {
-    /// Resource and name as an error of the API's listers writes them.
+    /// Resource and name as in the errors of Go's listers.
     pub(crate) fn subject(&self) -> (&'static str, &str) {
         match self {
             Self::Pod { name, .. } => ("pod", name),
@@ -45,7 +45,7 @@ pub struct Access {
     pub user: String,
     pub uid: String,
     pub groups: Vec<String>,
-    /// The audience, which stands as the resource.
+    /// Used as the resource of the review.
     pub audience: String,
     pub namespace: String,
     pub name: String,
@@ -65,9 +65,9 @@ pub enum LookupResult {
     /// Audiences that a CSI driver asks tokens for.
     Audiences(Vec<String>),
     Allowed(bool),
-    /// The API server says that it is not there.
+    /// The API server answered that it does not exist.
     Missing,
-    /// No answer could be had; the text says why.
+    /// The lookup failed; the text says why.
     Failed(String),
 }
 

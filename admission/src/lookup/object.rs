@@ -1,4 +1,4 @@
-//! Reads the object that answers a lookup.
+//! Parses the object that answers a lookup.
 
 use nodelife_core::object::MIRROR_ANNOTATION;
 use serde::Deserialize;

@@ -1,4 +1,4 @@
-//! Recorded cluster: answers lookups offline from a Kubernetes List.
+//! A recorded cluster: a Kubernetes List that answers lookups offline.
 
 use std::collections::HashMap;
 
@@ -22,7 +22,7 @@ struct List {
     items: Vec<Value>,
 }
 
-/// `authorization.k8s.io/v1` `SubjectAccessReview`. A field that is empty fits every question.
+/// `authorization.k8s.io/v1` `SubjectAccessReview`. An empty field matches every request.
 #[derive(Clone, Debug, Deserialize)]
 struct AccessReview {
     spec: AccessSpec,
@@ -55,7 +55,7 @@ struct AccessStatus {
     evaluation_error: String,
 }
 
-/// Why a document is no recorded cluster.
+/// Why a document is not a recorded cluster.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordedClusterError {
     /// A field has another type than the API's.
@@ -78,7 +78,7 @@ impl RecordedCluster {
                 let text = object.pointer(pointer).and_then(Value::as_str);
                 text.unwrap_or_default().to_owned()
             };
-            // The items of a typed list may leave their kind out.
+            // The items of a typed list may omit their kind.
             let kind = match text("/kind") {
                 kind if kind.is_empty() => of.to_owned(),
                 kind => kind,
@@ -93,8 +93,8 @@ impl RecordedCluster {
         Ok(recorded)
     }
 
-    /// The answer to `lookup`: what is not in the List is missing, and what no review
-    /// allows is denied.
+    /// The result of `lookup`: an object that is not in the List is missing, and access that no
+    /// review allows is denied.
     pub fn answer(&self, lookup: &Lookup) -> LookupResult {
         let (kind, namespace, name) = match lookup {
             Lookup::Pod { namespace, name } => ("Pod", namespace.as_str(), name),
@@ -127,7 +127,7 @@ impl RecordedCluster {
                 && fits(&attributes.name, &access.name)
         });
         match found.map(|review| &review.status) {
-            // An authorizer may fail in part and allow all the same.
+            // An authorizer may fail in part and still allow.
             Some(status) if !status.allowed && !status.evaluation_error.is_empty() => {
                 LookupResult::Failed(status.evaluation_error.clone())
             }

@@ -1,10 +1,10 @@
-//! Agent policy: an agent may write only to its own node.
+//! Policy that restricts agents to their own node.
 //!
-//! A DaemonSet's ServiceAccount has the same rights on every node, so whoever breaks into
-//! one node has them for all. The token of a pod says on which node it was minted
-//! (`authentication.kubernetes.io/node-name` and `node-uid`, Kubernetes 1.32 and later);
-//! for the ServiceAccounts that a policy names, those two decide which objects they may
-//! write. RBAC still has to allow the write: this only narrows it.
+//! The ServiceAccount of a DaemonSet has the same permissions on every node, so an attacker on
+//! one node has them for all nodes. The token of a pod names the node that it was issued for
+//! (`authentication.kubernetes.io/node-name` and `node-uid`, Kubernetes 1.32 and later). For the
+//! configured ServiceAccounts, these two decide which objects they may write. RBAC must still
+//! allow the write: this policy only restricts further.
 
 use std::collections::BTreeMap;
 
@@ -23,17 +23,17 @@ const RULE: AdmissionRule = AdmissionRule::Agents;
 pub(crate) const USER_PREFIX: &str = "system:serviceaccount:";
 /// Node of the pod that the token is bound to (apiserver pkg/authentication/serviceaccount).
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
-/// UID of that node: a name may have been taken again.
+/// UID of that node: another node may have the name now.
 const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
-const REMEDY: &str = "agents write to the node that their own pod runs on, by a pod-bound token";
+const REMEDY: &str = "an agent may only write to the node of its own pod, with a pod-bound token";
 
-/// The node of the agent that asks.
+/// The requesting agent and its node.
 struct Own<'a> {
     agent: &'a Agent,
     node: String,
 }
 
-/// Checks the writes of the named ServiceAccounts; all others pass.
+/// Checks the writes of the configured ServiceAccounts; all others pass.
 pub(crate) fn check(
     request: &Request<'_>,
     agents: &[Agent],
@@ -56,7 +56,7 @@ pub(crate) fn check(
         ("", "pods") => "spec.nodeName",
         _ => match agent.resources.get(&kind) {
             Some(path) => path.as_str(),
-            // What is neither a node's nor named by the policy is a matter of RBAC alone.
+            // For resources that are not configured, RBAC alone decides.
             None => return Ok(()),
         },
     };
@@ -87,7 +87,7 @@ fn deny(message: String) -> Interrupted {
     Denial::forbidden(RULE, message).remedy(REMEDY).into()
 }
 
-/// The node of the token, which still has to be the one that it was minted on.
+/// The node of the token, which must still have the UID in the token.
 fn own_node(user: &User<'_>, lookups: &Lookups) -> Result<String, Interrupted> {
     let extra: BTreeMap<String, Vec<String>> = match user.extra() {
         Some(json) => serde_json::from_str(json).map_err(|error| {
@@ -101,7 +101,7 @@ fn own_node(user: &User<'_>, lookups: &Lookups) -> Result<String, Interrupted> {
     let one = |key: &str| match extra.get(key).map(Vec::as_slice) {
         Some([value]) if !value.is_empty() => Ok(value.clone()),
         _ => Err(deny(format!(
-            "the token of {} does not say exactly one {key}",
+            "the token of {} must have exactly one {key}",
             Quoted(user.name())
         ))),
     };
@@ -111,7 +111,7 @@ fn own_node(user: &User<'_>, lookups: &Lookups) -> Result<String, Interrupted> {
         None => Err(Interrupted::Needs(lookup)),
         Some(LookupResult::Uid(live)) if *live == uid => Ok(node),
         Some(LookupResult::Uid(_) | LookupResult::Missing) => Err(deny(format!(
-            "the token was minted on another node of the name {}",
+            "the token was issued for an earlier node named {}",
             Quoted(&node)
         ))),
         Some(LookupResult::Failed(error)) => {
@@ -124,7 +124,7 @@ fn own_node(user: &User<'_>, lookups: &Lookups) -> Result<String, Interrupted> {
     }
 }
 
-/// The object before and after, as far as the operation has them.
+/// The object before and after the operation, if there is one.
 fn objects(request: &Request<'_>) -> Result<(Option<Value>, Option<Value>), Denial> {
     let operation = request.operation();
     let old = match operation {
@@ -138,7 +138,7 @@ fn objects(request: &Request<'_>) -> Result<(Option<Value>, Option<Value>), Deni
     Ok((old, new))
 }
 
-/// The text at `path`; empty where there is none.
+/// The string at `path`, or an empty one.
 fn text_at<'v>(object: &'v Value, path: &str) -> &'v str {
     let mut place = object;
     for field in path.split('.') {
@@ -155,7 +155,7 @@ impl Own<'_> {
         text_at(object, path) == self.node
     }
 
-    /// A node or a custom resource: before and after it belongs to the agent's node.
+    /// A node or a custom resource must belong to the agent's node before and after the operation.
     fn check_object(
         &self,
         request: &Request<'_>,
@@ -183,7 +183,7 @@ impl Own<'_> {
         }
     }
 
-    /// Only what the policy lists may change on the node.
+    /// Only the configured fields of the node may change.
     fn check_fields(&self, old: &Value, new: &Value) -> Result<(), Interrupted> {
         let mut changed = Vec::new();
         changes(old, new, "", &mut changed);
@@ -191,13 +191,13 @@ impl Own<'_> {
         forbidden.map_or(Ok(()), |path| {
             let node = Quoted(&self.node);
             Err(deny(format!(
-                "the agent on node {node} may not change {path} of it"
+                "the agent on node {node} may not change {path} of its node"
             )))
         })
     }
 
     fn may_change(&self, path: &str) -> bool {
-        // The API server keeps these itself.
+        // The API server maintains these.
         if path == "metadata.resourceVersion"
             || path == "metadata.generation"
             || path.starts_with("metadata.managedFields")
@@ -241,7 +241,7 @@ impl Own<'_> {
             Some(_) => {
                 let node = Quoted(&self.node);
                 Err(deny(format!(
-                    "the agent on node {node} may only evict pods of it"
+                    "the agent on node {node} may only evict pods of its own node"
                 )))
             }
         }

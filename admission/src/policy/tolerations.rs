@@ -1,11 +1,10 @@
-//! Toleration policy: not-ready and unreachable tolerations of pods.
+//! Default tolerations: how long pods stay on a node that is not ready or unreachable.
 //!
-//! Without a policy this is the in-tree plugin
-//! (plugin/pkg/admission/defaulttolerationseconds/admission.go, v1.36.3). With one, seconds
-//! differ by pod, and what the plugin has put there already is rewritten in place: the
-//! first toleration that matches a taint is the one that counts
-//! (pkg/controller/tainteviction `getMinTolerationTime`), so a second one after it would
-//! change nothing.
+//! Without configuration this is the in-tree plugin
+//! (plugin/pkg/admission/defaulttolerationseconds/admission.go, v1.36.3). With it, seconds
+//! differ by pod, and a toleration that the plugin has already added is changed in place: the
+//! first toleration that matches a taint counts (pkg/controller/tainteviction
+//! `getMinTolerationTime`), so appending a second one would have no effect.
 
 use std::io::Write as _;
 
@@ -90,22 +89,22 @@ struct Toleration<'a> {
 }
 
 impl Pod<'_> {
-    /// Kind of the controller that made it; empty where nobody did.
+    /// Kind of its controller; empty if it has none.
     fn owner_kind(&self) -> &str {
         let owners = &self.metadata.owner_references;
         let controller = owners.iter().find(|owner| owner.controller == Some(true));
         controller.map_or("", |owner| &owner.kind)
     }
 
-    /// DaemonSets give their pods both tolerations without an end, and keep them.
+    /// DaemonSets give their pods both tolerations without a limit.
     fn is_of_daemon_set(&self) -> bool {
         self.owner_kind() == "DaemonSet"
     }
 }
 
 impl Toleration<'_> {
-    /// Whether the plugin takes this for a toleration of `taint`: it looks at neither the
-    /// operator nor the value nor the seconds.
+    /// Whether the plugin considers this a toleration of `taint`: it ignores operator, value and
+    /// seconds.
     fn covers(&self, taint: &str) -> bool {
         (self.key.is_empty() || &*self.key == taint)
             && (self.effect.is_empty() || &*self.effect == "NoExecute")
@@ -122,7 +121,7 @@ impl Toleration<'_> {
             }
     }
 
-    /// Whether it is what the in-tree plugin appends, to the letter.
+    /// Whether it is exactly what the in-tree plugin appends.
     fn is_default(&self, taint: &str, seconds: i64) -> bool {
         &*self.key == taint
             && &*self.operator == "Exists"
@@ -132,12 +131,12 @@ impl Toleration<'_> {
     }
 }
 
-/// What becomes of a pod's tolerations.
+/// The changes to a pod's tolerations.
 #[derive(Default)]
 pub(crate) struct Defaulted {
-    /// Adds what the pod lacks and rewrites what the in-tree plugin has added.
+    /// Adds missing tolerations and rewrites those of the in-tree plugin.
     pub(crate) patch: Option<Patch>,
-    /// What whoever made the pod should know.
+    /// Shown to the creator of the pod.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -163,7 +162,7 @@ pub(crate) fn default(request: &Request<'_>, policy: &Tolerations) -> Result<Def
         }
         let mut numbered = present.iter().enumerate();
         let Some((index, counts)) = numbered.find(|(_, one)| one.tolerates(taint)) else {
-            // It keeps the default away and tolerates nothing.
+            // It suppresses the default but matches no taint.
             warnings.push(format!(
                 "nodelife tolerations: {taint} is not tolerated, use operator Exists; \
                  the pod is evicted at once"
@@ -193,7 +192,7 @@ pub(crate) fn default(request: &Request<'_>, policy: &Tolerations) -> Result<Def
     })
 }
 
-/// Both conditions, with what the first policy that fits the pod says.
+/// Both taints, with the seconds of the first matching policy.
 fn conditions<'p>(
     namespace: &str,
     pod: &'p Pod<'_>,
@@ -231,7 +230,7 @@ fn conditions<'p>(
 }
 
 impl TaintDefault<'_> {
-    /// The seconds for `pod`: its annotation's, where those count, or else the policy's.
+    /// The seconds for `pod`: those of its annotation if annotations are on, else the policy's.
     fn seconds_for(&self, pod: &Pod<'_>, policy: &Tolerations, warnings: &mut Vec<String>) -> i64 {
         let counts = policy.annotations && !pod.is_of_daemon_set();
         let Some(text) = self.wish.filter(|_| counts) else {
@@ -241,7 +240,7 @@ impl TaintDefault<'_> {
             Ok(seconds) if seconds >= 0 => seconds,
             _ => {
                 warnings.push(format!(
-                    "nodelife: {} is no number of seconds, {} counts: {}",
+                    "nodelife: {} is not a number of seconds, using {}: {}",
                     self.annotation,
                     self.seconds,
                     Quoted(text)
@@ -252,14 +251,14 @@ impl TaintDefault<'_> {
     }
 }
 
-/// What two tolerations and the steps that add them take.
+/// Bytes of a patch that adds two tolerations.
 const USUAL_PATCH: usize = 320;
 
 /// A `JSONPatch` of a list of tolerations, written without a tree.
 struct PatchWriter {
     has_list: bool,
     steps: Vec<u8>,
-    /// The items of a list that is to be made.
+    /// The items of a list to be created.
     added: Vec<u8>,
 }
 
@@ -277,7 +276,7 @@ impl PatchWriter {
         self.steps.push(separator);
     }
 
-    /// Changes what is there, in its place.
+    /// Replaces the seconds of an existing toleration.
     fn set_seconds(&mut self, index: usize, seconds: i64) {
         self.begin_step();
         // Writing to a Vec does not fail, here and below.
@@ -287,8 +286,8 @@ impl PatchWriter {
         );
     }
 
-    /// Appends to the list, or collects for one that is to be made: `add` to the end of a
-    /// list that is absent would fail.
+    /// Appends to the list, or collects items for a new one: `add` to the end of an absent list
+    /// would fail.
     fn add(&mut self, taint: &str, seconds: i64) {
         if self.has_list {
             self.begin_step();

@@ -1,8 +1,8 @@
-//! `matchConditions`: CEL that the API server evaluates before it calls.
+//! `matchConditions`: CEL that the API server evaluates before it calls a webhook.
 //!
-//! What a condition turns away costs no call and passes even when every replica is dead, so
-//! it must never turn away what a rule refuses. An error in one would skip the call under
-//! `Ignore` and refuse the request under `Fail`: every field is read as an optional one.
+//! A request that a condition excludes costs no call and passes even when every replica is down,
+//! so a condition must never exclude what a rule refuses. An error in a condition would skip the
+//! call under `Ignore` and refuse the request under `Fail`, so every field is read as optional.
 
 use nodelife_core::taint::{NOT_READY, UNREACHABLE};
 
@@ -15,13 +15,13 @@ use crate::rule::{AdmissionRule, Mode};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MatchCondition {
-    /// What it says of the requests that are sent.
+    /// Says which requests are sent.
     pub name: &'static str,
     /// CEL, on one line.
     pub expression: String,
 }
 
-/// A name that is there: with an empty one, `system:node:` would be the nameless user's own.
+/// The name is not empty: an empty one would count as the own name of the user `system:node:`.
 const NAMED: &str = "request.?name.orValue('') != ''";
 const USER: &str = "request.userInfo.?username.orValue('')";
 
@@ -34,7 +34,7 @@ pub(super) fn is_node() -> MatchCondition {
     }
 }
 
-/// A node with a name: the nameless one has a rule of its own.
+/// The node has a name: the rule `identity` handles the one without.
 pub(super) fn is_named() -> MatchCondition {
     MatchCondition {
         name: "is-named",
@@ -58,7 +58,7 @@ pub(super) fn node_restriction(policies: &Policies) -> Vec<MatchCondition> {
     conditions
 }
 
-/// A condition that is false where all of `parts` hold.
+/// A condition that is false if all of `parts` are true.
 fn unless(name: &'static str, parts: &[String]) -> MatchCondition {
     MatchCondition {
         name,
@@ -66,7 +66,7 @@ fn unless(name: &'static str, parts: &[String]) -> MatchCondition {
     }
 }
 
-/// `pods`, `pods/status`: what is asked for, and how.
+/// Matches resource (`pods`, `pods/status`, `nodes/*`) and operation.
 fn asks(group: &str, resource: &str, operation: &str) -> String {
     let (resource, subresource) = match resource.split_once('/') {
         Some((resource, "*")) => (resource, None),
@@ -82,12 +82,12 @@ fn asks(group: &str, resource: &str, operation: &str) -> String {
     )
 }
 
-/// The name in `object`, or nothing.
+/// The name in `object`, or an empty string.
 pub(super) fn name_of(object: &str) -> String {
     format!("{object}.?name.orValue('')")
 }
 
-/// Whether `name` is that of the node that asks.
+/// Whether `name` is that of the requesting node.
 pub(super) fn is_own(name: &str) -> String {
     format!("'{USER_PREFIX}' + {name} == {USER}")
 }
@@ -98,7 +98,7 @@ fn unchanged(path: &str) -> String {
     format!("object.?{optional} == oldObject.?{optional}")
 }
 
-/// A node's report on itself that leaves labels, owners, taints and configSource alone.
+/// Excludes status reports of a node that do not change labels, owners, taints or configSource.
 fn quiet_node_update(uncordon: bool) -> MatchCondition {
     let mut parts = vec![
         asks("", "nodes/*", "UPDATE"),
@@ -118,8 +118,8 @@ fn quiet_node_update(uncordon: bool) -> MatchCondition {
     unless("not-a-quiet-node-update", &parts)
 }
 
-/// A node that registers itself with labels that kubelets may set. Otherwise a cold cluster
-/// could not get the nodes that the webhook is to run on.
+/// Excludes registrations with labels that kubelets may set: otherwise a cold cluster could not get
+/// the nodes that the webhook runs on.
 fn clean_registration(owners: bool) -> MatchCondition {
     let labels = format!(
         "object.?metadata.?labels.orValue({{}}).all(key, {})",
@@ -153,7 +153,7 @@ pub(super) fn free_label() -> String {
     )
 }
 
-/// A kubelet's report on a pod of its own that leaves labels and claims alone.
+/// Excludes status reports on a kubelet's own pod that do not change labels or claims.
 fn quiet_pod_status(metadata: bool) -> MatchCondition {
     let node = "oldObject.?spec.?nodeName.orValue('')";
     let mut parts = vec![
@@ -173,7 +173,7 @@ fn quiet_pod_status(metadata: bool) -> MatchCondition {
     unless("not-a-quiet-pod-status", &parts)
 }
 
-/// An event of the node's own, as nearly all are.
+/// Excludes a node's own events, which nearly all are.
 fn own_event() -> MatchCondition {
     let host = |field: &str| {
         let host = format!("object.?{field}.?host.orValue('')");
@@ -190,8 +190,8 @@ fn own_event() -> MatchCondition {
     )
 }
 
-/// A node's first heartbeat. The later ones are updates, which are not registered for. The
-/// rule goes by the name in the object, so this does, too.
+/// Excludes a node's first heartbeat; later ones are updates, which the webhook is not registered
+/// for. The rule checks the name in the object, so this does, too.
 fn own_lease() -> MatchCondition {
     let name = "object.?metadata.?name.orValue('')";
     unless(
@@ -217,8 +217,8 @@ pub(super) fn is_agent(agents: &[Agent]) -> MatchCondition {
     }
 }
 
-/// A pod that is changed and has all it needs: only on creation is there more to do than to
-/// add what lacks.
+/// Excludes updates of pods that have both tolerations: only on creation is there more to do than
+/// to add missing ones.
 pub(super) fn tolerations() -> Vec<MatchCondition> {
     vec![unless(
         "not-an-update-that-lacks-nothing",
@@ -230,7 +230,7 @@ pub(super) fn tolerations() -> Vec<MatchCondition> {
     )]
 }
 
-/// Whether a pod has a toleration that the in-tree plugin takes for one of `taint`.
+/// Whether the in-tree plugin considers a toleration of the pod as one of `taint`.
 pub(super) fn covered(taint: &str) -> String {
     format!(
         "object.?spec.?tolerations.orValue([]).exists(t, t.?key.orValue('') in ['', '{taint}'] \

@@ -1,4 +1,4 @@
-//! Which requests the API server sends, and which it can judge by itself.
+//! Registration with the API server: webhook configurations, and policies that need no webhook.
 
 mod cel;
 mod match_conditions;

@@ -1,9 +1,8 @@
-//! Webhook configurations that match the policies.
+//! The webhook configurations that the policies need.
 //!
-//! What a webhook is registered for and what its `matchConditions` let through unseen is
-//! as much a part of a policy as its rules, so it is made of the same [`Policies`] and the
-//! same constants. The manifests hold the configurations of the default policies; a test
-//! compares the two.
+//! The `rules` and `matchConditions` of a webhook decide as much as the engine does, so both are
+//! derived from the same [`Policies`] and constants. The manifests contain the configurations of
+//! the default policies; a test compares them.
 
 use serde_json::{Value, json};
 
@@ -11,7 +10,7 @@ use super::match_conditions::{self, MatchCondition};
 use crate::config::Policies;
 use crate::rule::{AdmissionRule, Mode};
 
-/// Namespace of the manifests. It is never judged: the webhook's own pods have to start.
+/// Namespace of the manifests. It is exempt, so that the webhook's own pods can start.
 const NAMESPACE: &str = "nodelife-system";
 /// Name of the Service, and of both configurations.
 const NAME: &str = "nodelife-webhook";
@@ -19,7 +18,7 @@ const NAME: &str = "nodelife-webhook";
 const TIMEOUT_SECONDS: i32 = 2;
 pub(super) const WRITES: [&str; 3] = ["CREATE", "UPDATE", "DELETE"];
 
-/// The webhooks of the manifests, by the name that the API server shows in a refusal.
+/// The webhooks of the manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Webhook {
     /// Default tolerations of pods.
@@ -81,8 +80,8 @@ impl Webhook {
         matches!(self, Self::Tolerations | Self::NodeTokens)
     }
 
-    /// The conditions that a request has to meet to be sent. None of them is false for a
-    /// request that the policies would refuse.
+    /// The conditions that a request must meet to be sent. None of them is false for a request that
+    /// the policies would refuse.
     pub fn conditions(self, policies: &Policies) -> Vec<MatchCondition> {
         match self {
             Self::Tolerations => match_conditions::tolerations(),
@@ -106,7 +105,7 @@ impl Webhook {
                 {"namespace": NAMESPACE, "name": NAME, "path": path, "port": 443}},
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
-            // The overlay fail-closed makes it Fail.
+            // The overlay fail-closed changes it to Fail.
             "failurePolicy": "Ignore",
             "matchPolicy": "Equivalent",
             "timeoutSeconds": TIMEOUT_SECONDS,
@@ -119,7 +118,8 @@ impl Webhook {
             "rules": self.rules(policies),
         });
         if let Some(entry) = entry.as_object_mut().filter(|_| mutating) {
-            // A sidecar that comes later may bring tolerations; a token is asked for once.
+            // A sidecar that is injected later may add tolerations; a token request does not
+            // change.
             let again = match self {
                 Self::Tolerations => "IfNeeded",
                 _ => "Never",
@@ -129,9 +129,9 @@ impl Webhook {
         entry
     }
 
-    /// Namespaces whose objects are never sent: the webhook's own, and the one of what
-    /// carries its network. Agents mostly live in kube-system, and so do the pods that they
-    /// are after; nothing that starts a node waits for what they write there.
+    /// Namespaces whose objects are never sent: the webhook's own, and kube-system, where its
+    /// network runs. Agents are not exempt in kube-system: most of them and of the pods that they
+    /// attack run there, and no node start depends on their writes.
     fn exempt(self) -> &'static [&'static str] {
         match self {
             Self::Agents => &[NAMESPACE],
@@ -177,9 +177,8 @@ pub(super) fn rule(
     })
 }
 
-/// What NodeRestriction is asked about, without the rules that are off. Of leases only the
-/// creation, since the node authorizer pins name and namespace for the rest, and none of a
-/// node's own: a filter lets those through.
+/// The resources that NodeRestriction checks, without the rules that are off. For leases only the
+/// creation, since the node authorizer checks the rest; a condition excludes a node's own lease.
 fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
     let on = |rules: &[AdmissionRule]| rules.iter().any(|rule| policies.mode(*rule) != Mode::Off);
     let nodes = on(&[
@@ -266,8 +265,7 @@ fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
     all.into_iter().flatten()
 }
 
-/// Nodes and pods, connections to them included, and the custom resources that a policy
-/// names.
+/// Nodes and pods, including connections to them, and the configured custom resources.
 fn agents(policies: &Policies) -> Vec<Value> {
     let every = &["CREATE", "UPDATE", "DELETE", "CONNECT"];
     let mut rules = vec![

@@ -1,4 +1,4 @@
-//! Parser of `AdmissionReview` that borrows from the request body.
+//! The incoming `AdmissionReview`, borrowed from its bytes.
 
 mod prefix;
 mod wire;
@@ -19,21 +19,21 @@ pub use wire::{Operation, ReviewError, User};
 
 #[derive(Debug)]
 pub struct Review<'a> {
-    /// `request.uid` as the JSON string that came in, quotes included.
+    /// `request.uid` as the received JSON string, with quotes.
     pub uid: &'a str,
     pub request: Request<'a>,
 }
 
-/// The API server's phase that calls: which side of the mutations the object is on.
+/// The API server's calling phase: whether the object is mutated already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AdmissionPhase {
-    /// The raw object of the client; the answer may bear a patch.
+    /// The object as the client sent it; the response may contain a patch.
     Mutating,
-    /// The final object, after every mutation and the registry's own defaults.
+    /// The final object, after all mutations and the registry's defaults.
     Validating,
 }
 
-/// What is asked. The objects stay raw until a policy reads a part of them.
+/// The request of a review. Its objects stay raw JSON until a policy reads a part of them.
 #[derive(Debug)]
 pub struct Request<'a> {
     wire: Wire<'a>,
@@ -41,8 +41,8 @@ pub struct Request<'a> {
     unread: Option<Unread<'a>>,
 }
 
-/// The part of a review from its object on, where only the fields before it were read: most
-/// verdicts need little of it, or nothing.
+/// The part of a review from its object on, if only its prefix was read: most verdicts need little
+/// or nothing of it.
 #[derive(Debug)]
 struct Unread<'a> {
     review: &'a [u8],
@@ -53,8 +53,8 @@ struct Unread<'a> {
 }
 
 impl<'a> Review<'a> {
-    /// Reads a review as far as the verdict may need it, and the rest when it does; the result
-    /// borrows from `bytes`.
+    /// Reads only the prefix of a review, and the rest when a policy needs it; the result borrows
+    /// from `bytes`.
     ///
     /// The API server writes the names before the objects (k8s.io/api/admission/v1
     /// `AdmissionRequest`, v0.36.3). A document in that order is read up to the object, so what
@@ -86,8 +86,7 @@ impl<'a> Review<'a> {
         if !uid.starts_with('"') || !(3..=LONGEST_UID + 2).contains(&uid.len()) {
             return Err(ReviewError::Uid);
         }
-        // Half of a surrogate pair passes for JSON as long as nobody reads it, and would be
-        // echoed into an answer that is none.
+        // Half of a surrogate pair is valid in raw JSON, but would make the response invalid.
         if uid.contains('\\') && serde_json::from_str::<Text<'_>>(uid).is_err() {
             return Err(ReviewError::Uid);
         }
@@ -116,7 +115,7 @@ impl<'a> Request<'a> {
         &self.wire.sub_resource
     }
 
-    /// Empty where the API server is to generate it.
+    /// Empty if the API server will generate it.
     pub fn name(&self) -> &str {
         &self.wire.name
     }
@@ -134,7 +133,6 @@ impl<'a> Request<'a> {
         &self.wire.user_info
     }
 
-    /// Whether nothing is to be stored.
     pub fn dry_run(&self) -> bool {
         self.whole().is_ok_and(|wire| wire.dry_run == Some(true))
     }
@@ -157,7 +155,7 @@ impl<'a> Request<'a> {
         part(old, "oldObject", rule)
     }
 
-    /// The object from its first byte on, and maybe more than it.
+    /// The bytes of the object, possibly followed by the rest of the review.
     fn object_bytes(&self) -> Option<&'a [u8]> {
         match &self.unread {
             None => self.wire.object.map(|raw| raw.get().as_bytes()),
@@ -179,19 +177,18 @@ impl<'a> Request<'a> {
     }
 }
 
-/// Reads the parts of one object; what cannot be read is refused, never waved through.
+/// Reads a part of an object; a request with an unreadable object is denied.
 fn part<'a, T: Deserialize<'a>>(
     bytes: Option<&'a [u8]>,
     field: &'static str,
     rule: AdmissionRule,
 ) -> Result<T, Denial> {
-    // What Go prints for an object that is not there: `unexpected type %T`.
+    // The text of Go for an absent object: `unexpected type %T`.
     let bytes = bytes.ok_or_else(|| Denial::forbidden(rule, "unexpected type <nil>".to_owned()))?;
     if let Ok(read) = partial::read(bytes) {
         return Ok(read);
     }
-    // Read once more for the sake of what is wrong with it. The object ends where its JSON does;
-    // what follows it belongs to the review.
+    // Parse it again for the error message. Bytes after the object belong to the review.
     T::deserialize(&mut serde_json::Deserializer::from_slice(bytes)).map_err(|error| {
         Denial::unreadable(rule, format!("failed to read request.{field}: {error}"))
     })

@@ -1,9 +1,8 @@
-//! Fast path for the fields of a review that precede its objects.
+//! The prefix of a review: the fields before its objects.
 //!
 //! Go writes the fields of a struct in the order of their declaration, and the API declares the
-//! names before the objects, so a verdict that needs names alone is found without a look at the
-//! objects, which are most of the bytes. Whatever differs from that order is left to the
-//! reading of the whole.
+//! names before the objects. A verdict that needs only names is therefore found without reading
+//! the objects, which are most of the bytes. A document in any other order is read as a whole.
 
 use std::fmt;
 
@@ -30,10 +29,9 @@ const ORDER: [&str; 12] = [
     "object",
 ];
 
-/// Those of them that every request has.
+/// The fields that every request has.
 const ALWAYS: [&str; 4] = ["uid", "resource", "operation", "userInfo"];
 
-/// What was read, and where the rest begins.
 #[derive(Debug)]
 pub(super) struct Prefix<'a> {
     pub(super) wire: Wire<'a>,
@@ -42,7 +40,7 @@ pub(super) struct Prefix<'a> {
 }
 
 impl<'a> Prefix<'a> {
-    /// Reads up to `request.object`; `None` where `bytes` are not as the API server writes them.
+    /// Reads up to `request.object`; `None` if the fields are not in the order of the API server.
     pub(super) fn read(bytes: &'a [u8]) -> Option<Self> {
         let mut reader = Reader {
             bytes,
@@ -51,7 +49,7 @@ impl<'a> Prefix<'a> {
             wire: Wire::default(),
             object: None,
         };
-        // It ends with an error either way: at the object, or where something is amiss.
+        // It always ends with an error: at the object, or at an unexpected field.
         let _ = Envelope(&mut reader).deserialize(&mut PartialDeserializer(bytes));
         let object = reader.object?;
         is_review(&reader.api_version, &reader.kind).then_some(Self {
@@ -70,7 +68,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Where the value of the field `key` begins, which was borrowed from the bytes.
+    /// The offset of the value of the field `key`, which borrows from the bytes.
     fn value_of(&self, key: &'a str) -> Option<usize> {
         let start = key
             .as_ptr()
@@ -87,7 +85,7 @@ impl<'a> Reader<'a> {
         Some(offset + self.spaces(offset)?)
     }
 
-    /// How much white space begins at `offset`.
+    /// The length of the white space at `offset`.
     fn spaces(&self, offset: usize) -> Option<usize> {
         let rest = self.bytes.get(offset..)?;
         rest.iter().position(|byte| !byte.is_ascii_whitespace())
@@ -144,7 +142,7 @@ impl<'de> Visitor<'de> for Request<'_, 'de> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let reader = self.0;
-        // A field that comes a second time, or too late, is another order.
+        // A repeated or late field is another order.
         let mut left = ORDER.iter();
         let mut seen = 0;
         while let Some(key) = map.next_key::<&'de str>()? {

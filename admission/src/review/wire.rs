@@ -1,15 +1,14 @@
-//! `AdmissionReview` as it is on the wire.
+//! The wire format of `AdmissionReview`.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::json::text::{Text, or_default};
 
-/// The longest uid that is echoed: the API server sends 36 bytes.
+/// The longest uid that is accepted; the API server sends 36 bytes.
 pub(super) const LONGEST_UID: usize = 64;
 
-/// Why bytes are not a review that can be answered. Nothing can be said about the request
-/// then, so whoever sent it gets HTTP 400.
+/// Why bytes are not a review that can be answered: the caller gets HTTP 400.
 #[derive(Debug, thiserror::Error)]
 pub enum ReviewError {
     /// Not JSON, or a field of the envelope has another type than the API's.
@@ -17,10 +16,10 @@ pub enum ReviewError {
     Json(#[from] serde_json::Error),
     #[error("expected admission.k8s.io/v1 AdmissionReview, got {version} {kind}")]
     Version { version: String, kind: String },
-    /// A review without a request, such as an answer.
-    #[error("the AdmissionReview holds no request")]
+    /// A review without a request, such as a response.
+    #[error("the AdmissionReview has no request")]
     NoRequest,
-    /// The answer must echo the uid, so there has to be one.
+    /// The response must repeat the uid.
     #[error("request.uid must be a string of 1 to {LONGEST_UID} bytes")]
     Uid,
     /// An operation that the API does not have.
@@ -142,7 +141,7 @@ pub(super) struct Wire<'a> {
     pub(super) dry_run: Option<bool>,
 }
 
-/// The request of a review, read to its end.
+/// Reads a whole review and returns its request.
 pub(super) fn read_whole(bytes: &[u8]) -> Result<Wire<'_>, ReviewError> {
     let envelope: Envelope<'_> = serde_json::from_slice(bytes)?;
     if !is_review(&envelope.api_version, &envelope.kind) {
@@ -154,7 +153,7 @@ pub(super) fn read_whole(bytes: &[u8]) -> Result<Wire<'_>, ReviewError> {
     envelope.request.ok_or(ReviewError::NoRequest)
 }
 
-/// Whether a document is what the webhook is called with.
+/// Whether a document is of the expected kind and version.
 pub(super) fn is_review(api_version: &str, kind: &str) -> bool {
     api_version == "admission.k8s.io/v1" && kind == "AdmissionReview"
 }

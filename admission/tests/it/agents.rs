@@ -80,7 +80,7 @@ fn node(name: &str, more: Value) -> Value {
 }
 
 #[test]
-fn an_agents_honest_writes_pass() {
+fn legitimate_writes_of_an_agent_pass() {
     let old = node("n1", json!({}));
     for new in [
         node(

@@ -45,11 +45,10 @@ fn replay(events: &[Value]) -> Vec<String> {
         .collect()
 }
 
-const NO_OBJECT: &str =
-    "unknown: the log holds no object to judge: record at the level RequestResponse";
+const NO_OBJECT: &str = "unknown: the log has no object to check: record at level RequestResponse";
 
 #[test]
-fn the_object_before_a_change_is_the_one_of_an_earlier_event() {
+fn the_old_object_comes_from_an_earlier_event() {
     let admin = json!({"username": "admin"});
     let tainted = json!([{"key": "a", "effect": "NoExecute"}]);
     let patched = |taints: &Value| json!({"responseObject": node(taints.clone())});
@@ -76,7 +75,7 @@ fn the_object_before_a_change_is_the_one_of_an_earlier_event() {
 }
 
 #[test]
-fn what_the_log_does_not_say_is_unknown_and_never_allowed() {
+fn missing_data_is_unknown_and_never_allowed() {
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
         "spec": {"nodeName": "n2"}});
     let status = json!({"kind": "Status", "status": "Success"});
@@ -87,12 +86,12 @@ fn what_the_log_does_not_say_is_unknown_and_never_allowed() {
         event("create", "pods/eviction", "p", json!({"requestObject": {}})),
     ]);
     let theirs = r#"node "n1" can only delete pods with spec.nodeName set to itself"#;
-    let lookup = r#"unknown: pod "p" is not known: give it by --objects"#;
+    let lookup = r#"unknown: pod "p" is not known: add it to the file of --objects"#;
     assert_eq!(said, [NO_OBJECT, NO_OBJECT, theirs, lookup]);
 }
 
 #[test]
-fn an_impersonated_user_counts_and_what_was_refused_or_read_does_not() {
+fn impersonated_users_count_and_reads_and_failures_do_not() {
     let node = json!({"username": "system:node:n1", "groups": ["system:nodes"]});
     let admin = json!({"username": "admin", "groups": ["system:masters"]});
     let said = replay(&[
@@ -117,7 +116,7 @@ fn an_impersonated_user_counts_and_what_was_refused_or_read_does_not() {
 }
 
 #[test]
-fn a_lookup_is_answered_from_what_was_recorded() {
+fn a_recorded_cluster_answers_lookups() {
     let eviction = event("create", "pods/eviction", "p", json!({"requestObject": {}}));
     let line = serde_json::to_vec(&eviction).unwrap();
     let found = Replay::new().next(&line, &Policies::default(), |_| Some(LookupResult::Missing));
@@ -129,7 +128,7 @@ fn a_lookup_is_answered_from_what_was_recorded() {
 }
 
 #[test]
-fn what_is_no_event_is_told_apart() {
+fn rejects_what_is_not_an_event() {
     for (line, error) in [
         ("", "failed to read the audit event"),
         ("{}", "expected audit.k8s.io/v1 Event, got  "),

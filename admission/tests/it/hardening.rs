@@ -167,7 +167,7 @@ fn of_nodes() -> Vec<Case> {
 }
 
 #[test]
-fn each_is_off_until_it_is_named() {
+fn each_rule_is_off_by_default() {
     for (rule, refused, allowed, message) in of_pods().into_iter().chain(of_nodes()) {
         let labels = json!(["static/"]);
         let named = |mode: &str| {
@@ -216,7 +216,7 @@ fn the_strictest_mode_counts() {
 }
 
 #[test]
-fn versions_have_the_checks_that_they_had() {
+fn each_version_has_its_own_checks() {
     let csr = json!({"spec": {"signerName": "kubernetes.io/kubelet-serving", "request": "eA=="}});
     let csr = request(
         "certificatesigningrequests.certificates.k8s.io",

@@ -113,7 +113,7 @@ fn assert_denied(answer: &Value, code: u16, start: &str) {
 }
 
 #[test]
-fn a_node_may_not_label_itself_as_it_likes() {
+fn a_node_must_not_set_reserved_labels() {
     let request = review(
         "nodes",
         "UPDATE",
@@ -183,7 +183,7 @@ fn taints_and_owners_are_compared_as_go_compares_them() {
 }
 
 #[test]
-fn who_is_no_node_is_free() {
+fn users_that_are_not_nodes_are_not_restricted() {
     for user in [
         json!({"username": "system:node:n2", "groups": ["system:authenticated"]}),
         json!({"username": "admin", "groups": ["system:nodes"]}),
@@ -214,7 +214,7 @@ fn pod(uid: &str, node: &str) -> LookupResult {
 }
 
 #[test]
-fn an_eviction_asks_for_its_pod_and_never_passes_without() {
+fn an_eviction_looks_up_its_pod_and_never_passes_without() {
     let request = review(
         "pods/eviction",
         "CREATE",
@@ -257,7 +257,7 @@ fn an_eviction_asks_for_its_pod_and_never_passes_without() {
 }
 
 #[test]
-fn a_token_bears_an_audience_of_its_pod() {
+fn a_token_has_an_audience_of_its_pod() {
     let token = |audiences: Value| {
         let bound = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
         review(
@@ -315,7 +315,7 @@ fn tolerations_after(tolerations: Option<Value>) -> Value {
 }
 
 #[test]
-fn pods_get_the_tolerations_that_they_lack() {
+fn pods_get_missing_tolerations() {
     let default = |condition: &str| {
         json!({"key": format!("node.kubernetes.io/{condition}"), "operator": "Exists",
             "effect": "NoExecute", "tolerationSeconds": 300})
@@ -346,7 +346,7 @@ fn pods_get_the_tolerations_that_they_lack() {
 }
 
 #[test]
-fn a_toleration_that_only_keeps_the_default_away_is_warned_of() {
+fn warns_of_a_toleration_that_matches_no_taint() {
     let warnings = |tolerations: Value| {
         let object = json!({"spec": {"tolerations": tolerations}});
         let user = json!({"username": "admin"});

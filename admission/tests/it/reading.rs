@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn what_is_no_review_is_told_apart() {
+fn rejects_what_is_not_a_review() {
     for (bytes, error) in [
         ("", "failed to read the AdmissionReview"),
         ("[]", "expected admission.k8s.io/v1 AdmissionReview"),
@@ -16,7 +16,7 @@ fn what_is_no_review_is_told_apart() {
         ),
         (
             r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}"#,
-            "the AdmissionReview holds no request",
+            "the AdmissionReview has no request",
         ),
         (
             r#"{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":""}}"#,
@@ -38,7 +38,7 @@ fn what_is_no_review_is_told_apart() {
 
 /// Behind the names there may be anything, as long as no rule asks for it.
 #[test]
-fn what_names_decide_is_decided_without_a_look_at_the_objects() {
+fn a_verdict_by_names_does_not_read_the_objects() {
     let by = |user: &str, operation: &str| {
         let object = json!({"spec": {"nodeName": "n1"}});
         let review = review(

@@ -72,7 +72,7 @@ fn pod(owner: &str, tolerations: Value) -> Value {
 }
 
 #[test]
-fn the_first_policy_that_fits_rewrites_what_the_plugin_put_there() {
+fn the_first_matching_policy_rewrites_in_tree_tolerations() {
     let policies = policies(json!({
         "rewrite": true,
         "notReadySeconds": 200,
@@ -104,7 +104,7 @@ fn the_first_policy_that_fits_rewrites_what_the_plugin_put_there() {
 }
 
 #[test]
-fn what_the_author_wrote_stays() {
+fn tolerations_of_the_author_are_kept() {
     let policies =
         policies(json!({"rewrite": true, "notReadySeconds": 5, "unreachableSeconds": 5}));
     for list in [
@@ -123,7 +123,7 @@ fn what_the_author_wrote_stays() {
 }
 
 #[test]
-fn a_pod_may_say_it_in_an_annotation_where_that_is_allowed() {
+fn annotations_set_the_seconds_if_they_are_on() {
     let mut before = pod("Job", by_default());
     before["metadata"]["annotations"] =
         json!({"nodelife.dev/not-ready-seconds": "7", "nodelife.dev/unreachable-seconds": "soon"});
@@ -149,7 +149,7 @@ fn a_pod_may_say_it_in_an_annotation_where_that_is_allowed() {
 }
 
 #[test]
-fn a_pod_that_outlives_the_shutdown_is_warned_of() {
+fn warns_of_a_pod_that_outlives_a_node_shutdown() {
     let policies = policies(json!({"shutdownGracePeriodSeconds": 60}));
     for (wanted, warned) in [(60, 0), (61, 1)] {
         let mut before = pod("Job", by_default());
@@ -173,7 +173,7 @@ proptest! {
     /// Whatever the list: deciding again changes nothing, nothing is taken away or moved,
     /// and what has no end keeps none.
     #[test]
-    fn rewriting_is_idempotent_and_touches_seconds_alone(
+    fn rewriting_is_idempotent_and_changes_only_seconds(
         list in prop::collection::vec(any_toleration(), 0..5),
         seconds in prop::sample::select(vec![0, 10, 300, 301]),
         owner in prop::sample::select(vec!["DaemonSet", "Job"]),

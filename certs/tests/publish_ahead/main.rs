@@ -20,7 +20,7 @@ use world::World;
 const SCHEDULES: u64 = 1_000_000;
 
 #[test]
-fn no_leaf_is_served_before_its_ca_is_everywhere() {
+fn no_leaf_is_served_before_its_ca_is_trusted_everywhere() {
     let workers = thread::available_parallelism().map_or(1, NonZero::get) as u64;
     let totals: Vec<Tally> = thread::scope(|scope| {
         let running: Vec<_> = (0..workers)

@@ -1,8 +1,7 @@
-//! `export`: the webhook configurations that fit a configuration file, or the same rules as the
-//! API server's own policies.
+//! `export`: prints the webhook configurations that a configuration file needs, or the same rules
+//! as the API server's own policies.
 //!
-//! What the API server sends is filtered by expressions that are made of the policies, so
-//! they have to change with them.
+//! Both contain expressions that are derived from the policies, so they change with the file.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -20,13 +19,13 @@ pub(crate) struct Arguments {
     /// The webhook's configuration file; without it every built-in policy is on.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Set one field of the configuration, as `tolerations.enabled=false`.
+    /// Set one field of the configuration, for example `tolerations.enabled=false`.
     #[arg(long = "set", value_name = "PATH=VALUE")]
     set: Vec<String>,
     /// What to print.
     #[arg(long = "as", value_name = "WHAT", value_enum, default_value_t = What::Webhooks)]
     what: What,
-    /// Only this webhook, as `agents.nodelife.dev`; can be repeated.
+    /// Only this webhook, for example `agents.nodelife.dev`; can be repeated.
     #[arg(long = "webhook", value_name = "NAME")]
     webhooks: Vec<String>,
 }
@@ -49,11 +48,11 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let policies = config::load(config.as_deref(), &set)?;
     let objects = match what {
         What::Webhooks => chosen(&policies, &webhooks),
-        What::Policies if !webhooks.is_empty() => bail!("--webhook goes with --as webhooks"),
+        What::Policies if !webhooks.is_empty() => bail!("--webhook requires --as webhooks"),
         What::Policies => admission_policies(&policies),
     };
     if objects.is_empty() {
-        bail!("the configuration calls for nothing of what was asked for");
+        bail!("the configuration needs none of the requested objects");
     }
     let documents: Result<Vec<String>, _> = objects.iter().map(serde_saphyr::to_string).collect();
     std::io::stdout()
@@ -62,7 +61,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The webhook configurations with the webhooks that were named, or with all.
+/// The webhook configurations, reduced to the requested webhooks if any are given.
 fn chosen(policies: &Policies, webhooks: &[String]) -> Vec<Value> {
     let mut chosen = Vec::new();
     for mut configuration in webhook_configurations(policies) {

@@ -28,11 +28,11 @@ pub(crate) struct Arguments {
 enum Command {
     /// Answer the API server's admission reviews over TLS.
     Serve(serve::Arguments),
-    /// Keep the certificates of the webhook and the caBundle of its configurations.
+    /// Maintain the webhook's certificates and the caBundle of its configurations.
     Certs(Box<certs::Arguments>),
-    /// Answer admission reviews on stdin, one a line, offline.
+    /// Answer admission reviews from stdin, one per line, offline.
     Review(review::Arguments),
-    /// Print the webhook configurations that fit a configuration file.
+    /// Print the webhook configurations that a configuration file needs.
     Export(export::Arguments),
 }
 
@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: Arguments) -> ExitCode {
     match done {
         Ok(code) => code,
         Err(error) => {
-            // Nobody is left to tell when stderr is gone.
+            // Nothing can be reported if stderr is closed.
             let _ = writeln!(std::io::stderr(), "error: {error:#}");
             ExitCode::FAILURE
         }

@@ -1,4 +1,4 @@
-//! Logs, signals and listeners, shared by the long-running commands.
+//! Shared by the long-running commands: logging, signals and listening.
 
 use std::io::{ErrorKind, IsTerminal as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-/// JSON in a Pod, text for a person.
+/// JSON in a Pod, text on a terminal.
 pub(super) fn start_logging() {
     // kube's client logs whole bodies that it cannot decode, Secrets among them.
     let default = || EnvFilter::new("info,kube_client::client=error");
@@ -47,7 +47,7 @@ impl ShutdownSignals {
     }
 }
 
-/// Listens on `address`. Where the kernel has no IPv6, `[::]` means `0.0.0.0`.
+/// Listens on `address`. If the kernel has no IPv6, `[::]` means `0.0.0.0`.
 pub(super) async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let bound = match TcpListener::bind(address).await {
         Err(error)

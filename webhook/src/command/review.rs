@@ -1,6 +1,6 @@
 //! `review`: the engine of `serve` on recorded reviews, offline.
 //!
-//! One `AdmissionReview` a line comes in, one goes out, in the same order.
+//! Reads one `AdmissionReview` per line and writes one response per line, in the same order.
 
 use std::io::{BufRead, BufWriter, Write};
 use std::path::PathBuf;
@@ -19,11 +19,11 @@ pub(crate) struct Arguments {
     /// The webhook's configuration file; without it every built-in policy is on.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A Kubernetes List that lookups are answered from; a `SubjectAccessReview` in it is the
-    /// authorizer's answer. Without it, what needs a lookup is refused.
+    /// A Kubernetes List that answers lookups; a `SubjectAccessReview` in it answers for the
+    /// authorizer. Without it, requests that need a lookup are refused.
     #[arg(long, value_name = "FILE")]
     cluster: Option<PathBuf>,
-    /// Set one field of the configuration, as `tolerations.notReadySeconds=60`.
+    /// Set one field of the configuration, for example `tolerations.notReadySeconds=60`.
     #[arg(long = "set", value_name = "PATH=VALUE")]
     set: Vec<String>,
 }
@@ -41,7 +41,7 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let stdin = std::io::stdin().lock();
     let mut stdout = BufWriter::new(std::io::stdout().lock());
     match answer_lines(stdin, &policies, cluster.as_ref(), &mut stdout) {
-        // Whoever read the answers has seen enough.
+        // The reader of stdout has closed it.
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         done => done.map(|()| ExitCode::SUCCESS),
     }
@@ -75,13 +75,13 @@ fn answer_lines(
         answer(&review, policies, cluster, &mut body);
         body.push(b'\n');
         output.write_all(&body)?;
-        // A caller that waits for each answer before it sends the next review gets it.
+        // Flush for a caller that waits for each response before it sends the next review.
         output.flush()?;
     }
     Ok(())
 }
 
-/// Decides as the mutating phase does, which sees the raw object and may patch it.
+/// Decides as in the mutating phase, which sees the raw object and may patch it.
 fn answer(
     review: &Review<'_>,
     policies: &Policies,
@@ -94,7 +94,7 @@ fn answer(
         AdmissionPhase::Mutating,
         |lookup| {
             cluster.map_or_else(
-                || LookupResult::Failed("there is no cluster to look it up in".to_owned()),
+                || LookupResult::Failed("the lookup failed: no --cluster was given".to_owned()),
                 |cluster| cluster.answer(lookup),
             )
         },

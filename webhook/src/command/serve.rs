@@ -21,33 +21,34 @@ use crate::server::{
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The configuration file; read again when it changes.
+    /// The configuration file; reloaded when it changes.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Folder with tls.crt, tls.key and ca.crt, as a Secret is mounted; read again when it
+    /// Directory with tls.crt, tls.key and ca.crt, such as a mounted Secret; reloaded when it
     /// changes.
     #[arg(long, value_name = "DIR")]
     tls_dir: PathBuf,
     /// Address of POST /mutate and /validate, over TLS.
     #[arg(long, value_name = "ADDR", default_value = "[::]:9443")]
     listen: SocketAddr,
-    /// Address of /livez, /readyz and /metrics, in plain.
+    /// Address of /livez, /readyz and /metrics, over plain HTTP.
     #[arg(long, value_name = "ADDR", default_value = "[::]:8081")]
     health_listen: SocketAddr,
-    /// Demand a client certificate that chains to one in this file.
+    /// Require a client certificate signed by a CA in this file.
     #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
-    /// Where lookups go; else the Pod's own ServiceAccount, if there is one.
+    /// Kubeconfig for lookups; default: the Pod's ServiceAccount, if there is one.
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
-    /// Seconds between two looks at the certificate and the configuration.
+    /// Seconds between checks of the certificate and the configuration.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     reload_interval: u64,
-    /// Seconds to go on accepting after SIGTERM, while clients are asked to leave.
+    /// Seconds to keep accepting connections after SIGTERM, while each response closes its
+    /// connection.
     #[arg(long, value_name = "SECONDS", default_value_t = 15)]
     lame_duck: u64,
-    /// Seconds to wait for connections to end after that; the API server drops its idle
-    /// ones after 90.
+    /// Seconds to wait after that until all connections are closed; the API server closes idle ones
+    /// after 90.
     #[arg(long, value_name = "SECONDS", default_value_t = 95)]
     drain_timeout: u64,
 }
@@ -109,7 +110,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let probes = health_router(Arc::clone(&state));
     tasks.spawn(async move {
         if let Err(error) = axum::serve(health, probes).await {
-            tracing::error!(%error, "the health port failed");
+            tracing::error!(%error, "the health server failed");
         }
     });
     let connections = TaskTracker::new();
@@ -126,7 +127,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     tracing::info!(
         lame_duck,
         drain_timeout,
-        "ending: clients are asked to leave"
+        "shutting down: closing connections"
     );
     shutdown.begin();
     let leave = async {
@@ -140,14 +141,14 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
         {
             tracing::warn!(
                 connections = connections.len(),
-                "connections outlived the drain"
+                "connections are still open after the drain timeout"
             );
         }
     };
     let code = tokio::select! {
         () = leave => ExitCode::SUCCESS,
         () = signals.next() => {
-            tracing::warn!("second signal: ending at once");
+            tracing::warn!("second signal: exiting now");
             ExitCode::from(130)
         }
     };

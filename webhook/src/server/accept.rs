@@ -1,4 +1,4 @@
-//! The accept loop: one task a connection, each with its limits.
+//! The accept loop: one task per connection, each with its limits.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -23,19 +23,19 @@ use super::shutdown::Shutdown;
 
 /// Longest TLS handshake; the API server gives itself as long.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long clients may take. The API server drops its own idle connections after 90 s (Go's
-/// default transport); whoever is quicker races with a call.
+/// Deadlines of clients. The API server closes idle connections after 90 s (Go's default
+/// transport); a server that closes them earlier races with a call.
 const DEADLINES: Deadlines = Deadlines {
     head: Duration::from_secs(10),
     idle: Duration::from_mins(2),
 };
-/// Connections at one time: an API server keeps 25, the rest is room for slow strangers.
+/// Concurrent connections: an API server keeps 25, the rest is for slow clients of other kinds.
 const CONNECTIONS: usize = 2048;
-/// File descriptors for all else: lookups, logs, the health port.
+/// File descriptors for everything else: lookups, logs, the health port.
 const OTHER_FILES: u64 = 256;
-/// Largest head of a request; the API server sends some hundred bytes.
+/// Largest head of a request; the API server sends a few hundred bytes.
 const LARGEST_HEAD: usize = 16 << 10;
-/// How long to wait when the kernel has no file descriptor left.
+/// Pause after a failed accept, for example without free file descriptors.
 const EXHAUSTED: Duration = Duration::from_millis(100);
 
 pub(crate) struct Acceptor {
@@ -46,9 +46,9 @@ pub(crate) struct Acceptor {
     pub(crate) connections: TaskTracker,
 }
 
-/// Makes room for so many connections, as far as the hard limit goes. Containers begin with a
-/// soft limit of 1024 files under containerd 2, and a listener without one left to accept with
-/// keeps the API server waiting.
+/// Raises the soft limit of open files for so many connections, up to the hard limit. containerd 2
+/// starts containers with a soft limit of 1024, and a listener without a free file descriptor keeps
+/// the API server waiting.
 pub(crate) fn raise_file_limit() {
     let wanted = CONNECTIONS as u64 + OTHER_FILES;
     let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
@@ -64,7 +64,7 @@ pub(crate) fn raise_file_limit() {
 }
 
 impl Acceptor {
-    /// Accepts until the shutdown says stop. The connections live on in their tracker.
+    /// Accepts until the shutdown stops it. Open connections continue in their tracker.
     pub(crate) async fn run(self: Arc<Self>, listener: TcpListener) {
         let room = Arc::new(Semaphore::new(CONNECTIONS));
         loop {
@@ -95,7 +95,7 @@ impl Acceptor {
     }
 
     async fn serve(&self, stream: TcpStream, peer: SocketAddr) {
-        // Answers are small and wanted at once.
+        // Responses are small and urgent.
         let _ = stream.set_nodelay(true);
         let handshake = tokio::time::timeout(HANDSHAKE, self.tls.accept(stream)).await;
         let stream = match handshake {
@@ -130,7 +130,7 @@ impl Acceptor {
             })
         });
         let served = hyper::server::conn::http1::Builder::new()
-            // It counts from the last answer on: `DeadlineStream` knows better.
+            // It starts at the last response; `DeadlineStream` has separate deadlines.
             .header_read_timeout(None)
             .max_buf_size(LARGEST_HEAD)
             .serve_connection(TokioIo::new(stream), service)

@@ -1,8 +1,8 @@
-//! Read deadlines of a connection: for the head of a request from its first byte, and a longer one
-//! for an idle connection.
+//! [`DeadlineStream`]: a connection with a deadline for the head of a request, counted from its
+//! first byte, and a longer one for an idle connection.
 //!
-//! hyper has one timeout for both, which leaves a client that sends one byte a minute as long as
-//! the API server's idle connections need; and it makes a timer for each request.
+//! hyper has one timeout for both, so a client that sends a byte per minute could hold a connection
+//! for as long as the API server's idle connections need; and it creates a timer per request.
 
 use std::io;
 use std::mem;
@@ -15,13 +15,13 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-/// Whose turn it is on a connection: while a request is being answered, its body has a deadline
-/// of its own.
+/// Counts the turns of a connection: it is odd while a request is handled, whose body has its own
+/// deadline.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Turns(Arc<AtomicUsize>);
 
 impl Turns {
-    /// A head has come to its end, or its answer.
+    /// Called at the end of a head and at the end of its response.
     pub(super) fn pass(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
@@ -35,11 +35,11 @@ impl Turns {
 pub(super) struct Deadlines {
     /// From the first byte of a head to its last one.
     pub(super) head: Duration,
-    /// From an answer to the first byte of the next head.
+    /// From a response to the first byte of the next head.
     pub(super) idle: Duration,
 }
 
-/// What a connection is waited for, and until when.
+/// What the server waits for, and until when.
 #[derive(Clone, Copy, Debug)]
 enum Wait {
     Nothing,
@@ -47,17 +47,17 @@ enum Wait {
     Rest(Instant),
 }
 
-/// A connection that fails when it takes too long.
+/// A connection that fails after a deadline.
 #[derive(Debug)]
 pub(super) struct DeadlineStream<S> {
     stream: S,
     deadlines: Deadlines,
     turns: Turns,
-    /// How many there were when it was read last.
+    /// The count at the last read.
     turn: usize,
     wait: Wait,
-    /// Rings at the end of the wait, or before it: a timer that is moved for each request costs
-    /// more than one that now and then rings for nothing.
+    /// Fires at the end of the wait or before: resetting a timer for each request costs more than a
+    /// spurious wake-up now and then.
     timer: Pin<Box<Sleep>>,
 }
 
@@ -73,7 +73,7 @@ impl<S> DeadlineStream<S> {
         }
     }
 
-    /// Whether the wait, for which nothing came, is over.
+    /// Ready once the deadline of the current wait has passed.
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         if matches!(self.wait, Wait::Nothing) {
             self.wait = Wait::Head(Instant::now() + self.deadlines.idle);
@@ -182,23 +182,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_on_which_nothing_comes_ends() {
+    async fn an_idle_connection_times_out() {
         let (_client, mut server, _) = connection(NEVER, SOON);
         assert!(ends(&mut server).await);
     }
 
-    /// Its timer was set for the longer wait.
+    /// The timer was set for the longer wait.
     #[tokio::test]
-    async fn a_head_that_does_not_come_to_its_end_ends_the_connection() {
+    async fn an_incomplete_head_times_out() {
         let (mut client, mut server, _) = connection(SOON, NEVER);
         client.write_all(b"P").await.unwrap();
         assert_eq!(server.read_u8().await.unwrap(), b'P');
         assert!(ends(&mut server).await);
     }
 
-    /// A head and its answer were one step: nothing was read between them.
+    /// A head and its response in one step, without a read in between.
     #[tokio::test]
-    async fn a_head_that_was_answered_is_waited_for_no_more() {
+    async fn an_answered_head_has_no_deadline() {
         let (mut client, mut server, turns) = connection(NEVER, SOON);
         client.write_all(b"P").await.unwrap();
         assert_eq!(server.read_u8().await.unwrap(), b'P');

@@ -32,13 +32,13 @@ use super::metrics::{self, Decided, Metrics, Rejected};
 use super::shutdown::Shutdown;
 use super::tls::Certificates;
 
-/// Longest body, from the end of the head.
+/// Deadline of the body, from the end of the head.
 const BODY: Duration = Duration::from_secs(10);
-/// What the API server gives a webhook that names no timeout.
+/// Default of the API server for a webhook without `timeoutSeconds`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most that a webhook configuration can give.
+/// The longest `timeoutSeconds`.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// More lookups than any request needs: a pod's volumes are limited by its size alone.
+/// More lookups than any real request needs; only the size of a pod limits its volumes.
 const MOST_LOOKUPS: usize = 64;
 
 pub(crate) struct State {
@@ -87,7 +87,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .with_state(state)
 }
 
-/// A body that gets no verdict.
+/// An HTTP error without a verdict.
 struct Rejection {
     status: StatusCode,
     reason: Rejected,
@@ -107,10 +107,10 @@ impl Rejection {
         let mut response = (self.status, self.text + "\n").into_response();
         let headers = response.headers_mut();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
-            // On the same connection: a new handshake would be the last thing that is missing.
+            // Keep the connection: a new handshake would only add load.
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         } else {
-            // The body may not have been read to its end.
+            // The body may have unread bytes.
             headers.insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
@@ -121,8 +121,8 @@ async fn answer(state: Arc<State>, request: Request<Body>, phase: AdmissionPhase
     isolated(&state.metrics, review(&state, request, phase)).await
 }
 
-/// Makes a response of what `work` comes to. A defect in it ends this call alone: 500 without
-/// `Retry-After`, since the same review would meet the same defect.
+/// Turns the result of `work` into a response. A panic ends only this call, with 500 and without
+/// `Retry-After`, since the same review would panic again.
 async fn isolated(
     metrics: &Metrics,
     work: impl Future<Output = Result<Bytes, Rejection>>,
@@ -139,13 +139,13 @@ async fn isolated(
             tracing::warn!(
                 status = refusal.status.as_u16(),
                 error = refusal.text,
-                "no verdict"
+                "rejected a call without a verdict"
             );
             refusal.into_response()
         }
         Err(_) => {
             metrics.panicked();
-            tracing::error!("a defect ended a review without a verdict");
+            tracing::error!("panic while handling a review");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }
@@ -162,7 +162,7 @@ async fn review(
     let expected = expected_length(&head.headers)?;
     let Some(_share) = state.limit.take(expected) else {
         discard(body, timeout.min(BODY)).await;
-        let text = "too many reviews at once";
+        let text = "too many concurrent reviews";
         return Err(Rejection::new(
             StatusCode::SERVICE_UNAVAILABLE,
             Rejected::TooBusy,
@@ -186,7 +186,7 @@ async fn review(
     Ok(answer.into())
 }
 
-/// How many bytes the body may have; the API server always says.
+/// The length of the body; the API server always sends it.
 fn expected_length(headers: &HeaderMap) -> Result<usize, Rejection> {
     let kind = headers
         .get(CONTENT_TYPE)
@@ -209,15 +209,14 @@ fn expected_length(headers: &HeaderMap) -> Result<usize, Rejection> {
 }
 
 fn too_large() -> Rejection {
-    let text = format!("a review has at most {LARGEST_BODY} bytes");
+    let text = format!("the body exceeds the limit of {LARGEST_BODY} bytes");
     Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, Rejected::TooLarge, text)
 }
 
-/// Reads a body to its end and keeps nothing of it. A client that still writes while the
-/// connection is closed sees a reset in place of the answer, and does not come back.
+/// Reads and discards a body. A client that is still sending when the connection closes gets a
+/// reset instead of the response, and does not retry.
 async fn discard(mut body: Body, limit: Duration) {
     let read = async { while let Some(Ok(_)) = body.frame().await {} };
-    // Whoever takes longer has the answer late.
     let _ = tokio::time::timeout(limit, read).await;
 }
 
@@ -234,14 +233,13 @@ async fn read_body(body: Body, limit: Duration) -> Result<Bytes, Rejection> {
         Err(_) => Err(Rejection::new(
             StatusCode::REQUEST_TIMEOUT,
             Rejected::TooSlow,
-            "the body took too long",
+            "timed out reading the body",
         )),
     }
 }
 
-/// What `work` comes to within `limit`. Most bodies have arrived when their head is read, and are
-/// here at the second look; a timer, which the runtime has to be told of and then to forget, is
-/// set only for the others.
+/// The result of `work` within `limit`. Most bodies have arrived with their head and are ready at
+/// the second poll; only for the others a timer is registered with the runtime.
 async fn soon<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Elapsed> {
     let mut work = pin!(work);
     let end = Instant::now() + limit;
@@ -355,9 +353,9 @@ mod tests {
 
     use super::*;
 
-    /// Every tenth review meets a defect in the middle of its work, after it took its share.
+    /// Every tenth review panics after it has taken its share.
     #[tokio::test]
-    async fn a_defect_in_one_review_is_a_500_and_leaves_the_others_alone() {
+    async fn a_panic_in_one_review_is_a_500_and_does_not_affect_others() {
         const CALLS: usize = 90;
         let metrics = Arc::new(Metrics::new());
         let state = Arc::new(State::new(
@@ -397,7 +395,7 @@ mod tests {
             assert_eq!(answer.status(), wanted);
             assert!(!answer.headers().contains_key(RETRY_AFTER));
         }
-        // What the broken ones had taken was given back.
+        // The panicked reviews released their shares.
         assert_eq!(state.limit.in_flight(), 0);
         let text = state.metrics().unwrap();
         assert!(text.contains("\nnodelife_panics_total 9\n"), "{text}");

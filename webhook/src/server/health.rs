@@ -1,5 +1,5 @@
 //! `/livez`, `/readyz` and `/metrics` over plain HTTP on a separate port: a probe over TLS would
-//! hide an expired certificate, and none of this is secret.
+//! hide an expired certificate, and nothing here is secret.
 
 use std::sync::Arc;
 
@@ -20,8 +20,8 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .with_state(state)
 }
 
-/// Ready with a valid certificate and until the end begins; whether an API server can be
-/// reached does not matter, most verdicts need none.
+/// Ready with a valid certificate and until shutdown begins; does not depend on the API server,
+/// which most verdicts do not need.
 async fn ready(Shared(state): Shared<Arc<State>>) -> (StatusCode, &'static str) {
     if state.shutdown.is_leaving() {
         return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n");

@@ -1,8 +1,7 @@
-//! Limits on concurrent reviews and their total size.
+//! Limits of concurrent work: the number of reviews, and the sum of their bytes.
 //!
-//! What is refused here is answered 503 with `Retry-After`, and the API server comes back
-//! by itself, up to ten times within the webhook's timeout (client-go v0.36.1
-//! `rest/with_retry.go`).
+//! A request over the limit gets 503 with `Retry-After`, and the API server retries it up to ten
+//! times within the webhook's timeout (client-go v0.36.1 `rest/with_retry.go`).
 
 use std::sync::Arc;
 
@@ -11,9 +10,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// The largest body: an old and a new object of 3 MiB each and an envelope
 /// (apiserver `MaxRequestBodyBytes`).
 pub(super) const LARGEST_BODY: usize = 7 << 20;
-/// Reviews that are being read or decided at one time.
+/// Reviews that are read or decided concurrently.
 const REVIEWS: usize = 100;
-/// Bytes of bodies that are held at one time.
+/// Bytes of all bodies in memory.
 const BYTES: usize = 32 << 20;
 /// Bytes are counted in pieces of this size.
 const PIECE: usize = 1024;
@@ -24,7 +23,7 @@ pub(super) struct Limit {
     pieces: Arc<Semaphore>,
 }
 
-/// One review's share, given back when it is dropped.
+/// One review's share, released on drop.
 #[derive(Debug)]
 pub(super) struct Share {
     _review: OwnedSemaphorePermit,
@@ -39,7 +38,7 @@ impl Limit {
         }
     }
 
-    /// A share for a body of `bytes`, or nothing while there is too much to do.
+    /// A share for a body of `bytes`, or `None` if a limit is reached.
     pub(super) fn take(&self, bytes: usize) -> Option<Share> {
         let pieces = u32::try_from(bytes.div_ceil(PIECE)).ok()?;
         let review = Arc::clone(&self.reviews).try_acquire_owned().ok()?;
@@ -62,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sum_of_bytes_is_bounded_and_given_back() {
+    fn bytes_are_limited_and_released() {
         let limit = Limit::new();
         let shares: Vec<Share> = std::iter::from_fn(|| limit.take(LARGEST_BODY)).collect();
         assert_eq!(shares.len(), BYTES / LARGEST_BODY);

@@ -1,12 +1,11 @@
-//! The client that answers lookups: one live GET each, never a cache that could be behind.
+//! The client for lookups: one live GET each, without a cache.
 //!
-//! A pod cache of the whole cluster would cost more memory than everything else here; the
-//! four rules that need a lookup are rare (a token a pod and hour), so a live read is both
-//! small and never stale.
+//! A cache of all pods would cost more memory than the rest of the process; the four rules that
+//! need a lookup are rare (one token per pod and hour), so a live read is cheap and never stale.
 //!
-//! The client is a kube client of its own, not [`nodelife_cluster::Cluster`]: that falls back to
-//! `~/.kube/config` and waits 15 s for a connection, while a lookup has less than the timeout of a
-//! review, and a webhook without an API server still answers what needs no lookup.
+//! This is not [`nodelife_cluster::Cluster`], which falls back to `~/.kube/config` and waits 15 s
+//! for a connection: a lookup has less time than the timeout of a review, and a webhook without
+//! an API server still answers what needs no lookup.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,7 +22,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// Lookups at one time.
+/// Concurrent lookups.
 const LOOKUPS: usize = 32;
 
 pub(crate) struct LookupClient {
@@ -32,10 +31,10 @@ pub(crate) struct LookupClient {
 }
 
 impl LookupClient {
-    /// Looks up in the cluster of `kubeconfig`, or else in the one that this Pod runs in.
-    /// Outside of any, every lookup fails, and what needs one is refused for now.
+    /// Uses the cluster of `kubeconfig`, or else that of this Pod. Without either, every lookup
+    /// fails, and a request that needs one is refused.
     ///
-    /// The API server is not asked here: it may come up later than the webhook.
+    /// Does not connect yet: the API server may start later than the webhook.
     pub(crate) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Self> {
         let config = match kubeconfig {
             Some(path) => {
@@ -50,7 +49,7 @@ impl LookupClient {
         let client = config.map(client).transpose()?;
         if client.is_none() {
             tracing::warn!(
-                "no API server to look objects up in: evictions, tokens, mirror pods and pod certificates of nodes are refused"
+                "no API server for lookups: evictions, tokens, mirror pods and pod certificates of nodes are refused"
             );
         }
         Ok(Self {
@@ -61,7 +60,9 @@ impl LookupClient {
 
     pub(super) async fn answer(&self, lookup: &Lookup, deadline: Instant) -> LookupResult {
         let Some(client) = &self.client else {
-            return LookupResult::Failed("there is no API server to look it up in".to_owned());
+            return LookupResult::Failed(
+                "the lookup failed: no API server is configured".to_owned(),
+            );
         };
         let asked = async {
             // The semaphore is never closed.
@@ -70,8 +71,8 @@ impl LookupClient {
         };
         match tokio::time::timeout_at(deadline, asked).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => LookupResult::Failed(format!("failed to look it up: {error:#}")),
-            Err(_) => LookupResult::Failed("failed to look it up in time".to_owned()),
+            Ok(Err(error)) => LookupResult::Failed(format!("the lookup failed: {error:#}")),
+            Err(_) => LookupResult::Failed("the lookup timed out".to_owned()),
         }
     }
 }
@@ -84,7 +85,7 @@ fn client(mut config: Config) -> anyhow::Result<Client> {
         HeaderName::from_static("user-agent"),
         HeaderValue::from_static(USER_AGENT),
     ));
-    Client::try_from(config).context("failed to make a client of the API server")
+    Client::try_from(config).context("failed to create the API client")
 }
 
 async fn ask(client: &Client, lookup: &Lookup) -> anyhow::Result<LookupResult> {
@@ -156,8 +157,7 @@ fn access_review(access: &Access) -> serde_json::Result<Vec<u8>> {
     }))
 }
 
-/// Time that is left for lookups, so that the verdict is written before the API server
-/// gives up.
+/// Time for lookups, so that the response is sent before the API server gives up.
 pub(super) fn time_for_lookups(timeout: Duration) -> Duration {
     timeout
         .saturating_sub(Duration::from_millis(500))

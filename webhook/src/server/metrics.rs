@@ -1,4 +1,4 @@
-//! Metrics. Label values are bounded by construction: never a name, never a namespace.
+//! Prometheus metrics. Label values are bounded by construction: no object names, no namespaces.
 
 use std::fmt::Write as _;
 use std::sync::atomic::AtomicU64;
@@ -35,7 +35,7 @@ macro_rules! label {
 }
 
 label! {
-    /// What a request came to.
+    /// The result of a request.
     Verdict {
         Allow = "allow",
         Deny = "deny",
@@ -45,7 +45,7 @@ label! {
 }
 
 label! {
-    /// Which endpoint was called.
+    /// The called endpoint.
     Webhook {
         Mutate = "mutate",
         Validate = "validate",
@@ -64,7 +64,7 @@ impl From<AdmissionPhase> for Webhook {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct Decided {
     pub(super) webhook: Webhook,
-    /// The rule that refused or warned; `none` where all were content.
+    /// The rule that refused or warned, or `none`.
     pub(super) policy: &'static str,
     pub(super) operation: &'static str,
     /// One of the resources with a rule, or `other`.
@@ -73,7 +73,7 @@ pub(super) struct Decided {
 }
 
 label! {
-    /// Why a body was not answered with a verdict.
+    /// Why a call got no verdict.
     Rejected {
         TooLarge = "too_large",
         TooBusy = "too_busy",
@@ -89,7 +89,7 @@ struct Rejection {
 }
 
 label! {
-    /// What came of a new certificate.
+    /// The result of loading a new certificate.
     Reload {
         Loaded = "loaded",
         Refused = "refused",
@@ -102,7 +102,7 @@ struct Reloaded {
 }
 
 label! {
-    /// What came of a TLS handshake.
+    /// The result of a TLS handshake.
     Handshake {
         Done = "done",
         Failed = "failed",
@@ -149,7 +149,7 @@ impl Metrics {
             Family::new_with_constructor(|| Histogram::new(DURATIONS));
         registry.register_with_unit(
             "admission_duration",
-            "Time from the head of a review to its answer",
+            "Time from the head of a review to its response",
             Unit::Seconds,
             durations.clone(),
         );
@@ -164,17 +164,13 @@ impl Metrics {
         let rejected = Family::default();
         registry.register(
             "admission_rejected_input",
-            "Bodies that got no verdict",
+            "Calls without a verdict",
             rejected.clone(),
         );
         let panics = Counter::default();
-        registry.register("panics", "Reviews that met a defect", panics.clone());
+        registry.register("panics", "Panics while handling a review", panics.clone());
         let lookups = Counter::default();
-        registry.register(
-            "admission_lookups",
-            "Objects fetched to decide",
-            lookups.clone(),
-        );
+        registry.register("admission_lookups", "Lookups of objects", lookups.clone());
         let handshakes = Family::default();
         registry.register("tls_handshakes", "TLS handshakes", handshakes.clone());
         let reloads = Family::default();
@@ -260,7 +256,7 @@ pub(super) fn operation(operation: Operation) -> &'static str {
     operation.as_str()
 }
 
-/// The label value of a resource: one that a rule knows, or `other`.
+/// The label value of a resource: one with a rule, or `other`.
 pub(super) fn resource(resource: &str) -> &'static str {
     const KNOWN: [&str; 9] = [
         "nodes",

@@ -1,8 +1,8 @@
-//! The server: an accept loop of its own under axum's router.
+//! The TLS server: an accept loop under axum's router.
 //!
-//! `axum::serve` has no handshake limit, no swap of certificates and closes idle
-//! connections at its end, which costs the API server calls (kubernetes/kubernetes#127335).
-//! HTTP/1.1 alone: that is all that an API server speaks to a Service.
+//! `axum::serve` has no handshake limit, cannot swap certificates, and closes idle connections
+//! at shutdown, which fails calls of the API server (kubernetes/kubernetes#127335). HTTP/1.1
+//! only: an API server uses nothing else for a Service.
 
 mod accept;
 mod deadline;

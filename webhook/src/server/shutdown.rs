@@ -1,15 +1,15 @@
-//! Graceful shutdown without a lost call.
+//! Graceful shutdown of a replica without a failed call.
 //!
-//! Go's transport reuses a connection up to the moment it learns that it is closed, and a
-//! POST that meets a closing connection is not tried again. So the server asks the client
-//! to leave, by `Connection: close` on every answer, while it goes on accepting; then it
-//! stops accepting and waits until the connections are gone.
+//! Go's transport reuses a connection until it learns that it is closed, and does not retry a
+//! POST on a closing connection. So the server first sends `Connection: close` with every
+//! response while it still accepts connections; then it stops accepting and waits until all
+//! connections are closed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
-/// How far the end has come.
+/// The state of the shutdown.
 #[derive(Debug, Default)]
 pub(crate) struct Shutdown {
     leaving: AtomicBool,
@@ -17,12 +17,12 @@ pub(crate) struct Shutdown {
 }
 
 impl Shutdown {
-    /// Not ready any more; every answer asks its client to leave.
+    /// Makes the replica unready, and closes connections after the next response.
     pub(crate) fn begin(&self) {
         self.leaving.store(true, Ordering::Relaxed);
     }
 
-    /// No new connections.
+    /// Stops accepting connections.
     pub(crate) fn stop(&self) {
         self.stopped.cancel();
     }

@@ -1,9 +1,9 @@
 //! The served certificate, reloaded while the server runs.
 //!
-//! A mounted Secret changes by a rename of the `..data` link, which watches on files miss;
-//! so the content is read again on a timer, and compared. Certificate and key are read
-//! through one resolved folder, so that they are of one generation. A pair that does not
-//! fit is refused, and the old one goes on.
+//! A mounted Secret changes by a rename of the `..data` symlink, which file watches miss, so the
+//! files are read periodically and compared. Certificate and key are read through one resolved
+//! directory, so that they belong to one generation. An invalid pair is rejected, and the previous
+//! one stays in use.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 use super::metrics::{Metrics, Reload};
 
-/// What was read of the folder of a mounted Secret.
+/// The files of a mounted Secret.
 #[derive(PartialEq, Eq)]
 struct Files {
     certificate: Vec<u8>,
@@ -45,7 +45,7 @@ impl Files {
         Ok(Self {
             certificate: read("tls.crt")?,
             key: read("tls.key")?,
-            // Whoever makes certificates elsewhere may not mount the authority.
+            // A Secret from another source may have no CA.
             authority: match std::fs::read(folder.join("ca.crt")) {
                 Ok(bytes) => Some(bytes),
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
@@ -55,7 +55,7 @@ impl Files {
     }
 }
 
-/// A certificate with its key, checked.
+/// A validated certificate with its key.
 #[derive(Debug)]
 struct Leaf {
     key: Arc<CertifiedKey>,
@@ -69,11 +69,11 @@ impl Leaf {
             .collect::<Result<Vec<_>, _>>()
             .context("tls.crt is not PEM")?;
         let Some(leaf) = chain.first().cloned() else {
-            bail!("tls.crt holds no certificate");
+            bail!("tls.crt has no certificate");
         };
         let key = PrivateKeyDer::from_pem_slice(&files.key).context("tls.key is not a PEM key")?;
         let (_, parsed) =
-            X509Certificate::from_der(&leaf).context("tls.crt holds no X.509 certificate")?;
+            X509Certificate::from_der(&leaf).context("tls.crt has no X.509 certificate")?;
         let not_after = parsed.validity().not_after.timestamp();
         if not_after <= seconds(now) {
             bail!("the certificate in tls.crt has expired");
@@ -91,7 +91,7 @@ impl Leaf {
     }
 }
 
-/// Whether the chain leads to `authority`, as the API server will check with the caBundle.
+/// Checks that the chain leads to `authority`, as the API server will with the caBundle.
 fn check_chain(
     chain: &[CertificateDer<'_>],
     leaf: &X509Certificate<'_>,
@@ -116,9 +116,9 @@ fn check_chain(
     .build()
     .context("ca.crt cannot be used")?;
     let Some((end, intermediates)) = chain.split_first() else {
-        bail!("tls.crt holds no certificate");
+        bail!("tls.crt has no certificate");
     };
-    let server = ServerName::try_from(name).context("tls.crt bears a DNS name that is none")?;
+    let server = ServerName::try_from(name).context("tls.crt has an invalid DNS name")?;
     let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or_default());
     verifier
         .verify_server_cert(end, intermediates, &server, &[], now)
@@ -130,11 +130,11 @@ fn roots(pem: &[u8]) -> anyhow::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(pem) {
         roots
-            .add(certificate.context("the authority is not PEM")?)
-            .context("the authority holds no usable certificate")?;
+            .add(certificate.context("the CA is not PEM")?)
+            .context("the CA file has no usable certificate")?;
     }
     if roots.is_empty() {
-        bail!("the authority holds no certificate");
+        bail!("the CA file has no certificate");
     }
     Ok(roots)
 }
@@ -144,7 +144,7 @@ fn seconds(time: SystemTime) -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// The certificate that connections get: the last good one.
+/// The served certificate: the last valid one.
 #[derive(Debug, Default)]
 pub(crate) struct Certificates {
     leaf: ArcSwapOption<Leaf>,
@@ -158,7 +158,7 @@ impl Certificates {
             .is_some_and(|leaf| leaf.not_after > seconds(SystemTime::now()))
     }
 
-    /// Reads the folder every `interval`, for ever.
+    /// Reads the directory every `interval`, forever.
     pub(crate) async fn keep(&self, folder: PathBuf, interval: Duration, metrics: &Metrics) {
         let mut seen: Option<Files> = None;
         let mut failure = String::new();
@@ -170,17 +170,17 @@ impl Certificates {
             let files = tokio::task::spawn_blocking(move || Files::read(&path)).await;
             let files = match files {
                 Ok(Ok(files)) => files,
-                // The Secret may not be there yet; say so once, not at every tick.
+                // The Secret may not exist yet; log it once, not at every tick.
                 Ok(Err(error)) => {
                     let text = format!("{error:#}");
                     if text != failure {
-                        tracing::warn!(error = text, "no certificate to load");
+                        tracing::warn!(error = text, "failed to load the certificate, retrying");
                         failure = text;
                     }
                     continue;
                 }
                 Err(error) => {
-                    tracing::error!(%error, "the reader of the certificate failed");
+                    tracing::error!(%error, "the task that reads the certificate failed");
                     continue;
                 }
             };
@@ -205,7 +205,7 @@ impl Certificates {
                 metrics.reloaded(Reload::Refused);
                 tracing::error!(
                     error = format!("{error:#}"),
-                    "certificate refused, the old one goes on"
+                    "certificate rejected, still serving the previous one"
                 );
             }
         }
@@ -227,7 +227,7 @@ pub(crate) fn server_config(
     let provider = Arc::new(default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .context("failed to set TLS up")?;
+        .context("failed to configure TLS")?;
     let builder = match client_ca {
         Some(path) => {
             let pem = std::fs::read(path)

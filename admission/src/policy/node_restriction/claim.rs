@@ -1,4 +1,4 @@
-//! persistentvolumeclaims: a kubelet reports the progress of a resize, and nothing else.
+//! persistentvolumeclaims: a kubelet may only report the progress of a resize.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
         let operation = Quoted(request.operation().as_str());
         return deny(format!("unexpected operation {operation}"));
     }
-    // A resize happens a few times in the life of a volume, so here a tree is no cost.
+    // Resizes are rare, so parsing into a tree is cheap enough.
     let mut old: Map<String, Value> = request.old_object(RULE)?;
     let mut new: Map<String, Value> = request.object(RULE)?;
     for (part, field) in FREE {
@@ -55,9 +55,8 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     ))
 }
 
-/// The path of the first field that is not semantically equal
-/// (apimachinery pkg/api/equality): what is empty equals what is absent, quantities count
-/// by their value.
+/// The path of the first field that is not semantically equal (apimachinery pkg/api/equality):
+/// empty equals absent, and quantities are compared by value.
 fn first_difference(
     old: &Map<String, Value>,
     new: &Map<String, Value>,
@@ -105,8 +104,8 @@ fn difference(old: &Value, new: &Value, path: String) -> Option<String> {
     }
 }
 
-/// Fields for which the API tells "empty" and "absent" apart: they are pointers in Go
-/// (k8s.io/api core/v1 `PersistentVolumeClaimSpec` and `PersistentVolumeClaimStatus`, v0.36.3).
+/// Fields for which the API distinguishes "empty" from "absent": pointers in Go (k8s.io/api core/v1
+/// `PersistentVolumeClaimSpec` and `PersistentVolumeClaimStatus`, v0.36.3).
 fn is_pointer(path: &str) -> bool {
     matches!(
         path,
@@ -126,7 +125,7 @@ fn is_pointer(path: &str) -> bool {
     )
 }
 
-/// Entries of maps: an entry with an empty value is there.
+/// Entries of maps: an entry with an empty value is not absent.
 fn is_entry(path: &str) -> bool {
     path.starts_with("metadata.labels.")
         || path.starts_with("metadata.annotations.")

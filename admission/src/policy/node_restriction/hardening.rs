@@ -1,4 +1,4 @@
-//! Hardening rules beyond the in-tree plugin, off by default.
+//! Rules that the in-tree plugin does not have; each is off unless its mode is configured.
 
 use nodelife_core::object::MIRROR_ANNOTATION;
 use serde::Deserialize;
@@ -23,7 +23,7 @@ const RULES: [(AdmissionRule, Check); 7] = [
     (AdmissionRule::CsiDrivers, csi_drivers),
 ];
 
-/// Checks a request that the in-tree rules let pass. Of several objections the one in the
+/// Checks a request that the in-tree rules allow. If several rules deny it, the one in the
 /// strictest mode counts.
 pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let on = RULES.iter().filter_map(|(rule, check)| {
@@ -103,8 +103,8 @@ fn is(
         && request.operation() == operation
 }
 
-/// Finalizers and annotations go through pods/status unchecked, and a finalizer keeps a pod
-/// from being deleted.
+/// In-tree does not check finalizers and annotations in pods/status, and a finalizer blocks the
+/// deletion of a pod.
 fn pod_status_metadata(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let rule = AdmissionRule::PodStatusMetadata;
     if !is(node_request, "pods", "status", Operation::Update) {
@@ -151,10 +151,10 @@ fn mirror_pod_labels(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
         rule,
         format!("node {node} cannot create a mirror pod with the label {label}"),
     )
-    .remedy("nodeRestriction.mirrorPodLabels lists what mirror pods may bear"))
+    .remedy("nodeRestriction.mirrorPodLabels lists the labels that mirror pods may have"))
 }
 
-/// A cordon is a person's word, or a drain's.
+/// Only an administrator or a drain cordons and uncordons.
 fn self_uncordon(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let rule = AdmissionRule::SelfUncordon;
     if node_request.request.group_resource() != ("", "nodes")
@@ -192,7 +192,7 @@ fn registration_owners(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial>
     ))
 }
 
-/// Events say what happened on a node; another node's words are forged.
+/// A node reports only its own events; an event with another host is forged.
 fn events(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let rule = AdmissionRule::Events;
     let request = node_request.request;
@@ -215,9 +215,8 @@ fn events(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     ))
 }
 
-/// Only the authorizer keeps a node from deleting itself. Where a role allows it, whoever has
-/// the node's credentials deletes it and registers it anew, without the taints that kept
-/// workloads away.
+/// Only the authorizer prevents a node from deleting itself. If a role allows it, an attacker with
+/// the node's credentials can delete the node and register it again without its taints.
 fn self_deletion(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     if !is(node_request, "nodes", "", Operation::Delete)
         || node_request.request.name() != node_request.node
@@ -231,8 +230,8 @@ fn self_deletion(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     ))
 }
 
-/// Pods and volumes follow the drivers that a node announces. What it announced before stays as
-/// it is: the API server lets no field of a driver change but the count that fits
+/// Pods and volumes are placed by the drivers that a node announces. Earlier announcements pass:
+/// the API server allows no change of a driver except its `allocatable.count`
 /// (`ValidateCSINodeUpdate`, pkg/apis/storage/validation/validation.go, v1.36.3).
 fn csi_drivers(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let rule = AdmissionRule::CsiDrivers;

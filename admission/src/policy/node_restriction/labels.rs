@@ -1,23 +1,23 @@
-//! Which labels a kubelet may set on its own node.
+//! The labels that a kubelet may set on its own node.
 
 use std::collections::BTreeSet;
 
 use crate::json::text::Pairs;
 
-/// `namespace` is this name or below it: `kubernetes.io`, `a.kubernetes.io`.
+/// Whether `namespace` is `name` or a subdomain: `kubernetes.io`, `a.kubernetes.io`.
 fn is_or_below(namespace: &str, name: &str) -> bool {
     namespace
         .strip_suffix(name)
         .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
 }
 
-/// Namespaces of labels that are Kubernetes' own, with what is below them.
+/// Label namespaces reserved for Kubernetes, with their subdomains.
 pub(crate) const RESERVED: [&str; 2] = ["kubernetes.io", "k8s.io"];
-/// Reserved ones that kubelets may use, with what is below them
-/// (k8s.io/kubelet `pkg/apis/well_known_labels.go`, v0.36.3).
+/// Reserved namespaces that kubelets may use, with their subdomains (k8s.io/kubelet
+/// `pkg/apis/well_known_labels.go`, v0.36.3).
 pub(crate) const KUBELETS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
-/// Single labels that kubelets put on their own nodes (same file). Those below
-/// `node.kubernetes.io` are free anyway.
+/// Labels that kubelets may set on their own nodes (same file). Those in `node.kubernetes.io` are
+/// allowed anyway.
 pub(crate) const WELL_KNOWN: [&str; 10] = [
     "kubernetes.io/hostname",
     "kubernetes.io/os",
@@ -33,16 +33,15 @@ pub(crate) const WELL_KNOWN: [&str; 10] = [
 
 /// Whether a kubelet may not set, change or remove this label (`getForbiddenLabels`).
 fn is_forbidden(key: &str) -> bool {
-    // Only what stands before a slash is a namespace.
+    // The namespace is the part before the slash.
     let namespace = key.split_once('/').map_or("", |(namespace, _)| namespace);
     let below = |names: &[&str]| names.iter().any(|name| is_or_below(namespace, name));
-    // In-tree looks for node-restriction.kubernetes.io before; it is reserved as well, and
-    // no kubelet's.
+    // In-tree checks node-restriction.kubernetes.io first; it is reserved as well, and kubelets may
+    // not use it.
     below(&RESERVED) && !below(&KUBELETS) && !WELL_KNOWN.contains(&key)
 }
 
-/// The forbidden labels that differ between the two, sorted and joined as in-tree; `None`
-/// where there are none.
+/// The forbidden labels that differ between the two, sorted and joined as in-tree.
 pub(super) fn forbidden_changes(new: &Pairs<'_>, old: &Pairs<'_>) -> Option<String> {
     let changed = |a: &Pairs<'_>, b: &Pairs<'_>| -> Vec<String> {
         a.iter()

@@ -1,7 +1,7 @@
-//! What kubelets may do: the in-tree plugin NodeRestriction, rule by rule
+//! The in-tree plugin NodeRestriction, rule by rule: what kubelets may write
 //! (plugin/pkg/admission/noderestriction/admission.go, v1.36.3).
 //!
-//! Order counts: the first check that fails gives the message.
+//! The order matters: the first check that fails gives the message.
 
 mod claim;
 mod hardening;
@@ -25,7 +25,7 @@ use crate::lookup::Lookups;
 use crate::review::{AdmissionPhase, Operation, Request, User};
 use crate::rule::{AdmissionRule, Mode};
 
-/// Checks `request`; users that are no nodes pass.
+/// Checks `request`; users that are not nodes pass.
 pub(crate) fn check(
     request: &Request<'_>,
     policy: &NodeRestrictionConfig,
@@ -35,7 +35,7 @@ pub(crate) fn check(
     let Some(node) = node_of(request.user()) else {
         return Ok(());
     };
-    // The plugin registers for these three alone.
+    // The plugin handles only CREATE, UPDATE and DELETE.
     if request.operation() == Operation::Connect {
         return Ok(());
     }
@@ -69,12 +69,12 @@ fn check_rule(node_request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result
         AdmissionRule::CsiNodes => Ok(ownership::check_csi_node(node_request)?),
         AdmissionRule::ResourceSlices => Ok(ownership::check_resource_slice(node_request)?),
         AdmissionRule::SigningRequests => Ok(signing_request::check(node_request)?),
-        // The others are no resource's: `rule_of` gives none of them.
+        // `rule_of` returns no other rule.
         _ => Ok(()),
     }
 }
 
-/// The rule that a resource falls under; the others are free.
+/// The rule for a resource; other resources are not restricted.
 fn rule_of(request: &Request<'_>) -> Option<AdmissionRule> {
     Some(match (request.group_resource(), request.subresource()) {
         (("", "nodes"), _) => AdmissionRule::Nodes,
@@ -94,7 +94,7 @@ fn rule_of(request: &Request<'_>) -> Option<AdmissionRule> {
     })
 }
 
-/// The name of the node that the user is, possibly empty; `None` for every other user.
+/// The node name of the user, possibly empty; `None` if the user is not a node.
 fn node_of<'u>(user: &'u User<'_>) -> Option<&'u str> {
     let node = user.name().strip_prefix(USER_PREFIX)?;
     user.groups().any(|group| group == GROUP).then_some(node)
@@ -106,6 +106,6 @@ fn check_identity(user: &User<'_>, policy: &NodeRestrictionConfig) -> Result<(),
     }
     let message = format!("could not determine node from user {}", Quoted(user.name()));
     Err(Denial::forbidden(AdmissionRule::Identity, message)
-        .remedy("a kubelet's certificate bears CN=system:node:NAME")
+        .remedy("a kubelet's certificate must have CN=system:node:NAME")
         .into())
 }

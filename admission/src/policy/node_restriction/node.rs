@@ -1,4 +1,4 @@
-//! Nodes: the object and every subresource alike.
+//! nodes and all their subresources.
 
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -104,7 +104,7 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
         Operation::Update => {
             let new: Node<'_> = request.object(AdmissionRule::Nodes)?;
             let old: Node<'_> = request.old_object(AdmissionRule::Nodes)?;
-            // Old kubelets drop the field in a status update, so nil is free.
+            // Old kubelets drop the field in a status update, so nil is allowed.
             if new.spec.config_source.is_some() && new.spec.config_source != old.spec.config_source
             {
                 return Err(deny(format!(
@@ -118,8 +118,8 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
                     ),
                 );
             }
-            // CVE-2025-5187: an owner that does not exist lets the garbage collector delete
-            // the node, and the kubelet registers it anew with other taints.
+            // CVE-2025-5187: with an owner that does not exist, the garbage collector deletes the
+            // node, and the kubelet registers it again with other taints.
             if new.metadata.owner_references != old.metadata.owner_references {
                 return Err(deny(format!(
                     "node {node} is not allowed to modify ownerReferences"
@@ -130,7 +130,7 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
                     .remedy(LABELS_REMEDY));
             }
         }
-        // The plugin lets a node delete itself; the authorizer does not.
+        // The plugin allows a node to delete itself; the authorizer does not.
         Operation::Delete | Operation::Connect => {}
     }
     Ok(())

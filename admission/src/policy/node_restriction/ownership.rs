@@ -1,5 +1,5 @@
-//! Objects that belong to a node by their name, by one field or by an owner: leases,
-//! `CSINodes`, `ResourceSlices`, and the references of nodes and mirror pods.
+//! Objects that belong to a node by name, by a field or by an owner reference: leases,
+//! `CSINodes`, `ResourceSlices`, and the owner references of nodes and mirror pods.
 
 use serde::Deserialize;
 
@@ -31,7 +31,7 @@ pub(crate) struct Owner<'a> {
     pub(crate) block_owner_deletion: Option<bool>,
 }
 
-/// What is read of a pod's metadata that decides: whether it is a mirror, and who owns it.
+/// A pod's metadata: whether it is a mirror pod, and its owners.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct PodMeta<'a> {
@@ -67,8 +67,8 @@ struct SliceSpec<'a> {
     node_name: Option<Text<'a>>,
 }
 
-/// Whether the object bears the node's name: on creation the object's own, which a
-/// generated name leaves empty, else the one of the request.
+/// Whether the object has the node's name: on creation the name in the object, which is empty if it
+/// will be generated, otherwise the name in the request.
 fn is_own_name(node_request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<bool, Denial> {
     if node_request.request.operation() == Operation::Create {
         let object: Named<'_> = node_request.request.object(rule)?;

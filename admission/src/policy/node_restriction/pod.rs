@@ -1,4 +1,4 @@
-//! Pods: mirror pods, deletion, status, eviction.
+//! pods: creation of mirror pods, deletion, status and eviction.
 
 use nodelife_core::object::MIRROR_ANNOTATION;
 use serde::Deserialize;
@@ -15,8 +15,8 @@ use crate::lookup::{Lookup, LookupResult, PodFacts};
 use crate::review::Operation;
 use crate::rule::AdmissionRule;
 
-const MIRROR_REMEDY: &str = "kubelets create the mirrors of their own static pods and no others";
-const OWN_PODS_REMEDY: &str = "a kubelet acts on the pods of its own node alone";
+const MIRROR_REMEDY: &str = "a kubelet may only create the mirror pods of its own static pods";
+const OWN_PODS_REMEDY: &str = "a kubelet may only act on pods of its own node";
 
 #[derive(Deserialize)]
 struct Pod<'a> {
@@ -47,7 +47,7 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupte
     match request.operation() {
         Operation::Create => check_create(node_request),
         Operation::Delete => {
-            // In-tree asks its lister; the review brings the object itself.
+            // In-tree uses its lister; the review contains the object.
             let old: Pod<'_> = request.old_object(AdmissionRule::Pods)?;
             if &*old.spec.node_name != node_request.node {
                 return Err(deny(format!(
@@ -253,7 +253,7 @@ pub(super) fn check_eviction(node_request: &NodeRequest<'_, '_>) -> Result<(), I
         let eviction: Eviction<'_> = request.object(rule)?;
         eviction.metadata.name.to_string()
     } else {
-        // A body has to be there all the same.
+        // A body is required even so.
         let _: &RawValue = request.object(rule)?;
         request.name().to_owned()
     };

@@ -40,7 +40,7 @@ fn deny(message: String) -> Interrupted {
     Denial::forbidden(RULE, message).into()
 }
 
-/// Not Forbidden: the other side may only be late, and a retry may succeed.
+/// Not Forbidden: a cache may only be behind, and a retry may succeed.
 fn again(message: String) -> Interrupted {
     Denial::new(RULE, StatusReason::InternalError, message).into()
 }
@@ -125,7 +125,7 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupte
     Ok(())
 }
 
-/// The error of a lookup, with what was looked for.
+/// The error of a lookup, with its subject.
 fn absent(absent: LookupError, what: &str) -> Interrupted {
     match absent {
         LookupError::Missing(error) => again(format!(

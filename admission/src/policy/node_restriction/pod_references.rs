@@ -1,4 +1,4 @@
-//! References of a pod to other API objects, which a mirror pod may not have
+//! References of a pod to other API objects, which a mirror pod must not have
 //! (`HasAPIObjectReference`, pkg/api/pod/util.go, v1.36.3).
 
 use serde::Deserialize;
@@ -39,7 +39,7 @@ struct Spec<'a> {
     volumes: Vec<Source<'a>>,
 }
 
-/// `{"name": …}`, or the name of a secret in the sources that call it so.
+/// `{"name": …}`, or the secret name of a source.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Reference<'a> {
@@ -117,7 +117,7 @@ struct ProjectedSource<'a> {
     downward_api: Option<&'a RawValue>,
 }
 
-/// Sources of volumes that stand on their own.
+/// Volume sources without a reference.
 pub(crate) const PLAIN: [&str; 22] = [
     "awsElasticBlockStore",
     "azureDisk",
@@ -159,7 +159,7 @@ const WITH_SECRETS: [&str; 11] = [
     "csi",
 ];
 
-/// Sources that are references in themselves, in the order in which they are looked for.
+/// Volume sources that are references themselves, in the in-tree order.
 pub(crate) const REFERRING: [(&str, &str); 7] = [
     ("configMap", "configmaps (via configmap volumes)"),
     ("secret", "secrets (via secret volumes)"),
@@ -173,8 +173,7 @@ pub(crate) const REFERRING: [(&str, &str); 7] = [
     ("azureFile", "secrets (via azureFile volumes)"),
 ];
 
-/// The first kind of object that the pod of `request` refers to, in the word of the
-/// in-tree message.
+/// The first kind of object that the pod of `request` references, as named in the in-tree message.
 pub(super) fn find(request: &Request<'_>) -> Result<Option<&'static str>, Denial> {
     let pod: Pod<'_> = request.object(AdmissionRule::Pods)?;
     find_in(&pod.spec)
@@ -303,8 +302,8 @@ fn volume_reference(volume: &Source<'_>) -> Result<Option<&'static str>, Denial>
         }
         return Ok(None);
     }
-    // Without any source the API server makes it an emptyDir. A source that it knows and
-    // this engine does not is refused, as in-tree does with what it does not know.
+    // The API server makes a volume without a source an emptyDir. An unknown source is refused, as
+    // in-tree.
     if volume
         .iter()
         .all(|(key, raw)| &**key == "name" || raw.is_none())

@@ -1,4 +1,4 @@
-//! The request of a node that is judged, with what its rules may ask.
+//! [`NodeRequest`]: a request of a node, with the configuration and lookups that its rules use.
 
 use crate::config::NodeRestrictionConfig;
 use crate::decision::Interrupted;
@@ -13,7 +13,7 @@ pub(crate) const USER_PREFIX: &str = "system:node:";
 /// The group that makes such a user a node.
 pub(crate) const GROUP: &str = "system:nodes";
 
-/// A request of a node, and what its rule may ask.
+/// A request of a node, with what its rules use.
 pub(super) struct NodeRequest<'r, 'a> {
     pub(super) request: &'r Request<'a>,
     pub(super) node: &'r str,
@@ -22,19 +22,18 @@ pub(super) struct NodeRequest<'r, 'a> {
     pub(super) lookups: &'r Lookups,
 }
 
-/// A looked-up object, or why there is none.
 pub(super) type LookedUp<'k> = Result<&'k LookupResult, LookupError>;
 
-/// Why a lookup gave no object.
+/// Why a lookup has no object.
 pub(super) enum LookupError {
-    /// It does not exist; the text is the lister's.
+    /// It does not exist; the text is that of Go's lister.
     Missing(String),
     /// It could not be read.
     Failed(String),
 }
 
 impl NodeRequest<'_, '_> {
-    /// The answer to `lookup`, or the wish for it.
+    /// The result of `lookup`; interrupts the check if it is not there yet.
     pub(super) fn look_up(&self, lookup: Lookup) -> Result<LookedUp<'_>, Interrupted> {
         Ok(match self.lookups.get(&lookup) {
             None => return Err(Interrupted::Needs(lookup)),
@@ -51,20 +50,21 @@ impl NodeRequest<'_, '_> {
     }
 }
 
-/// The in-tree 404, passed through as it is.
+/// The in-tree 404, unchanged.
 pub(super) fn not_found(rule: AdmissionRule, message: String) -> Interrupted {
     Denial::new(rule, StatusReason::NotFound, message).into()
 }
 
-/// The answer of a failed lookup. In-tree reads its own cache and never fails here; a
-/// webhook may, and a 500 lets the client come again.
+/// The denial after a failed lookup. In-tree reads a cache and cannot fail here; a webhook can, and
+/// after a 500 the client retries.
 pub(super) fn unavailable(rule: AdmissionRule, error: &str) -> Interrupted {
     Denial::new(rule, StatusReason::InternalError, error.to_owned())
-        .remedy("the API server could not be asked; this is tried again")
+        .remedy("the API server did not answer a lookup; the client retries")
         .into()
 }
 
-/// An answer of another kind than its lookup: a defect of the caller, never an allow.
+/// The result has another type than the lookup: a bug in the caller, which must not allow a
+/// request.
 pub(super) fn wrong_result(rule: AdmissionRule) -> Interrupted {
     unavailable(rule, "failed to use the answer to a lookup")
 }

@@ -28,7 +28,7 @@ struct Spec<'a> {
     signer_name: Text<'a>,
 }
 
-/// `admitCSR`. Everything but the common name is left to the signer, as in-tree.
+/// `admitCSR`. The signer checks everything except the common name, as in-tree.
 pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     if node_request.request.operation() != Operation::Create {
         return Ok(());
@@ -52,7 +52,7 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let der = first_request(&pem)
         .ok_or_else(|| unparsable("PEM block type must be CERTIFICATE REQUEST"))?;
     let name = common_name(&der)
-        .ok_or_else(|| unparsable("it is no PKCS #10 certification request in DER"))?;
+        .ok_or_else(|| unparsable("not a PKCS #10 certification request in DER"))?;
     let expected = format!("system:node:{}", node_request.node);
     if name != expected {
         return Err(Denial::forbidden(
@@ -63,7 +63,7 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     Ok(())
 }
 
-/// The bytes of the first PEM block, if it is a certificate request.
+/// The content of the first PEM block, if it is a certificate request.
 fn first_request(pem: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(pem).ok()?;
     let (_, rest) = text.split_once("-----BEGIN ")?;
@@ -105,14 +105,14 @@ fn value(der: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     Some((tag, content, rest))
 }
 
-/// The content of the value that must come first, and what follows it.
+/// The content of the first value, which must have this tag, and the remaining bytes.
 fn expect(der: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (found, content, rest) = value(der)?;
     (found == tag).then_some((content, rest))
 }
 
-/// The common name of the subject of a PKCS #10 request; empty where it has none. The last
-/// one counts, as in Go's `pkix.Name.FillFromRDNSequence`.
+/// The common name in the subject of a PKCS #10 request, or an empty string. The last one counts,
+/// as in Go's `pkix.Name.FillFromRDNSequence`.
 fn common_name(der: &[u8]) -> Option<String> {
     let (request, rest) = expect(der, SEQUENCE)?;
     if !rest.is_empty() {

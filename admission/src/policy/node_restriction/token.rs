@@ -89,8 +89,8 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupte
     }
 }
 
-/// The audiences as the client sent them; `None` where that cannot be told any more: the
-/// registry puts the API server's own audiences in place of none before the validating phase.
+/// The audiences that the client sent; `None` if they are unknown: before the validating phase, the
+/// registry replaces an empty list by the API server's own audiences.
 fn raw_audiences<'t, 'a>(
     node_request: &NodeRequest<'_, '_>,
     audiences: &'t [Text<'a>],
@@ -183,7 +183,7 @@ fn is_in_pod(
     Err(Denial::forbidden(RULE, message).into())
 }
 
-/// What a lookup within the audience check gives: a value or the text of its error.
+/// The result of a lookup within the audience check: a value or an error message.
 type Found<T> = Result<T, String>;
 
 fn text(absent: LookupError) -> String {

@@ -1,4 +1,4 @@
-//! The in-tree rules in CEL, with the in-tree sentences.
+//! The in-tree rules in CEL, with the in-tree messages.
 
 use nodelife_core::object::MIRROR_ANNOTATION;
 use serde_json::Value;
@@ -16,18 +16,18 @@ const OLD_LABELS: &str = "oldObject.?metadata.?labels.orValue({})";
 pub(super) const CREATE: &str = "request.operation == 'CREATE'";
 pub(super) const UPDATE: &str = "request.operation == 'UPDATE'";
 
-/// `then` where `when` holds.
+/// `then`, if `when`.
 pub(super) fn implies(when: &str, then: &str) -> String {
     format!("!({when}) || ({then})")
 }
 
-/// Whether a list or map is what it was; what is empty equals what is absent.
+/// Whether a list or map is unchanged; empty equals absent.
 pub(super) fn same(path: &str, absent: &str) -> String {
     let path = path.replace('.', ".?");
     format!("object.?{path}.orValue({absent}) == oldObject.?{path}.orValue({absent})")
 }
 
-/// Whether the map at `path` is what it was but for some keys.
+/// Whether the map at `path` is unchanged, except for some keys.
 fn same_but(path: &str, free: &str) -> String {
     let path = path.replace('.', ".?");
     let (new, old) = (
@@ -132,7 +132,7 @@ fn identity() -> Vec<Check> {
     vec![Check::new(named, &message)]
 }
 
-/// On creation the name in the object counts, which a generated one leaves empty.
+/// On creation the name in the object counts; it is empty if it will be generated.
 fn bears_name() -> String {
     let (new, asked) = (name_of("object.?metadata"), name_of("request"));
     is_own(&format!("({CREATE} ? {new} : {asked})"))
@@ -146,7 +146,7 @@ fn node_checks() -> Vec<Check> {
          {OLD_LABELS}[key] == {NEW_LABELS}[key]))"
     );
     let removed = format!("{OLD_LABELS}.filter(key, !({free}) && !(key in {NEW_LABELS}))");
-    // A heartbeat leaves them alone.
+    // True for a heartbeat.
     let unchanged = format!("{NEW_LABELS} == {OLD_LABELS}");
     let set = format!("{NEW_LABELS}.filter(key, !({free})).join(', ')");
     let on = |when: &str, then: &str| implies(when, then);
@@ -285,7 +285,7 @@ fn pod_status() -> Vec<Check> {
     ]
 }
 
-/// Quantities count by their text here: what is `1Gi` cannot become `1073741824`.
+/// Compares quantities as text: `1Gi` must not become `1073741824`.
 fn claim_status() -> Vec<Check> {
     let status = format!("{SUBRESOURCE} == 'status'");
     let free = |fields: &str| format!("key in [{fields}]");

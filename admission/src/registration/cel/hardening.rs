@@ -1,4 +1,4 @@
-//! The rules that are stricter than the in-tree plugin, in CEL.
+//! The hardening rules in CEL.
 
 use nodelife_core::object::MIRROR_ANNOTATION;
 

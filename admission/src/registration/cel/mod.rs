@@ -1,12 +1,12 @@
-//! The rules that need no lookup as `ValidatingAdmissionPolicy` objects, and the default
-//! tolerations as a `MutatingAdmissionPolicy`: the API server enforces them itself, with no
-//! webhook to call.
+//! The policies as the API server's own: `ValidatingAdmissionPolicy` objects for the rules that
+//! need no lookup, and a `MutatingAdmissionPolicy` for the default tolerations.
 //!
-//! Nothing is called, so nothing can be missing when a node starts, and no namespace is exempt.
+//! The API server evaluates them itself. There is no webhook that could be down while a node
+//! starts, so no namespace is exempt.
 //!
-//! What stays with the webhook: evictions, tokens, pod certificates and the UID of a mirror
-//! pod's owner need a lookup, certificate requests a parser that CEL lacks; agents; and the
-//! tolerations of some pods.
+//! Not covered: evictions, tokens, pod certificates and the UID of a mirror pod's owner (they
+//! need a lookup), certificate requests (CEL cannot parse them), agents, and tolerations that
+//! differ by pod.
 
 mod checks;
 mod hardening;
@@ -86,8 +86,8 @@ fn validating(restriction: &Restriction, actions: &Value) -> [Value; 2] {
     ]
 }
 
-/// Adds what lacks, with the seconds of the cluster: the policies of some pods, and the
-/// rewriting of what the in-tree plugin put there, stay with the webhook.
+/// Adds missing tolerations, with the cluster's seconds. Seconds for some pods, and rewriting what
+/// the in-tree plugin added, need the webhook.
 fn tolerations(policies: &Policies) -> [Value; 2] {
     let name = "nodelife-tolerations";
     let policy = &policies.tolerations;
@@ -113,7 +113,7 @@ fn tolerations(policies: &Policies) -> [Value; 2] {
             "kind": "MutatingAdmissionPolicy",
             "metadata": {"name": name},
             "spec": {
-                // A pod without them is no danger.
+                // A pod without them does no harm.
                 "failurePolicy": "Ignore",
                 "reinvocationPolicy": "IfNeeded",
                 "matchConstraints": {"resourceRules": Webhook::Tolerations.rules(policies)},

@@ -1,10 +1,10 @@
 //! References of a mirror pod to other API objects, in CEL (`HasAPIObjectReference`,
-//! pkg/api/pod/util.go, v1.36.3): the kubelet would be given what they name.
+//! pkg/api/pod/util.go, v1.36.3): the kubelet would get access to the referenced objects.
 
 use crate::policy::node_restriction::pod_references::{PLAIN, REFERRING};
 
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
-/// Volume sources with the name of a secret, and where it stands.
+/// Paths of secret names in volume sources.
 const SECRETS: [&str; 10] = [
     "azureFile.secretName",
     "cephfs.secretRef.name",
@@ -17,7 +17,7 @@ const SECRETS: [&str; 10] = [
     "storageos.secretRef.name",
     "csi.nodePublishSecretRef.name",
 ];
-/// What a projected volume may bring together, and the word for it.
+/// Sources of a projected volume, and their names in messages.
 const PROJECTED: [(&str, &str); 5] = [
     ("configMap", "configmaps (via projected volumes)"),
     ("secret", "secrets (via projected volumes)"),
@@ -29,7 +29,7 @@ const PROJECTED: [(&str, &str); 5] = [
     ("podCertificate", "podcertificates"),
 ];
 
-/// Whether the pod refers to something, and the word for that, in the in-tree order.
+/// Conditions for a reference and its name in messages, in the in-tree order.
 pub(super) fn all() -> Vec<(String, String)> {
     let word = |word: &str| format!("'{word}'");
     vec![
@@ -47,7 +47,7 @@ pub(super) fn all() -> Vec<(String, String)> {
     ]
 }
 
-/// Whether there is a text at `path` that is not empty: empty names are skipped, as in-tree.
+/// Whether the string at `path` is not empty: empty names are skipped, as in-tree.
 fn named(object: &str, path: &str) -> String {
     format!("{object}.?{}.orValue('') != ''", path.replace('.', ".?"))
 }
@@ -105,7 +105,7 @@ fn config_maps() -> String {
     )
 }
 
-/// A volume of any other kind than the plain ones, kinds that do not exist yet included.
+/// A volume of any kind except the plain ones, including kinds that do not exist yet.
 fn volumes() -> (String, String) {
     let text = |name: &str| format!("'{name}'");
     let plain = PLAIN.map(text).join(", ");

@@ -1,4 +1,4 @@
-//! One rule as a `ValidatingAdmissionPolicy`: what it is asked about and its checks.
+//! One rule as a `ValidatingAdmissionPolicy`: the resources that it matches and its checks.
 
 use serde_json::Value;
 
@@ -9,31 +9,29 @@ use crate::rule::AdmissionRule;
 
 pub(super) const SUBRESOURCE: &str = "request.?subResource.orValue('')";
 
-/// What one rule becomes.
 pub(super) struct Restriction {
     pub(super) rule: AdmissionRule,
-    /// Of the policy and its binding, behind `nodelife-`.
+    /// Suffix of `nodelife-` in the names of the policy and its binding.
     pub(super) name: &'static str,
-    /// What it is asked about.
     pub(super) resources: Vec<Value>,
     /// In the order of the in-tree plugin: the first that fails gives the message.
     pub(super) checks: Vec<Check>,
 }
 
-/// A check: what has to hold, and what is said where it does not. Both are CEL.
+/// A check: an expression that must be true, and the message if it is not. Both are CEL.
 pub(super) struct Check {
     pub(super) holds: String,
     pub(super) message: String,
 }
 
 impl Check {
-    /// `{node}`, `{name}`, `{subresource}` and `{operation}` in the message are what the request
-    /// says, in quotes.
+    /// `{node}`, `{name}`, `{subresource}` and `{operation}` in the message are replaced by the
+    /// values of the request, in quotes.
     pub(super) fn new(holds: impl Into<String>, message: &str) -> Self {
         Self::with(holds, message, "''")
     }
 
-    /// The same, with `{}` for the text that `word` gives.
+    /// The same; `{}` in the message is replaced by the CEL expression `word`.
     pub(super) fn with(holds: impl Into<String>, message: &str, word: &str) -> Self {
         let node = format!("request.userInfo.username.substring({})", USER_PREFIX.len());
         let quoted = |text: &str| format!("\"' + {text} + '\"");

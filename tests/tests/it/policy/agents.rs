@@ -240,7 +240,7 @@ async fn attacks(agent: &kube::Client) {
                 json!({
             "apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "victim"}}),
             ),
-            "may only evict pods of it",
+            "may only evict pods of its own node",
         ),
         (
             Call::new(
@@ -273,14 +273,14 @@ async fn attacks_on_its_own_node(agent: &kube::Client) {
     for (call, sentence) in [
         (
             Call::patch("/api/v1/nodes/agent-1", taint()),
-            "may not change spec.taints of it",
+            "may not change spec.taints of its node",
         ),
         (
             Call::patch(
                 "/api/v1/nodes/agent-1",
                 json!({"metadata": {"labels": {"node-role.kubernetes.io/control-plane": ""}}}),
             ),
-            "may not change metadata.labels.node-role.kubernetes.io/control-plane of it",
+            "may not change metadata.labels.node-role.kubernetes.io/control-plane of its node",
         ),
         (
             Call::patch(
@@ -288,7 +288,7 @@ async fn attacks_on_its_own_node(agent: &kube::Client) {
                 json!({"metadata": {"ownerReferences": [
             {"apiVersion": "v1", "kind": "Node", "name": "gone", "uid": "gone"}]}}),
             ),
-            "may not change metadata.ownerReferences of it",
+            "may not change metadata.ownerReferences of its node",
         ),
     ] {
         let said = call.send(agent).await.unwrap();
@@ -321,7 +321,7 @@ async fn tokens_without_a_node(plane: &ControlPlane) {
         let said = own.send(&client).await.unwrap();
         refused(
             &said,
-            "does not say exactly one authentication.kubernetes.io/node-name",
+            "must have exactly one authentication.kubernetes.io/node-name",
         );
     }
 }

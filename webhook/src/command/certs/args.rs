@@ -1,10 +1,10 @@
-//! Flags of `certs`: names of objects, lives of certificates.
+//! Flags of `certs`: names of objects and lives of certificates.
 
 use clap::Args;
 use jiff::SignedDuration;
 use nodelife_certs::{Lifetimes, ObjectNames};
 
-/// What the objects are called; the defaults are the manifests'.
+/// Names of the objects; the defaults are those of the manifests.
 #[derive(Debug, Args)]
 pub(super) struct NameArguments {
     /// Namespace of the Service, the Secrets and the Lease.
@@ -29,16 +29,16 @@ pub(super) struct NameArguments {
 
 #[derive(Debug, Args)]
 pub(super) struct LifetimeArguments {
-    /// Life of a CA; its successor is made at half of it.
+    /// Lifetime of a CA; its successor is created at half of it.
     #[arg(long, value_name = "DURATION", default_value = "8760h")]
     ca_life: SignedDuration,
-    /// Life of a leaf; it is renewed at two thirds of it.
+    /// Lifetime of a leaf; it is renewed at two thirds of it.
     #[arg(long, value_name = "DURATION", default_value = "720h")]
     leaf_life: SignedDuration,
     /// How long a CA must be in every configuration before it signs.
     #[arg(long, value_name = "DURATION", default_value = "5m")]
     propagation: SignedDuration,
-    /// How far back certificates begin, for API servers whose clocks are behind.
+    /// How far notBefore lies in the past, for API servers whose clocks are behind.
     #[arg(long, value_name = "DURATION", default_value = "1h")]
     backdate: SignedDuration,
 }

@@ -1,4 +1,4 @@
-//! `certs generate`: creates certificates offline.
+//! `certs generate`: makes certificates offline.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::Write as _;
@@ -18,17 +18,17 @@ use super::args::NameArguments;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The folder to make: secret.json, ca.crt, and a patch for each webhook
-    /// configuration, mutating.json and validating.json.
+    /// The directory to create, with secret.json, ca.crt, and a patch for each webhook
+    /// configuration: mutating.json and validating.json.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     #[command(flatten)]
     names: NameArguments,
-    /// Life of the CA and of the leaf.
+    /// Lifetime of the CA and the leaf.
     #[arg(long, value_name = "DURATION", default_value = "8760h")]
     life: SignedDuration,
-    /// PEM of a CA to go on trusting: the ca.crt of the certificates that are replaced, so
-    /// that no call is refused until the new leaf is mounted everywhere.
+    /// PEM of a CA to keep trusting: the ca.crt of the previous certificates, so that no call fails
+    /// until the new leaf is mounted everywhere.
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
     /// The webhooks of the mutating configuration.
@@ -76,11 +76,11 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
         },
     });
 
-    // A folder of its own, which only its owner may enter: there is a key in it.
+    // A new directory that only its owner may enter: it will contain a key.
     DirBuilder::new()
         .mode(0o700)
         .create(&folder)
-        .with_context(|| format!("failed to make the folder {}", folder.display()))?;
+        .with_context(|| format!("failed to create the directory {}", folder.display()))?;
     let write = |name: &str, text: String| -> anyhow::Result<()> {
         let path = folder.join(name);
         let mut options = OpenOptions::new();
@@ -89,7 +89,7 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             .create_new(true)
             .mode(0o600)
             .open(&path)
-            .with_context(|| format!("failed to make {}", path.display()))?;
+            .with_context(|| format!("failed to create {}", path.display()))?;
         file.write_all(text.as_bytes())
             .with_context(|| format!("failed to write {}", path.display()))
     };
@@ -104,10 +104,9 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// A strategic merge patch: it changes the caBundle of the webhooks of these names alone.
-/// (Not for `kubectl apply --server-side`: that first takes over what an earlier client-side
-/// apply owned, v1.36.3 `pkg/cmd/apply/apply.go` `migrateToSSAIfNecessary`, and at the
-/// second time removes it as left out.)
+/// A strategic merge patch that changes only the caBundle of these webhooks. (Not for `kubectl
+/// apply --server-side`: that first takes over the fields of an earlier client-side apply, v1.36.3
+/// `pkg/cmd/apply/apply.go` `migrateToSSAIfNecessary`, and removes them the second time.)
 fn patch(bundle: &str, webhooks: &[String]) -> Value {
     let bundle = STANDARD.encode(bundle);
     let webhooks: Vec<_> = webhooks

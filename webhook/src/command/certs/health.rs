@@ -18,8 +18,8 @@ type Labels = [(&'static str, &'static str); 1];
 
 /// The routes for probes and scrapers.
 ///
-/// Liveness depends on nothing: every pass has a deadline, so the loop cannot hang, and
-/// an API server that is away is no reason to restart.
+/// Liveness is unconditional: every pass has a deadline, so the loop cannot hang, and an
+/// unreachable API server is no reason for a restart.
 pub(super) fn router(status: watch::Receiver<RotatorStatus>) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
@@ -45,7 +45,7 @@ fn registry(status: &RotatorStatus) -> Registry {
     }
     registry.register(
         "certs_actions",
-        "Writes since the start, by kind; publish beyond a rotation means that someone \
+        "Writes since start, by kind; publish outside a rotation means that another client \
          overwrites the caBundle",
         actions,
     );
@@ -62,7 +62,7 @@ fn registry(status: &RotatorStatus) -> Registry {
     if let Some(time) = status.succeeded {
         registry.register(
             "certs_last_success_timestamp_seconds",
-            "When a pass last succeeded, or another holder was at work",
+            "When a pass last succeeded, or another holder was active",
             seconds(time),
         );
     }
@@ -76,7 +76,7 @@ fn registry(status: &RotatorStatus) -> Registry {
     }
     registry.register(
         "certificate_expiry_timestamp_seconds",
-        "End of a certificate in the Secrets",
+        "When a certificate in the Secrets expires",
         expiry,
     );
     registry

@@ -30,28 +30,27 @@ pub(crate) struct Arguments {
     names: NameArguments,
     #[command(flatten)]
     lifetimes: LifetimeArguments,
-    /// Where the cluster is; else KUBECONFIG, or the Pod's own ServiceAccount.
+    /// Kubeconfig of the cluster; default: KUBECONFIG, or the Pod's ServiceAccount.
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Address of /livez and /metrics, in plain.
+    /// Address of /livez and /metrics, over plain HTTP.
     #[arg(long, value_name = "ADDR", default_value = "[::]:8081")]
     health_listen: SocketAddr,
-    /// Seconds between two looks at the Secrets and configurations.
+    /// Seconds between checks of the Secrets and configurations.
     #[arg(long, value_name = "SECONDS", default_value_t = 2, value_parser = clap::value_parser!(u64).range(1..))]
     interval: u64,
-    /// Do what is due now and end: installs, repairs and renews, but does not wait for
-    /// a new CA to propagate.
+    /// Do what is due now and exit: install, repair and renew, but do not wait for a new CA to
+    /// propagate.
     #[arg(long)]
     once: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Make a serving Secret and the caBundles that go with it in a new folder, without a
-    /// cluster.
+    /// Create a serving Secret and its caBundles in a new directory, without a cluster.
     ///
-    /// The leaf lives as long as its CA, and the CA's key is thrown away. To be used after
-    /// the manifests were applied; docs/webhook.md shows how, and how to replace them.
+    /// The leaf is valid as long as its CA, and the CA's key is discarded. Apply the manifests
+    /// first; docs/webhook.md shows how to use the files, and how to replace them.
     Generate(generate::Arguments),
 }
 
@@ -79,7 +78,7 @@ async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
     } = arguments;
     let lifetimes = Lifetimes::from(lifetimes);
     if let Some(problem) = lifetimes.problem() {
-        anyhow::bail!("the lifetimes do not work: {problem}");
+        anyhow::bail!("invalid lifetimes: {problem}");
     }
     let interval = Duration::from_secs(interval);
     let options = ClientOptions {
@@ -90,7 +89,7 @@ async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
         let cluster = Cluster::connect(&options).await?;
         let mut rotator = Rotator::new(cluster.client().clone(), names.into(), lifetimes);
         let done = rotator.settle().await?;
-        tracing::info!(actions = done.len(), "nothing more is due");
+        tracing::info!(actions = done.len(), "nothing left to do");
         return Ok(ExitCode::SUCCESS);
     }
 
@@ -101,7 +100,7 @@ async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let router = health::router(status);
     tasks.spawn(async move {
         if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "the health port failed");
+            tracing::error!(%error, "the health server failed");
         }
     });
     let cancel = CancellationToken::new();
@@ -116,12 +115,12 @@ async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
         }
     });
     tokio::select! {
-        () = signals.next() => tracing::info!("ending"),
-        // The health port and the keeper only end by themselves when they cannot work.
-        _ = tasks.join_next() => anyhow::bail!("failed to go on; the log says why"),
+        () = signals.next() => tracing::info!("shutting down"),
+        // The health server and the rotation end by themselves only after a failure.
+        _ = tasks.join_next() => anyhow::bail!("certs stopped unexpectedly, see the log"),
     }
     cancel.cancel();
-    // The keeper gives its Lease back; a second signal or a hanging API server cuts that short.
+    // The rotation releases its Lease, unless a second signal comes or the API server hangs.
     let leave = async { while !keeper.is_finished() && tasks.join_next().await.is_some() {} };
     tokio::select! {
         () = signals.next() => {}
@@ -131,8 +130,8 @@ async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Tries until the API server answers: certs may come up before it, and a restart by
-/// the kubelet would wait longer each time.
+/// Retries until the API server answers: certs may start before it, and restarts by the kubelet
+/// would back off.
 async fn connect(
     options: &ClientOptions,
     interval: Duration,
@@ -148,10 +147,10 @@ async fn connect(
             },
         };
         if let ConnectError::Kubeconfig { .. } = error {
-            tracing::error!(%error, "no cluster to work on");
+            tracing::error!(%error, "no usable cluster");
             return None;
         }
-        tracing::warn!(%error, "not connected yet");
+        tracing::warn!(%error, "failed to connect, retrying");
         tokio::select! {
             () = cancel.cancelled() => return None,
             () = tokio::time::sleep(interval) => {}
@@ -159,7 +158,7 @@ async fn connect(
     }
 }
 
-/// Who holds the Lease: the Pod's name, made unique as client-go does.
+/// The holder of the Lease: the Pod's name, made unique as in client-go.
 fn identity() -> String {
     let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "nodelife-certs".to_owned());
     let start = Timestamp::now().as_nanosecond();
