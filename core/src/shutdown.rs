@@ -18,8 +18,9 @@ const DEFAULT_GRACE: i64 = 30;
 /// Pods from a priority on, and the seconds that they get together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, schemars(rename = "Group"))]
 #[serde(rename_all = "camelCase")]
-pub struct Group {
+pub struct PriorityGroup {
     /// The least priority.
     pub priority: i32,
     /// Seconds.
@@ -28,15 +29,15 @@ pub struct Group {
 
 /// The groups of a configuration in the order in which they are stopped; empty: the
 /// graceful shutdown is off.
-pub fn groups(configuration: &KubeletConfiguration) -> Vec<Group> {
+pub fn groups(configuration: &KubeletConfiguration) -> Vec<PriorityGroup> {
     let total = configuration.shutdown_grace_period.unwrap_or_default();
     let critical = configuration
         .shutdown_grace_period_critical_pods
         .unwrap_or_default();
-    let mut groups: Vec<Group> = configuration
+    let mut groups: Vec<PriorityGroup> = configuration
         .shutdown_grace_period_by_pod_priority
         .iter()
-        .map(|group| Group {
+        .map(|group| PriorityGroup {
             priority: group.priority,
             seconds: group.shutdown_grace_period_seconds,
         })
@@ -45,11 +46,11 @@ pub fn groups(configuration: &KubeletConfiguration) -> Vec<Group> {
     if groups.is_empty() && total.nanoseconds() > 0 && critical <= total {
         let ordinary = total.nanoseconds().saturating_sub(critical.nanoseconds());
         let ordinary = ordinary / 1_000_000_000;
-        groups.push(Group {
+        groups.push(PriorityGroup {
             priority: 0,
             seconds: ordinary,
         });
-        groups.push(Group {
+        groups.push(PriorityGroup {
             priority: SYSTEM_CRITICAL,
             seconds: critical.seconds(),
         });
@@ -60,7 +61,7 @@ pub fn groups(configuration: &KubeletConfiguration) -> Vec<Group> {
 
 /// The index of the group of a pod with this priority: the highest that it reaches, or
 /// the lowest of all.
-pub fn group_of(groups: &[Group], priority: i32) -> Option<usize> {
+pub fn group_of(groups: &[PriorityGroup], priority: i32) -> Option<usize> {
     if groups.is_empty() {
         return None;
     }
@@ -102,7 +103,7 @@ pub struct PodShutdown {
 pub struct GroupShutdown {
     /// Priority and seconds.
     #[serde(flatten)]
-    pub group: Group,
+    pub group: PriorityGroup,
     /// The longest that its pods can take to end: the lesser of its seconds and the longest grace
     /// in it. What is left of its seconds the kubelet waits for their volumes.
     pub at_most_seconds: i64,
@@ -180,7 +181,7 @@ fn total(seconds: impl Iterator<Item = i64>) -> i64 {
     seconds.fold(0, i64::saturating_add)
 }
 
-fn stop(group: Group, mut pods: Vec<PodShutdown>) -> GroupShutdown {
+fn stop(group: PriorityGroup, mut pods: Vec<PodShutdown>) -> GroupShutdown {
     pods.sort_by(|a, b| {
         (b.cut_by_seconds.cmp(&a.cut_by_seconds))
             .then_with(|| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)))

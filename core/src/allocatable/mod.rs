@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::request::Amounts;
 pub use configuration::{
     Authentication, Authorization, ConfigurationError, DEFAULT_EVICTION_HARD, DEFAULT_MAX_PODS,
     Enabled, KubeletConfiguration, MemoryReservation, MemorySwap, ShutdownByPriority,
@@ -38,9 +39,6 @@ use line::is_hugepages;
 use crate::object::{Node, ResourceList};
 use crate::quantity::{Format, Quantity};
 use crate::text::Str;
-
-/// Amounts by resource name.
-pub type Amounts = BTreeMap<Str, Quantity>;
 
 /// The arithmetic of one node: an item of the JSON document of `explain allocatable`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -60,7 +60,7 @@ impl Provider {
     }
 
     /// What the formula keeps back of a machine.
-    pub fn formula(self, machine: Machine) -> Reservation {
+    pub fn formula(self, machine: NodeSize) -> Reservation {
         let (cpu, memory, eviction, storage) = match self {
             Self::Eks => (tiers(machine.cpu), eks_memory(machine.pods), 100 * MIB, GIB),
             Self::Gke => (tiers(machine.cpu), gke_memory(machine.memory), 100 * MIB, 0),
@@ -112,7 +112,7 @@ impl fmt::Display for Provider {
 
 /// What the formulas read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Machine {
+pub struct NodeSize {
     /// Thousandths of a core.
     pub cpu: i64,
     /// Bytes.
@@ -187,7 +187,7 @@ fn aks_cpu(cpu: i64) -> i64 {
     row.map_or(60, |(_, reserved)| *reserved)
 }
 
-fn aks_memory(machine: Machine) -> i64 {
+fn aks_memory(machine: NodeSize) -> i64 {
     let by_pods = machine.pods.saturating_mul(20).saturating_add(50);
     let by_pods = by_pods.saturating_mul(MIB);
     by_pods.min(machine.memory / 4)
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(gke_memory(16 * GIB), GIB + 4 * GIB / 5 + 8 * GIB / 10);
         assert_eq!(gke_memory(GIB / 2), 255 * MIB);
         let aks = |memory, pods| {
-            aks_memory(Machine {
+            aks_memory(NodeSize {
                 cpu: 4000,
                 memory,
                 pods,

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use nodelife_core::allocatable;
-use nodelife_core::allocatable::provider::{Machine, Provider};
+use nodelife_core::allocatable::provider::{NodeSize, Provider};
 use nodelife_core::audit::{self, Selection};
 use nodelife_core::failure;
 use nodelife_core::go_duration::GoDuration;
@@ -167,7 +167,7 @@ fn absurd_machines_end_no_audit() {
     }
     for name in ["eks", "gke", "aks", "openshift", "k3s"] {
         for cpu in NUMBERS {
-            let machine = Machine {
+            let machine = NodeSize {
                 cpu,
                 memory: cpu,
                 pods: cpu,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
-use nodelife_core::allocatable::provider::{Machine, Provider};
+use nodelife_core::allocatable::provider::{NodeSize, Provider};
 use nodelife_core::allocatable::{
     self, Allocatable, AllocatableReport, Amounts, DEFAULT_MAX_PODS, KubeletConfiguration, Line,
     Unexplained,
@@ -92,7 +92,7 @@ fn by_formula(
 ) -> anyhow::Result<KubeletConfiguration> {
     let stated = |name: &str| capacity.get(name).and_then(|amount| amount.value());
     let milli = capacity.get("cpu").and_then(|cpu| cpu.milli_value());
-    let machine = Machine {
+    let machine = NodeSize {
         cpu: milli.unwrap_or_default(),
         memory: stated("memory").unwrap_or_default(),
         pods: (args.max_pods.or_else(|| stated("pods"))).unwrap_or(DEFAULT_MAX_PODS),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use nodelife_core::allocatable::provider::{Machine, Provider};
+use nodelife_core::allocatable::provider::{NodeSize, Provider};
 use nodelife_core::allocatable::{EvictionMap, KubeletConfiguration};
 use nodelife_core::quantity::{Format, Quantity};
 use serde_json::Value;
@@ -64,7 +64,7 @@ pub(super) fn of_defaults() -> anyhow::Result<KubeletConfiguration> {
 /// As [`of_defaults`].
 pub(super) fn of_provider(
     provider: Provider,
-    machine: Machine,
+    machine: NodeSize,
 ) -> anyhow::Result<KubeletConfiguration> {
     let mut configuration = of_defaults()?;
     let held_back = provider.formula(machine);

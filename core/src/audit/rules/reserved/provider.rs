@@ -1,6 +1,6 @@
 //! RES: providers' formulas, node pools, and resources that are not allocatable.
 
-use crate::allocatable::provider::{Machine, Provider, eks_pods};
+use crate::allocatable::provider::{NodeSize, Provider, eks_pods};
 use crate::audit::context::{allocatable, belongs_to_node, capacity, is_control_plane};
 use crate::audit::pools::{self, most_common};
 use crate::audit::rules::reserved::reservation::kept_back;
@@ -22,7 +22,7 @@ pub(super) fn differs<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuil
     let provider = Provider::of(node)?;
     let amount = |name| capacity(node, name);
     let machine = || {
-        Some(Machine {
+        Some(NodeSize {
             cpu: amount("cpu")?.milli_value()?,
             memory: amount("memory")?.value()?,
             pods: amount("pods")?.value()?,
