@@ -47,7 +47,7 @@ fn stem(metric: &str) -> &str {
 #[test]
 fn every_queried_metric_exists() {
     let mut offered = registered("server/metrics.rs");
-    offered.extend(registered("command/certs_health.rs"));
+    offered.extend(registered("command/certs/health.rs"));
     let overlay = manifests().join("overlays/prometheus");
     let mut asked = BTreeSet::new();
     for file in ["alerts.yaml", "dashboard.json"] {

@@ -346,7 +346,7 @@ async fn forged_extras(plane: &ControlPlane) {
     let wrong = forged.clone().with_extra(NODE_UID, "a-guess");
     refused(
         &wrong.send(&admin).await.unwrap(),
-        "minted on another node of the name",
+        "issued for an earlier node named",
     );
     let nowhere = Call::patch("/api/v1/nodes/agent-2", taint())
         .dry()
@@ -355,7 +355,7 @@ async fn forged_extras(plane: &ControlPlane) {
         .with_extra(NODE_UID, "a-guess");
     refused(
         &nowhere.send(&admin).await.unwrap(),
-        "minted on another node of the name",
+        "issued for an earlier node named",
     );
     // RBAC comes first: the account itself may say nothing of the kind.
     let agent = plane
@@ -383,6 +383,6 @@ async fn a_reused_name(plane: &ControlPlane, agent: &kube::Client) {
     );
     refused(
         &own.send(agent).await.unwrap(),
-        "minted on another node of the name",
+        "issued for an earlier node named",
     );
 }
