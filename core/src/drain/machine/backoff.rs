@@ -1,5 +1,8 @@
 //! Backoff of evictions that were refused.
 
+use std::hash::BuildHasher;
+
+use foldhash::quality::FixedState;
 use jiff::SignedDuration;
 
 use super::state::Tracked;
@@ -16,15 +19,8 @@ pub(super) const IN_PROGRESS_WAIT: i64 = 30;
 /// `wait`, and up to a quarter more: pods that were refused together do not come back
 /// together. It is drawn from the pod's UID and its attempts, so a replay gives the same.
 pub(super) fn jittered(wait: SignedDuration, tracked: &Tracked) -> SignedDuration {
-    // FNV-1a.
-    let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
-    let salt = tracked
-        .attempts
-        .wrapping_add(tracked.failures)
-        .to_le_bytes();
-    for byte in tracked.pod.metadata.uid.bytes().chain(salt) {
-        hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    }
+    let salt = tracked.attempts.wrapping_add(tracked.failures);
+    let hash = FixedState::with_seed(0).hash_one((&tracked.pod.metadata.uid, salt));
     let quarter = wait.as_millis() / 4;
     let part = i128::from(hash % 1000) * quarter / 1000;
     wait + SignedDuration::from_millis(i64::try_from(part).unwrap_or(0))
