@@ -116,6 +116,30 @@ impl Workloads {
     }
 }
 
+/// Namespace, kind and name of a workload.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WorkloadKey {
+    pub namespace: Str,
+    pub kind: WorkloadKind,
+    pub name: Str,
+}
+
+impl fmt::Display for WorkloadKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.namespace, self.kind, self.name)
+    }
+}
+
+impl Workload {
+    pub fn key(&self) -> WorkloadKey {
+        WorkloadKey {
+            namespace: self.metadata.namespace.clone(),
+            kind: self.kind,
+            name: self.metadata.name.clone(),
+        }
+    }
+}
+
 impl fmt::Display for WorkloadKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())

@@ -8,9 +8,8 @@ use std::fmt;
 use jiff::SignedDuration;
 
 use super::budget::{BudgetKey, CountError};
-use crate::object::{IntOrString, Pod, Workload, WorkloadKind};
-use crate::text::Str;
-use crate::workload::Workloads;
+use crate::object::{IntOrString, Pod, WorkloadKind};
+use crate::workload::{WorkloadKey, Workloads};
 
 /// How long an implicit budget waits for replacements that do not come before it lets
 /// one more pod go: a drain that nobody protected by a budget must not hang.
@@ -40,7 +39,7 @@ impl ImplicitBudget {
 
     /// What it leaves for the workload of this pod; none where the pod is not Ready, has a
     /// controller that keeps no number of replicas, or one that was not read.
-    pub(crate) fn room(&self, pod: &Pod, workloads: &Workloads) -> Option<ImplicitCounts> {
+    pub(crate) fn counts(&self, pod: &Pod, workloads: &Workloads) -> Option<ImplicitCounts> {
         if !pod.is_ready() {
             return None;
         }
@@ -52,7 +51,7 @@ impl ImplicitBudget {
         // A drain that may take nothing would never end.
         let most = self.0.scaled(replicas).ok()?.max(1);
         Some(ImplicitCounts {
-            key: key(workload),
+            workload: workload.key(),
             needs: replicas.saturating_sub(most).max(0),
             has: workload.status.ready_replicas.unwrap_or(0),
             replicas,
@@ -74,24 +73,30 @@ pub fn keeps_replicas(kind: WorkloadKind) -> bool {
     )
 }
 
-/// The name that stands for a workload among the budgets: no budget has one with a slash.
-pub(crate) fn key(workload: &Workload) -> BudgetKey {
-    BudgetKey {
-        namespace: workload.metadata.namespace.clone(),
-        name: Str::from(format!("{}/{}", workload.kind, workload.metadata.name)),
+/// What limits how many pods go at a time.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Limit {
+    /// The implicit budget of a workload.
+    Workload(WorkloadKey),
+    Budget(BudgetKey),
+}
+
+impl From<&BudgetKey> for Limit {
+    fn from(budget: &BudgetKey) -> Self {
+        Self::Budget(budget.clone())
     }
 }
 
-/// Whether this stands for a workload.
-pub(crate) fn is_key(key: &BudgetKey) -> bool {
-    key.name.contains('/')
+impl From<&WorkloadKey> for Limit {
+    fn from(workload: &WorkloadKey) -> Self {
+        Self::Workload(workload.clone())
+    }
 }
 
 /// What an implicit budget leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ImplicitCounts {
-    /// The workload: namespace, and kind/name.
-    pub(crate) key: BudgetKey,
+    pub(crate) workload: WorkloadKey,
     /// How many pods have to be Ready.
     pub(crate) needs: i32,
     /// How many are.
@@ -117,7 +122,7 @@ mod tests {
         let mut web = workload(WorkloadKind::ReplicaSet, "web", replicas);
         web.status.ready_replicas = Some(ready);
         workloads.add_listed([WorkloadKind::ReplicaSet], [web]);
-        most.room(&pod("a", "n"), &workloads).map(|r| r.allowed())
+        most.counts(&pod("a", "n"), &workloads).map(|r| r.allowed())
     }
 
     #[test]
@@ -138,8 +143,8 @@ mod tests {
         unready.status.conditions.clear();
         let workloads = Workloads::default();
         let budget = ImplicitBudget::default();
-        assert_eq!(budget.room(&unready, &workloads), None);
-        assert_eq!(budget.room(&pod("a", "n"), &workloads), None);
+        assert_eq!(budget.counts(&unready, &workloads), None);
+        assert_eq!(budget.counts(&pod("a", "n"), &workloads), None);
         assert!(ImplicitBudget::new(IntOrString::String("many".into())).is_err());
     }
 }

@@ -14,7 +14,7 @@ mod unhealthy;
 pub use budget::{BudgetKey, Budgets, CountError, Counts, DELETION_TIMEOUT};
 pub use decision::{BudgetRefusal, EvictionDecision, Exemption, decide};
 pub(crate) use decision::{ignores_budgets, is_operated};
-pub(crate) use implicit::{IMPLICIT_TIMEOUT, ImplicitCounts, is_key, key};
+pub(crate) use implicit::{IMPLICIT_TIMEOUT, ImplicitCounts, Limit};
 pub use implicit::{ImplicitBudget, keeps_replicas};
 pub(crate) use protection::protections;
 pub use unhealthy::{UnhealthyPod, UnhealthyReason};

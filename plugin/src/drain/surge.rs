@@ -72,7 +72,8 @@ impl Surges {
                 .values()
                 .flatten()
                 .find(|pod| pod.metadata.uid == uid);
-            let Some((pod, scaler)) = pod.and_then(|pod| Some((pod, view.owners.scaler(pod)?)))
+            let Some((pod, scaler)) =
+                pod.and_then(|pod| Some((pod, view.store.workloads.scaler(pod)?)))
             else {
                 continue;
             };
@@ -85,7 +86,7 @@ impl Surges {
                 against.clone()
             } else {
                 let deployment = read(cluster, &key).await?;
-                let spec = view.budgets.get(budget);
+                let spec = view.store.budgets.get(budget);
                 let fixed = spec.is_some_and(|budget| {
                     matches!(budget.spec.min_available, Some(IntOrString::Int(_)))
                 });

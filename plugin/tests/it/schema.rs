@@ -76,7 +76,9 @@ fn holds(document: &Value, kind: &str) {
 /// A drain needs a cluster, and its report only what the machine was told.
 #[test]
 fn the_report_of_a_drain_is_what_its_schema_says() {
-    use nodelife_core::drain::{DrainEvent, DrainOptions, EvictionResult, Machine, ReplicaCount};
+    use nodelife_core::drain::{
+        DrainEvent, DrainOptions, EvictionResult, Machine, ReplicaCount, Store,
+    };
     use nodelife_core::object::{Pod, Workload};
     use nodelife_core::workload::Workloads;
 
@@ -100,7 +102,14 @@ fn the_report_of_a_drain_is_what_its_schema_says() {
         wait_ready: true,
         ..DrainOptions::default()
     };
-    let mut machine = Machine::new(settings, vec!["a".into()], owners);
+    let mut machine = Machine::new(
+        settings,
+        vec!["a".into()],
+        Store {
+            workloads: owners,
+            ..Store::default()
+        },
+    );
     let now = jiff::Timestamp::UNIX_EPOCH;
     let listed = |pods| DrainEvent::Listed {
         node: "a".into(),

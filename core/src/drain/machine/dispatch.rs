@@ -8,9 +8,8 @@ use super::event::Effect;
 use super::state::{
     BlockReason, Blocked, EvictionInputs, NodePhase, PodState, RetryTrigger, Tracked, Unevictable,
 };
-use crate::disruption::is_key;
 use crate::disruption::{
-    BudgetKey, EvictionDecision, Exemption, IMPLICIT_TIMEOUT, decide, is_operated,
+    BudgetKey, EvictionDecision, Exemption, IMPLICIT_TIMEOUT, Limit, decide, is_operated,
 };
 use crate::drain::verdict::Impossible;
 use crate::object::Pod;
@@ -34,7 +33,7 @@ enum Due {
 
 /// The budget that an eviction falls under, and whether it takes from it.
 struct Charge {
-    budget: BudgetKey,
+    limit: Limit,
     takes_disruption: bool,
 }
 
@@ -132,37 +131,42 @@ impl Machine {
             return Due::Evict(None);
         }
         let pod = &tracked.pod;
-        let decision = decide(pod, &self.budgets);
+        let decision = decide(pod, &self.store.budgets);
         if let Some(budget) = forced {
             return Due::Force(budget);
         }
         let probe = overdue
-            || tracked.attempts == 0 && is_operated(pod, &decision, &self.budgets, &self.workloads);
+            || tracked.attempts == 0
+                && is_operated(pod, &decision, &self.store.budgets, &self.store.workloads);
         match decision {
             EvictionDecision::Exempt(Exemption::NoBudget) => self.due_without_budget(tracked, now),
             EvictionDecision::Exempt(Exemption::NotRunning) => Due::Evict(None),
             EvictionDecision::Exempt(Exemption::Unready(budget))
-                if self.ledger.is_idle(&budget) =>
+                if self.ledger.is_idle(&Limit::from(&budget)) =>
             {
                 Due::Evict(Some(Charge {
-                    budget,
+                    limit: Limit::Budget(budget),
                     takes_disruption: false,
                 }))
             }
             EvictionDecision::Counted { budget, allowed }
-                if self.ledger.allows_another(&budget, allowed, now) =>
+                if self
+                    .ledger
+                    .allows_another(&Limit::from(&budget), allowed, now) =>
             {
                 Due::Evict(Some(Charge {
-                    budget,
+                    limit: Limit::Budget(budget),
                     takes_disruption: true,
                 }))
             }
             EvictionDecision::Exempt(Exemption::Unready(_)) | EvictionDecision::Counted { .. } => {
                 Due::Nothing
             }
-            EvictionDecision::Refused { budget, .. } if probe && self.ledger.is_idle(&budget) => {
+            EvictionDecision::Refused { budget, .. }
+                if probe && self.ledger.is_idle(&Limit::from(&budget)) =>
+            {
                 Due::Evict(Some(Charge {
-                    budget,
+                    limit: Limit::Budget(budget),
                     takes_disruption: true,
                 }))
             }
@@ -214,7 +218,7 @@ impl Machine {
             .settings
             .implicit
             .as_ref()
-            .and_then(|budget| budget.room(&tracked.pod, &self.workloads))
+            .and_then(|budget| budget.counts(&tracked.pod, &self.store.workloads))
             .zip(tracked.pod.metadata.controller());
         let Some((mut room, controller)) = room else {
             return Due::Evict(None);
@@ -222,25 +226,26 @@ impl Machine {
         if self.ready_counts.is_asked(&controller.uid) {
             return Due::Nothing;
         }
+        let limit = Limit::from(&room.workload);
         room.has = self.ready_counts.ready(&controller.uid).unwrap_or(room.has);
         let patient = |since: Timestamp| now < since + IMPLICIT_TIMEOUT;
         let waited = tracked.blocked_since.is_some_and(|since| !patient(since));
         // It gives way to one pod, not to all that have waited as long.
-        let gives_way = waited && !self.ledger.last_sent(&room.key).is_some_and(patient);
-        let spare = self.ledger.allows_another(&room.key, room.allowed(), now)
-            || gives_way && self.ledger.is_idle(&room.key);
+        let gives_way = waited && !self.ledger.last_sent(&limit).is_some_and(patient);
+        let spare = self.ledger.allows_another(&limit, room.allowed(), now)
+            || gives_way && self.ledger.is_idle(&limit);
         if spare {
             Due::Evict(Some(Charge {
-                budget: room.key,
+                limit,
                 takes_disruption: true,
             }))
-        } else if self.ledger.is_idle(&room.key) && self.ready_counts.is_due(&controller.uid, now) {
+        } else if self.ledger.is_idle(&limit) && self.ready_counts.is_due(&controller.uid, now) {
             Due::Count(controller.uid.clone())
         } else if room.allowed() > 0 && !self.ready_counts.is_unknown(&controller.uid) {
             Due::Nothing
         } else {
             Due::Block(BlockReason::Implicit {
-                workload: room.key,
+                workload: room.workload,
                 needs: room.needs,
                 has: room.has,
             })
@@ -249,7 +254,12 @@ impl Machine {
 
     fn due_under_several(&self, tracked: &Tracked, budgets: Vec<BudgetKey>, probe: bool) -> Due {
         let decision = EvictionDecision::SeveralBudgets(budgets.clone());
-        let operated = is_operated(&tracked.pod, &decision, &self.budgets, &self.workloads);
+        let operated = is_operated(
+            &tracked.pod,
+            &decision,
+            &self.store.budgets,
+            &self.store.workloads,
+        );
         if !operated && self.settings.wait_for_impossible {
             return Due::Block(BlockReason::SeveralBudgets(budgets));
         }
@@ -278,13 +288,13 @@ impl Machine {
         let meta = &tracked.pod.metadata;
         let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
         if let Some(charge) = charge {
-            if is_key(&charge.budget)
+            if matches!(charge.limit, Limit::Workload(_))
                 && let Some(controller) = meta.controller()
             {
                 self.ready_counts.eviction_sent(&controller.uid, now);
             }
             self.ledger.record_sent(
-                charge.budget,
+                charge.limit,
                 uid.clone(),
                 name.clone(),
                 charge.takes_disruption,
@@ -312,7 +322,7 @@ impl Machine {
             .force
             .as_ref()
             .filter(|force| now >= force.at)?;
-        let budget = match (decide(&tracked.pod, &self.budgets), &tracked.state) {
+        let budget = match (decide(&tracked.pod, &self.store.budgets), &tracked.state) {
             (EvictionDecision::Refused { budget, .. }, _) => budget,
             // The server has named it.
             (EvictionDecision::BudgetsUnreadable, PodState::Blocked(blocked)) => {
@@ -378,7 +388,7 @@ impl Machine {
 
     /// What decides about an eviction of this pod now.
     pub(super) fn eviction_inputs(&self, pod: &Pod) -> EvictionInputs {
-        let matching = self.budgets.matching(pod);
+        let matching = self.store.budgets.matching(pod);
         EvictionInputs {
             phase: pod.status.phase.clone(),
             ready: pod.is_ready(),

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::disruption::BudgetKey;
-use crate::disruption::is_key;
+use crate::disruption::Limit;
 use crate::object::Budget;
 use crate::text::Str;
 
@@ -15,7 +14,7 @@ const UNCOUNTED: SignedDuration = SignedDuration::from_secs(5);
 
 /// The budgets that this drain draws from.
 #[derive(Debug, Default)]
-pub(super) struct Ledger(BTreeMap<BudgetKey, Entry>);
+pub(super) struct Ledger(BTreeMap<Limit, Entry>);
 
 #[derive(Debug, Default)]
 struct Entry {
@@ -39,21 +38,21 @@ struct InFlight {
 
 impl Ledger {
     /// Whether no eviction under this budget is on its way.
-    pub(super) fn is_idle(&self, budget: &BudgetKey) -> bool {
+    pub(super) fn is_idle(&self, limit: &Limit) -> bool {
         self.0
-            .get(budget)
+            .get(limit)
             .is_none_or(|entry| entry.in_flight.is_none())
     }
 
     /// Whether one more eviction is worth a try, given what the status allows.
-    pub(super) fn allows_another(&self, budget: &BudgetKey, allowed: i32, now: Timestamp) -> bool {
-        let Some(entry) = self.0.get(budget) else {
+    pub(super) fn allows_another(&self, limit: &Limit, allowed: i32, now: Timestamp) -> bool {
+        let Some(entry) = self.0.get(limit) else {
             return allowed > 0;
         };
         let uncounted = entry
             .uncounted
             .values()
-            .filter(|since| is_key(budget) || now < **since + UNCOUNTED)
+            .filter(|since| is_implicit(limit) || now < **since + UNCOUNTED)
             .count();
         entry.in_flight.is_none()
             && usize::try_from(allowed).is_ok_and(|allowed| uncounted < allowed)
@@ -62,13 +61,13 @@ impl Ledger {
     /// An eviction is sent.
     pub(super) fn record_sent(
         &mut self,
-        budget: BudgetKey,
+        limit: Limit,
         uid: Str,
         name: Str,
         takes_disruption: bool,
         now: Timestamp,
     ) {
-        let entry = self.0.entry(budget).or_default();
+        let entry = self.0.entry(limit).or_default();
         entry.last = Some(now);
         entry.in_flight = Some(InFlight {
             uid,
@@ -79,16 +78,16 @@ impl Ledger {
     }
 
     /// When the last eviction under this budget was sent.
-    pub(super) fn last_sent(&self, budget: &BudgetKey) -> Option<Timestamp> {
-        self.0.get(budget)?.last
+    pub(super) fn last_sent(&self, limit: &Limit) -> Option<Timestamp> {
+        self.0.get(limit)?.last
     }
 
     /// The answer to the eviction of this pod came.
     pub(super) fn record_answer(&mut self, uid: &str, accepted: bool, now: Timestamp) {
-        for (budget, entry) in &mut self.0 {
+        for (limit, entry) in &mut self.0 {
             // Of what was refused or left open under an implicit budget, a count tells the truth.
             if let Some(draw) = entry.in_flight.take_if(|draw| draw.uid == uid)
-                && (accepted || is_key(budget))
+                && (accepted || is_implicit(limit))
                 && draw.takes_disruption
                 && !draw.shown
             {
@@ -101,7 +100,7 @@ impl Ledger {
     /// pod's name before it answers, and the watch leaves no state out.
     pub(super) fn record_status(&mut self, budget: &Budget) {
         let noted = &budget.status.disrupted_pods;
-        let Some(entry) = self.0.get_mut(&budget.key()) else {
+        let Some(entry) = self.0.get_mut(&Limit::Budget(budget.key())) else {
             return;
         };
         if let Some(draw) = &mut entry.in_flight
@@ -113,8 +112,8 @@ impl Ledger {
     }
 
     /// The pods of a workload were counted: what was evicted before is in that.
-    pub(super) fn clear(&mut self, workload: &BudgetKey) {
-        if let Some(entry) = self.0.get_mut(workload) {
+    pub(super) fn clear(&mut self, limit: &Limit) {
+        if let Some(entry) = self.0.get_mut(limit) {
             entry.uncounted.clear();
         }
     }
@@ -130,7 +129,7 @@ impl Ledger {
     pub(super) fn wake_times(&self) -> impl Iterator<Item = Timestamp> {
         self.0
             .iter()
-            .filter(|(budget, _)| !is_key(budget))
+            .filter(|(limit, _)| !is_implicit(limit))
             .flat_map(|(_, entry)| entry.uncounted.values())
             .map(|since| *since + UNCOUNTED)
     }
@@ -143,9 +142,14 @@ impl Ledger {
     }
 
     /// Those of budgets, and not of workloads without one, whose pods are counted.
-    fn counted_by_status(&mut self) -> impl Iterator<Item = (&BudgetKey, &mut Entry)> {
-        self.0.iter_mut().filter(|(budget, _)| !is_key(budget))
+    fn counted_by_status(&mut self) -> impl Iterator<Item = (&Limit, &mut Entry)> {
+        self.0.iter_mut().filter(|(limit, _)| !is_implicit(limit))
     }
+}
+
+/// Whether a count clears its entry, not the status of a budget.
+fn is_implicit(limit: &Limit) -> bool {
+    matches!(limit, Limit::Workload(_))
 }
 
 #[cfg(test)]
@@ -158,7 +162,7 @@ mod tests {
     #[test]
     fn one_eviction_at_a_time_and_no_more_than_allowed() {
         let mut ledger = Ledger::default();
-        let key = budget("web", 2, 3, 1).key();
+        let key = Limit::Budget(budget("web", 2, 3, 1).key());
         assert!(ledger.allows_another(&key, 2, T0));
         ledger.record_sent(key.clone(), "u-a".into(), "a".into(), true, T0);
         assert!(!ledger.allows_another(&key, 2, T0));
@@ -171,7 +175,7 @@ mod tests {
     fn a_status_that_notes_the_pod_frees_it_in_either_order() {
         let mut noted = budget("web", 1, 3, 1);
         noted.status.disrupted_pods = [("a".into(), T0)].into();
-        let key = noted.key();
+        let key = Limit::Budget(noted.key());
 
         let mut answer_first = Ledger::default();
         answer_first.record_sent(key.clone(), "u-a".into(), "a".into(), true, T0);
@@ -190,7 +194,7 @@ mod tests {
     #[test]
     fn what_never_shows_is_forgotten_after_a_while() {
         let mut ledger = Ledger::default();
-        let key = budget("web", 1, 3, 1).key();
+        let key = Limit::Budget(budget("web", 1, 3, 1).key());
         ledger.record_sent(key.clone(), "u-a".into(), "a".into(), true, T0);
         ledger.record_answer("u-a", true, T0);
         assert_eq!(ledger.wake_times().next(), Some(T0 + UNCOUNTED));

@@ -34,10 +34,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 
 use super::options::DrainOptions;
-use crate::disruption::{BudgetKey, Budgets, UnhealthyPod};
+use super::store::Store;
+use crate::disruption::{BudgetKey, Limit, UnhealthyPod};
 use crate::object::Pod;
 use crate::text::Str;
-use crate::workload::Workloads;
 use ledger::Ledger;
 use replicas::{ReadyCounts, Replacements};
 use state::RetryTrigger;
@@ -60,10 +60,9 @@ pub struct Machine {
     order: Vec<Str>,
     nodes: BTreeMap<Str, NodePhase>,
     pods: BTreeMap<Str, Tracked>,
-    budgets: Budgets,
+    store: Store,
     ledger: Ledger,
     ready_counts: ReadyCounts,
-    workloads: Workloads,
     listed: BTreeSet<Str>,
     replacements: Replacements,
     /// Whether some pods have to go before others although `--order` does not say so.
@@ -74,9 +73,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A drain of `nodes`, in this order. It begins with the first
-    /// [`DrainEvent::Budgets`] and an [`DrainEvent::Listed`] of each node.
-    pub fn new(settings: DrainOptions, nodes: Vec<Str>, workloads: Workloads) -> Self {
+    /// A drain of `nodes`, in this order. It begins with a [`DrainEvent::Listed`] of each node.
+    pub fn new(settings: DrainOptions, nodes: Vec<Str>, store: Store) -> Self {
         Self {
             settings,
             nodes: nodes
@@ -85,10 +83,9 @@ impl Machine {
                 .collect(),
             order: nodes,
             pods: BTreeMap::new(),
-            budgets: Budgets::default(),
+            store,
             ledger: Ledger::default(),
             ready_counts: ReadyCounts::default(),
-            workloads,
             listed: BTreeSet::new(),
             replacements: Replacements::default(),
             ordered: false,
@@ -122,7 +119,7 @@ impl Machine {
         pods: &[Pod],
         now: Timestamp,
     ) -> Vec<UnhealthyPod> {
-        let budget = self.budgets.get(budget);
+        let budget = self.store.budgets.get(budget);
         budget.map_or_else(Vec::new, |budget| budget.unhealthy_pods(pods, now))
     }
 
@@ -134,13 +131,13 @@ impl Machine {
         let BlockReason::Budget { budget, .. } = &blocked.block else {
             return None;
         };
-        let last = self.ledger.last_sent(budget);
+        let last = self.ledger.last_sent(&Limit::from(budget));
         Some(last.map_or(blocked.first, |last| last.max(blocked.first)))
     }
 
     /// Whether the budgets are seen.
     pub fn can_read_budgets(&self) -> bool {
-        !self.budgets.is_unreadable()
+        !self.store.budgets.is_unreadable()
     }
 
     /// Why it ended early, if it did.
@@ -208,33 +205,30 @@ impl Machine {
     }
 
     fn take_in(&mut self, event: DrainEvent, now: Timestamp, effects: &mut Vec<Effect>) {
+        match &event {
+            DrainEvent::Budgets(_) => self.ledger.clear_budgets(),
+            DrainEvent::Budget(budget) => self.ledger.record_status(budget),
+            DrainEvent::Workloads { workloads, .. } => {
+                workloads.iter().for_each(|w| self.workload_changed(w));
+            }
+            DrainEvent::Workload(workload) => self.workload_changed(workload),
+            _ => {}
+        }
+        let Some(event) = self.store.apply(event) else {
+            return;
+        };
         match event {
-            DrainEvent::Tick => {}
+            // The store takes these in.
+            DrainEvent::Tick
+            | DrainEvent::Budgets(_)
+            | DrainEvent::BudgetsUnreadable
+            | DrainEvent::Budget(_)
+            | DrainEvent::BudgetGone(_)
+            | DrainEvent::Workloads { .. }
+            | DrainEvent::Workload(_) => {}
             DrainEvent::Listed { node, pods } => self.pods_listed(node, pods, now, effects),
             DrainEvent::Pod(pod) => self.pod_updated(*pod, now, effects),
             DrainEvent::PodGone { uid } => self.pod_deleted(&uid, now, effects),
-            DrainEvent::Budgets(budgets) => {
-                self.budgets = Budgets::of(budgets);
-                self.ledger.clear_budgets();
-            }
-            DrainEvent::BudgetsUnreadable => self.budgets.lose(),
-            DrainEvent::Budget(budget) => {
-                self.ledger.record_status(&budget);
-                self.budgets.insert(*budget);
-            }
-            DrainEvent::BudgetGone(key) => self.budgets.remove(&key),
-            DrainEvent::Workloads { kind, workloads } => {
-                for workload in &workloads {
-                    self.ready_counts.mark_stale(&workload.metadata.uid);
-                    self.workload_changed(workload);
-                }
-                self.workloads.add_listed([kind], workloads);
-            }
-            DrainEvent::Workload(workload) => {
-                self.ready_counts.mark_stale(&workload.metadata.uid);
-                self.workload_changed(&workload);
-                self.workloads.update(*workload);
-            }
             DrainEvent::Answered { uid, result } => {
                 self.eviction_answered(&uid, result, now, effects)
             }

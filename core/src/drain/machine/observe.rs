@@ -152,8 +152,8 @@ impl Machine {
     fn classify(&self, pod: Pod, now: Timestamp, effects: &mut Vec<Effect>) -> Tracked {
         let known: Vec<Pod> = self.pods.values().map(|t| t.pod.clone()).collect();
         let context = InventoryContext {
-            budgets: &self.budgets,
-            workloads: &self.workloads,
+            budgets: &self.store.budgets,
+            workloads: &self.store.workloads,
             pods: &known,
             now,
         };
@@ -194,7 +194,7 @@ impl Machine {
             .iter()
             .any(|need| matches!(need, MissingFlag::ControllerGone { .. }));
         match pod.metadata.controller() {
-            Some(owner) if gone && !self.workloads.is_checked(&owner.uid) => {
+            Some(owner) if gone && !self.store.workloads.is_checked(&owner.uid) => {
                 effects.push(Effect::GetOwner {
                     namespace: pod.metadata.namespace.clone(),
                     owner: owner.clone(),
@@ -212,7 +212,7 @@ impl Machine {
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
-        self.workloads.add_checked(owner.clone(), presence);
+        self.store.workloads.add_checked(owner.clone(), presence);
         let waiting: Vec<Str> = self
             .pods
             .iter()

@@ -227,8 +227,13 @@ impl Machine {
     /// work from the first one on, and some begin anew at each.
     fn budget_wait(&self, uid: &Str) -> (i64, i64) {
         let operated = self.pods.get(uid.as_str()).is_some_and(|tracked| {
-            let decision = decide(&tracked.pod, &self.budgets);
-            is_operated(&tracked.pod, &decision, &self.budgets, &self.workloads)
+            let decision = decide(&tracked.pod, &self.store.budgets);
+            is_operated(
+                &tracked.pod,
+                &decision,
+                &self.store.budgets,
+                &self.store.workloads,
+            )
         });
         if operated {
             (IN_PROGRESS_WAIT, IN_PROGRESS_WAIT)
@@ -248,7 +253,7 @@ impl Machine {
         let Some(tracked) = self.pods.get(uid.as_str()) else {
             return BlockReason::Denied(message);
         };
-        if self.budgets.is_unreadable() {
+        if self.store.budgets.is_unreadable() {
             return match named(&tracked.pod.metadata.namespace, &message) {
                 Some(budget) => BlockReason::Budget {
                     budget,
@@ -257,7 +262,7 @@ impl Machine {
                 None => BlockReason::Denied(message),
             };
         }
-        let matching = self.budgets.matching(&tracked.pod);
+        let matching = self.store.budgets.matching(&tracked.pod);
         let [budget] = matching.as_slice() else {
             return BlockReason::Denied(message);
         };
@@ -275,12 +280,17 @@ impl Machine {
 
     fn several(&self, uid: &Str, seen: EvictionInputs, now: Timestamp) -> Option<PodState> {
         let tracked = self.pods.get(uid.as_str())?;
-        let budgets = match decide(&tracked.pod, &self.budgets) {
+        let budgets = match decide(&tracked.pod, &self.store.budgets) {
             EvictionDecision::SeveralBudgets(budgets) => budgets,
             _ => Vec::new(),
         };
         let decision = EvictionDecision::SeveralBudgets(budgets.clone());
-        let operated = is_operated(&tracked.pod, &decision, &self.budgets, &self.workloads);
+        let operated = is_operated(
+            &tracked.pod,
+            &decision,
+            &self.store.budgets,
+            &self.store.workloads,
+        );
         if operated || self.settings.wait_for_impossible {
             let wait = (IN_PROGRESS_WAIT, IN_PROGRESS_WAIT);
             let block = BlockReason::SeveralBudgets(budgets);

@@ -11,7 +11,7 @@ use super::event::{Effect, ReplicaCount};
 use super::replicas::{AGAIN, Replacement};
 use super::state::NodePhase;
 use super::state::{PodState, Tracked};
-use crate::disruption::{keeps_replicas, key};
+use crate::disruption::{Limit, keeps_replicas};
 use crate::object::{VolumeAttachment, Workload};
 use crate::text::Str;
 
@@ -68,7 +68,7 @@ impl Machine {
         controllers
             .filter_map(|t| t.pod.metadata.controller())
             .filter(|controller| {
-                let workload = self.workloads.workload(&controller.uid);
+                let workload = self.store.workloads.workload(&controller.uid);
                 workload.is_some_and(|workload| keeps_replicas(workload.kind))
             })
             .map(|controller| controller.uid.clone())
@@ -106,7 +106,7 @@ impl Machine {
     /// How many pods of a workload have to be Ready again, and what it is called. One that was
     /// broken before does not have to be mended, and one that was scaled down is done sooner.
     fn wanted(&self, uid: &Str) -> Option<(i32, String)> {
-        let workload = self.workloads.workload(uid)?;
+        let workload = self.store.workloads.workload(uid)?;
         let before = self.replacements.workloads.get(uid)?.before;
         let meta = &workload.metadata;
         let name = format!("{} {}/{}", workload.kind, meta.namespace, meta.name);
@@ -158,7 +158,7 @@ impl Machine {
             let Some(controller) = tracked.pod.metadata.controller() else {
                 continue;
             };
-            let Some(workload) = self.workloads.workload(&controller.uid) else {
+            let Some(workload) = self.store.workloads.workload(&controller.uid) else {
                 continue;
             };
             let before = workload.status.ready_replicas.unwrap_or(0);
@@ -183,7 +183,7 @@ impl Machine {
             waiting.extend(self.controllers_of_evicted(&node));
         }
         for uid in waiting {
-            let Some(workload) = self.workloads.workload(&uid) else {
+            let Some(workload) = self.store.workloads.workload(&uid) else {
                 continue;
             };
             let waits = self.waiting_for(&uid);
@@ -265,6 +265,7 @@ impl Machine {
 
     /// A status that shows as many Ready pods as are waited for is worth a count at once.
     pub(super) fn workload_changed(&mut self, workload: &Workload) {
+        self.ready_counts.mark_stale(&workload.metadata.uid);
         let Some((wanted, _)) = self.wanted(&workload.metadata.uid) else {
             return;
         };
@@ -309,7 +310,7 @@ impl Machine {
 impl Machine {
     /// Has the pods of a workload counted.
     pub(super) fn request_count(&mut self, uid: &Str, effects: &mut Vec<Effect>) {
-        let Some(workload) = self.workloads.workload(uid) else {
+        let Some(workload) = self.store.workloads.workload(uid) else {
             return;
         };
         // One for those that wait for replacements is on its way, and may have begun too early.
@@ -347,8 +348,8 @@ impl Machine {
             return;
         };
         known.ready = Some(count.ready);
-        if let Some(workload) = self.workloads.workload(uid) {
-            self.ledger.clear(&key(workload));
+        if let Some(workload) = self.store.workloads.workload(uid) {
+            self.ledger.clear(&Limit::Workload(workload.key()));
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::drain::stuck::diagnosis;
 use crate::drain::verdict::{Impossible, MissingFlag, SkipReason};
 use crate::object::{Node, Pod};
 use crate::text::Str;
+use crate::workload::WorkloadKey;
 use serde::Serialize;
 
 /// A pod of a node that is being drained.
@@ -145,8 +146,7 @@ pub enum BlockReason {
     },
     /// No budget that is seen selects it, and too few pods of its workload are Ready to spare one.
     Implicit {
-        /// The workload: namespace, and kind/name.
-        workload: BudgetKey,
+        workload: WorkloadKey,
         /// How many have to be Ready.
         needs: i32,
         /// How many are.

@@ -12,8 +12,7 @@ use super::control_plane::{CONFLICT, EVICTION, TURNAROUND, Writes};
 use super::duration::{Estimate, Millis, Seconds};
 use super::startup::StartupTimes;
 use super::waves::Allowance;
-use crate::disruption::BudgetKey;
-use crate::disruption::is_key;
+use crate::disruption::Limit;
 use crate::object::{Pod, WorkloadKind};
 use crate::shutdown;
 use crate::text::Str;
@@ -114,7 +113,7 @@ impl Schedule<'_> {
         replaced: impl Fn(&Pod) -> Option<Millis>,
         stops: impl Fn(&Pod) -> Millis,
     ) -> Option<Millis> {
-        let mut accounts: BTreeMap<&BudgetKey, Permits> = BTreeMap::new();
+        let mut accounts: BTreeMap<&Limit, Permits> = BTreeMap::new();
         let mut free: BinaryHeap<Reverse<Millis>> =
             std::iter::repeat_n(Reverse(0), self.concurrency).collect();
         let mut end = 0;
@@ -124,7 +123,7 @@ impl Schedule<'_> {
             let mut writes = Writes::default();
             // A name is free again when the old pod is gone.
             let first = |pod: &Pod| if keeps_name(pod) { stops(pod) } else { 0 };
-            let mut queues: BTreeMap<&BudgetKey, Queue<'_>> = BTreeMap::new();
+            let mut queues: BTreeMap<&Limit, Queue<'_>> = BTreeMap::new();
             for PlannedEviction { pod, share } in self.leaving {
                 if pod.spec.node_name != *node {
                     continue;
@@ -159,7 +158,7 @@ impl Schedule<'_> {
                 let (pod, share) = queue.pods.pop_front()?;
                 account.coins.pop().filter(|coin| *coin != Reverse(NEVER))?;
                 let at = begin.max(coin).max(account.next.unwrap_or(0));
-                if account.next == Some(at) && !is_key(key) {
+                if account.next == Some(at) && matches!(key, Limit::Budget(_)) {
                     queue.late = queue.late.saturating_add(CONFLICT);
                 }
                 account.next = Some(at.saturating_add(EVICTION));
@@ -199,7 +198,7 @@ mod tests {
 
     fn share(now: u32, steady: u32) -> Allowance {
         Allowance {
-            key: crate::fixtures::budget("web", 1, 1, 1).key(),
+            key: Limit::Budget(crate::fixtures::budget("web", 1, 1, 1).key()),
             now,
             steady,
         }
@@ -231,7 +230,7 @@ mod tests {
     /// One at a time, under the budget of this name.
     fn one_of(budget: &str) -> Allowance {
         Allowance {
-            key: crate::fixtures::budget(budget, 1, 1, 1).key(),
+            key: Limit::Budget(crate::fixtures::budget(budget, 1, 1, 1).key()),
             now: 1,
             steady: 1,
         }
@@ -320,7 +319,12 @@ mod tests {
             Some((10, 20)),
             "100 of 80 ms and of a thirtieth of 500"
         );
-        let implicit = span(&pods, Some(&all_of("ReplicaSet/web")), 1);
+        let web = crate::fixtures::workload(WorkloadKind::ReplicaSet, "web", 101);
+        let implicit = Allowance {
+            key: Limit::Workload(web.key()),
+            ..all_of("web")
+        };
+        let implicit = span(&pods, Some(&implicit), 1);
         assert_eq!(implicit, Some((8, 18)));
     }
 

@@ -157,8 +157,9 @@ impl DrainPlan {
         deletes: bool,
         outlook: Option<&PlanContext<'_>>,
     ) -> Self {
-        let room =
-            |item: &InventoryItem| implicit.and_then(|(i, workloads)| i.room(&item.pod, workloads));
+        let room = |item: &InventoryItem| {
+            implicit.and_then(|(i, workloads)| i.counts(&item.pod, workloads))
+        };
         let mut order: Vec<&InventoryItem> = items.iter().collect();
         // As the machine takes them: pods that are not Ready first.
         order.sort_by_key(|item| item.pod.is_ready());

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use crate::disruption::{BudgetKey, BudgetRefusal, Budgets, EvictionDecision, ImplicitCounts};
+use crate::disruption::{BudgetRefusal, Budgets, EvictionDecision, ImplicitCounts, Limit};
 
 /// What the budget of a pod lets go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Allowance {
-    /// The budget, or the workload of an implicit one.
-    pub(super) key: BudgetKey,
+    pub(super) key: Limit,
     /// How many now.
     pub(super) now: u32,
     /// How many once every pod is Ready again, at least 1.
@@ -24,7 +23,7 @@ impl Allowance {
     ) -> Option<Self> {
         if let Some(room) = room {
             return Some(Self::new(
-                &room.key,
+                Limit::from(&room.workload),
                 room.allowed(),
                 room.replicas.saturating_sub(room.needs),
             ));
@@ -47,12 +46,12 @@ impl Allowance {
                 status.expected_pods.saturating_sub(status.desired_healthy)
             }),
         };
-        Some(Self::new(budget, now, steady))
+        Some(Self::new(Limit::from(budget), now, steady))
     }
 
-    fn new(key: &BudgetKey, now: i32, steady: i32) -> Self {
+    fn new(key: Limit, now: i32, steady: i32) -> Self {
         Self {
-            key: key.clone(),
+            key,
             now: u32::try_from(now).unwrap_or(0),
             steady: u32::try_from(steady).unwrap_or(0).max(1),
         }
@@ -61,7 +60,7 @@ impl Allowance {
 
 /// How many evictions were put into each round of each budget.
 #[derive(Default)]
-pub(super) struct Waves(BTreeMap<BudgetKey, Round>);
+pub(super) struct Waves(BTreeMap<Limit, Round>);
 
 struct Round {
     number: u32,

@@ -86,7 +86,7 @@ impl<'a> Executor<'a> {
         printer: &'a mut Printer,
     ) -> Self {
         let nodes = view.nodes.iter().map(|n| n.metadata.name.clone());
-        let owners = std::mem::take(&mut view.owners);
+        let store = std::mem::take(&mut view.store);
         let started_at = cluster.clock().now();
         let who = std::env::var("USER").unwrap_or_else(|_| "nodelife".to_owned());
         Self {
@@ -94,7 +94,7 @@ impl<'a> Executor<'a> {
             mark: CordonOwner::new(&who, started_at),
             cordoned: Vec::new(),
             cordon_each: machine.cordon_each,
-            machine: Machine::new(machine, nodes.collect(), owners),
+            machine: Machine::new(machine, nodes.collect(), store),
             log: ProgressLog::new(printer, options.print_events, &view.nodes),
             events: Events::new(&cluster, &view.nodes, &process::name()),
             view,

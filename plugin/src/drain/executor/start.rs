@@ -12,12 +12,6 @@ use crate::exit::ExitStatus;
 impl Executor<'_> {
     /// What was read before the cordon is where the machine starts.
     pub(super) fn start_machine(&mut self) -> anyhow::Result<()> {
-        let budgets = std::mem::take(&mut self.view.budgets);
-        let unreadable = budgets.is_unreadable();
-        self.step(DrainEvent::Budgets(budgets.into_known()))?;
-        if unreadable {
-            self.step(DrainEvent::BudgetsUnreadable)?;
-        }
         for (node, pods) in std::mem::take(&mut self.view.pods) {
             self.step(DrainEvent::Listed { node, pods })?;
         }

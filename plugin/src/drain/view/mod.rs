@@ -14,7 +14,7 @@ use nodelife_core::disruption::{
     BudgetRefusal, Budgets, EvictionDecision, ImplicitBudget, decide, keeps_replicas,
 };
 use nodelife_core::drain::{
-    DrainPlan, InventoryContext, InventoryItem, Permissions, PlanContext, inventory,
+    DrainPlan, InventoryContext, InventoryItem, Permissions, PlanContext, Store, inventory,
 };
 use nodelife_core::object::{Node, Pod, WorkloadKind, claims};
 use nodelife_core::snapshot::{Snapshot, Source};
@@ -33,12 +33,10 @@ pub(crate) struct ClusterView {
     pub(crate) nodes: Vec<Node>,
     /// Their pods.
     pub(crate) pods: BTreeMap<Str, Vec<Pod>>,
-    /// All budgets.
-    pub(crate) budgets: Budgets,
-    /// Why those may not be seen, where that is so.
+    /// All budgets, and the controllers of the pods.
+    pub(crate) store: Store,
+    /// Why the budgets may not be seen, where that is so.
     pub(crate) budgets_unreadable: Option<String>,
-    /// The controllers of the pods.
-    pub(crate) owners: Workloads,
     /// All pods of the namespaces whose budgets allow nothing: what such a budget can
     /// allow at best is judged by them.
     budget_pods: Vec<Pod>,
@@ -59,9 +57,8 @@ impl ClusterView {
         let mut view = Self {
             nodes: selected.nodes,
             pods: BTreeMap::new(),
-            budgets: Budgets::default(),
+            store: Store::default(),
             budgets_unreadable: None,
-            owners: Workloads::default(),
             budget_pods: Vec::new(),
             objects: None,
         };
@@ -109,8 +106,10 @@ impl ClusterView {
         Self {
             pods: nodes.iter().map(on).collect(),
             nodes,
-            owners: Workloads::of(&snapshot),
-            budgets,
+            store: Store {
+                workloads: Workloads::of(&snapshot),
+                budgets,
+            },
             budgets_unreadable,
             budget_pods: snapshot.pods.clone(),
             objects: Some(ClusterObjects {
@@ -156,7 +155,7 @@ impl ClusterView {
             .list(&listing::BUDGETS, &ListFilter::default(), |_| {})
             .await
         {
-            Ok(listed) => self.budgets = Budgets::of(listed.items),
+            Ok(listed) => self.store.budgets = Budgets::of(listed.items),
             Err(error @ ApiError::Forbidden(_)) => self.budgets_unreadable(&error),
             Err(error) => return Err(error),
         }
@@ -212,7 +211,7 @@ impl ClusterView {
         self.all_pods()
             .filter(|pod| {
                 matches!(
-                    decide(pod, &self.budgets),
+                    decide(pod, &self.store.budgets),
                     EvictionDecision::Refused {
                         refusal: BudgetRefusal::Exhausted { .. },
                         ..
@@ -266,7 +265,7 @@ impl ClusterView {
                 _ => cluster
                     .list(listing, &filter, |_| {})
                     .await
-                    .map(|listed| self.owners.add_listed([kind], listed.items)),
+                    .map(|listed| self.store.workloads.add_listed([kind], listed.items)),
             };
             match met {
                 Ok(()) => {}
@@ -289,8 +288,8 @@ impl ClusterView {
             .collect();
         let known: Vec<Pod> = known.into_values().cloned().collect();
         let around = InventoryContext {
-            budgets: &self.budgets,
-            workloads: &self.owners,
+            budgets: &self.store.budgets,
+            workloads: &self.store.workloads,
             pods: &known,
             now,
         };
@@ -317,8 +316,8 @@ impl ClusterView {
         DrainPlan::new(
             self.nodes.iter().map(|n| n.metadata.name.clone()).collect(),
             &items,
-            &self.budgets,
-            implicit.map(|implicit| (implicit, &self.owners)),
+            &self.store.budgets,
+            implicit.map(|implicit| (implicit, &self.store.workloads)),
             permissions.disable_eviction,
             outlook.as_ref(),
         )

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use nodelife_cluster::ApiError;
-use nodelife_core::disruption::Budgets;
 use nodelife_core::drain::DrainEvent;
 use nodelife_core::object::WorkloadKind;
 
@@ -48,15 +47,14 @@ impl ClusterView {
                     pods.retain(|known| known.metadata.uid != uid);
                 }
             }
-            DrainEvent::Budgets(budgets) => {
-                self.budgets = Budgets::of(budgets);
-                self.budgets_unreadable = None;
-                return true;
+            other => {
+                let listed = matches!(other, DrainEvent::Budgets(_));
+                if listed {
+                    self.budgets_unreadable = None;
+                }
+                self.store.apply(other);
+                return listed;
             }
-            DrainEvent::Budget(budget) => self.budgets.insert(*budget),
-            DrainEvent::BudgetGone(key) => self.budgets.remove(&key),
-            DrainEvent::Workload(workload) => self.owners.update(*workload),
-            _ => {}
         }
         false
     }
@@ -70,14 +68,13 @@ impl ClusterView {
         let deadline = SyncDeadline::new();
         loop {
             match watches.next().await {
-                Some(WatchEvent::Event(DrainEvent::Workloads { kind, workloads })) => {
-                    self.owners.add_listed([kind], workloads);
-                    if kind == wanted {
+                Some(WatchEvent::Event(event)) => {
+                    let listed =
+                        matches!(&event, DrainEvent::Workloads { kind, .. } if *kind == wanted);
+                    self.apply(event);
+                    if listed {
                         return Ok(Ok(()));
                     }
-                }
-                Some(WatchEvent::Event(event)) => {
-                    self.apply(event);
                 }
                 Some(WatchEvent::BudgetsForbidden(error)) => self.budgets_unreadable(&error),
                 Some(WatchEvent::Failed { error, .. }) if deadline.tolerates(&error) => {}
@@ -99,7 +96,7 @@ impl ClusterView {
     pub(super) fn budgets_unreadable(&mut self, why: &ApiError) {
         self.budgets_unreadable
             .get_or_insert_with(|| why.to_string());
-        self.budgets.lose();
+        self.store.budgets.lose();
     }
 }
 

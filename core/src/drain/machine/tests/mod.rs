@@ -3,6 +3,7 @@ use crate::disruption::ImplicitBudget;
 use crate::drain::{Bypass, EvictionOrder, EvictionResult, Throttle};
 use crate::fixtures::{budget, pod, workload};
 use crate::object::{Budget, Pod, Workload, WorkloadKind};
+use crate::workload::Workloads;
 
 const NODE: &str = "n";
 
@@ -18,7 +19,7 @@ struct Drain {
 impl Drain {
     fn new(settings: DrainOptions, pods: Vec<Pod>, budgets: Vec<Budget>) -> (Self, Vec<Effect>) {
         let mut drain = Self {
-            machine: Machine::new(settings, vec![NODE.into()], Workloads::default()),
+            machine: Machine::new(settings, vec![NODE.into()], Store::default()),
             now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
         };
         let mut effects = drain.step(DrainEvent::Budgets(budgets));
@@ -342,7 +343,14 @@ fn unprotected() -> (Drain, Vec<Effect>) {
     let mut workloads = Workloads::default();
     workloads.add_listed([WorkloadKind::ReplicaSet], [ready_of_four(4)]);
     let mut drain = Drain {
-        machine: Machine::new(settings, vec![NODE.into()], workloads),
+        machine: Machine::new(
+            settings,
+            vec![NODE.into()],
+            Store {
+                workloads,
+                ..Store::default()
+            },
+        ),
         now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
     };
     drain.step(DrainEvent::Budgets(Vec::new()));

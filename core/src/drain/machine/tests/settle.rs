@@ -6,7 +6,6 @@ use super::*;
 use crate::drain::{BlockReason, Bypass, DrainEvent, DrainOptions, EvictionResult};
 use crate::fixtures::{budget, pod, workload};
 use crate::object::{Budget, ClaimSource, Pod, Volume, VolumeAttachment, Workload, WorkloadKind};
-use crate::workload::Workloads;
 
 const T0: Timestamp = Timestamp::UNIX_EPOCH;
 
@@ -17,7 +16,14 @@ fn drain(settings: DrainOptions, pods: &[Pod], budgets: Vec<Budget>) -> (Machine
     workloads.add_listed([WorkloadKind::ReplicaSet], [web(replicas, replicas)]);
     let mut nodes: Vec<Str> = pods.iter().map(|pod| pod.spec.node_name.clone()).collect();
     nodes.dedup();
-    let mut machine = Machine::new(settings, nodes.clone(), workloads);
+    let mut machine = Machine::new(
+        settings,
+        nodes.clone(),
+        Store {
+            workloads,
+            ..Store::default()
+        },
+    );
     let mut effects = machine.step(DrainEvent::Budgets(budgets), T0);
     for node in nodes {
         let pods = pods.iter().filter(|pod| pod.spec.node_name == node);

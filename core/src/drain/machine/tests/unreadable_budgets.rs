@@ -59,7 +59,14 @@ fn a_workload_keeps_its_implicit_budget_where_budgets_are_not_seen() {
         ..DrainOptions::default()
     };
     let mut drain = Drain {
-        machine: Machine::new(settings, vec![NODE.into()], workloads),
+        machine: Machine::new(
+            settings,
+            vec![NODE.into()],
+            Store {
+                workloads,
+                ..Store::default()
+            },
+        ),
         now: Timestamp::UNIX_EPOCH,
     };
     drain.step(DrainEvent::BudgetsUnreadable);

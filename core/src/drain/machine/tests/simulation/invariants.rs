@@ -116,7 +116,7 @@ impl World {
         let last = settings.pod_timeout.is_none()
             && machine.nodes().all(|(_, phase)| phase == NodePhase::Done);
         if settings.wait_ready && last && machine.pods().filter(gone).any(|t| t.accepted) {
-            let web = machine.workloads.workload("u-web").unwrap();
+            let web = machine.store.workloads.workload("u-web").unwrap();
             let before = web.status.ready_replicas.unwrap();
             // One that is here may have become unready since it was counted.
             let here = int(self.pods.len());

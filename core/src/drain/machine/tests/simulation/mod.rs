@@ -17,6 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::disruption::ImplicitBudget;
 use crate::drain::{
     Bypass, DrainEvent, DrainOptions, EvictionOrder, Machine, NodePhase, Outcome, Permissions,
+    Store,
 };
 use crate::fixtures::workload;
 use crate::object::{Budget, WorkloadKind};
@@ -220,7 +221,14 @@ fn machine(world: &World, features: u64, now: Timestamp) -> Machine {
     web.status.ready_replicas = Some(world.ready());
     let mut workloads = Workloads::default();
     workloads.add_listed([WorkloadKind::ReplicaSet], [web]);
-    Machine::new(settings, world.nodes.clone(), workloads)
+    Machine::new(
+        settings,
+        world.nodes.clone(),
+        Store {
+            workloads,
+            ..Store::default()
+        },
+    )
 }
 
 fn is_once(features: u64) -> bool {

@@ -1,0 +1,29 @@
+//! The budgets and workloads that the watches show, as of their last event.
+
+use super::machine::DrainEvent;
+use crate::disruption::Budgets;
+use crate::workload::Workloads;
+
+#[derive(Clone, Debug, Default)]
+pub struct Store {
+    pub budgets: Budgets,
+    pub workloads: Workloads,
+}
+
+impl Store {
+    /// Takes in an event about budgets or workloads, and gives back any other.
+    pub fn apply(&mut self, event: DrainEvent) -> Option<DrainEvent> {
+        match event {
+            DrainEvent::Budgets(budgets) => self.budgets = Budgets::of(budgets),
+            DrainEvent::BudgetsUnreadable => self.budgets.lose(),
+            DrainEvent::Budget(budget) => self.budgets.insert(*budget),
+            DrainEvent::BudgetGone(key) => self.budgets.remove(&key),
+            DrainEvent::Workloads { kind, workloads } => {
+                self.workloads.add_listed([kind], workloads);
+            }
+            DrainEvent::Workload(workload) => self.workloads.update(*workload),
+            other => return Some(other),
+        }
+        None
+    }
+}
