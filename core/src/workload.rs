@@ -22,7 +22,7 @@ pub enum Presence {
 /// The controllers of pods, by UID.
 #[derive(Clone, Debug, Default)]
 pub struct Workloads {
-    workloads: BTreeMap<Str, Workload>,
+    by_uid: BTreeMap<Str, Workload>,
     listed: BTreeSet<WorkloadKind>,
     checked: BTreeMap<Str, Presence>,
 }
@@ -30,11 +30,11 @@ pub struct Workloads {
 impl Workloads {
     /// The controllers that a snapshot holds.
     pub fn of(snapshot: &Snapshot) -> Self {
-        let mut owners = Self::default();
+        let mut workloads = Self::default();
         if !snapshot.missing.contains_key(&Source::Workloads) {
-            owners.add_listed(WorkloadKind::ALL, snapshot.workloads.iter().cloned());
+            workloads.add_listed(WorkloadKind::ALL, snapshot.workloads.iter().cloned());
         }
-        owners
+        workloads
     }
 
     /// Adds what complete lists of `kinds` said.
@@ -45,15 +45,13 @@ impl Workloads {
     ) {
         self.listed.extend(kinds);
         for workload in workloads {
-            self.workloads
-                .insert(workload.metadata.uid.clone(), workload);
+            self.by_uid.insert(workload.metadata.uid.clone(), workload);
         }
     }
 
     /// Takes up a new state of a controller.
     pub fn update(&mut self, workload: Workload) {
-        self.workloads
-            .insert(workload.metadata.uid.clone(), workload);
+        self.by_uid.insert(workload.metadata.uid.clone(), workload);
     }
 
     /// Adds what a look at one controller said.
@@ -71,7 +69,7 @@ impl Workloads {
         if let Some(checked) = self.checked.get(reference.uid.as_str()) {
             return *checked;
         }
-        if self.workloads.contains_key(reference.uid.as_str()) {
+        if self.by_uid.contains_key(reference.uid.as_str()) {
             return Presence::Present;
         }
         match WorkloadKind::of(reference) {
@@ -82,7 +80,7 @@ impl Workloads {
 
     /// The controller itself, where its kind was read.
     pub fn workload(&self, uid: &str) -> Option<&Workload> {
-        self.workloads.get(uid)
+        self.by_uid.get(uid)
     }
 
     /// The controller that decides how many pods there are: a Deployment rather

@@ -14,7 +14,7 @@ pub(super) const BUDGET_WAIT: (i64, i64) = (5, 30);
 pub(super) const OPEN_WAIT: (i64, i64) = (1, 30);
 
 /// How long an operator gets that answered an attempt with "in progress".
-pub(super) const IN_PROGRESS_WAIT: i64 = 30;
+pub(super) const IN_PROGRESS_WAIT: (i64, i64) = (30, 30);
 
 /// `wait`, and up to a quarter more: pods that were refused together do not come back
 /// together. It is drawn from the pod's UID and its attempts, so a replay gives the same.

@@ -209,7 +209,9 @@ impl Machine {
             DrainEvent::Budgets(_) => self.ledger.clear_budgets(),
             DrainEvent::Budget(budget) => self.ledger.record_status(budget),
             DrainEvent::Workloads { workloads, .. } => {
-                workloads.iter().for_each(|w| self.workload_changed(w));
+                for workload in workloads {
+                    self.workload_changed(workload);
+                }
             }
             DrainEvent::Workload(workload) => self.workload_changed(workload),
             _ => {}
@@ -230,11 +232,11 @@ impl Machine {
             DrainEvent::Pod(pod) => self.pod_updated(*pod, now, effects),
             DrainEvent::PodGone { uid } => self.pod_deleted(&uid, now, effects),
             DrainEvent::Answered { uid, result } => {
-                self.eviction_answered(&uid, result, now, effects)
+                self.eviction_answered(&uid, result, now, effects);
             }
             DrainEvent::PodFetched { uid, found } => self.pod_fetched(&uid, found, now, effects),
             DrainEvent::PodFetchFailed { uid, message } => {
-                self.pod_fetch_failed(&uid, message, now, effects)
+                self.pod_fetch_failed(&uid, message, now, effects);
             }
             DrainEvent::Owner { uid, presence } => self.owner_checked(&uid, presence, now, effects),
             DrainEvent::Cordoned { node } => self.cordoned(&node),

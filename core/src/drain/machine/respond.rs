@@ -48,103 +48,78 @@ impl Machine {
         let seen = std::mem::take(&mut tracked.sent_with);
         tracked.failures = tracked.failures.saturating_add(1);
         let failures = tracked.failures;
-        let next = match result {
+        let (block, wait, retry_on) = match result {
             // "Gone" comes from a look: the answer says only that the name is free.
             EvictionResult::Accepted | EvictionResult::NotFound => {
                 return self.fetch_pod(uid, effects);
             }
-            EvictionResult::Conflict => self.blocked(
-                uid,
-                BlockReason::Conflict,
-                OPEN_WAIT,
-                RetryTrigger::TimerThenGet,
-                now,
-            ),
+            EvictionResult::Conflict => {
+                let retry_on = RetryTrigger::TimerThenGet;
+                (BlockReason::Conflict, OPEN_WAIT, retry_on)
+            }
             EvictionResult::BudgetExhausted { message } => {
                 let block = self.budget_block(uid, message, None);
-                let wait = self.budget_wait(uid);
-                self.blocked(uid, block, wait, RetryTrigger::InputsChanged(seen), now)
+                (
+                    block,
+                    self.budget_wait(uid),
+                    RetryTrigger::InputsChanged(seen),
+                )
             }
             EvictionResult::BudgetNotObserved {
                 message,
                 retry_after,
             } => {
                 let block = self.budget_block(uid, message, Some(BudgetRefusal::NotObserved));
-                self.blocked(
-                    uid,
-                    block,
-                    fixed(retry_after),
-                    RetryTrigger::InputsChanged(seen),
-                    now,
-                )
+                let retry_on = RetryTrigger::InputsChanged(seen);
+                (block, fixed(retry_after), retry_on)
             }
             EvictionResult::BudgetBroken(message) => {
-                let wait = (IN_PROGRESS_WAIT, IN_PROGRESS_WAIT);
-                self.blocked(
-                    uid,
-                    BlockReason::Denied(message),
-                    wait,
-                    RetryTrigger::InputsChanged(seen),
-                    now,
-                )
+                let retry_on = RetryTrigger::InputsChanged(seen);
+                (BlockReason::Denied(message), IN_PROGRESS_WAIT, retry_on)
             }
-            EvictionResult::SeveralBudgets => self.several(uid, seen, now),
+            EvictionResult::SeveralBudgets => {
+                if let Some(state) = self.several(uid, seen, now) {
+                    self.set(uid, state, effects);
+                }
+                return;
+            }
             EvictionResult::Throttled { by, retry_after } => {
                 let wait = retry_after.map_or(OPEN_WAIT, fixed);
-                self.blocked(
-                    uid,
-                    BlockReason::Throttled(by),
-                    wait,
-                    RetryTrigger::Timer,
-                    now,
-                )
+                (BlockReason::Throttled(by), wait, RetryTrigger::Timer)
             }
             EvictionResult::Denied {
                 message,
                 later: true,
                 retry_after,
             } => {
-                let wait = retry_after.map_or((IN_PROGRESS_WAIT, IN_PROGRESS_WAIT), fixed);
-                self.blocked(
-                    uid,
-                    BlockReason::Denied(message),
-                    wait,
-                    RetryTrigger::Timer,
-                    now,
-                )
+                let wait = retry_after.map_or(IN_PROGRESS_WAIT, fixed);
+                (BlockReason::Denied(message), wait, RetryTrigger::Timer)
             }
-            EvictionResult::Denied { message, .. } if failures < DENIALS => self.blocked(
-                uid,
-                BlockReason::Denied(message),
-                OPEN_WAIT,
-                RetryTrigger::Timer,
-                now,
-            ),
+            EvictionResult::Denied { message, .. } if failures < DENIALS => {
+                (BlockReason::Denied(message), OPEN_WAIT, RetryTrigger::Timer)
+            }
             EvictionResult::NamespaceTerminating => {
-                let block = BlockReason::NamespaceTerminating;
-                self.blocked(uid, block, BUDGET_WAIT, RetryTrigger::TimerThenGet, now)
+                let retry_on = RetryTrigger::TimerThenGet;
+                (BlockReason::NamespaceTerminating, BUDGET_WAIT, retry_on)
             }
             EvictionResult::Uncertain {
                 message,
                 retry_after,
             } => {
                 let wait = retry_after.map_or(OPEN_WAIT, fixed);
-                self.blocked(
-                    uid,
-                    BlockReason::Uncertain(message),
-                    wait,
-                    RetryTrigger::TimerThenGet,
-                    now,
-                )
+                let retry_on = RetryTrigger::TimerThenGet;
+                (BlockReason::Uncertain(message), wait, retry_on)
             }
             EvictionResult::Forbidden(message) => {
-                Some(PodState::Impossible(Unevictable::Forbidden(message)))
+                let state = PodState::Impossible(Unevictable::Forbidden(message));
+                return self.set(uid, state, effects);
             }
             EvictionResult::Denied { message, .. } | EvictionResult::Invalid(message) => {
-                Some(PodState::Impossible(Unevictable::Rejected(message)))
+                let state = PodState::Impossible(Unevictable::Rejected(message));
+                return self.set(uid, state, effects);
             }
         };
-        if let Some(state) = next {
+        if let Some(state) = self.blocked(uid, block, wait, retry_on, now) {
             self.set(uid, state, effects);
         }
     }
@@ -236,7 +211,7 @@ impl Machine {
             )
         });
         if operated {
-            (IN_PROGRESS_WAIT, IN_PROGRESS_WAIT)
+            IN_PROGRESS_WAIT
         } else {
             BUDGET_WAIT
         }
@@ -292,9 +267,14 @@ impl Machine {
             &self.store.workloads,
         );
         if operated || self.settings.wait_for_impossible {
-            let wait = (IN_PROGRESS_WAIT, IN_PROGRESS_WAIT);
             let block = BlockReason::SeveralBudgets(budgets);
-            return self.blocked(uid, block, wait, RetryTrigger::InputsChanged(seen), now);
+            return self.blocked(
+                uid,
+                block,
+                IN_PROGRESS_WAIT,
+                RetryTrigger::InputsChanged(seen),
+                now,
+            );
         }
         let why = Impossible::SeveralBudgets(budgets);
         Some(PodState::Impossible(Unevictable::Budgets(why)))
