@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::rule::{AdmissionRule, Mode, RuleName};
+use crate::rule::{AdmissionRule, Mode};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
@@ -35,7 +35,7 @@ pub struct NodeRestrictionConfig {
     /// unless they are named.
     pub mode: Mode,
     /// Modes by rule ([`AdmissionRule::as_str`]).
-    pub modes: BTreeMap<RuleName, Mode>,
+    pub modes: BTreeMap<AdmissionRule, Mode>,
     /// The API server's feature gate `PodCertificateRequest` (off by default in 1.36).
     pub pod_certificate_requests: bool,
     /// The API server's feature gate `ServiceAccountNodeAudienceRestriction` is on, as by
@@ -123,8 +123,8 @@ pub struct TokenAudiences {
 
 impl NodeRestrictionConfig {
     pub fn mode(&self, rule: AdmissionRule) -> Mode {
-        let named = self.modes.iter().find(|(name, _)| name.0 == rule);
-        named.map_or_else(|| self.unnamed(rule), |(_, mode)| *mode)
+        let named = self.modes.get(&rule).copied();
+        named.unwrap_or_else(|| self.unnamed(rule))
     }
 
     /// The mode of a rule that `modes` does not name.

@@ -39,4 +39,4 @@ pub use lookup::{
 pub use registration::{MatchCondition, Webhook, admission_policies, webhook_configurations};
 pub use response::write_response;
 pub use review::{AdmissionPhase, Operation, Request, Review, ReviewError, User};
-pub use rule::{AdmissionRule, Mode, RuleName};
+pub use rule::{AdmissionRule, Mode};

@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// A rule, as named in configuration, metrics and audit annotations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum AdmissionRule {
     /// A user `system:node:` without a name.
     Identity,
@@ -28,7 +29,10 @@ pub enum AdmissionRule {
     Events,
     SelfDeletion,
     CsiDrivers,
+    /// This one and the next are not of NodeRestriction: they have settings of their own.
+    #[serde(skip)]
     Agents,
+    #[serde(skip)]
     Tolerations,
 }
 
@@ -95,53 +99,5 @@ impl Mode {
             Self::Audit => "audit",
             Self::Off => "off",
         }
-    }
-}
-
-/// The name of a rule of NodeRestriction in the configuration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RuleName(pub AdmissionRule);
-
-impl RuleName {
-    const ALL: [AdmissionRule; 19] = [
-        AdmissionRule::Identity,
-        AdmissionRule::Nodes,
-        AdmissionRule::Pods,
-        AdmissionRule::PodStatus,
-        AdmissionRule::Evictions,
-        AdmissionRule::Claims,
-        AdmissionRule::Tokens,
-        AdmissionRule::PodCertificates,
-        AdmissionRule::Leases,
-        AdmissionRule::CsiNodes,
-        AdmissionRule::ResourceSlices,
-        AdmissionRule::SigningRequests,
-        AdmissionRule::PodStatusMetadata,
-        AdmissionRule::MirrorPodLabels,
-        AdmissionRule::SelfUncordon,
-        AdmissionRule::RegistrationOwners,
-        AdmissionRule::Events,
-        AdmissionRule::SelfDeletion,
-        AdmissionRule::CsiDrivers,
-    ];
-}
-
-impl Serialize for RuleName {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.0.as_str())
-    }
-}
-
-impl<'de> Deserialize<'de> for RuleName {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        let rule = Self::ALL.into_iter().find(|rule| rule.as_str() == name);
-        rule.map(Self).ok_or_else(|| {
-            let names: Vec<&str> = Self::ALL.iter().map(|rule| rule.as_str()).collect();
-            serde::de::Error::custom(format!(
-                "unknown rule {name:?}; the rules are {}",
-                names.join(", ")
-            ))
-        })
     }
 }

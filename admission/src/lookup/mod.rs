@@ -4,7 +4,7 @@
 //! both. The caller fetches one object at a time, passes its JSON to [`LookupResult::read`], and
 //! calls [`crate::decide`] again.
 
-pub(crate) mod object;
+mod object;
 mod recorded;
 
 use std::collections::HashMap;

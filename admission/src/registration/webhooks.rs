@@ -17,6 +17,7 @@ const NAME: &str = "nodelife-webhook";
 /// A kubelet gives up on a status update after 10 s.
 const TIMEOUT_SECONDS: i32 = 2;
 pub(super) const WRITES: [&str; 3] = ["CREATE", "UPDATE", "DELETE"];
+pub(super) const CHANGES: [&str; 2] = ["CREATE", "UPDATE"];
 
 /// The webhooks of the manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,27 +142,42 @@ impl Webhook {
 
     pub(super) fn rules(self, policies: &Policies) -> Vec<Value> {
         match self {
-            Self::Tolerations => vec![rule(
-                "",
-                &["v1"],
-                &["pods"],
-                &["CREATE", "UPDATE"],
-                "Namespaced",
-            )],
-            Self::NodeTokens => vec![rule(
-                "",
-                &["v1"],
-                &["serviceaccounts/token"],
-                &["CREATE"],
-                "Namespaced",
-            )],
+            Self::Tolerations => vec![namespaced("", &["v1"], &["pods"], &CHANGES)],
+            Self::NodeTokens => {
+                vec![namespaced(
+                    "",
+                    &["v1"],
+                    &["serviceaccounts/token"],
+                    &["CREATE"],
+                )]
+            }
             Self::NodeRestriction => restricted(policies).collect(),
             Self::Agents => agents(policies),
         }
     }
 }
 
-pub(super) fn rule(
+/// An entry of `rules` for cluster-scoped resources.
+pub(super) fn cluster(
+    group: &str,
+    versions: &[&str],
+    resources: &[&str],
+    operations: &[&str],
+) -> Value {
+    rule(group, versions, resources, operations, "Cluster")
+}
+
+/// An entry of `rules` for namespaced resources.
+pub(super) fn namespaced(
+    group: &str,
+    versions: &[&str],
+    resources: &[&str],
+    operations: &[&str],
+) -> Value {
+    rule(group, versions, resources, operations, "Namespaced")
+}
+
+fn rule(
     group: &str,
     versions: &[&str],
     resources: &[&str],
@@ -194,73 +210,48 @@ fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
         AdmissionRule::PodStatusMetadata,
         AdmissionRule::MirrorPodLabels,
     ]);
-    let mut namespaced: Vec<&str> = Vec::new();
+    let mut core: Vec<&str> = Vec::new();
     if pods {
-        namespaced.extend(["pods", "pods/*"]);
+        core.extend(["pods", "pods/*"]);
     }
     if on(&[AdmissionRule::Claims]) {
-        namespaced.extend(["persistentvolumeclaims", "persistentvolumeclaims/*"]);
+        core.extend(["persistentvolumeclaims", "persistentvolumeclaims/*"]);
     }
+    let csi_nodes = on(&[AdmissionRule::CsiNodes, AdmissionRule::CsiDrivers]);
+    let slice_versions = &["v1", "v1beta1", "v1beta2"];
+    let signing_requests = &["certificatesigningrequests"];
+    let pod_certificates = &["podcertificaterequests", "podcertificaterequests/*"];
+    let events = |group| {
+        on(&[AdmissionRule::Events]).then(|| namespaced(group, &["v1"], &["events"], &CHANGES))
+    };
     let all = [
-        nodes.then(|| rule("", &["v1"], &["nodes", "nodes/*"], &WRITES, "Cluster")),
-        (!namespaced.is_empty()).then(|| rule("", &["v1"], &namespaced, &WRITES, "Namespaced")),
-        on(&[AdmissionRule::Leases]).then(|| {
-            let create = &["CREATE"];
-            rule(
-                "coordination.k8s.io",
-                &["v1"],
-                &["leases"],
-                create,
-                "Namespaced",
-            )
-        }),
-        on(&[AdmissionRule::CsiNodes, AdmissionRule::CsiDrivers])
-            .then(|| rule("storage.k8s.io", &["v1"], &["csinodes"], &WRITES, "Cluster")),
+        nodes.then(|| cluster("", &["v1"], &["nodes", "nodes/*"], &WRITES)),
+        (!core.is_empty()).then(|| namespaced("", &["v1"], &core, &WRITES)),
+        on(&[AdmissionRule::Leases])
+            .then(|| namespaced("coordination.k8s.io", &["v1"], &["leases"], &["CREATE"])),
+        csi_nodes.then(|| cluster("storage.k8s.io", &["v1"], &["csinodes"], &WRITES)),
         on(&[AdmissionRule::ResourceSlices]).then(|| {
-            let versions = &["v1", "v1beta1", "v1beta2"];
-            rule(
+            cluster(
                 "resource.k8s.io",
-                versions,
+                slice_versions,
                 &["resourceslices"],
                 &WRITES,
-                "Cluster",
             )
         }),
         on(&[AdmissionRule::SigningRequests]).then(|| {
-            let resources = &["certificatesigningrequests"];
-            rule(
+            cluster(
                 "certificates.k8s.io",
                 &["v1"],
-                resources,
+                signing_requests,
                 &["CREATE"],
-                "Cluster",
             )
         }),
         on(&[AdmissionRule::PodCertificates]).then(|| {
-            let resources = &["podcertificaterequests", "podcertificaterequests/*"];
             let versions = &["v1alpha1", "v1beta1"];
-            rule(
-                "certificates.k8s.io",
-                versions,
-                resources,
-                &WRITES,
-                "Namespaced",
-            )
+            namespaced("certificates.k8s.io", versions, pod_certificates, &WRITES)
         }),
-        on(&[AdmissionRule::Events]).then(|| {
-            let operations = &["CREATE", "UPDATE"];
-            rule("", &["v1"], &["events"], operations, "Namespaced")
-        }),
-        on(&[AdmissionRule::Events]).then(|| {
-            let operations = &["CREATE", "UPDATE"];
-            rule(
-                "events.k8s.io",
-                &["v1"],
-                &["events"],
-                operations,
-                "Namespaced",
-            )
-        }),
+        events(""),
+        events("events.k8s.io"),
     ];
     all.into_iter().flatten()
 }
@@ -269,8 +260,8 @@ fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
 fn agents(policies: &Policies) -> Vec<Value> {
     let every = &["CREATE", "UPDATE", "DELETE", "CONNECT"];
     let mut rules = vec![
-        rule("", &["v1"], &["nodes", "nodes/*"], every, "Cluster"),
-        rule("", &["v1"], &["pods", "pods/*"], every, "Namespaced"),
+        cluster("", &["v1"], &["nodes", "nodes/*"], every),
+        namespaced("", &["v1"], &["pods", "pods/*"], every),
     ];
     let named = policies
         .agents

@@ -12,7 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::registry::{Metric, Registry, Unit};
 
 /// Seconds: a decision takes microseconds, one with a lookup milliseconds.
 const DURATIONS: [f64; 12] = [
@@ -140,50 +140,49 @@ pub(crate) struct Metrics {
     expiry: Family<Role, Gauge<f64, AtomicU64>>,
 }
 
+/// Creates and registers a metric.
+fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    let metric = M::default();
+    registry.register(name, help, metric.clone());
+    metric
+}
+
 impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix("nodelife");
-        let requests = Family::default();
-        registry.register("admission_requests", "Reviews answered", requests.clone());
         let durations: Family<Called, Histogram> =
             Family::new_with_constructor(|| Histogram::new(DURATIONS));
+        let requests = register(&mut registry, "admission_requests", "Reviews answered");
         registry.register_with_unit(
             "admission_duration",
             "Time from the head of a review to its response",
             Unit::Seconds,
             durations.clone(),
         );
-        let in_flight = Gauge::default();
-        registry.register(
+        let in_flight = register(
+            &mut registry,
             "admission_in_flight",
             "Reviews being answered",
-            in_flight.clone(),
         );
         let bytes = Histogram::new([1e3, 4e3, 16e3, 64e3, 256e3, 1e6, 4e6, 8e6]);
         registry.register("admission_request_bytes", "Size of reviews", bytes.clone());
-        let rejected = Family::default();
-        registry.register(
+        let rejected = register(
+            &mut registry,
             "admission_rejected_input",
             "Calls without a verdict",
-            rejected.clone(),
         );
-        let panics = Counter::default();
-        registry.register("panics", "Panics while handling a review", panics.clone());
-        let lookups = Counter::default();
-        registry.register("admission_lookups", "Lookups of objects", lookups.clone());
-        let handshakes = Family::default();
-        registry.register("tls_handshakes", "TLS handshakes", handshakes.clone());
-        let reloads = Family::default();
-        registry.register(
+        let panics = register(&mut registry, "panics", "Panics while handling a review");
+        let lookups = register(&mut registry, "admission_lookups", "Lookups of objects");
+        let handshakes = register(&mut registry, "tls_handshakes", "TLS handshakes");
+        let reloads = register(
+            &mut registry,
             "certificate_reloads",
             "New certificates found",
-            reloads.clone(),
         );
-        let expiry = Family::default();
-        registry.register(
+        let expiry = register(
+            &mut registry,
             "certificate_expiry_timestamp_seconds",
             "When the certificate expires",
-            expiry.clone(),
         );
         registry.register(
             "build",

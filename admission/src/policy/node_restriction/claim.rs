@@ -25,8 +25,7 @@ const FREE: [(&str, &str); 6] = [
 ];
 
 /// `admitPVCStatus`.
-pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
-    let request = node_request.request;
+pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let deny = |message: String| Err(Denial::forbidden(RULE, message));
     if request.subresource() != "status" {
         return deny("may only update PVC status".to_owned());
@@ -48,7 +47,7 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let Some(field) = first_difference(&old, &new, "") else {
         return Ok(());
     };
-    let node = Quoted(node_request.node);
+    let node = Quoted(request.node);
     deny(format!(
         "node {node} is not allowed to update fields other than status.quantity and \
          status.conditions: {field} differs"

@@ -25,12 +25,12 @@ const RULES: [(AdmissionRule, Check); 7] = [
 
 /// Checks a request that the in-tree rules allow. If several rules deny it, the one in the
 /// strictest mode counts.
-pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let on = RULES.iter().filter_map(|(rule, check)| {
-        let mode = node_request.policy.mode(*rule);
+        let mode = request.policy.mode(*rule);
         (mode != Mode::Off).then_some((mode, check))
     });
-    let objections = on.filter_map(|(mode, check)| Some((mode, check(node_request).err()?)));
+    let objections = on.filter_map(|(mode, check)| Some((mode, check(request).err()?)));
     objections
         .min_by_key(|(mode, _)| *mode)
         .map_or(Ok(()), |(_, denial)| Err(denial))
@@ -92,12 +92,11 @@ struct Source<'a> {
 
 /// Whether the request is `operation` on `resource/subresource` of the core group.
 fn is(
-    node_request: &NodeRequest<'_, '_>,
+    request: &NodeRequest<'_, '_>,
     resource: &str,
     subresource: &str,
     operation: Operation,
 ) -> bool {
-    let request = node_request.request;
     request.group_resource() == ("", resource)
         && request.subresource() == subresource
         && request.operation() == operation
@@ -105,14 +104,14 @@ fn is(
 
 /// In-tree does not check finalizers and annotations in pods/status, and a finalizer blocks the
 /// deletion of a pod.
-fn pod_status_metadata(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+fn pod_status_metadata(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let rule = AdmissionRule::PodStatusMetadata;
-    if !is(node_request, "pods", "status", Operation::Update) {
+    if !is(request, "pods", "status", Operation::Update) {
         return Ok(());
     }
-    let old: Object<'_> = node_request.request.old_object(rule)?;
-    let new: Object<'_> = node_request.request.object(rule)?;
-    let node = Quoted(node_request.node);
+    let old: Object<'_> = request.old_object(rule)?;
+    let new: Object<'_> = request.object(rule)?;
+    let node = Quoted(request.node);
     let changed = if old.metadata.annotations != new.metadata.annotations {
         "annotations"
     } else if old.metadata.finalizers != new.metadata.finalizers {
@@ -128,16 +127,16 @@ fn pod_status_metadata(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial>
 
 /// A label on a mirror pod makes it an endpoint of whatever Service selects it
 /// (kubernetes/enhancements#1314).
-fn mirror_pod_labels(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+fn mirror_pod_labels(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let rule = AdmissionRule::MirrorPodLabels;
-    if !is(node_request, "pods", "", Operation::Create) {
+    if !is(request, "pods", "", Operation::Create) {
         return Ok(());
     }
-    let pod: Object<'_> = node_request.request.object(rule)?;
+    let pod: Object<'_> = request.object(rule)?;
     if !pod.metadata.annotations.contains_key(MIRROR_ANNOTATION) {
         return Ok(());
     }
-    let allowed = &node_request.policy.mirror_pod_labels;
+    let allowed = &request.policy.mirror_pod_labels;
     let is_allowed = |key: &str| {
         allowed
             .iter()
@@ -146,7 +145,7 @@ fn mirror_pod_labels(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let Some(label) = pod.metadata.labels.keys().find(|key| !is_allowed(key)) else {
         return Ok(());
     };
-    let (node, label) = (Quoted(node_request.node), Quoted(label));
+    let (node, label) = (Quoted(request.node), Quoted(label));
     Err(Denial::forbidden(
         rule,
         format!("node {node} cannot create a mirror pod with the label {label}"),
@@ -155,19 +154,17 @@ fn mirror_pod_labels(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
 }
 
 /// Only an administrator or a drain cordons and uncordons.
-fn self_uncordon(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+fn self_uncordon(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let rule = AdmissionRule::SelfUncordon;
-    if node_request.request.group_resource() != ("", "nodes")
-        || node_request.request.operation() != Operation::Update
-    {
+    if request.group_resource() != ("", "nodes") || request.operation() != Operation::Update {
         return Ok(());
     }
-    let old: Object<'_> = node_request.request.old_object(rule)?;
-    let new: Object<'_> = node_request.request.object(rule)?;
+    let old: Object<'_> = request.old_object(rule)?;
+    let new: Object<'_> = request.object(rule)?;
     if old.spec.unschedulable != Some(true) || new.spec.unschedulable == Some(true) {
         return Ok(());
     }
-    let node = Quoted(node_request.node);
+    let node = Quoted(request.node);
     Err(Denial::forbidden(
         rule,
         format!("node {node} cannot make itself schedulable again"),
@@ -176,16 +173,16 @@ fn self_uncordon(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
 
 /// A kubelet registers without owners; with one, the garbage collector deletes the node when
 /// the owner is gone (CVE-2025-5187 is the same on update).
-fn registration_owners(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+fn registration_owners(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let rule = AdmissionRule::RegistrationOwners;
-    if !is(node_request, "nodes", "", Operation::Create) {
+    if !is(request, "nodes", "", Operation::Create) {
         return Ok(());
     }
-    let new: Object<'_> = node_request.request.object(rule)?;
+    let new: Object<'_> = request.object(rule)?;
     if new.metadata.owner_references.is_empty() {
         return Ok(());
     }
-    let node = Quoted(node_request.node);
+    let node = Quoted(request.node);
     Err(Denial::forbidden(
         rule,
         format!("node {node} cannot register with ownerReferences"),
@@ -193,9 +190,8 @@ fn registration_owners(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial>
 }
 
 /// A node reports only its own events; an event with another host is forged.
-fn events(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+fn events(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let rule = AdmissionRule::Events;
-    let request = node_request.request;
     let writes = matches!(request.operation(), Operation::Create | Operation::Update);
     if !matches!(request.group_resource(), ("" | "events.k8s.io", "events")) || !writes {
         return Ok(());
@@ -204,11 +200,11 @@ fn events(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let hosts = [&event.source.host, &event.deprecated_source.host];
     let Some(host) = hosts
         .into_iter()
-        .find(|host| !host.is_empty() && ***host != *node_request.node)
+        .find(|host| !host.is_empty() && ***host != *request.node)
     else {
         return Ok(());
     };
-    let (node, host) = (Quoted(node_request.node), Quoted(host));
+    let (node, host) = (Quoted(request.node), Quoted(host));
     Err(Denial::forbidden(
         rule,
         format!("node {node} cannot write events of the host {host}"),
@@ -217,13 +213,11 @@ fn events(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
 
 /// Only the authorizer prevents a node from deleting itself. If a role allows it, an attacker with
 /// the node's credentials can delete the node and register it again without its taints.
-fn self_deletion(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
-    if !is(node_request, "nodes", "", Operation::Delete)
-        || node_request.request.name() != node_request.node
-    {
+fn self_deletion(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    if !is(request, "nodes", "", Operation::Delete) || request.name() != request.node {
         return Ok(());
     }
-    let node = Quoted(node_request.node);
+    let node = Quoted(request.node);
     Err(Denial::forbidden(
         AdmissionRule::SelfDeletion,
         format!("node {node} cannot delete itself"),
@@ -233,9 +227,8 @@ fn self_deletion(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
 /// Pods and volumes are placed by the drivers that a node announces. Earlier announcements pass:
 /// the API server allows no change of a driver except its `allocatable.count`
 /// (`ValidateCSINodeUpdate`, pkg/apis/storage/validation/validation.go, v1.36.3).
-fn csi_drivers(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+fn csi_drivers(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let rule = AdmissionRule::CsiDrivers;
-    let request = node_request.request;
     if request.group_resource() != ("storage.k8s.io", "csinodes") {
         return Ok(());
     }
@@ -246,7 +239,7 @@ fn csi_drivers(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     };
     let before = before.map_or_else(Vec::new, |object| object.spec.drivers);
     let new: Object<'_> = request.object(rule)?;
-    let allowed = &node_request.policy.csi_drivers;
+    let allowed = &request.policy.csi_drivers;
     let is_allowed = |name: &str| {
         allowed.iter().any(|one| one == name) || before.iter().any(|one| *one.name == *name)
     };
@@ -254,7 +247,7 @@ fn csi_drivers(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let Some(driver) = drivers.find(|driver| !is_allowed(&driver.name)) else {
         return Ok(());
     };
-    let (node, driver) = (Quoted(node_request.node), Quoted(&driver.name));
+    let (node, driver) = (Quoted(request.node), Quoted(&driver.name));
     Err(Denial::forbidden(
         rule,
         format!("node {node} cannot announce the CSI driver {driver}"),

@@ -42,33 +42,33 @@ pub(crate) fn check(
     if node.is_empty() {
         return check_identity(request.user(), policy);
     }
-    let node_request = NodeRequest {
+    let request = NodeRequest {
         request,
         node,
         policy,
         phase,
         lookups,
     };
-    if let Some(rule) = rule_of(request).filter(|rule| policy.mode(*rule) != Mode::Off) {
-        check_rule(&node_request, rule)?;
+    if let Some(rule) = rule_of(&request).filter(|rule| policy.mode(*rule) != Mode::Off) {
+        check_rule(&request, rule)?;
     }
-    Ok(hardening::check(&node_request)?)
+    Ok(hardening::check(&request)?)
 }
 
 /// The in-tree check of `rule`.
-fn check_rule(node_request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Interrupted> {
+fn check_rule(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Interrupted> {
     match rule {
-        AdmissionRule::Nodes => Ok(node::check(node_request)?),
-        AdmissionRule::Pods => pod::check(node_request),
-        AdmissionRule::PodStatus => Ok(pod::check_status(node_request)?),
-        AdmissionRule::Evictions => pod::check_eviction(node_request),
-        AdmissionRule::Claims => Ok(claim::check(node_request)?),
-        AdmissionRule::Tokens => token::check(node_request),
-        AdmissionRule::PodCertificates => pod_certificate::check(node_request),
-        AdmissionRule::Leases => Ok(ownership::check_lease(node_request)?),
-        AdmissionRule::CsiNodes => Ok(ownership::check_csi_node(node_request)?),
-        AdmissionRule::ResourceSlices => Ok(ownership::check_resource_slice(node_request)?),
-        AdmissionRule::SigningRequests => Ok(signing_request::check(node_request)?),
+        AdmissionRule::Nodes => Ok(node::check(request)?),
+        AdmissionRule::Pods => pod::check(request),
+        AdmissionRule::PodStatus => Ok(pod::check_status(request)?),
+        AdmissionRule::Evictions => pod::check_eviction(request),
+        AdmissionRule::Claims => Ok(claim::check(request)?),
+        AdmissionRule::Tokens => token::check(request),
+        AdmissionRule::PodCertificates => pod_certificate::check(request),
+        AdmissionRule::Leases => Ok(ownership::check_lease(request)?),
+        AdmissionRule::CsiNodes => Ok(ownership::check_csi_node(request)?),
+        AdmissionRule::ResourceSlices => Ok(ownership::check_resource_slice(request)?),
+        AdmissionRule::SigningRequests => Ok(signing_request::check(request)?),
         // `rule_of` returns no other rule.
         _ => Ok(()),
     }

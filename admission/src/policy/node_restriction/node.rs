@@ -77,10 +77,10 @@ struct ConfigMapSource<'a> {
 }
 
 /// `admitNode`.
-pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
-    let (request, node) = (node_request.request, Quoted(node_request.node));
+pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    let (request, node) = (request, Quoted(request.node));
     let deny = |message: String| Denial::forbidden(AdmissionRule::Nodes, message);
-    if request.name() != node_request.node {
+    if request.name() != request.node {
         let other = Quoted(request.name());
         return Err(deny(format!(
             "node {node} is not allowed to modify node {other}"

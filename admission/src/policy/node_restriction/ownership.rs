@@ -69,33 +69,33 @@ struct SliceSpec<'a> {
 
 /// Whether the object has the node's name: on creation the name in the object, which is empty if it
 /// will be generated, otherwise the name in the request.
-fn is_own_name(node_request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<bool, Denial> {
-    if node_request.request.operation() == Operation::Create {
-        let object: Named<'_> = node_request.request.object(rule)?;
-        return Ok(&*object.metadata.name == node_request.node);
+fn is_own_name(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<bool, Denial> {
+    if request.operation() == Operation::Create {
+        let object: Named<'_> = request.object(rule)?;
+        return Ok(&*object.metadata.name == request.node);
     }
-    Ok(node_request.request.name() == node_request.node)
+    Ok(request.name() == request.node)
 }
 
 /// `admitLease`.
-pub(super) fn check_lease(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+pub(super) fn check_lease(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let deny = |message: &str| Err(Denial::forbidden(AdmissionRule::Leases, message.to_owned()));
-    if node_request.request.namespace() != NODE_LEASES {
+    if request.namespace() != NODE_LEASES {
         return deny(r#"can only access leases in the "kube-node-lease" system namespace"#);
     }
-    if !is_own_name(node_request, AdmissionRule::Leases)? {
+    if !is_own_name(request, AdmissionRule::Leases)? {
         return deny("can only access node lease with the same name as the requesting node");
     }
     Ok(())
 }
 
 /// `admitCSINode`.
-pub(super) fn check_csi_node(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
-    if node_request.request.operation() == Operation::Create && !node_request.request.has_object() {
+pub(super) fn check_csi_node(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    if request.operation() == Operation::Create && !request.has_object() {
         let message = "unable to access the object name".to_owned();
         return Err(Denial::forbidden(AdmissionRule::CsiNodes, message));
     }
-    if is_own_name(node_request, AdmissionRule::CsiNodes)? {
+    if is_own_name(request, AdmissionRule::CsiNodes)? {
         return Ok(());
     }
     let message = "can only access CSINode with the same name as the requesting node";
@@ -106,17 +106,17 @@ pub(super) fn check_csi_node(node_request: &NodeRequest<'_, '_>) -> Result<(), D
 }
 
 /// `admitResourceSlice`. An update is left to the node authorizer's graph.
-pub(super) fn check_resource_slice(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+pub(super) fn check_resource_slice(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let rule = AdmissionRule::ResourceSlices;
-    let (slice, verb): (Slice<'_>, _) = match node_request.request.operation() {
-        Operation::Create => (node_request.request.object(rule)?, "create"),
-        Operation::Delete => (node_request.request.old_object(rule)?, "delete"),
+    let (slice, verb): (Slice<'_>, _) = match request.operation() {
+        Operation::Create => (request.object(rule)?, "create"),
+        Operation::Delete => (request.old_object(rule)?, "delete"),
         Operation::Update | Operation::Connect => return Ok(()),
     };
     if slice
         .spec
         .node_name
-        .is_some_and(|name| &*name == node_request.node)
+        .is_some_and(|name| &*name == request.node)
     {
         return Ok(());
     }

@@ -34,8 +34,8 @@ struct Spec<'a> {
 }
 
 /// `admitPod`, and the refusal of every subresource that is not status or eviction.
-pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
-    let (request, node) = (node_request.request, Quoted(node_request.node));
+pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
+    let (request, node) = (request, Quoted(request.node));
     let deny = |message: String| Denial::forbidden(AdmissionRule::Pods, message);
     if !request.subresource().is_empty() {
         let subresource = Quoted(request.subresource());
@@ -45,11 +45,11 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupte
         .into());
     }
     match request.operation() {
-        Operation::Create => check_create(node_request),
+        Operation::Create => check_create(request),
         Operation::Delete => {
             // In-tree uses its lister; the review contains the object.
             let old: Pod<'_> = request.old_object(AdmissionRule::Pods)?;
-            if &*old.spec.node_name != node_request.node {
+            if &*old.spec.node_name != request.node {
                 return Err(deny(format!(
                     "node {node} can only delete pods with spec.nodeName set to itself"
                 ))
@@ -67,21 +67,21 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupte
 }
 
 /// `admitPodCreate`.
-fn check_create(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
-    let node = Quoted(node_request.node);
+fn check_create(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
+    let node = Quoted(request.node);
     let deny = |message: String| {
         Err(Denial::forbidden(AdmissionRule::Pods, message)
             .remedy(MIRROR_REMEDY)
             .into())
     };
-    let pod: Pod<'_> = node_request.request.object(AdmissionRule::Pods)?;
+    let pod: Pod<'_> = request.object(AdmissionRule::Pods)?;
     if !pod.metadata.annotations.contains_key(MIRROR_ANNOTATION) {
         let annotation = Quoted(MIRROR_ANNOTATION);
         return deny(format!(
             "pod does not have {annotation} annotation, node {node} can only create mirror pods"
         ));
     }
-    if &*pod.spec.node_name != node_request.node {
+    if &*pod.spec.node_name != request.node {
         return deny(format!(
             "node {node} can only create pods with spec.nodeName set to itself"
         ));
@@ -99,7 +99,7 @@ fn check_create(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
             ));
         }
     };
-    if &*owner.api_version != "v1" || &*owner.kind != "Node" || &*owner.name != node_request.node {
+    if &*owner.api_version != "v1" || &*owner.kind != "Node" || &*owner.name != request.node {
         return deny(format!(
             "node {node} can only create pods with an owner reference set to itself"
         ));
@@ -114,8 +114,8 @@ fn check_create(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
             "node {node} must not set blockOwnerDeletion on an owner reference"
         ));
     }
-    let name = node_request.node;
-    match node_request.look_up(Lookup::Node(name.to_owned()))? {
+    let name = request.node;
+    match request.look_up(Lookup::Node(name.to_owned()))? {
         Ok(LookupResult::Uid(uid)) if **uid == *owner.uid => {}
         Ok(LookupResult::Uid(uid)) => {
             let expected = &owner.uid;
@@ -130,7 +130,7 @@ fn check_create(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
             return Err(unavailable(AdmissionRule::Pods, &message));
         }
     }
-    match pod_references::find(node_request.request)? {
+    match pod_references::find(request)? {
         None => Ok(()),
         Some(resource) => deny(format!(
             "node {node} can not create pods that reference {resource}"
@@ -193,15 +193,15 @@ struct RequestMapping<'a> {
 }
 
 /// `admitPodStatus`.
-pub(super) fn check_status(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
-    let (request, node) = (node_request.request, Quoted(node_request.node));
+pub(super) fn check_status(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    let (request, node) = (request, Quoted(request.node));
     let deny = |message: String| Err(Denial::forbidden(AdmissionRule::PodStatus, message));
     if request.operation() != Operation::Update {
         let operation = Quoted(request.operation().as_str());
         return deny(format!("unexpected operation {operation}"));
     }
     let old: WithStatus<'_> = request.old_object(AdmissionRule::PodStatus)?;
-    if &*old.spec.node_name != node_request.node {
+    if &*old.spec.node_name != request.node {
         return Err(Denial::forbidden(
             AdmissionRule::PodStatus,
             format!(
@@ -241,9 +241,8 @@ struct NameOnly<'a> {
 }
 
 /// `admitPodEviction`. No DELETE admission follows an eviction, so this is the only check.
-pub(super) fn check_eviction(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
+pub(super) fn check_eviction(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
     let rule = AdmissionRule::Evictions;
-    let request = node_request.request;
     if request.operation() != Operation::Create {
         let message = format!("unexpected operation {}", request.operation().as_str());
         return Err(Denial::forbidden(rule, message).into());
@@ -261,9 +260,9 @@ pub(super) fn check_eviction(node_request: &NodeRequest<'_, '_>) -> Result<(), I
         let message = "could not determine pod from request data".to_owned();
         return Err(Denial::forbidden(rule, message).into());
     }
-    let pod = look_up_pod(node_request, rule, name)?;
-    if pod.node != node_request.node {
-        let node = node_request.node;
+    let pod = look_up_pod(request, rule, name)?;
+    if pod.node != request.node {
+        let node = request.node;
         return Err(Denial::forbidden(
             rule,
             format!("node {node} can only evict pods with spec.nodeName set to itself"),
@@ -276,12 +275,12 @@ pub(super) fn check_eviction(node_request: &NodeRequest<'_, '_>) -> Result<(), I
 
 /// The pod of this name in the request's namespace.
 pub(super) fn look_up_pod<'k>(
-    node_request: &'k NodeRequest<'_, '_>,
+    request: &'k NodeRequest<'_, '_>,
     rule: AdmissionRule,
     name: String,
 ) -> Result<&'k PodFacts, Interrupted> {
-    let namespace = node_request.request.namespace().to_owned();
-    match node_request.look_up(Lookup::Pod { namespace, name })? {
+    let namespace = request.namespace().to_owned();
+    match request.look_up(Lookup::Pod { namespace, name })? {
         Ok(LookupResult::Pod(pod)) => Ok(pod),
         Ok(_) => Err(wrong_result(rule)),
         Err(LookupError::Missing(message)) => Err(not_found(rule, message)),

@@ -46,9 +46,8 @@ fn again(message: String) -> Interrupted {
 }
 
 /// `admitPodCertificateRequest`.
-pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
-    let request = node_request.request;
-    if !node_request.policy.pod_certificate_requests {
+pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
+    if !request.policy.pod_certificate_requests {
         return Err(deny(
             "PodCertificateRequest feature gate is disabled".to_owned(),
         ));
@@ -64,16 +63,16 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupte
     let object: CertificateRequest<'_> = request.object(RULE)?;
     let spec = &object.spec;
     let node = Quoted(&spec.node_name);
-    if *spec.node_name != *node_request.node {
+    if *spec.node_name != *request.node {
         return Err(deny(format!(
             "PodCertificateRequest.Spec.NodeName={node}, which is not the requesting node {}",
-            Quoted(node_request.node)
+            Quoted(request.node)
         )));
     }
     let named = format!("{}/{}", request.namespace(), &*spec.pod_name);
     let pod_name = Quoted(&named);
     let lookup = Lookup::Node(spec.node_name.to_string());
-    let uid = look_up_uid(node_request, lookup, &format!("node {node}"))?;
+    let uid = look_up_uid(request, lookup, &format!("node {node}"))?;
     if uid != &*spec.node_uid {
         return Err(again(format!(
             "PodCertificateRequest for pod {pod_name} names node UID {}, inconsistent with the \
@@ -82,7 +81,7 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupte
             Quoted(uid)
         )));
     }
-    let pod = look_up_pod(node_request, &spec.pod_name, &format!("pod {pod_name}"))?;
+    let pod = look_up_pod(request, &spec.pod_name, &format!("pod {pod_name}"))?;
     if pod.uid != *spec.pod_uid {
         return Err(again(format!(
             "PodCertificateRequest for pod {pod_name} contains pod UID ({}) which differs from \
@@ -113,7 +112,7 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupte
         name: spec.service_account_name.to_string(),
     };
     let what = format!("service account {}", Quoted(&account));
-    let uid = look_up_uid(node_request, lookup, &what)?;
+    let uid = look_up_uid(request, lookup, &what)?;
     if uid != &*spec.service_account_uid {
         return Err(again(format!(
             "PodCertificateRequest for pod {pod_name} names service account UID {}, which differs \
@@ -139,11 +138,11 @@ fn absent(absent: LookupError, what: &str) -> Interrupted {
 }
 
 fn look_up_uid<'k>(
-    node_request: &'k NodeRequest<'_, '_>,
+    request: &'k NodeRequest<'_, '_>,
     lookup: Lookup,
     what: &str,
 ) -> Result<&'k str, Interrupted> {
-    match node_request.look_up(lookup)? {
+    match request.look_up(lookup)? {
         Ok(LookupResult::Uid(uid)) => Ok(uid),
         Ok(_) => Err(wrong_result(RULE)),
         Err(reason) => Err(absent(reason, what)),
@@ -151,15 +150,15 @@ fn look_up_uid<'k>(
 }
 
 fn look_up_pod<'k>(
-    node_request: &'k NodeRequest<'_, '_>,
+    request: &'k NodeRequest<'_, '_>,
     name: &str,
     what: &str,
 ) -> Result<&'k PodFacts, Interrupted> {
     let lookup = Lookup::Pod {
-        namespace: node_request.request.namespace().to_owned(),
+        namespace: request.namespace().to_owned(),
         name: name.to_owned(),
     };
-    match node_request.look_up(lookup)? {
+    match request.look_up(lookup)? {
         Ok(LookupResult::Pod(pod)) => Ok(pod),
         Ok(_) => Err(wrong_result(RULE)),
         Err(reason) => Err(absent(reason, what)),

@@ -1,15 +1,19 @@
 //! References of a pod to other API objects, which a mirror pod must not have
 //! (`HasAPIObjectReference`, pkg/api/pod/util.go, v1.36.3).
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
 use crate::json::text::{Text, or_default};
-use crate::lookup::object::Source;
 use crate::review::Request;
 use crate::rule::AdmissionRule;
+
+/// A volume source by its key: `{"name": …, "csi": {…}}`.
+type Source<'a> = BTreeMap<Text<'a>, Option<&'a RawValue>>;
 
 #[derive(Deserialize)]
 struct Pod<'a> {

@@ -1,5 +1,7 @@
 //! [`NodeRequest`]: a request of a node, with the configuration and lookups that its rules use.
 
+use std::ops::Deref;
+
 use crate::config::NodeRestrictionConfig;
 use crate::decision::Interrupted;
 use crate::denial::{Denial, StatusReason};
@@ -30,6 +32,14 @@ pub(super) enum LookupError {
     Missing(String),
     /// It could not be read.
     Failed(String),
+}
+
+impl<'a> Deref for NodeRequest<'_, 'a> {
+    type Target = Request<'a>;
+
+    fn deref(&self) -> &Self::Target {
+        self.request
+    }
 }
 
 impl NodeRequest<'_, '_> {

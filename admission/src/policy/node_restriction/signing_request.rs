@@ -29,11 +29,11 @@ struct Spec<'a> {
 }
 
 /// `admitCSR`. The signer checks everything except the common name, as in-tree.
-pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
-    if node_request.request.operation() != Operation::Create {
+pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    if request.operation() != Operation::Create {
         return Ok(());
     }
-    let object: SigningRequest<'_> = node_request.request.object(RULE)?;
+    let object: SigningRequest<'_> = request.object(RULE)?;
     if !matches!(
         &*object.spec.signer_name,
         "kubernetes.io/kubelet-serving" | "kubernetes.io/kube-apiserver-client-kubelet"
@@ -53,7 +53,7 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
         .ok_or_else(|| unparsable("PEM block type must be CERTIFICATE REQUEST"))?;
     let name = common_name(&der)
         .ok_or_else(|| unparsable("not a PKCS #10 certification request in DER"))?;
-    let expected = format!("system:node:{}", node_request.node);
+    let expected = format!("system:node:{}", request.node);
     if name != expected {
         return Err(Denial::forbidden(
             RULE,

@@ -47,8 +47,7 @@ struct Bound<'a> {
 }
 
 /// `admitServiceAccount`.
-pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
-    let request = node_request.request;
+pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
     if request.operation() != Operation::Create || request.subresource() != "token" {
         return Ok(());
     }
@@ -63,7 +62,7 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupte
     if bound.uid.is_empty() {
         return deny("node requested token with a pod binding without a uid".to_owned());
     }
-    let pod = look_up_pod(node_request, RULE, bound.name.to_string())?;
+    let pod = look_up_pod(request, RULE, bound.name.to_string())?;
     if pod.uid != *bound.uid {
         return deny(format!(
             "the UID in the bound object reference ({}) does not match the UID in record. \
@@ -71,20 +70,20 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupte
             bound.uid
         ));
     }
-    if pod.node != node_request.node {
+    if pod.node != request.node {
         return deny(
             "node requested token bound to a pod scheduled on a different node".to_owned(),
         );
     }
-    if !node_request.policy.restricts_audiences() {
+    if !request.policy.restricts_audiences() {
         return Ok(());
     }
-    let Some(audiences) = raw_audiences(node_request, &token.spec.audiences) else {
+    let Some(audiences) = raw_audiences(request, &token.spec.audiences) else {
         return Ok(());
     };
     match audiences {
-        [] => check_audience(node_request, pod, ""),
-        [audience] => check_audience(node_request, pod, audience),
+        [] => check_audience(request, pod, ""),
+        [audience] => check_audience(request, pod, audience),
         _ => deny("node may only request 0 or 1 audiences".to_owned()),
     }
 }
@@ -92,13 +91,13 @@ pub(super) fn check(node_request: &NodeRequest<'_, '_>) -> Result<(), Interrupte
 /// The audiences that the client sent; `None` if they are unknown: before the validating phase, the
 /// registry replaces an empty list by the API server's own audiences.
 fn raw_audiences<'t, 'a>(
-    node_request: &NodeRequest<'_, '_>,
+    request: &NodeRequest<'_, '_>,
     audiences: &'t [Text<'a>],
 ) -> Option<&'t [Text<'a>]> {
-    if node_request.phase == AdmissionPhase::Mutating {
+    if request.phase == AdmissionPhase::Mutating {
         return Some(audiences);
     }
-    let defaults = &node_request.policy.token_audiences.api_audiences;
+    let defaults = &request.policy.token_audiences.api_audiences;
     if defaults.is_empty() {
         return None;
     }
@@ -114,25 +113,25 @@ fn raw_audiences<'t, 'a>(
 
 /// `validateNodeServiceAccountAudience`.
 fn check_audience(
-    node_request: &NodeRequest<'_, '_>,
+    request: &NodeRequest<'_, '_>,
     pod: &PodFacts,
     audience: &str,
 ) -> Result<(), Interrupted> {
     let quoted = Quoted(audience);
-    if is_in_pod(node_request, pod, audience)? {
+    if is_in_pod(request, pod, audience)? {
         return Ok(());
     }
-    let user = node_request.request.user();
+    let user = request.user();
     let access = Access {
         user: user.name().to_owned(),
         uid: user.uid().to_owned(),
         groups: user.groups().map(str::to_owned).collect(),
         audience: audience.to_owned(),
-        namespace: node_request.request.namespace().to_owned(),
-        name: node_request.request.name().to_owned(),
+        namespace: request.namespace().to_owned(),
+        name: request.name().to_owned(),
     };
     let name = user.name();
-    let message = match node_request.look_up(Lookup::Access(Box::new(access)))? {
+    let message = match request.look_up(Lookup::Access(Box::new(access)))? {
         Ok(LookupResult::Allowed(true)) => return Ok(()),
         Ok(LookupResult::Allowed(false)) => format!(
             "audience {quoted} not found in pod spec volume, {name} is not authorized to request \
@@ -151,7 +150,7 @@ fn check_audience(
 
 /// `podReferencesAudience`: errors count only when no volume has the audience.
 fn is_in_pod(
-    node_request: &NodeRequest<'_, '_>,
+    request: &NodeRequest<'_, '_>,
     pod: &PodFacts,
     audience: &str,
 ) -> Result<bool, Interrupted> {
@@ -159,11 +158,11 @@ fn is_in_pod(
     for volume in &pod.volumes {
         let found = match volume {
             VolumeFacts::Audience(projected) => Ok(projected == audience),
-            VolumeFacts::Claim(claim) => match driver_of_claim(node_request, claim)? {
-                Ok(driver) => driver_asks(node_request, &driver, audience)?,
+            VolumeFacts::Claim(claim) => match driver_of_claim(request, claim)? {
+                Ok(driver) => driver_asks(request, &driver, audience)?,
                 Err(error) => Err(error),
             },
-            VolumeFacts::Driver(driver) => driver_asks(node_request, driver, audience)?,
+            VolumeFacts::Driver(driver) => driver_asks(request, driver, audience)?,
         };
         match found {
             Ok(true) => return Ok(true),
@@ -194,19 +193,19 @@ fn text(absent: LookupError) -> String {
 
 /// `getCSIFromPVC`.
 fn driver_of_claim(
-    node_request: &NodeRequest<'_, '_>,
+    request: &NodeRequest<'_, '_>,
     claim: &str,
 ) -> Result<Found<String>, Interrupted> {
     let lookup = Lookup::Claim {
-        namespace: node_request.request.namespace().to_owned(),
+        namespace: request.namespace().to_owned(),
         name: claim.to_owned(),
     };
-    let volume = match node_request.look_up(lookup)? {
+    let volume = match request.look_up(lookup)? {
         Ok(LookupResult::BoundTo(volume)) => volume.clone(),
         Ok(_) => return Err(wrong_result(RULE)),
         Err(absent) => return Ok(Err(text(absent))),
     };
-    match node_request.look_up(Lookup::Volume(volume))? {
+    match request.look_up(Lookup::Volume(volume))? {
         Ok(LookupResult::DrivenBy(driver)) => Ok(Ok(driver.clone())),
         Ok(_) => Err(wrong_result(RULE)),
         Err(absent) => Ok(Err(text(absent))),
@@ -215,14 +214,14 @@ fn driver_of_claim(
 
 /// `csiDriverHasAudience`.
 fn driver_asks(
-    node_request: &NodeRequest<'_, '_>,
+    request: &NodeRequest<'_, '_>,
     driver: &str,
     audience: &str,
 ) -> Result<Found<bool>, Interrupted> {
     if driver.is_empty() {
         return Ok(Ok(false));
     }
-    match node_request.look_up(Lookup::Driver(driver.to_owned()))? {
+    match request.look_up(Lookup::Driver(driver.to_owned()))? {
         Ok(LookupResult::Audiences(audiences)) => Ok(Ok(audiences.iter().any(|a| a == audience))),
         Ok(_) => Err(wrong_result(RULE)),
         Err(absent) => Ok(Err(text(absent))),

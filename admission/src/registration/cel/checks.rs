@@ -1,15 +1,13 @@
 //! The in-tree rules in CEL, with the in-tree messages.
 
-use nodelife_core::object::MIRROR_ANNOTATION;
-use serde_json::Value;
-
 use super::pod_references;
 use super::restriction::{Check, Restriction, SUBRESOURCE, nodes, pods};
 use crate::policy::node_restriction::ownership::NODE_LEASES;
 use crate::policy::node_restriction::request::USER_PREFIX;
 use crate::registration::match_conditions::{free_label, is_own, name_of};
-use crate::registration::webhooks::{WRITES, rule};
+use crate::registration::webhooks::{WRITES, cluster, namespaced};
 use crate::rule::AdmissionRule;
+use nodelife_core::object::MIRROR_ANNOTATION;
 
 const NEW_LABELS: &str = "object.?metadata.?labels.orValue({})";
 const OLD_LABELS: &str = "oldObject.?metadata.?labels.orValue({})";
@@ -42,86 +40,63 @@ fn same_but(path: &str, free: &str) -> String {
 
 /// The rules that need no lookup.
 pub(super) fn in_tree() -> Vec<Restriction> {
-    let restriction = |rule, name, resources: Vec<Value>, checks| Restriction {
-        rule,
-        name,
-        resources,
-        checks,
-    };
     let claims = &["persistentvolumeclaims", "persistentvolumeclaims/*"];
-    let leases = rule(
-        "coordination.k8s.io",
-        &["v1"],
-        &["leases"],
-        &WRITES,
-        "Namespaced",
-    );
-    let csi_nodes = rule("storage.k8s.io", &["v1"], &["csinodes"], &WRITES, "Cluster");
-    let resource_slices = rule(
+    let slice_versions = &["v1", "v1beta1", "v1beta2"];
+    let all_pods = pods(&["pods", "pods/*"]);
+    let leases = namespaced("coordination.k8s.io", &["v1"], &["leases"], &WRITES);
+    let csi_nodes = cluster("storage.k8s.io", &["v1"], &["csinodes"], &WRITES);
+    let slices = cluster(
         "resource.k8s.io",
-        &["v1", "v1beta1", "v1beta2"],
+        slice_versions,
         &["resourceslices"],
         &WRITES,
-        "Cluster",
     );
-    let every = vec![
+    let every = [
         nodes(),
-        pods(&["pods", "pods/*"]),
+        all_pods.clone(),
         pods(claims),
         leases.clone(),
         csi_nodes.clone(),
-        resource_slices.clone(),
+        slices.clone(),
     ];
+    let own_lease = [
+        Check::new(
+            format!("request.?namespace.orValue('') == '{NODE_LEASES}'"),
+            "can only access leases in the \"kube-node-lease\" system namespace",
+        ),
+        Check::new(
+            bears_name(),
+            "can only access node lease with the same name as the requesting node",
+        ),
+    ];
+    let own_csi_node = Check::new(
+        bears_name(),
+        "can only access CSINode with the same name as the requesting node",
+    );
+    let status = [pods(&["pods/status"])];
     vec![
-        restriction(AdmissionRule::Identity, "identity", every, identity()),
-        restriction(AdmissionRule::Nodes, "nodes", vec![nodes()], node_checks()),
-        restriction(
-            AdmissionRule::Pods,
-            "pods",
-            vec![pods(&["pods", "pods/*"])],
-            pod_checks(),
-        ),
-        restriction(
-            AdmissionRule::PodStatus,
-            "pod-status",
-            vec![pods(&["pods/status"])],
-            pod_status(),
-        ),
-        restriction(
+        Restriction::new(AdmissionRule::Identity, "identity", every, identity()),
+        Restriction::new(AdmissionRule::Nodes, "nodes", [nodes()], node_checks()),
+        Restriction::new(AdmissionRule::Pods, "pods", [all_pods], pod_checks()),
+        Restriction::new(AdmissionRule::PodStatus, "pod-status", status, pod_status()),
+        Restriction::new(
             AdmissionRule::Claims,
             "claims",
-            vec![pods(claims)],
+            [pods(claims)],
             claim_status(),
         ),
-        restriction(
-            AdmissionRule::Leases,
-            "leases",
-            vec![leases],
-            vec![
-                Check::new(
-                    format!("request.?namespace.orValue('') == '{NODE_LEASES}'"),
-                    "can only access leases in the \"kube-node-lease\" system namespace",
-                ),
-                Check::new(
-                    bears_name(),
-                    "can only access node lease with the same name as the requesting node",
-                ),
-            ],
-        ),
-        restriction(
+        Restriction::new(AdmissionRule::Leases, "leases", [leases], own_lease),
+        Restriction::new(
             AdmissionRule::CsiNodes,
             "csi-nodes",
-            vec![csi_nodes],
-            vec![Check::new(
-                bears_name(),
-                "can only access CSINode with the same name as the requesting node",
-            )],
+            [csi_nodes],
+            [own_csi_node],
         ),
-        restriction(
+        Restriction::new(
             AdmissionRule::ResourceSlices,
             "resource-slices",
-            vec![resource_slices],
-            slices(),
+            [slices],
+            slice_checks(),
         ),
     ]
 }
@@ -308,7 +283,7 @@ fn claim_status() -> Vec<Check> {
     ]
 }
 
-fn slices() -> Vec<Check> {
+fn slice_checks() -> Vec<Check> {
     let on = |operation: &str, object: &str| {
         implies(
             &format!("request.operation == '{operation}'"),

@@ -6,63 +6,58 @@ use super::checks::{CREATE, UPDATE, implies, same};
 use super::restriction::{Check, Restriction, nodes, pods};
 use crate::config::Policies;
 use crate::registration::match_conditions::{is_own, name_of, text};
-use crate::registration::webhooks::{WRITES, rule};
+use crate::registration::webhooks::{CHANGES, WRITES, cluster, namespaced};
 use crate::rule::AdmissionRule;
 
 pub(super) fn all(policies: &Policies) -> Vec<Restriction> {
-    let writes = &["CREATE", "UPDATE"];
-    let events = |group| rule(group, &["v1"], &["events"], writes, "Namespaced");
+    use AdmissionRule as Rule;
+    let config = &policies.node_restriction;
+    let core_nodes = || [cluster("", &["v1"], &["nodes"], &WRITES)];
+    let events = |group| namespaced(group, &["v1"], &["events"], &CHANGES);
+    let csi_nodes = cluster("storage.k8s.io", &["v1"], &["csinodes"], &CHANGES);
+    let status = [pods(&["pods/status"])];
+    let labels = [mirror_pod_labels(&config.mirror_pod_labels)];
+    let owners = [registration_owners()];
+    let hosts = ["source", "deprecatedSource"].map(event_host);
+    let drivers = [csi_drivers(&config.csi_drivers)];
     vec![
-        Restriction {
-            rule: AdmissionRule::PodStatusMetadata,
-            name: "pod-status-metadata",
-            resources: vec![pods(&["pods/status"])],
-            checks: pod_status_metadata(),
-        },
-        Restriction {
-            rule: AdmissionRule::MirrorPodLabels,
-            name: "mirror-pod-labels",
-            resources: vec![pods(&["pods"])],
-            checks: vec![mirror_pod_labels(
-                &policies.node_restriction.mirror_pod_labels,
-            )],
-        },
-        Restriction {
-            rule: AdmissionRule::SelfUncordon,
-            name: "self-uncordon",
-            resources: vec![nodes()],
-            checks: vec![self_uncordon()],
-        },
-        Restriction {
-            rule: AdmissionRule::RegistrationOwners,
-            name: "registration-owners",
-            resources: vec![rule("", &["v1"], &["nodes"], &WRITES, "Cluster")],
-            checks: vec![registration_owners()],
-        },
-        Restriction {
-            rule: AdmissionRule::Events,
-            name: "events",
-            resources: vec![events(""), events("events.k8s.io")],
-            checks: ["source", "deprecatedSource"].map(event_host).into(),
-        },
-        Restriction {
-            rule: AdmissionRule::SelfDeletion,
-            name: "self-deletion",
-            resources: vec![rule("", &["v1"], &["nodes"], &WRITES, "Cluster")],
-            checks: vec![self_deletion()],
-        },
-        Restriction {
-            rule: AdmissionRule::CsiDrivers,
-            name: "csi-drivers",
-            resources: vec![rule(
-                "storage.k8s.io",
-                &["v1"],
-                &["csinodes"],
-                writes,
-                "Cluster",
-            )],
-            checks: vec![csi_drivers(&policies.node_restriction.csi_drivers)],
-        },
+        Restriction::new(
+            Rule::PodStatusMetadata,
+            "pod-status-metadata",
+            status,
+            pod_status_metadata(),
+        ),
+        Restriction::new(
+            Rule::MirrorPodLabels,
+            "mirror-pod-labels",
+            [pods(&["pods"])],
+            labels,
+        ),
+        Restriction::new(
+            Rule::SelfUncordon,
+            "self-uncordon",
+            [nodes()],
+            [self_uncordon()],
+        ),
+        Restriction::new(
+            Rule::RegistrationOwners,
+            "registration-owners",
+            core_nodes(),
+            owners,
+        ),
+        Restriction::new(
+            Rule::Events,
+            "events",
+            [events(""), events("events.k8s.io")],
+            hosts,
+        ),
+        Restriction::new(
+            Rule::SelfDeletion,
+            "self-deletion",
+            core_nodes(),
+            [self_deletion()],
+        ),
+        Restriction::new(Rule::CsiDrivers, "csi-drivers", [csi_nodes], drivers),
     ]
 }
 

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::policy::node_restriction::request::USER_PREFIX;
 use crate::registration::match_conditions::name_of;
-use crate::registration::webhooks::{WRITES, rule};
+use crate::registration::webhooks::{WRITES, cluster, namespaced};
 use crate::rule::AdmissionRule;
 
 pub(super) const SUBRESOURCE: &str = "request.?subResource.orValue('')";
@@ -16,6 +16,22 @@ pub(super) struct Restriction {
     pub(super) resources: Vec<Value>,
     /// In the order of the in-tree plugin: the first that fails gives the message.
     pub(super) checks: Vec<Check>,
+}
+
+impl Restriction {
+    pub(super) fn new(
+        rule: AdmissionRule,
+        name: &'static str,
+        resources: impl Into<Vec<Value>>,
+        checks: impl Into<Vec<Check>>,
+    ) -> Self {
+        Self {
+            rule,
+            name,
+            resources: resources.into(),
+            checks: checks.into(),
+        }
+    }
 }
 
 /// A check: an expression that must be true, and the message if it is not. Both are CEL.
@@ -50,9 +66,9 @@ impl Check {
 }
 
 pub(super) fn nodes() -> Value {
-    rule("", &["v1"], &["nodes", "nodes/*"], &WRITES, "Cluster")
+    cluster("", &["v1"], &["nodes", "nodes/*"], &WRITES)
 }
 
 pub(super) fn pods(resources: &[&str]) -> Value {
-    rule("", &["v1"], resources, &WRITES, "Namespaced")
+    namespaced("", &["v1"], resources, &WRITES)
 }

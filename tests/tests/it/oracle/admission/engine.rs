@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use nodelife_admission::{
     AUDIENCE_VERB, AdmissionPhase, AdmissionRule, Lookup, LookupResult, Mode, Policies, Review,
-    RuleName, Verdict, decide_with,
+    Verdict, decide_with,
 };
 use serde_json::{Value, json};
 
@@ -100,7 +100,7 @@ pub(crate) fn policies(case: &Value) -> Policies {
     restriction.pod_certificate_requests = gate("PodCertificateRequest").unwrap_or(false);
     restriction.token_audiences.restrict = gate("ServiceAccountNodeAudienceRestriction");
     if gate("AllowInsecureKubeletCertificateSigningRequests") == Some(true) {
-        let rule = RuleName(AdmissionRule::SigningRequests);
+        let rule = AdmissionRule::SigningRequests;
         restriction.modes.insert(rule, Mode::Off);
     }
     policies
