@@ -10,5 +10,4 @@ pub mod target;
 /// The version of this workspace, as git tags and krew write it.
 pub const VERSION: &str = concat!("v", env!("CARGO_PKG_VERSION"));
 
-/// The root of the workspace.
 pub const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");

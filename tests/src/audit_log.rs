@@ -17,13 +17,11 @@ pub struct AuditEvent {
     pub audit_id: String,
     /// get, list, watch, create, update, patch, delete, deletecollection.
     pub verb: String,
-    /// The path and the query.
     #[serde(rename = "requestURI")]
     pub request_uri: String,
     /// When the request came in.
     #[serde(rename = "requestReceivedTimestamp")]
     pub received: Option<jiff::Timestamp>,
-    /// Who asked.
     pub user: AuditUser,
     /// As whom, when the request impersonates.
     pub impersonated_user: Option<AuditUser>,
@@ -32,22 +30,17 @@ pub struct AuditEvent {
     pub user_agent: String,
     /// Which object; None for `/healthz` and the like.
     pub object_ref: Option<AuditObject>,
-    /// The answer.
     pub response_status: Option<AuditStatus>,
     /// The body, where the policy records it.
     pub request_object: Option<Value>,
 }
 
-/// The user of a request.
 #[derive(Debug, Clone, Default, Deserialize)]
 pub struct AuditUser {
-    /// The name.
     #[serde(default)]
     pub username: String,
-    /// The groups.
     #[serde(default)]
     pub groups: Vec<String>,
-    /// The UID.
     #[serde(default)]
     pub uid: String,
     /// Whatever else the authenticator, or an impersonation, says.
@@ -63,17 +56,13 @@ pub struct AuditObject {
     pub resource: String,
     /// For example `eviction` or `status`.
     pub subresource: String,
-    /// The namespace.
     pub namespace: String,
-    /// The name.
     pub name: String,
 }
 
-/// The answer to a request.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub struct AuditStatus {
-    /// The HTTP status.
     pub code: u16,
     /// The message, when the answer is an error.
     pub message: String,

@@ -43,12 +43,10 @@ impl ConnectProxy {
         })
     }
 
-    /// Where it listens.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// How many tunnels were opened.
     pub fn opened(&self) -> usize {
         self.opened.load(Ordering::Relaxed)
     }

@@ -43,9 +43,6 @@ const OPERATORS: [Operator; 2] = [
 
 /// The files with the `CustomResourceDefinition`s of cert-manager's and the Prometheus operator's
 /// kinds that `manifests/` uses. Go keeps the modules in its cache.
-///
-/// # Errors
-/// When Go is missing, a module can't be had, or it is not the one that was looked at.
 pub fn operators() -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     for operator in &OPERATORS {

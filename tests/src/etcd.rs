@@ -28,10 +28,6 @@ impl Etcd {
     }
 
     /// The value of a key.
-    ///
-    /// # Errors
-    ///
-    /// There is none; etcd does not answer.
     pub async fn get(&self, key: &str) -> Result<Vec<u8>> {
         let answer = self
             .request("/v3/kv/range", &json!({"key": encode(key)}))
@@ -44,20 +40,12 @@ impl Etcd {
     }
 
     /// Removes a key.
-    ///
-    /// # Errors
-    ///
-    /// etcd does not answer.
     pub async fn delete(&self, key: &str) -> Result<()> {
         let key = json!({"key": encode(key)});
         self.request("/v3/kv/deleterange", &key).await.map(drop)
     }
 
     /// Writes keys and values, in no order.
-    ///
-    /// # Errors
-    ///
-    /// etcd refuses or does not answer; some may be there then.
     pub async fn put(&self, entries: Vec<(String, Vec<u8>)>) -> Result<()> {
         let batches: Vec<_> = entries.chunks(BATCH).map(<[_]>::to_vec).collect();
         stream::iter(batches)

@@ -25,9 +25,6 @@ pub struct TlsClient {
 
 impl TlsClient {
     /// Trusts the PEM certificate `ca`, and bears `own` where that is given.
-    ///
-    /// # Errors
-    /// When one of them is no certificate.
     pub fn new(ca: &str, own: Option<&KeyAndCertificate>) -> Result<Self> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(ca.as_bytes())?)?;
@@ -48,9 +45,6 @@ impl TlsClient {
     }
 
     /// Opens a connection to the webhook at `address`.
-    ///
-    /// # Errors
-    /// When nobody listens, or the handshake fails.
     pub async fn connect(&self, address: SocketAddr) -> Result<Connection> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -63,7 +57,6 @@ impl TlsClient {
     }
 }
 
-/// A kept-alive connection.
 pub struct Connection {
     stream: TlsStream<TcpStream>,
     /// Read, and not used yet.
@@ -73,19 +66,14 @@ pub struct Connection {
 /// Status, head (in lower case) and body of an answer.
 #[derive(Debug)]
 pub struct HttpsResponse {
-    /// 200 and so on.
     pub status: u16,
     /// The head in lower case, status line included.
     pub head: String,
-    /// The body.
     pub body: String,
 }
 
 impl Connection {
     /// Writes head and body and reads the answer.
-    ///
-    /// # Errors
-    /// When the connection ends before the answer does.
     pub async fn send(&mut self, head: &str, body: &[u8]) -> Result<HttpsResponse> {
         self.write(head.as_bytes()).await?;
         self.write(body).await?;
@@ -93,27 +81,18 @@ impl Connection {
     }
 
     /// Posts a JSON document to `path`.
-    ///
-    /// # Errors
-    /// As [`Connection::send`].
     pub async fn post(&mut self, path: &str, body: &[u8]) -> Result<HttpsResponse> {
         self.send(&head(path, "application/json", body.len()), body)
             .await
     }
 
     /// Writes bytes, whatever they are.
-    ///
-    /// # Errors
-    /// When the other side has closed the connection.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<()> {
         self.stream.write_all(bytes).await?;
         Ok(self.stream.flush().await?)
     }
 
     /// The next answer.
-    ///
-    /// # Errors
-    /// When the connection ends before the answer does.
     pub async fn answer(&mut self) -> Result<HttpsResponse> {
         let end = loop {
             if let Some(at) = self.rest.windows(4).position(|four| four == b"\r\n\r\n") {

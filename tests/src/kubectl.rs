@@ -23,9 +23,7 @@ const DEADLINE: Duration = Duration::from_mins(5);
 pub struct Output {
     /// The exit status; None when a signal ended it.
     pub status: Option<i32>,
-    /// Standard output.
     pub stdout: String,
-    /// Standard error.
     pub stderr: String,
 }
 
@@ -55,7 +53,6 @@ pub struct Kubectl {
 }
 
 impl Kubectl {
-    /// kubectl as `identity`.
     pub fn new(plane: &ControlPlane, identity: &Identity) -> Result<Self> {
         Self::with_kubeconfig(plane.kubeconfig_file(identity)?, plane.folder())
     }
@@ -85,7 +82,6 @@ impl Kubectl {
         command
     }
 
-    /// Runs it to its end.
     pub async fn run<S: AsRef<OsStr>>(
         &self,
         arguments: impl IntoIterator<Item = S>,

@@ -65,7 +65,6 @@ impl TestNamespace {
         Api::namespaced(self.client.clone(), &self.name)
     }
 
-    /// Makes a ServiceAccount.
     pub async fn service_account(&self, name: &str) -> Result<ServiceAccount> {
         let metadata = ObjectMeta {
             name: Some(name.to_owned()),

@@ -141,7 +141,6 @@ impl Oracle {
 /// A text to parse as a quantity.
 #[derive(Debug, Clone, Serialize)]
 pub struct QuantityCase {
-    /// The text.
     #[serde(rename = "in")]
     pub text: String,
     /// A second quantity that is added to it.
@@ -175,9 +174,7 @@ pub struct AdmissionAnswer {
     pub allowed: bool,
     /// The HTTP status of the refusal; 0 when allowed.
     pub code: u16,
-    /// The reason of the refusal's Status.
     pub reason: String,
-    /// The message of the refusal's Status.
     pub message: String,
     /// The object after the plugin, with the API server's defaults; None for a refusal or when
     /// the request has no object.
@@ -214,7 +211,6 @@ impl AllocatableAnswer {
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BudgetCase {
-    /// What its clock says.
     pub now: Timestamp,
     /// The budget, with the status that it has so far.
     pub budget: Budget,
@@ -249,16 +245,12 @@ pub struct EvictionAnswer {
     pub invalid: String,
     /// Why a threshold cannot be parsed.
     pub parse: String,
-    /// `evictionHard`.
     #[serde(deserialize_with = "nullable")]
     pub hard: BTreeMap<String, String>,
-    /// `evictionSoft`.
     #[serde(deserialize_with = "nullable")]
     pub soft: BTreeMap<String, String>,
-    /// `evictionSoftGracePeriod`.
     #[serde(deserialize_with = "nullable")]
     pub grace_period: BTreeMap<String, String>,
-    /// `evictionMinimumReclaim`.
     #[serde(deserialize_with = "nullable")]
     pub minimum_reclaim: BTreeMap<String, String>,
     /// The hard thresholds as the kubelet understands them, by signal.
@@ -281,7 +273,6 @@ impl EvictionAnswer {
 pub struct ThresholdAnswer {
     /// The amount; empty for a share.
     pub quantity: String,
-    /// The share.
     pub percentage: f32,
 }
 

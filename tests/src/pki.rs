@@ -14,7 +14,6 @@ use rcgen::{
 /// A certificate and its key, both PEM.
 #[derive(Debug, Clone)]
 pub struct KeyAndCertificate {
-    /// The certificate.
     pub certificate: String,
     /// The private key, PKCS 8.
     pub key: String,
@@ -26,7 +25,6 @@ pub struct TestCa {
 }
 
 impl TestCa {
-    /// Makes a new CA.
     pub fn new() -> Result<Self> {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -102,11 +100,9 @@ fn client(user: &str, group: &str) -> CertificateParams {
 
 /// The files that the programs of a control plane read.
 pub struct Files {
-    /// The CA's certificate.
     pub ca: PathBuf,
     /// The certificate that every server of the control plane serves with.
     pub server_certificate: PathBuf,
-    /// Its key.
     pub server_key: PathBuf,
     /// The key that ServiceAccount tokens are signed with.
     pub service_account_key: PathBuf,

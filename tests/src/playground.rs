@@ -24,9 +24,6 @@ pub struct InstalledWebhook<'a> {
 
 /// Starts every part of a control plane and fills it. A pod takes `slow` to become ready, and to
 /// go.
-///
-/// # Errors
-/// When a part does not start.
 pub async fn start(slow: Duration) -> Result<ControlPlane> {
     let plane = ControlPlane::options()
         .with_everything()
@@ -51,10 +48,6 @@ pub async fn start(slow: Duration) -> Result<ControlPlane> {
 }
 
 /// Applies the manifests and runs the webhook's programs, as a kubelet would.
-///
-/// # Errors
-/// When one does not start; the webhook listens on port 443 of a loopback address, which not
-/// every user may.
 pub async fn install(plane: &ControlPlane) -> Result<InstalledWebhook<'_>> {
     let installation = Installation::applied(plane).await?;
     let certs = installation.certs(&[]).await?;

@@ -16,9 +16,6 @@ static NEXT: AtomicU16 = AtomicU16::new(0);
 /// A port of 127.0.0.1 that nobody listens on now, and that this process hands out once only.
 ///
 /// Two test processes begin at different places of the range, as their process ids differ.
-///
-/// # Errors
-/// When the whole range is taken.
 pub fn free() -> Result<u16> {
     let start = u16::try_from((std::process::id() * 37) % u32::from(COUNT))?;
     for _ in 0..COUNT {

@@ -21,9 +21,7 @@ const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/control-plane");
 /// A program that is built from the Go module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GoProgram {
-    /// The store.
     Etcd,
-    /// The API server.
     KubeApiserver,
     /// Deployments, budgets, node lifecycle and the rest.
     KubeControllerManager,
@@ -88,9 +86,6 @@ impl GoProgram {
     /// The first call for a part of the control plane sees to all of them: a compiler that
     /// starts when tests have begun makes them slow, and those that need its program stand
     /// still in the middle.
-    ///
-    /// # Errors
-    /// When Go is missing or the build fails.
     pub fn path(self) -> Result<PathBuf> {
         if self != Self::Oracle {
             once("the control plane", || {
@@ -184,17 +179,11 @@ impl GoProgram {
 }
 
 /// The built `kubectl-nodelife`.
-///
-/// # Errors
-/// When it does not compile.
 pub fn nodelife() -> Result<PathBuf> {
     workspace_program("kubectl-nodelife")
 }
 
 /// The built `nodelife-webhook`.
-///
-/// # Errors
-/// When it does not compile.
 pub fn webhook() -> Result<PathBuf> {
     workspace_program("nodelife-webhook")
 }

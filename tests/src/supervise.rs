@@ -43,7 +43,6 @@ impl Spec {
         }
     }
 
-    /// Adds arguments.
     #[must_use]
     pub fn args<S: Into<String>>(mut self, arguments: impl IntoIterator<Item = S>) -> Self {
         self.arguments.extend(arguments.into_iter().map(Into::into));
@@ -65,9 +64,6 @@ impl Spec {
     }
 
     /// Starts the program.
-    ///
-    /// # Errors
-    /// When the program, or the supervisor, does not start.
     pub fn start(self) -> Result<Supervised> {
         let mut command = Command::new(program::supervisor()?);
         command.arg("--log").arg(&self.log);
@@ -115,17 +111,14 @@ pub struct Supervised {
 }
 
 impl Supervised {
-    /// The program's process id.
     pub fn pid(&self) -> i32 {
         self.pid
     }
 
-    /// The program's log.
     pub fn log(&self) -> &Path {
         &self.log
     }
 
-    /// Whether the program still runs.
     pub fn is_running(&mut self) -> bool {
         matches!(self.supervisor.try_wait(), Ok(None))
     }

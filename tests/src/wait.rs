@@ -19,9 +19,6 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 /// not hold yet. The last error becomes part of the failure, so a condition should say what it
 /// saw: `anyhow::bail!("2 of 3 pods are ready")`.
 ///
-/// # Errors
-/// When the deadline passes: what was waited for, how long, and what was seen last.
-///
 /// ```
 /// # async fn example() -> anyhow::Result<()> {
 /// use nodelife_tests::wait::{TIMEOUT, wait_until};

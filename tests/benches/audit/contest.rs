@@ -53,7 +53,6 @@ impl<'a> Contestant<'a> {
         self
     }
 
-    /// Takes its turn.
     pub(crate) fn run(&mut self) -> Result<()> {
         let cost = measure(
             &self.program,

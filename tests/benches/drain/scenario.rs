@@ -46,7 +46,6 @@ const LONG: Pace = Pace {
     gone_ms: 5000,
 };
 
-/// One of them.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) what: &'static str,
@@ -65,7 +64,6 @@ pub(crate) struct Scenario {
     pub(crate) nodes: usize,
 }
 
-/// The scenarios.
 pub(crate) const SCENARIOS: [Scenario; 7] = [
     Scenario {
         name: "one-by-one",
@@ -160,7 +158,6 @@ const OUT_OF_STEP: Duration = Duration::from_millis(382);
 const OTHERS: usize = 5;
 
 impl Scenario {
-    /// All pods.
     pub(crate) fn pods(&self) -> usize {
         self.deployments * self.replicas
     }

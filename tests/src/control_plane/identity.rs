@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 
 use crate::pki::TestCa;
 
-/// A user of the API server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Identity {
     /// The group system:masters: may do everything.
@@ -16,7 +15,6 @@ pub enum Identity {
     Node(String),
     /// Any user, by impersonation.
     User {
-        /// The user's name.
         name: String,
         /// The user's groups; `system:authenticated` comes by itself.
         groups: Vec<String>,

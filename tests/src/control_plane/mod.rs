@@ -53,9 +53,6 @@ struct Ports {
 
 impl Options {
     /// Starts it and waits until every part is ready.
-    ///
-    /// # Errors
-    /// When a program cannot be built, or a part is not ready in time: with the end of its log.
     pub async fn start(self) -> Result<ControlPlane> {
         ControlPlane::start_with(self).await
     }
@@ -168,16 +165,11 @@ impl ControlPlane {
         ]
     }
 
-    /// The API server's address.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.ports.api_server)
     }
 
     /// The store underneath: what is written here, no admission has seen.
-    ///
-    /// # Errors
-    ///
-    /// Those of making a client.
     pub async fn etcd(&self) -> Result<Etcd> {
         let url = format!("http://127.0.0.1:{}", self.ports.etcd);
         let kubeconfig = self.kubeconfig_for(&url, &Identity::Anonymous)?;
@@ -194,7 +186,6 @@ impl ControlPlane {
         &self.authority
     }
 
-    /// The file with the CA's certificate.
     pub fn ca_file(&self) -> &Path {
         &self.files.ca
     }

@@ -7,13 +7,9 @@ use serde_json::{Value, json};
 /// A program of a control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Part {
-    /// etcd.
     Etcd,
-    /// kube-apiserver.
     ApiServer,
-    /// kube-controller-manager.
     ControllerManager,
-    /// kube-scheduler.
     Scheduler,
     /// kwok, for the nodes that [`crate::fixture::NodeFixture::kwok`] marks.
     Kwok,
@@ -50,7 +46,6 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Adds a part.
     #[must_use]
     pub fn with(mut self, part: Part) -> Self {
         if !self.parts.contains(&part) {
@@ -90,7 +85,6 @@ impl Options {
         self
     }
 
-    /// Adds a flag of kube-apiserver.
     #[must_use]
     pub fn api_server_flag(mut self, flag: &str) -> Self {
         self.api_server_flags.push(flag.to_owned());

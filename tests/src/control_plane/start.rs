@@ -33,7 +33,6 @@ impl ControlPlane {
         })
     }
 
-    /// The log of a part.
     pub fn log(&self, part: Part) -> std::path::PathBuf {
         self.folder().join(format!("{part:?}.log").to_lowercase())
     }
@@ -204,7 +203,6 @@ impl ControlPlane {
 
 /// The annotation of the nodes that kwok looks after; others are left alone.
 pub(crate) const KWOK_ANNOTATION: &str = "kwok.x-k8s.io/node";
-/// Its value.
 pub(crate) const KWOK_VALUE: &str = "fake";
 
 fn failure(part: Part, log: &Path) -> String {

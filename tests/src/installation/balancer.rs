@@ -26,7 +26,6 @@ pub struct Balancer {
 }
 
 impl Balancer {
-    /// Listens on `address`.
     pub async fn listen(address: SocketAddr) -> Result<Self> {
         let listener = TcpListener::bind(address)
             .await

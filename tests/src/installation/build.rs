@@ -22,17 +22,12 @@ pub fn manifests() -> PathBuf {
 pub struct Build {
     /// What it was made of.
     pub name: String,
-    /// `nodelife-webhook`.
     pub program: PathBuf,
-    /// The folder with the manifests.
     pub manifests: PathBuf,
 }
 
 impl Build {
     /// Of these sources.
-    ///
-    /// # Errors
-    /// When it does not compile.
     pub fn current() -> Result<Self> {
         Ok(Self {
             name: "these sources".to_owned(),
@@ -44,9 +39,6 @@ impl Build {
     /// What is upgraded from: of the git revision that `NODELIFE_UPGRADE_FROM` names, else of
     /// the last tag. Where there is none, as before the first release and in a checkout
     /// without history, it is the current one: an upgrade to the same is all that is shown.
-    ///
-    /// # Errors
-    /// When git does not know the revision, or it does not compile.
     pub fn previous() -> Result<Self> {
         let revision = env::var("NODELIFE_UPGRADE_FROM").ok().or_else(last_tag);
         revision.map_or_else(Self::current, |revision| Self::of(&revision))

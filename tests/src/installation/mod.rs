@@ -51,9 +51,7 @@ pub struct Installation<'a> {
     base: String,
     /// Instead of the manifests' timeoutSeconds.
     timeout: Option<u8>,
-    /// kubectl of the admin.
     pub kubectl: Kubectl,
-    /// A client of the admin.
     pub admin: Client,
     folder: TempDir,
 }
@@ -266,7 +264,6 @@ impl<'a> Installation<'a> {
         Ok(())
     }
 
-    /// The Secrets of the namespace.
     pub fn secrets(&self) -> Api<Secret> {
         Api::namespaced(self.admin.clone(), NAMESPACE)
     }
@@ -301,9 +298,7 @@ impl<'a> Installation<'a> {
 
 /// A running `nodelife-webhook serve` with its mounted Secret.
 pub struct Replica {
-    /// The program.
     pub program: Supervised,
-    /// The mounted Secret.
     pub mount: SecretVolume,
     /// Where it answers over TLS.
     pub address: SocketAddr,

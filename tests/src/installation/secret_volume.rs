@@ -56,7 +56,6 @@ impl SecretVolume {
         })
     }
 
-    /// The folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }

@@ -36,10 +36,6 @@ pub struct Contents {
 }
 
 /// Writes the objects. They are there for every client when this returns.
-///
-/// # Errors
-///
-/// The API server refuses a template, or etcd a write; a size that names have no room for.
 pub async fn fill(plane: &ControlPlane, size: Size) -> Result<Contents> {
     anyhow::ensure!(
         (1..LARGEST).contains(&size.nodes) && size.pods < LARGEST * REPLICAS,

@@ -9,7 +9,6 @@ pub(super) const NAMESPACES: usize = 60;
 /// The largest number that a name has room for; it is the template's own.
 pub(super) const LARGEST: usize = 99_999;
 
-/// How many nodes and pods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Size {
     /// Nodes, each with its Lease and its CSINode.

@@ -13,10 +13,6 @@ pub struct Template {
 
 impl Template {
     /// Finds every occurrence of the placeholders.
-    ///
-    /// # Errors
-    ///
-    /// One does not occur.
     pub fn new(bytes: Vec<u8>, placeholders: &[impl AsRef<str>]) -> Result<Self> {
         let mut places = Vec::new();
         for (index, placeholder) in placeholders.iter().enumerate() {
@@ -39,10 +35,6 @@ impl Template {
     }
 
     /// A clone with a word in the place of each placeholder, in their order.
-    ///
-    /// # Errors
-    ///
-    /// A word is not as wide as its placeholder.
     pub fn with(&self, words: &[impl AsRef<str> + std::fmt::Debug]) -> Result<Vec<u8>> {
         ensure!(
             words

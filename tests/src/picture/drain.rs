@@ -29,9 +29,6 @@ const REPLICAS: usize = 12;
 
 /// The pictures of a drain: while it waits, at its end, and piped. The pods' names and the times
 /// differ from run to run.
-///
-/// # Errors
-/// When the control plane does not start, or a drain does not end well.
 pub async fn pictures() -> Result<Vec<Picture>> {
     let plane = playground::start(SLOW).await?;
     let kubectl = Kubectl::new(&plane, &Identity::Admin)?;

@@ -15,7 +15,6 @@ use crate::program;
 use svg::svg;
 use terminal::Terminal;
 
-/// The folder of the pictures.
 pub const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/pictures");
 
 /// The widths of the terminals that are shown, in columns.
@@ -35,9 +34,6 @@ pub struct Picture {
 
 impl Picture {
     /// Writes it into [`FOLDER`].
-    ///
-    /// # Errors
-    /// When it cannot be written.
     pub fn write(&self) -> Result<()> {
         let path = Path::new(FOLDER).join(&self.file);
         fs::create_dir_all(FOLDER)
@@ -64,9 +60,6 @@ const STILLS: [(&str, &[&str]); 2] = [
 ];
 
 /// The pictures of the examples: on a terminal of each width, and piped.
-///
-/// # Errors
-/// When the plugin cannot be built or run.
 pub fn stills() -> Result<Vec<Picture>> {
     let plugin = program::nodelife()?;
     let mut pictures = Vec::new();

@@ -22,7 +22,6 @@ pub(super) struct Terminal {
 }
 
 impl Terminal {
-    /// An empty one.
     pub(super) fn new(columns: u16, lines: u16) -> Result<Self> {
         let cells = |cells| NonZeroU16::new(cells).context("a terminal has to have a size");
         Ok(Self {
@@ -46,7 +45,6 @@ impl Terminal {
         self.parser.process(prompt.as_bytes());
     }
 
-    /// What is on it.
     pub(super) fn screen(&self) -> &Screen {
         self.parser.screen()
     }

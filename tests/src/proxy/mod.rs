@@ -129,7 +129,6 @@ impl Proxy {
         lock(&self.state.counts).clone()
     }
 
-    /// The proxy's address.
     pub fn url(&self) -> String {
         format!("https://{}", self.address)
     }

@@ -16,11 +16,9 @@ pub enum Fault {
     DropAnswer,
     /// This is the answer; the API server never sees the request.
     Answer {
-        /// The HTTP status.
         status: u16,
         /// Further headers, for example `("retry-after", "1")`.
         headers: Vec<(&'static str, String)>,
-        /// The body.
         body: String,
     },
     /// The body of the API server's answer breaks off after so many bytes.

@@ -254,7 +254,6 @@ async fn attach_volume(env: &TestEnvironment, node: &str, claim: &str) -> String
     name
 }
 
-/// §6, 19.
 #[tokio::test]
 async fn wait_volumes_ends_when_volumes_are_detached() {
     let (env, node, volume) = bench_with_volume("volumes").await;

@@ -172,7 +172,6 @@ fn report(differences: &[String]) {
     );
 }
 
-/// Different texts.
 fn texts() -> Vec<String> {
     let mut runner = seed::runner();
     let strategy = text();

@@ -5,7 +5,6 @@ use std::fmt::{Debug, Display};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-/// Generates.
 pub(crate) fn runner() -> TestRunner {
     let seed: u64 = std::env::var("NODELIFE_SEED")
         .ok()
@@ -18,7 +17,6 @@ pub(crate) fn runner() -> TestRunner {
     TestRunner::new_with_rng(Config::default(), random)
 }
 
-/// So many cases.
 pub(crate) fn draw<T: Debug>(count: usize, strategy: &impl Strategy<Value = T>) -> Vec<T> {
     let mut runner = runner();
     (0..count)

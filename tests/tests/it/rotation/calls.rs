@@ -33,7 +33,6 @@ pub(super) struct Failure {
     pub(super) message: String,
 }
 
-/// The writers.
 pub(super) struct Calls {
     tasks: JoinSet<()>,
     stop: Arc<AtomicBool>,

@@ -79,7 +79,6 @@ impl TestEnvironment {
         kubectl.command(words)
     }
 
-    /// Runs it to its end.
     pub(in crate::drain) async fn drain(&self, arguments: &[&str]) -> Output {
         let output = kubectl::run(self.command(arguments), "").await.unwrap();
         self.check_end(arguments, output.status).await;

@@ -8,7 +8,6 @@ use tokio::process::Child;
 
 use super::environment::TestEnvironment;
 
-/// A drain that runs.
 pub(in crate::drain) struct DrainProcess {
     child: Child,
     arguments: Vec<String>,
@@ -53,7 +52,6 @@ pub(in crate::drain) async fn end(
     )
 }
 
-/// Ctrl-C.
 pub(in crate::drain) fn interrupt(drain: &Child) {
     let pid = i32::try_from(drain.id().unwrap()).unwrap();
     nix::sys::signal::kill(

@@ -57,7 +57,6 @@ impl SigningRequests {
     }
 }
 
-/// One case.
 pub(crate) fn case(random: &mut Random, requests: &SigningRequests) -> Value {
     let mut case = match random.below(13) {
         0 => node(random),
