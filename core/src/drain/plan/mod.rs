@@ -1,6 +1,5 @@
 //! `DrainPlan`: what a drain would do with each pod, in which wave, and why.
 
-mod control_plane;
 mod duration;
 mod estimate;
 mod startup;
