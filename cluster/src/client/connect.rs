@@ -37,7 +37,7 @@ impl Cluster {
     }
 
     /// Connects without asking for the version: the first request shows whether the server is
-    /// there, and [`Cluster::unmet`] says what it means if not.
+    /// there, and [`Cluster::connect_error`] says what it means if not.
     ///
     /// # Errors
     ///

@@ -1,6 +1,6 @@
 //! The audit: runs rules on a snapshot.
 //!
-//! A rule is defined once, in the module of its group in [`rules`]: its id, how bad it is,
+//! A rule is defined once, in the module of its group in `rules`: its id, how bad it is,
 //! the data it needs, its texts and its check. The catalogue, `explain RULE` and the
 //! reports all read that definition.
 //!

@@ -2,7 +2,7 @@
 //!
 //! [`inventory()`] gives every pod of the nodes a verdict, and a [`Machine`] decides,
 //! event by event, what is sent and what is said. Nothing here talks to a cluster:
-//! what an API server answered comes in as a [`crate::response::RawAnswer`].
+//! what an API server answered comes in as a [`crate::response::ApiResponse`].
 
 mod behavior;
 mod eviction;
