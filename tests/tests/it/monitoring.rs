@@ -25,9 +25,12 @@ fn named(text: &str) -> BTreeSet<String> {
 fn registered(file: &str) -> BTreeSet<String> {
     let path = manifests().join("../webhook/src").join(file);
     let text = fs::read_to_string(path).unwrap();
-    let calls = text.split("registry.register").skip(1);
+    // `register(…)`, `registry.register(…)` and `registry.register_with_unit(…)`.
+    let calls = text
+        .split("register")
+        .filter(|call| call.starts_with(['(', '_']));
     calls
-        .map(|call| call.split('"').nth(1).unwrap().to_owned())
+        .filter_map(|call| call.split('"').nth(1).map(str::to_owned))
         .collect()
 }
 
