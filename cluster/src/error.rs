@@ -13,8 +13,8 @@ use crate::resource::Target;
 pub enum ConnectError {
     /// Nothing says where the cluster is.
     #[error(
-        "no cluster to talk to: no kubeconfig at {}, and this is not a pod; \
-         give --kubeconfig FILE or --server URL, or read files with -f", .looked.display()
+        "no cluster configured: no kubeconfig at {}, and not running in a pod; use --kubeconfig \
+         FILE or --server URL, or read files with -f", .looked.display()
     )]
     NoKubeconfig {
         /// The file that was looked for last.
@@ -37,15 +37,13 @@ pub enum ConnectError {
         known: Vec<String>,
     },
     /// No context is current and none was named.
-    #[error("the kubeconfig has no current context; give --context NAME ({})", known_names(.known))]
+    #[error("the kubeconfig has no current context; use --context NAME ({})", known_names(.known))]
     NoContext {
         /// The names that there are.
         known: Vec<String>,
     },
     /// A group, UID or extra value of nobody.
-    #[error(
-        "--as-group, --as-uid and --as-user-extra say more about the user of --as: give --as USER as well"
-    )]
+    #[error("--as-group, --as-uid and --as-user-extra require --as USER")]
     ImpersonationWithoutUser,
     /// A flag or a field of the kubeconfig has a value that cannot be used.
     #[error("failed to set up the connection to {server}: {reason}")]
@@ -75,7 +73,7 @@ pub enum ConnectError {
 
 fn known_names(known: &[String]) -> String {
     if known.is_empty() {
-        return "it has none at all".to_owned();
+        return "it has none".to_owned();
     }
     format!("it has: {}", known.join(", "))
 }
@@ -94,7 +92,7 @@ pub enum ApiError {
     /// The server's certificate is not signed by the CA that we were given, is for
     /// another name or out of date.
     #[error(
-        "failed to trust the API server {server}: {reason}; \
+        "failed to verify the certificate of the API server {server}: {reason}; \
          check certificate-authority and tls-server-name of the kubeconfig"
     )]
     Untrusted {
@@ -120,7 +118,7 @@ pub enum ApiError {
         reason: String,
     },
     /// 401.
-    #[error("the API server {server} does not know who we are (401): {advice}")]
+    #[error("the API server {server} rejected the credentials (401): {advice}")]
     Unauthorized {
         /// URL of the API server.
         server: String,
@@ -143,7 +141,7 @@ pub enum ApiError {
     #[error("the API server answered {}: {}", .0.code, message(.0))]
     Refused(Box<ApiResponse>),
     /// The answer is longer than we are ready to hold.
-    #[error("the answer to {path} is longer than {limit} bytes")]
+    #[error("the response to {path} is longer than {limit} bytes")]
     TooLarge {
         /// Path of the request.
         path: String,
@@ -151,7 +149,7 @@ pub enum ApiError {
         limit: usize,
     },
     /// The answer does not read as what it has to be.
-    #[error("failed to read the answer to {path}: {reason}")]
+    #[error("failed to decode the response to {path}: {reason}")]
     Malformed {
         /// Path of the request.
         path: String,

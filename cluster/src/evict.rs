@@ -120,7 +120,7 @@ impl Cluster {
         Ok(self.exchange(&removal.eviction()?).await?.raw())
     }
 
-    /// Deletes a pod past its budgets, once. Whatever the server says is an answer.
+    /// Deletes a pod bypassing its budgets, once. Whatever the server says is an answer.
     ///
     /// # Errors
     ///

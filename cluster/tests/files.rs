@@ -163,12 +163,12 @@ fn broken_files_say_what_and_where() {
         (
             "cut.json",
             cut.as_bytes(),
-            "is cut short: it ends at line 7 column",
+            "is truncated: it ends at line 7 column",
         ),
         (
             "cut.json.gz",
             &packed[..packed.len() - 12],
-            "the compressed stream is cut short",
+            "the compressed stream is truncated",
         ),
         (
             "wrong.json",

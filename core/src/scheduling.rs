@@ -67,7 +67,7 @@ enum Reason {
 impl fmt::Display for Unschedulable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.others {
-            0 => return f.write_str("there is no other node for its replacement"),
+            0 => return f.write_str("no other node for its replacement"),
             1 => f.write_str("its replacement does not fit on the only other node")?,
             others => write!(
                 f,
@@ -75,7 +75,7 @@ impl fmt::Display for Unschedulable {
             )?,
         }
         if self.crowded {
-            f.write_str(" once those of the pods before it are there")?;
+            f.write_str(" after the replacements of the pods before it")?;
         }
         if !self.obstacles.0.is_empty() {
             write!(f, ": {}", self.obstacles)?;
@@ -99,12 +99,12 @@ impl fmt::Display for Reason {
         match self {
             Self::Cordoned => f.write_str("cordoned"),
             Self::NotReady => f.write_str("not Ready"),
-            Self::Taint(key) => write!(f, "with the taint {key}"),
-            Self::Affinity => f.write_str("not of its node selector or affinity"),
-            Self::Full => f.write_str("with as many pods as it takes"),
-            Self::Short(resource) => write!(f, "with too little {resource}"),
+            Self::Taint(key) => write!(f, "with taint {key}"),
+            Self::Affinity => f.write_str("excluded by its node selector or affinity"),
+            Self::Full => f.write_str("with its maximum number of pods"),
+            Self::Short(resource) => write!(f, "with insufficient {resource}"),
             Self::Volume(name) => write!(f, "out of reach of its volume {name}"),
-            Self::Neighbour => f.write_str("with a pod that must not be near"),
+            Self::Neighbour => f.write_str("excluded by anti-affinity"),
         }
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Interrupts(Pair);
 pub(crate) fn listen() -> anyhow::Result<Interrupts> {
     pair()
         .map(Interrupts)
-        .context("failed to listen to signals")
+        .context("failed to listen for signals")
 }
 
 #[cfg(unix)]

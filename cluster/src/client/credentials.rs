@@ -59,8 +59,8 @@ impl Credentials {
             }
             Self::Plugin(command) => {
                 return format!(
-                    "it refuses what the credential plugin {command} gave; log in again with the \
-                     plugin's own command"
+                    "it rejects the token of the credential plugin {command}; log in again with \
+                     the plugin's own command"
                 );
             }
             Self::Other => return "the credentials are wrong or expired; log in again".to_owned(),
@@ -74,7 +74,7 @@ impl Credentials {
                 )
             }
             None => format!(
-                "the {what} is wrong, revoked, or of another cluster; check it in the kubeconfig, \
+                "the {what} is wrong, revoked, or for another cluster; check it in the kubeconfig, \
                  or log in again"
             ),
         }
@@ -118,10 +118,10 @@ pub(crate) fn reason(error: &AuthError, exec: Option<&ExecConfig>) -> String {
             let hint = exec
                 .and_then(|exec| exec.install_hint.as_deref())
                 .map_or_else(
-                    || "install it, or put its folder on PATH".to_owned(),
+                    || "install it, or add its directory to PATH".to_owned(),
                     |hint| hint.split_whitespace().collect::<Vec<_>>().join(" "),
                 );
-            format!("the credential plugin {command} is not on this machine; {hint}")
+            format!("the credential plugin {command} was not found; {hint}")
         }
         AuthError::AuthExecStart(cause) => {
             format!("failed to run the credential plugin {command}: {cause}")
@@ -133,7 +133,7 @@ pub(crate) fn reason(error: &AuthError, exec: Option<&ExecConfig>) -> String {
                 .map(|line| format!(", saying: {line}"))
                 .unwrap_or_default();
             format!(
-                "the credential plugin {command} ended with {}{said}",
+                "the credential plugin {command} exited with {}{said}",
                 out.status
             )
         }

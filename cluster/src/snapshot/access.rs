@@ -61,7 +61,7 @@ pub(super) async fn node_restriction(
 ) -> Result<Result<NodeRestriction, String>, ApiError> {
     if cluster.impersonates {
         return Ok(Err(
-            "the probe impersonates a node, and --as somebody else".to_owned()
+            "the probe impersonates a node, which --as prevents".to_owned()
         ));
     }
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": OTHER}});
@@ -77,6 +77,6 @@ pub(super) async fn node_restriction(
         }
     }
     Ok(Err(
-        "nodes may create no nodes, nor may system:masters".to_owned()
+        "neither nodes nor system:masters may create nodes".to_owned()
     ))
 }

@@ -37,7 +37,7 @@ pub struct SourceProgress {
 
 /// Reads these sources. One that cannot be read, because a right is missing or the
 /// server does not know the resource, is named in [`Snapshot::missing`], and the rest
-/// is read all the same; so is one that was not asked for.
+/// is read all the same; so is one that not requested.
 ///
 /// # Errors
 ///
@@ -57,9 +57,7 @@ pub async fn collect(
     for source in Source::ALL {
         // Of what is asked for apart core itself says which flag does so.
         if !sources.contains(&source) && !source.is_asked_for_apart() {
-            snapshot
-                .missing
-                .insert(source, Str::from("was not asked for"));
+            snapshot.missing.insert(source, Str::from("not requested"));
         }
     }
     let lists = Lists {
@@ -218,7 +216,7 @@ struct Others {
     events: Outcome<Event>,
 }
 
-/// What a list came to; none if it was not asked for.
+/// What a list came to; none if it not requested.
 type Outcome<T> = Result<Option<Vec<T>>, ApiError>;
 
 impl<N: Fn(SourceProgress) + Sync> Lists<'_, N> {

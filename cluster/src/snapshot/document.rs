@@ -90,7 +90,7 @@ impl Document {
         let (Some(api_version), Some(kind)) = (self.api_version.take(), self.kind.take()) else {
             let what = if self.has_items { "list" } else { "document" };
             return Err(stream.over(&format!(
-                "the {what} ends before its apiVersion and kind; it is cut short"
+                "the {what} ends before its apiVersion and kind; it is truncated"
             )));
         };
         if kind == KIND {
@@ -111,7 +111,7 @@ impl Document {
             return Ok(());
         }
         if kind.ends_with("List") && !self.has_items {
-            return Err(stream.over("the list has no items; it may be cut short"));
+            return Err(stream.over("the list has no items; it may be truncated"));
         }
         let items = self.items_of(&api_version, &kind);
         if !kind.ends_with("List") {
@@ -204,8 +204,8 @@ impl Document {
             let here = self.gathered.snapshot.count(*source);
             if here < *announced {
                 return Err(stream.over(&format!(
-                    "its head says {announced} {}, but there are {here}: it is cut short \
-                     (if objects were taken out on purpose, take out `counts` too)",
+                    "its counts say {announced} {}, but it has {here}: it is truncated (if you \
+                     removed objects on purpose, remove `counts` too)",
                     source.noun()
                 )));
             }

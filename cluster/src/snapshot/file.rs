@@ -49,7 +49,7 @@ pub enum FileError {
         reason: String,
     },
     /// The text ends in the middle.
-    #[error("{} is cut short: it ends at line {line} column {column} in the middle of a value; write it again", .path.display())]
+    #[error("{} is truncated: it ends at line {line} column {column} inside a value; write it again", .path.display())]
     Truncated {
         /// Which file.
         path: PathBuf,
@@ -68,8 +68,8 @@ pub enum FileError {
     },
     /// Good documents, but of nothing that can be read here.
     #[error(
-        "{} holds nothing to look at: {found}; \
-         give a file of `kubectl nodelife snapshot`, or `kubectl get nodes,pods -A -o json`",
+        "{} has no objects that nodelife reads: {found}; use a file of `kubectl nodelife \
+         snapshot`, or `kubectl get nodes,pods -A -o json`",
         .path.display()
     )]
     Foreign {
@@ -277,7 +277,7 @@ fn json_error(path: &Path, error: StreamError, packed: bool) -> FileError {
 
 fn gzip_error(path: &Path, error: &io::Error) -> FileError {
     let reason = if error.kind() == io::ErrorKind::UnexpectedEof {
-        "the compressed stream is cut short".to_owned()
+        "the compressed stream is truncated".to_owned()
     } else {
         error.to_string()
     };
@@ -336,7 +336,9 @@ fn how_to_get(source: Source) -> &'static str {
         Source::Pods => "`kubectl get pods -A -o json`",
         Source::Budgets => "`kubectl get poddisruptionbudgets -A -o json`",
         Source::Workloads => {
-            "`kubectl get deployments,replicasets,statefulsets,daemonsets,jobs,replicationcontrollers -A -o json`"
+            "`kubectl get \
+             deployments,replicasets,statefulsets,daemonsets,jobs,replicationcontrollers -A -o \
+             json`"
         }
         Source::KubeletConfigs => {
             "`kubectl get --raw /api/v1/nodes/NODE/proxy/configz` as configz/NODE.json"

@@ -93,5 +93,5 @@ impl<'a> Reader<'a> {
 }
 
 pub(super) fn cut() -> DecodeError {
-    DecodeError("the message is cut short".to_owned())
+    DecodeError("the message is truncated".to_owned())
 }

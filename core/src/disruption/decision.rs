@@ -84,11 +84,13 @@ pub enum BudgetRefusal {
 impl fmt::Display for BudgetRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotObserved => f.write_str("its spec has not been counted by the server yet"),
+            Self::NotObserved => {
+                f.write_str("the disruption controller has not processed its spec yet")
+            }
             Self::Broken(what) => f.write_str(what),
             Self::SyncFailed(message) => write!(f, "it failed to sync: {message}"),
             Self::Exhausted { expected: 0, .. } => {
-                f.write_str("no controller wants any of its pods, and then it allows nothing")
+                f.write_str("no controller expects any of its pods, so it allows no eviction")
             }
             Self::Exhausted {
                 needs,
@@ -99,14 +101,14 @@ impl fmt::Display for BudgetRefusal {
                 write!(f, "needs {needs} healthy pods and has {has} of {expected}")?;
                 match uncounted {
                     _ if has <= needs => Ok(()),
-                    0 => f.write_str(", but its status allows nothing yet"),
+                    0 => f.write_str(", but its status allows no eviction yet"),
                     1 => f.write_str(", 1 of them just evicted"),
                     more => write!(f, ", {more} of them just evicted"),
                 }
             }
             Self::Outdated { allowed, message } => write!(
                 f,
-                "the status that is known here allows {allowed}, but the server refused: {message}"
+                "its last known status allows {allowed}, but the API server refused: {message}"
             ),
             Self::BudgetsUnreadable(message) => write!(f, "the API server says: {message}"),
         }
@@ -180,7 +182,7 @@ impl Budget {
         }
         if status.disrupted_pods.len() > MAX_DISRUPTED_PODS {
             return Some(BudgetRefusal::Broken(
-                "it holds more than 2000 evictions that were not confirmed",
+                "it has more than 2000 unconfirmed evictions",
             ));
         }
         if status.disruptions_allowed > 0 {
@@ -352,9 +354,9 @@ mod tests {
         taken.status.disrupted_pods.clear();
         assert_eq!(
             said(&taken),
-            "needs 11 healthy pods and has 12 of 12, but its status allows nothing yet"
+            "needs 11 healthy pods and has 12 of 12, but its status allows no eviction yet"
         );
         taken.status.expected_pods = 0;
-        assert!(said(&taken).starts_with("no controller wants any"));
+        assert!(said(&taken).starts_with("no controller expects any"));
     }
 }

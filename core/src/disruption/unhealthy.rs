@@ -45,8 +45,8 @@ impl fmt::Display for UnhealthyPod {
         f.write_str(match self.why {
             UnhealthyReason::Terminating => " is terminating",
             UnhealthyReason::JustEvicted => " was just evicted",
-            UnhealthyReason::Ended => " has ended",
-            UnhealthyReason::Unscheduled => " waits for a node",
+            UnhealthyReason::Ended => " has finished",
+            UnhealthyReason::Unscheduled => " is not scheduled",
             UnhealthyReason::NotReady => " is not Ready",
         })?;
         match self.seconds {
@@ -152,8 +152,8 @@ mod tests {
             said,
             [
                 "b on m is not Ready (for 300 s)",
-                "c waits for a node",
-                "d on n has ended (for 300 s)",
+                "c is not scheduled",
+                "d on n has finished (for 300 s)",
                 "e on n is terminating",
                 "f on n was just evicted (for 5 s)",
             ]

@@ -36,7 +36,7 @@ impl FromStr for Behavior {
                 .and_then(|order| order.parse().ok())
                 .map(Self::Order)
                 .ok_or_else(|| {
-                    format!("'{text}' is none of skip, wait-completed and order=NUMBER")
+                    format!("invalid value '{text}': expected skip, wait-completed or order=NUMBER")
                 }),
         }
     }
@@ -51,7 +51,7 @@ pub struct PodRule {
     pub behavior: Behavior,
 }
 
-/// Who asks for a treatment.
+/// Where a pod's behavior comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BehaviorSource {
     /// The pod's label `cluster.x-k8s.io/drain`.
@@ -103,7 +103,7 @@ pub(super) fn order(pod: &Pod, rules: &[PodRule]) -> i32 {
 pub(super) fn objection(pod: &Pod) -> Option<String> {
     let text = pod.metadata.annotations.get(ANNOTATION)?;
     let why = text.parse::<Behavior>().err()?;
-    Some(format!("its annotation {ANNOTATION} is not heeded: {why}"))
+    Some(format!("ignoring its annotation {ANNOTATION}: {why}"))
 }
 
 #[cfg(test)]
@@ -140,7 +140,7 @@ mod tests {
         let annotations = &mut odd.metadata.annotations;
         annotations.insert(ANNOTATION.into(), "later".into());
         assert_eq!(behavior(&odd, &[]), None);
-        assert!(objection(&odd).unwrap().contains("'later' is none of"));
+        assert!(objection(&odd).unwrap().contains("invalid value 'later'"));
         assert!("order=x".parse::<Behavior>().is_err());
     }
 }

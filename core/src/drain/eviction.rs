@@ -66,7 +66,7 @@ pub enum EvictionResult {
     Invalid(String),
 }
 
-/// Who asks to slow down.
+/// Why the API server throttles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Throttle {
     /// API priority and fairness; the server's plain text says so.

@@ -14,24 +14,24 @@ pub fn diagnosis(pod: &Pod, node: Option<&Node>, now: Timestamp) -> Vec<String> 
     // The deletion timestamp has the grace period in it.
     let left = due.duration_since(now).as_secs();
     if left > 0 {
-        reasons.push(format!("{left} s of grace left"));
+        reasons.push(format!("{left} s of grace period left"));
     } else {
-        reasons.push(format!("grace over for {} s", -left));
+        reasons.push(format!("grace period over for {} s", -left));
     }
     if !pod.metadata.finalizers.is_empty() {
         let names: Vec<&str> = pod.metadata.finalizers.iter().map(AsRef::as_ref).collect();
         reasons.push(format!(
-            "finalizers hold it ({}): whoever set them has to take them off",
+            "held by finalizers ({}); the controller that set them must remove them",
             names.join(", ")
         ));
     } else if left <= 0 {
         reasons.push(match node {
             Some(node) if !node.is_ready() => format!(
-                "node {} is not Ready, so nobody ends it: if the machine is off for good, \
-                 set the taint node.kubernetes.io/out-of-service",
+                "node {} is not Ready, so its kubelet cannot stop the pod; if the machine is off \
+                 for good, set the taint node.kubernetes.io/out-of-service",
                 node.metadata.name
             ),
-            _ => "its kubelet has not reported the end: look at the pod's events".to_owned(),
+            _ => "its kubelet has not reported that it stopped; see the pod's events".to_owned(),
         });
         let volumes = pod.spec.volumes.iter();
         let claims: Vec<&str> = volumes
@@ -40,8 +40,8 @@ pub fn diagnosis(pod: &Pod, node: Option<&Node>, now: Timestamp) -> Vec<String> 
             .collect();
         if !claims.is_empty() {
             reasons.push(format!(
-                "it holds the volumes of the claims {}: a volume that cannot be unmounted keeps \
-                 its pod",
+                "it uses the volumes of claims {}; a volume that cannot be unmounted blocks its \
+                 deletion",
                 claims.join(", ")
             ));
         }
@@ -63,14 +63,15 @@ mod tests {
         let mut held = pod("a", "n");
         assert!(diagnosis(&held, None, now).is_empty());
         held.metadata.deletion_timestamp = Some(now + SignedDuration::from_secs(12));
-        assert_eq!(diagnosis(&held, None, now), ["12 s of grace left"]);
+        assert_eq!(diagnosis(&held, None, now), ["12 s of grace period left"]);
         held.metadata.deletion_timestamp = Some(now - SignedDuration::from_secs(5));
         held.metadata.finalizers.push("example.com/hold".into());
         assert_eq!(
             diagnosis(&held, None, now),
             [
-                "grace over for 5 s",
-                "finalizers hold it (example.com/hold): whoever set them has to take them off"
+                "grace period over for 5 s",
+                "held by finalizers (example.com/hold); the controller that set them must remove \
+                 them"
             ]
         );
     }

@@ -11,7 +11,7 @@ use crate::text::Str;
 pub enum PodVerdict {
     /// It stays.
     Skip(SkipReason),
-    /// It goes by itself and is waited for: it is terminating already, or bears
+    /// It goes by itself and is waited for: it is already terminating, or bears
     /// the label that asks to let it finish.
     Await(WaitReason),
     /// It would be lost; these flags would say that this is wanted.
@@ -61,7 +61,7 @@ pub enum WaitReason {
 impl fmt::Display for WaitReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Terminating => f.write_str("terminating already"),
+            Self::Terminating => f.write_str("already terminating"),
             Self::Completion(origin) => write!(f, "{origin}=wait-completed"),
         }
     }
@@ -93,7 +93,7 @@ impl MissingFlag {
     pub fn remedy(&self) -> String {
         match self {
             Self::Unprotect(annotation) => {
-                format!("remove the annotation {annotation} or drop --respect-annotations")
+                format!("remove the annotation {annotation} or omit --respect-annotations")
             }
             Self::DeleteEmptyDir { .. } => "use --delete-emptydir-data".to_owned(),
             Self::NoController | Self::ControllerGone { .. } => "use --force".to_owned(),
@@ -106,16 +106,16 @@ impl fmt::Display for MissingFlag {
         match self {
             Self::Unprotect(annotation) => write!(f, "protected by its annotation {annotation}"),
             Self::DeleteEmptyDir { memory: true } => {
-                f.write_str("its emptyDir volume, which is backed by memory, would be lost")
+                f.write_str("its memory-backed emptyDir volume would be lost")
             }
             Self::DeleteEmptyDir { memory: false } => {
                 f.write_str("the data of its emptyDir volume would be lost")
             }
-            Self::NoController => f.write_str("no controller would bring it back"),
+            Self::NoController => f.write_str("no controller would recreate it"),
             Self::ControllerGone { kind, name } => {
                 write!(
                     f,
-                    "its controller {kind} {name} is gone, nothing would bring it back"
+                    "its controller {kind} {name} is gone; nothing would recreate it"
                 )
             }
         }
@@ -161,16 +161,16 @@ impl fmt::Display for Impossible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // The server says only that there are several.
-            Self::SeveralBudgets(budgets) if budgets.is_empty() => f.write_str(
-                "selected by more than one budget, and the eviction API takes one at most",
-            ),
+            Self::SeveralBudgets(budgets) if budgets.is_empty() => {
+                f.write_str("selected by more than one budget; the eviction API supports only one")
+            }
             Self::SeveralBudgets(budgets) => {
                 write!(f, "selected by {} budgets (", budgets.len())?;
                 for (i, budget) in budgets.iter().enumerate() {
                     let comma = if i == 0 { "" } else { ", " };
                     write!(f, "{comma}{budget}")?;
                 }
-                f.write_str("), and the eviction API takes one at most")
+                f.write_str("); the eviction API supports only one")
             }
             Self::NeverAllows {
                 budget,
@@ -184,7 +184,8 @@ impl fmt::Display for Impossible {
             ),
             Self::SyncFailed { budget, message } => write!(
                 f,
-                "budget {budget} allows nothing because the server cannot count it: {message}"
+                "budget {budget} allows no eviction because the disruption controller failed to \
+                 sync it: {message}"
             ),
         }
     }

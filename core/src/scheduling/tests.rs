@@ -45,11 +45,11 @@ fn each_obstacle_is_named_with_its_nodes() {
     assert_eq!(
         said_of(&nodes, asking("p", "64")),
         "its replacement fits on none of the 4 other nodes: 1 cordoned, 1 not Ready, \
-         1 with the taint gpu, 1 with too little cpu"
+         1 with taint gpu, 1 with insufficient cpu"
     );
     assert_eq!(
         said_of(&[node("old")], asking("p", "1")),
-        "there is no other node for its replacement"
+        "no other node for its replacement"
     );
 }
 
@@ -62,8 +62,8 @@ fn what_was_placed_before_takes_room() {
         said_of_both,
         [
             "",
-            "its replacement does not fit on the only other node once those of the pods before \
-             it are there: 1 with too little cpu"
+            "its replacement does not fit on the only other node after the replacements of the \
+             pods before it: 1 with insufficient cpu"
         ]
     );
     let mut there = asking("there", "2");
@@ -71,7 +71,7 @@ fn what_was_placed_before_takes_room() {
     let alone = said(&nodes, &[there.clone()], &[], &go[..1]);
     assert_eq!(
         alone,
-        ["its replacement does not fit on the only other node: 1 with too little cpu"]
+        ["its replacement does not fit on the only other node: 1 with insufficient cpu"]
     );
     there.status.phase = "Succeeded".into();
     assert_eq!(said(&nodes, &[there], &[], &go[..1]), [""]);
@@ -85,7 +85,7 @@ fn a_node_takes_so_many_pods() {
     let said = said(&[small], &[], &[], &go);
     assert_eq!(said[0], "");
     assert!(
-        said[1].ends_with("1 with as many pods as it takes"),
+        said[1].ends_with("1 with its maximum number of pods"),
         "{said:?}"
     );
 }
@@ -100,7 +100,7 @@ fn a_selector_and_an_affinity_have_to_hold() {
     selecting.spec.node_selector = [("zone".into(), "b".into())].into();
     let text = said_of(&[zoned], selecting);
     assert!(
-        text.ends_with("1 not of its node selector or affinity"),
+        text.ends_with("1 excluded by its node selector or affinity"),
         "{text}"
     );
 }
@@ -172,15 +172,12 @@ fn one_pod_a_host_is_one_pod_a_host() {
     let said_of_both = said(&nodes, &there, &[], &go);
     assert_eq!(said_of_both[0], "");
     assert!(
-        said_of_both[1].ends_with("2 with a pod that must not be near"),
+        said_of_both[1].ends_with("2 excluded by anti-affinity"),
         "{said_of_both:?}"
     );
     // The others need not mind for those to mind.
     let text = said(&nodes[..1], &there, &[], &[asking("r", "1")]).remove(0);
-    assert!(
-        text.ends_with("1 with a pod that must not be near"),
-        "{text}"
-    );
+    assert!(text.ends_with("1 excluded by anti-affinity"), "{text}");
     let mut other = asking("s", "1");
     other.metadata.namespace = "elsewhere".into();
     assert_eq!(said(&nodes[..1], &there, &[], &[other]), [""]);

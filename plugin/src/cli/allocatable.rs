@@ -20,10 +20,10 @@ Examples:
   kubectl nodelife explain allocatable --capacity cpu=16,memory=32Gi,ephemeral-storage=100Gi \\
     --kubelet-config kubelet.yaml --eviction-hard 'memory.available<500Mi,nodefs.available<10%'
 
-  # Do the nodes hold back what their provider's formula says?
+  # Compare the nodes' reservations with their provider's formula
   kubectl nodelife explain allocatable --provider eks
 
-  # What EKS would hold back of a machine
+  # What EKS would reserve on a machine
   kubectl nodelife explain allocatable --capacity cpu=4,memory=16Gi --provider eks --max-pods 58
 ")]
 pub(crate) struct AllocatableArgs {
@@ -36,7 +36,7 @@ pub(crate) struct AllocatableArgs {
     /// Where the nodes come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Capacity of a machine, cpu=16,memory=32Gi,…: no cluster is asked
+    /// Capacity of a machine, cpu=16,memory=32Gi,…; contacts no cluster
     #[arg(long, value_name = "RESOURCES", value_parser = capacity, conflicts_with_all = ["files", "configz"])]
     pub(crate) capacity: Option<Capacity>,
     /// How the kubelets run.
@@ -45,10 +45,10 @@ pub(crate) struct AllocatableArgs {
     /// What the kubelets' command lines say.
     #[command(flatten)]
     pub(crate) eviction: EvictionArgs,
-    /// Reserve by this provider's formula: eks, gke, aks, openshift or k3s
+    /// Reserve what this provider's formula says: eks, gke, aks, openshift or k3s
     #[arg(long, value_name = "PROVIDER", value_parser = provider, conflicts_with_all = ["kubelet_config", "kubelet_config_dir", "configz"])]
     pub(crate) provider: Option<Provider>,
-    /// Most pods on the machine, or those that the provider's formula counts with
+    /// Maximum number of pods on the machine, also for the provider's formula
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
     pub(crate) max_pods: Option<i64>,
     /// Format
@@ -65,11 +65,11 @@ fn capacity(text: &str) -> Result<Capacity, String> {
     for pair in text.split(',') {
         let (name, amount) = pair
             .split_once('=')
-            .ok_or_else(|| format!("'{pair}' is no amount such as memory=32Gi"))?;
+            .ok_or("expected RESOURCE=AMOUNT, such as memory=32Gi")?;
         let quantity =
             Quantity::parse_strict(amount).map_err(|error| format!("{name}={amount}: {error}"))?;
         if quantity.is_negative() {
-            return Err(format!("{name}={amount} is less than nothing"));
+            return Err(format!("{name}={amount} is negative"));
         }
         amounts.insert(name.into(), quantity);
     }
@@ -77,6 +77,5 @@ fn capacity(text: &str) -> Result<Capacity, String> {
 }
 
 fn provider(text: &str) -> Result<Provider, String> {
-    Provider::parse(text)
-        .ok_or_else(|| "the providers are eks, gke, aks, openshift and k3s".to_owned())
+    Provider::parse(text).ok_or_else(|| "expected eks, gke, aks, openshift or k3s".to_owned())
 }

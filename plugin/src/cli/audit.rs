@@ -11,7 +11,7 @@ use super::InputArgs;
 use super::duration::go_duration;
 use super::selector::label_selector;
 
-/// Says what is wrong with the nodes.
+/// Reports what is wrong with the nodes.
 #[derive(Debug, Args)]
 #[command(before_help = "\
 Examples:
@@ -26,19 +26,19 @@ Examples:
   kubectl nodelife audit -f snapshot.json.gz
   kubectl get nodes,pods,pdb,leases -A -o json | kubectl nodelife audit -f -
 
-  # Without what is meant to be so
+  # Suppress intentional findings
   kubectl nodelife audit --skip-rule NL-VER-003 --skip-rule-on CAP@karpenter.sh/nodepool=batch
 
-  # As a page, pool by pool, or whenever something changes
+  # As an HTML page, one table per pool, or again whenever findings change
   kubectl nodelife audit -o html > nodes.html
   kubectl nodelife audit --group-by eks.amazonaws.com/nodegroup -L topology.kubernetes.io/zone
   kubectl nodelife audit --watch
 
-  # In a pipeline: fail on warnings too, hand the result to a machine
+  # In a pipeline: fail on warnings too, print JSON
   kubectl nodelife audit --fail-on warning -o json
 ")]
 pub(crate) struct AuditArgs {
-    /// Nodes to judge, as NAME or node/NAME [default: all]
+    /// Nodes to audit, as NAME or node/NAME [default: all]
     #[arg(value_name = "NODE")]
     pub(crate) nodes: Vec<String>,
     /// Only nodes whose labels match
@@ -50,28 +50,28 @@ pub(crate) struct AuditArgs {
     /// Format of the report
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     pub(crate) output: AuditFormat,
-    /// Exit with 3 if there is a finding of this severity or a worse one
+    /// Exit with 3 if a finding has at least this severity
     #[arg(long, value_enum, value_name = "SEVERITY", default_value_t)]
     pub(crate) fail_on: FailOn,
-    /// Run these rules alone: ids (NL-RES-001) or groups (RES)
+    /// Run only these rules: ids (NL-RES-001) or groups (RES)
     #[arg(long = "rule", value_name = "ID|GROUP", value_delimiter = ',')]
     pub(crate) rules: Vec<String>,
-    /// Leave these rules out: ids or groups
+    /// Skip these rules: ids or groups
     #[arg(long = "skip-rule", value_name = "ID|GROUP", value_delimiter = ',')]
     pub(crate) skip_rules: Vec<String>,
-    /// Leave rules out on the nodes whose labels match: RES,NL-CAP-003@pool=spot
+    /// Skip rules on the nodes whose labels match: RES,NL-CAP-003@pool=spot
     #[arg(long = "skip-rule-on", value_name = "ID|GROUP,…@SELECTOR", value_parser = skip_on)]
     pub(crate) skip_rules_on: Vec<SkipOn>,
-    /// Show findings of this severity and worse ones alone
+    /// Show only findings of at least this severity
     #[arg(long, value_name = "SEVERITY", value_parser = severity)]
     pub(crate) severity: Option<Severity>,
-    /// Ask every kubelet for its configuration as well; needs the right to get nodes/proxy
+    /// Also read every kubelet's configuration; needs permission to get nodes/proxy
     #[arg(long)]
     pub(crate) configz: bool,
-    /// Ask as a node, by impersonation and in dry runs, whether NodeRestriction is on
+    /// Test whether NodeRestriction is on, as an impersonated node and in dry runs
     #[arg(long, conflicts_with = "files")]
     pub(crate) probe: bool,
-    /// Leave out what this earlier report (JSON or YAML) has found already
+    /// Omit the findings of this earlier report (JSON or YAML)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) baseline: Option<PathBuf>,
     /// Show these labels of the node as columns of the table
@@ -82,13 +82,13 @@ pub(crate) struct AuditArgs {
         value_delimiter = ','
     )]
     pub(crate) label_columns: Vec<String>,
-    /// A table for each value that nodes have of this label
+    /// Print one table for each value of this node label
     #[arg(long, value_name = "LABEL")]
     pub(crate) group_by: Option<String>,
     /// Order of the findings
     #[arg(long, value_enum, value_name = "FIELD", default_value_t)]
     pub(crate) sort_by: SortBy,
-    /// Look again and again, and report when findings come or go
+    /// Audit repeatedly, and report when findings change
     #[arg(
         long,
         short,
@@ -100,7 +100,7 @@ pub(crate) struct AuditArgs {
         conflicts_with = "files"
     )]
     pub(crate) watch: Option<Duration>,
-    /// No header line in tables
+    /// Print no header line
     #[arg(long)]
     pub(crate) no_headers: bool,
 }
@@ -108,10 +108,10 @@ pub(crate) struct AuditArgs {
 /// Formats of an audit's report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum AuditFormat {
-    /// One line a finding
+    /// One line per finding
     #[default]
     Table,
-    /// The same with confidence and fix in columns of their own
+    /// A table with columns for confidence and fix
     Wide,
     /// `AuditReport` of nodelife.dev/v1alpha1
     Json,
@@ -121,7 +121,7 @@ pub(crate) enum AuditFormat {
     Csv,
     /// For tickets and pull requests
     Markdown,
-    /// One page with drawings, without any request
+    /// A self-contained page with charts
     Html,
     /// For CI systems
     Junit,
@@ -134,14 +134,14 @@ pub(crate) enum AuditFormat {
 /// Orders of findings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SortBy {
-    /// The worst first
+    /// Worst first
     #[default]
     Severity,
     /// By id of the rule
     Rule,
     /// By kind, namespace and name of the object
     Object,
-    /// By the node that the object is or is on
+    /// By the object's node
     Node,
 }
 
@@ -175,10 +175,10 @@ impl FailOn {
 fn skip_on(text: &str) -> Result<SkipOn, String> {
     let (rules, selector) = text
         .split_once('@')
-        .ok_or("name rules and nodes, as in RES,NL-CAP-003@pool=spot")?;
+        .ok_or("expected RULES@SELECTOR, as in RES,NL-CAP-003@pool=spot")?;
     let nodes = label_selector(selector)?;
     if nodes.match_expressions.is_empty() {
-        return Err("no labels behind the @; --skip-rule leaves rules out everywhere".to_owned());
+        return Err("no labels after the @; --skip-rule skips rules on all nodes".to_owned());
     }
     let rules = rules.split(',').map(|name| name.trim().to_owned());
     Ok(SkipOn {
@@ -200,6 +200,6 @@ fn severity(text: &str) -> Result<Severity, String> {
         "error" => Ok(Severity::Error),
         "warning" => Ok(Severity::Warning),
         "info" => Ok(Severity::Info),
-        _ => Err("the severities are error, warning and info".to_owned()),
+        _ => Err("expected error, warning or info".to_owned()),
     }
 }

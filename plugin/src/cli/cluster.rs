@@ -73,7 +73,7 @@ pub(crate) struct ClusterArgs {
         hide_short_help = true
     )]
     pub(crate) impersonate_extra: Vec<(String, String)>,
-    /// File with the authorities that may sign the API server's certificate
+    /// File with the certificate authorities for the API server
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, hide_short_help = true)]
     pub(crate) certificate_authority: Option<PathBuf>,
     /// File with the client certificate
@@ -96,7 +96,7 @@ pub(crate) struct ClusterArgs {
     /// Name to expect in the API server's certificate, instead of its host name
     #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
     pub(crate) tls_server_name: Option<String>,
-    /// Do not ask for compressed answers
+    /// Do not request compressed responses
     #[arg(
         long,
         global = true,
@@ -107,7 +107,7 @@ pub(crate) struct ClusterArgs {
         hide_short_help = true
     )]
     pub(crate) disable_compression: Option<bool>,
-    /// How long one request may take: 30, 30s, 2m; 0 is for ever
+    /// Time limit of one request: 30, 30s, 2m; 0 means no limit
     #[arg(long, global = true, value_name = "DURATION", value_parser = request_timeout, hide_short_help = true)]
     pub(crate) request_timeout: Option<Duration>,
 }

@@ -2,11 +2,11 @@
 
 use clap::{Args, ValueEnum};
 
-/// Prints the script that completes commands, flags, node names and rule ids in a shell.
+/// Prints a script that completes commands, flags, node names and rule ids in a shell.
 #[derive(Debug, Args)]
 #[command(before_help = "\
 Examples:
-  # Once and for all, for `kubectl nodelife <TAB>` in every shell that completes kubectl
+  # For `kubectl nodelife <TAB>`, in every shell that completes kubectl
   kubectl nodelife completion kubectl --install
 
   # For `kubectl-nodelife <TAB>` in this shell
@@ -16,10 +16,10 @@ Examples:
   kubectl nodelife completion powershell | Out-String | Invoke-Expression
 ")]
 pub(crate) struct CompletionArgs {
-    /// Who asks
+    /// The shell, or kubectl
     #[arg(value_enum, value_name = "SHELL")]
     pub(crate) shell: Shell,
-    /// Write kubectl's script beside this program instead of to stdout
+    /// Write kubectl's script next to this program instead of to stdout
     #[arg(long)]
     pub(crate) install: bool,
 }

@@ -11,41 +11,41 @@ use super::InputArgs;
 use super::duration::go_duration;
 use super::selector::label_selector;
 
-/// Empties a node safely: every refusal is said before anything is changed, no budget is
-/// broken, and "drained" means that the API server shows nothing left.
+/// Drains nodes safely: refuses before it changes anything, breaks no budget, and reports
+/// "drained" only when the API server shows no pod left to evict.
 #[derive(Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 #[command(before_help = "\
 Examples:
-  # What would happen, without changing anything?
+  # Print the plan; change nothing
   kubectl nodelife drain worker-1 --dry-run
 
-  # And without a cluster, from a saved snapshot?
+  # Print the plan from a saved snapshot, without a cluster
   kubectl nodelife drain worker-1 -f snapshot.json.gz
 
-  # Cordon and empty a node, ten minutes at most
+  # Cordon and drain a node, within ten minutes
   kubectl nodelife drain worker-1 --timeout 10m
 
-  # All nodes of a pool, one after the other, with a report for a script
+  # Drain all nodes of a pool, one at a time, and print a report for a script
   kubectl nodelife drain -l pool=blue -o json
 ")]
 pub(crate) struct DrainArgs {
     /// Nodes to drain, as NAME or node/NAME
     #[arg(value_name = "NODE")]
     pub(crate) nodes: Vec<String>,
-    /// Drain the nodes with these labels, instead of naming them
+    /// Drain the nodes that match this label selector
     #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = label_selector)]
     pub(crate) selector: Option<LabelSelector>,
     /// Plan from files instead of draining
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Evict only the pods with these labels
+    /// Evict only the pods that match this label selector
     #[arg(long, value_name = "SELECTOR", value_parser = label_selector)]
     pub(crate) pod_selector: Option<LabelSelector>,
-    /// Evict pods that no controller would bring back, and allow what is unsafe
+    /// Allow evictions that lose data or pods
     #[command(flatten)]
     pub(crate) safety: SafetyArgs,
-    /// Say what would happen and change nothing; `server` asks the API server as well
+    /// Print the plan and change nothing; `server` also sends each eviction as a dry run
     #[arg(
         long,
         value_enum,
@@ -56,7 +56,7 @@ pub(crate) struct DrainArgs {
         value_name = "MODE"
     )]
     pub(crate) dry_run: DryRun,
-    /// Seconds between a pod's signal to stop and its kill; negative: the pod's own
+    /// Seconds that each pod gets to stop; negative: the pod's own grace period
     #[arg(
         long,
         default_value_t = -1,
@@ -64,69 +64,69 @@ pub(crate) struct DrainArgs {
         value_name = "SECONDS"
     )]
     pub(crate) grace_period: i64,
-    /// How long the whole command may take; 0 is for ever
+    /// Time limit of the whole command; 0 means no limit
     #[arg(long, default_value = "0s", value_parser = go_duration, value_name = "DURATION")]
     pub(crate) timeout: Duration,
-    /// Do not wait for pods whose deletion is overdue by more seconds than this; 0: wait
+    /// Do not wait for pods whose deletion is overdue by more than this many seconds; 0: wait
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     pub(crate) skip_wait_for_delete_timeout: u32,
-    /// How many nodes to empty at a time
+    /// Drain N nodes at a time
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
     pub(crate) concurrency: u16,
-    /// How many nodes of one zone to empty at a time; nodes without a zone are one together
+    /// Drain at most N nodes per zone at a time; nodes without a zone count as one zone
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
     pub(crate) max_per_zone: Option<u16>,
-    /// Begin the next node, and end, only when the replacements of evicted pods are Ready
+    /// Wait until replacements are Ready before starting the next node or exiting
     #[arg(long)]
     pub(crate) wait_ready: bool,
-    /// Begin the next node, and end, only when the volumes of evicted pods are detached
+    /// Wait until volumes of evicted pods are detached before starting the next node or exiting
     #[arg(long)]
     pub(crate) wait_volumes: bool,
-    /// Try each pod once: what is blocked then is reported and not waited for
+    /// Try each pod once; report blocked pods and do not wait for them
     #[arg(long)]
     pub(crate) once: bool,
     /// Delete the pods that a budget of --bypass-pdb still blocks after this time
     #[arg(long, value_parser = go_duration, value_name = "DURATION", requires = "bypass_pdb")]
     pub(crate) force_after: Option<Duration>,
-    /// A budget that --force-after may pass by, and no other; may be given several times
+    /// Budget that --force-after may bypass, and no other; may be repeated
     #[arg(long, value_parser = budget_key, value_name = "NAMESPACE/NAME", requires = "force_after")]
     pub(crate) bypass_pdb: Vec<BudgetKey>,
-    /// Which pods go first: of the lowest priority, `strict`ly or past those that a budget blocks
+    /// Evict pods of lower priority first; `strict` also waits for pods that a budget blocks
     #[arg(long, value_enum, default_value = "none", value_name = "ORDER")]
     pub(crate) order: OrderArg,
-    /// What to do with the pods of some labels: skip, wait-completed, or order=N (lower ones go
-    /// first, others have 0); may be given several times, the first that fits counts
+    /// Behavior for pods that match a selector: skip, wait-completed, or order=N (lower first,
+    /// default 0); may be repeated, the first match wins
     #[arg(long, value_parser = pod_rule, value_name = "SELECTOR:WHAT")]
     pub(crate) pod_rule: Vec<PodRule>,
-    /// Give a Deployment another pod whose budget can never allow an eviction: by a rollout, or
-    /// by one more replica until the end
+    /// Add a pod to Deployments whose budget can never allow an eviction: by a rollout, or by one
+    /// more replica until the drain ends
     #[arg(long, value_enum, value_name = "HOW")]
     pub(crate) surge: Option<SurgeArg>,
-    /// What to do about pods that can never be evicted as things are
+    /// What to do if a budget can never allow to evict a pod
     #[arg(long, value_enum, default_value = "refuse", value_name = "WHAT")]
     pub(crate) on_impossible: OnImpossible,
-    /// How much of a workload without a budget may be missing: 25%, a number, or none
+    /// Pods that may be missing of a workload without a budget: 25%, a number, or none
     #[arg(long, default_value = "25%", value_parser = implicit_budget, value_name = "AMOUNT")]
     pub(crate) implicit_budget: ImplicitBudgetArg,
-    /// How long a pod may take to go after its eviction; then the others go on without it
+    /// Time limit for one pod to terminate after its eviction; the drain continues without it
     #[arg(long, value_parser = go_duration, value_name = "DURATION")]
     pub(crate) pod_timeout: Option<Duration>,
-    /// How long a pod may be blocked; then the others go on without it
+    /// Time limit for one pod to stay blocked; the drain continues without it
     #[arg(long, value_parser = go_duration, value_name = "DURATION")]
     pub(crate) blocked_timeout: Option<Duration>,
-    /// Uncordon the nodes instead, but only those that a drain of nodelife has cordoned
+    /// Uncordon the nodes instead, but only those that a nodelife drain cordoned
     #[arg(long, conflicts_with_all = ["output", "events", "files", "undo_on_failure"])]
     pub(crate) undo: bool,
-    /// Uncordon what this run has cordoned and could not empty, when it ends
+    /// Uncordon the nodes that this run cordoned and did not drain, when it ends
     #[arg(long)]
     pub(crate) undo_on_failure: bool,
-    /// Print each change of a pod's state to stdout, one JSON object a line
+    /// Print each change of a pod's state to stdout, one JSON object per line
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["output", "dry_run"])]
     pub(crate) events: Option<EventFormat>,
-    /// Print a report to stdout: of the plan with --dry-run, else of the drain
+    /// Print the plan (with --dry-run) or the report of the drain to stdout
     #[arg(long, short = 'o', value_enum, value_name = "FORMAT")]
     pub(crate) output: Option<DrainFormat>,
-    /// Accepted for kubectl's sake; lists are read in pages of 500
+    /// Accepted for compatibility with kubectl; no effect
     #[arg(long, hide = true, default_value_t = 500, value_name = "N")]
     pub(crate) chunk_size: u32,
 }
@@ -135,24 +135,25 @@ pub(crate) struct DrainArgs {
 #[derive(Clone, Copy, Debug, Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct SafetyArgs {
-    /// Evict pods that no controller would bring back; needed for what bypasses safety
+    /// Evict pods that no controller would recreate; also required by flags that bypass safety
+    /// checks
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_name = "BOOL", action = clap::ArgAction::Set)]
     pub(crate) force: bool,
-    /// Evict pods with emptyDir volumes, whose data is lost with them
+    /// Evict pods with emptyDir volumes; their data is lost
     #[arg(long, alias = "delete-local-data", num_args = 0..=1, require_equals = true,
           default_value = "false", default_missing_value = "true", value_name = "BOOL",
           action = clap::ArgAction::Set)]
     pub(crate) delete_emptydir_data: bool,
-    /// Delete pods instead of evicting them: no budget holds (needs --force)
+    /// Delete pods instead of evicting them, which bypasses every budget (requires --force)
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_name = "BOOL", action = clap::ArgAction::Set)]
     pub(crate) disable_eviction: bool,
-    /// Leave pods alone that ask for it: karpenter.sh/do-not-disrupt, safe-to-evict=false
+    /// Refuse to evict pods with karpenter.sh/do-not-disrupt or safe-to-evict=false
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_name = "BOOL", action = clap::ArgAction::Set)]
     pub(crate) respect_annotations: bool,
-    /// Accepted for kubectl's sake: DaemonSet pods are always left alone
+    /// Accepted for compatibility with kubectl; no effect: DaemonSet pods are never evicted
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", value_name = "BOOL", action = clap::ArgAction::Set,
           hide_short_help = true)]
@@ -184,13 +185,13 @@ fn implicit_budget(text: &str) -> Result<ImplicitBudgetArg, String> {
     };
     ImplicitBudget::new(most)
         .map(|budget| ImplicitBudgetArg(Some(budget)))
-        .map_err(|_| format!("'{text}' is neither a number of pods, nor a percentage, nor none"))
+        .map_err(|_| "expected a number of pods, a percentage or none".to_owned())
 }
 
 fn pod_rule(text: &str) -> Result<PodRule, String> {
     let (selector, behavior) = text
         .rsplit_once(':')
-        .ok_or("a rule is written as SELECTOR:WHAT, for example app=db:order=10")?;
+        .ok_or("expected SELECTOR:WHAT, for example app=db:order=10")?;
     Ok(PodRule {
         selector: label_selector(selector)?,
         behavior: behavior.parse()?,
@@ -203,16 +204,16 @@ fn budget_key(text: &str) -> Result<BudgetKey, String> {
             namespace: namespace.into(),
             name: name.into(),
         }),
-        _ => Err("a budget is named as NAMESPACE/NAME".to_owned()),
+        _ => Err("expected NAMESPACE/NAME".to_owned()),
     }
 }
 
 /// `--order`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OrderArg {
-    /// By priority; pods that only a budget holds up hold nobody up
+    /// Lowest priority first; do not wait for pods that only a budget blocks
     Priority,
-    /// By priority; the next begin when all of the ones before are gone
+    /// Lowest priority first; wait until they are all gone
     Strict,
     /// As the budgets allow
     None,
@@ -221,29 +222,29 @@ pub(crate) enum OrderArg {
 /// `--on-impossible`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnImpossible {
-    /// Change nothing, and say why
+    /// Change nothing, and print the reason
     Refuse,
-    /// Evict the others, and end with 7
+    /// Evict the other pods, and exit with 7
     Partial,
-    /// Evict the others, and wait until somebody makes it possible
+    /// Evict the other pods, and wait until somebody changes the budget
     Wait,
-    /// Cordon and label the nodes of such pods, evict nothing there, and empty the other nodes
+    /// Cordon and label the nodes of such pods, evict nothing there, and drain the other nodes
     Quarantine,
 }
 
 /// `--surge`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum SurgeArg {
-    /// Restart its rollout, which starts a new pod before it stops the old one
+    /// Restart the rollout, which starts a new pod before it stops the old one
     Restart,
-    /// Add a replica, and take it away again at the end
+    /// Add a replica, and remove it at the end
     Scale,
 }
 
 /// `--events`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EventFormat {
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
 }
 

@@ -10,7 +10,7 @@ use super::{AllocatableArgs, FailureArgs, ShutdownArgs, ZonesArgs};
 #[command(
     before_help = "\
 Examples:
-  # What does this rule look at, why, and what to do?
+  # What does this rule check, why, and how is it fixed?
   kubectl nodelife explain NL-RES-001
 
   # All rules
@@ -36,13 +36,13 @@ pub(crate) struct ExplainArgs {
     /// Id of a rule
     #[arg(value_name = "RULE", required_unless_present = "list")]
     pub(crate) rule: Option<String>,
-    /// Name every rule
+    /// List all rules
     #[arg(long, conflicts_with = "rule")]
     pub(crate) list: bool,
-    /// No header line in the list
+    /// Print no header line
     #[arg(long)]
     pub(crate) no_headers: bool,
-    /// Format; `name` gives the ids alone
+    /// Format; `name` prints only ids
     #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
     pub(crate) output: RuleFormat,
     /// What to explain, if not a rule.
@@ -56,7 +56,7 @@ pub(crate) enum RuleFormat {
     /// Text for people
     #[default]
     Text,
-    /// Ids alone
+    /// Only ids
     Name,
     /// JSON
     Json,

@@ -8,13 +8,13 @@ use nodelife_core::allocatable::EvictionMap;
 /// A configuration by flags, or by asking each kubelet.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct KubeletArgs {
-    /// Ask every kubelet for its configuration; needs the right to get nodes/proxy
+    /// Read every kubelet's configuration; needs permission to get nodes/proxy
     #[arg(long)]
     pub(crate) configz: bool,
-    /// A kubelet configuration, instead of what the kubelet says
+    /// File with a kubelet configuration, instead of the kubelet's own
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "configz")]
     pub(crate) kubelet_config: Option<PathBuf>,
-    /// A folder of drop-ins (*.conf) for it
+    /// Directory with drop-ins (*.conf) for that file
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "configz")]
     pub(crate) kubelet_config_dir: Option<PathBuf>,
 }
@@ -29,10 +29,10 @@ pub(crate) struct EvictionArgs {
     /// Replaces all soft thresholds: memory.available<1Gi
     #[arg(long = "eviction-soft", value_name = "THRESHOLDS")]
     soft: Option<String>,
-    /// Replaces their grace periods: memory.available=1m30s
+    /// Replaces the grace periods of soft thresholds: memory.available=1m30s
     #[arg(long = "eviction-soft-grace-period", value_name = "DURATIONS")]
     soft_grace_period: Option<String>,
-    /// Replaces what is reclaimed at least: nodefs.available=2Gi
+    /// Replaces the minimum amounts to reclaim: nodefs.available=2Gi
     #[arg(long = "eviction-minimum-reclaim", value_name = "AMOUNTS")]
     minimum_reclaim: Option<String>,
 }

@@ -4,14 +4,14 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// Writes the manual pages of every command, for those who pack nodelife.
+/// Writes the manual pages of all commands, for packagers.
 #[derive(Debug, Args)]
 #[command(before_help = "\
 Examples:
   kubectl nodelife man ./man && man ./man/kubectl-nodelife-drain.1
 ")]
 pub(crate) struct ManArgs {
-    /// Folder for the pages; it is made if it is not there
+    /// Directory for the pages; created if missing
     #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) folder: PathBuf,
 }

@@ -73,7 +73,7 @@ Examples:
   kubectl nodelife drain worker-1
 ",
     after_help = format!("\
-Flags stand behind the plugin's name: `kubectl --context x nodelife` is refused by kubectl.
+Put flags after the plugin's name: kubectl rejects `kubectl --context x nodelife`.
 Exit status: {EXIT_STATUS}"),
     subcommand_required = true,
     disable_help_subcommand = true

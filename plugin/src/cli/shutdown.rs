@@ -10,10 +10,10 @@ use super::{ExplainFormat, InputArgs, KubeletArgs};
 #[derive(Debug, Args)]
 #[command(before_help = "\
 Examples:
-  # By the configuration of each kubelet
+  # With the configuration of each kubelet
   kubectl nodelife explain shutdown --configz
 
-  # By a configuration that is not rolled out yet
+  # With a configuration that is not rolled out yet
   kubectl nodelife explain shutdown worker-1 --kubelet-config kubelet.yaml
 ")]
 pub(crate) struct ShutdownArgs {

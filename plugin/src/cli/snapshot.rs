@@ -8,7 +8,7 @@ use clap::{Args, ValueHint};
 #[derive(Debug, Args)]
 #[command(before_help = "\
 Examples:
-  # Save the state of the cluster, look at it later or elsewhere
+  # Save the state of the cluster, and audit it later or elsewhere
   kubectl nodelife snapshot -o snapshot.json.gz
   kubectl nodelife audit -f snapshot.json.gz
 ")]
@@ -16,13 +16,13 @@ pub(crate) struct SnapshotArgs {
     /// File to write, gzipped if it ends in .gz; `-` is stdout
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Ask every kubelet for its configuration as well; needs the right to get nodes/proxy
+    /// Also read every kubelet's configuration; needs permission to get nodes/proxy
     #[arg(long)]
     pub(crate) configz: bool,
-    /// Ask as a node, by impersonation and in dry runs, whether NodeRestriction is on
+    /// Test whether NodeRestriction is on, as an impersonated node and in dry runs
     #[arg(long)]
     pub(crate) probe: bool,
-    /// Replace names, labels and all else that its owner wrote by pseudonyms
+    /// Replace names, labels and other user-defined text with pseudonyms
     #[arg(long)]
     pub(crate) redact: bool,
 }

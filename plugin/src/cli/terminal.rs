@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct TerminalArgs {
-    /// Log verbosity, 0 to 9, on stderr; from 5 on each request
+    /// Log verbosity on stderr, 0 to 9; from 5 on with each request
     #[arg(
         long,
         short,
@@ -19,10 +19,10 @@ pub(crate) struct TerminalArgs {
     /// When to colour
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = ColorWhen::Auto, hide_short_help = true)]
     pub(crate) color: ColorWhen,
-    /// No progress and no notes on stderr; warnings and errors remain
+    /// Print only warnings and errors on stderr
     #[arg(long, short, global = true, hide_short_help = true)]
     pub(crate) quiet: bool,
-    /// End with 1 if the API server has warned of anything
+    /// Exit with 1 if the API server sent a warning
     #[arg(
         long,
         global = true,

@@ -10,11 +10,11 @@ pub(crate) const VERSION: &str = concat!(
     ")"
 );
 
-/// Says which nodelife this is.
+/// Prints the version of nodelife.
 #[derive(Debug, Args)]
 #[command(before_help = "\
 Examples:
-  # For people, for machines
+  # As text, as JSON
   kubectl nodelife version
   kubectl nodelife version -o json
 ")]

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::ExplainFormat;
 
-/// Looks after an installed nodelife-webhook
+/// Checks an installed nodelife-webhook, and runs its policies offline
 #[derive(Debug, Args)]
 pub(crate) struct WebhookArgs {
     /// What to do
@@ -28,10 +28,11 @@ pub(crate) struct EngineArgs {
     /// The webhook's configuration file; without it every built-in policy is on
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Set one field of the configuration, as tolerations.notReadySeconds=60
+    /// Set one field of the configuration, such as tolerations.notReadySeconds=60
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub(crate) set: Vec<String>,
-    /// A Kubernetes List that lookups are answered from, as of `kubectl get pods,nodes -A -o json`
+    /// Kubernetes List that answers lookups, such as the output of `kubectl get pods,nodes -A -o
+    /// json`
     #[arg(long = "objects", value_name = "FILE")]
     pub(crate) objects: Option<PathBuf>,
     /// Output format
@@ -39,14 +40,14 @@ pub(crate) struct EngineArgs {
     pub(crate) output: ExplainFormat,
 }
 
-/// Asks the webhook's engine about admission reviews, offline
+/// Runs admission reviews through the webhook's policies, offline
 #[derive(Debug, Args)]
 #[command(before_help = "\
 Examples:
   # Would this be refused, and by which rule?
   kubectl nodelife webhook test -f review.json
 
-  # The same with the pods and nodes of a cluster to look up
+  # The same, with the pods and nodes of a cluster for lookups
   kubectl get pods,nodes -A -o json > objects.json
   kubectl nodelife webhook test -f review.json --objects objects.json
 ")]
@@ -58,15 +59,15 @@ pub(crate) struct TestArgs {
     pub(crate) engine: EngineArgs,
 }
 
-/// Says what an API server's audit log would have been denied
+/// Shows which requests of an audit log the webhook would have denied
 #[derive(Debug, Args)]
 #[command(before_help = "\
 Examples:
-  # Before anything is enforced: who would have been stopped?
+  # Before you enforce policies: which requests would be denied?
   kubectl nodelife webhook replay /var/log/kubernetes/audit.log --config config.yaml
 ")]
 pub(crate) struct ReplayArgs {
-    /// An audit log with one event a line; - reads stdin
+    /// Audit log with one event per line; - reads stdin
     #[arg(value_name = "LOG")]
     pub(crate) log: PathBuf,
     #[command(flatten)]

@@ -33,16 +33,16 @@ pub(crate) struct ZonesArgs {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Flags of kube-controller-manager")]
 pub(crate) struct ControllerArgs {
-    /// How long a node may be silent [default: 50s, before 1.32: 40s]
+    /// Time after which a silent node becomes Unknown [default: 50s, before 1.32: 40s]
     #[arg(long, value_name = "DURATION", value_parser = whole_seconds)]
     node_monitor_grace_period: Option<u32>,
-    /// Nodes a second that are tainted in a healthy zone [default: 0.1]
+    /// Nodes tainted per second in a healthy zone [default: 0.1]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     node_eviction_rate: Option<f32>,
-    /// Nodes a second that are tainted in a large zone in partial disruption [default: 0.01]
+    /// Nodes tainted per second in a large zone in partial disruption [default: 0.01]
     #[arg(long, value_name = "RATE", value_parser = rate)]
     secondary_node_eviction_rate: Option<f32>,
-    /// Share of nodes not ready that makes a disruption partial [default: 0.55]
+    /// Share of NotReady nodes from which a disruption is partial [default: 0.55]
     #[arg(long, value_name = "SHARE", value_parser = rate)]
     unhealthy_zone_threshold: Option<f32>,
     /// A zone with more nodes than this is large [default: 50]
@@ -78,6 +78,6 @@ fn whole_seconds(text: &str) -> Result<u32, String> {
 fn rate(text: &str) -> Result<f32, String> {
     match text.parse::<f32>() {
         Ok(rate) if rate.is_finite() && rate >= 0.0 => Ok(rate),
-        _ => Err(format!("'{text}' is not a number from 0 on")),
+        _ => Err("expected a number that is not negative".to_owned()),
     }
 }

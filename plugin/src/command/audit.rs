@@ -78,12 +78,12 @@ impl Order {
         }
         if !snapshot.nodes.is_empty() {
             let all = count(snapshot.nodes.len(), "node");
-            anyhow::bail!("no node was audited: none of {all} has the labels of --selector");
+            anyhow::bail!("no node was audited: none of {all} matches --selector");
         }
         let place = if self.args.input.files.is_empty() {
-            "the cluster has none"
+            "the cluster has no nodes"
         } else {
-            "there is none in what -f names"
+            "the files of -f have no nodes"
         };
         anyhow::bail!("no node was audited: {place}")
     }
@@ -106,7 +106,7 @@ impl Order {
                 // What was wrong at first is for the user; what goes wrong later may pass.
                 Err(error) if known.is_none() => return Err(error),
                 Err(error) => {
-                    printer.warn(format_args!("{error:#}; next try in {interval:?}"));
+                    printer.warn(format_args!("{error:#}; retrying in {interval:?}"));
                     continue;
                 }
             };
@@ -240,14 +240,14 @@ fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
     }
     if summary.known > 0 {
         printer.note(format_args!(
-            "{} known by the baseline left out",
+            "{} of the baseline omitted",
             count(summary.known, "finding")
         ));
     }
     if summary.suppressed > 0 {
         let suppressed = count(summary.suppressed, "finding");
         printer.note(format_args!(
-            "{suppressed} left out by annotations of their objects or by --skip-rule-on"
+            "{suppressed} suppressed by annotations of their objects or by --skip-rule-on"
         ));
     }
     let mut skipped = audit.skipped.iter().peekable();
@@ -264,8 +264,6 @@ fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
         ));
     }
     if snapshot.taken_at.is_none() {
-        printer.note(
-            "the input does not say when it was read: ages are judged by this machine's clock",
-        );
+        printer.note("the input has no time of reading: ages use this machine's clock");
     }
 }

@@ -108,7 +108,7 @@ pub(crate) fn run(args: &CompletionArgs, printer: &mut Printer) -> anyhow::Resul
         Shell::Kubectl => return kubectl(args.install, printer),
     };
     if args.install {
-        return Err(UsageError("--install is for kubectl alone".to_owned()).into());
+        return Err(UsageError("--install works only with kubectl".to_owned()).into());
     }
     let shells = Shells::builtins();
     let completer = shells
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn kubectl_is_answered_in_cobras_form() {
         let answer = ask(&["aud"]);
-        assert_eq!(answer, "audit\tSays what is wrong with the nodes\n:4\n");
+        assert_eq!(answer, "audit\tReports what is wrong with the nodes\n:4\n");
     }
 
     #[test]

@@ -13,10 +13,10 @@ use crate::cli::{ClusterArgs, InputArgs};
 use crate::output::{Printer, Progress};
 
 /// Why there are no kubelet configurations, unless they were asked for.
-const CONFIGZ_NOT_ASKED: &str = "give --configz; it needs the right to get nodes/proxy";
+const CONFIGZ_NOT_ASKED: &str = "use --configz; it needs permission to get nodes/proxy";
 
 /// Why NodeRestriction is not known, unless it was asked for.
-const PROBE_NOT_ASKED: &str = "give --probe; it needs the right to impersonate nodes";
+const PROBE_NOT_ASKED: &str = "use --probe; it needs permission to impersonate nodes";
 
 /// Reads the files that the flags name, or else these sources of the cluster.
 ///
@@ -53,8 +53,8 @@ pub(crate) async fn read(
     let mut snapshot = Box::pin(snapshot::collect(&cluster, sources, tell)).await?;
     for source in mixed {
         printer.warn(format_args!(
-            "the list of {} took longer than the API server keeps old versions: \
-             its parts are of different moments",
+            "listing {} took longer than the API server keeps old versions: the pages are from \
+             different times",
             source.noun()
         ));
     }
@@ -82,7 +82,8 @@ fn tell_skew(skew: SignedDuration, printer: &mut Printer) {
         if seconds > 0 { "ahead of" } else { "behind" },
     );
     printer.note(format_args!(
-        "this machine's clock is {by:#} {direction} the API server's, by which ages are judged"
+        "this machine's clock is {by:#} {direction} the API server's; ages use the API server's \
+         clock"
     ));
 }
 
@@ -118,6 +119,6 @@ pub(crate) fn check_nodes(
     match names.iter().find(|name| !known(name)) {
         None => Ok(()),
         Some(name) if input.files.is_empty() => anyhow::bail!("nodes \"{name}\" not found"),
-        Some(name) => anyhow::bail!("nodes \"{name}\" not found in what -f names"),
+        Some(name) => anyhow::bail!("nodes \"{name}\" not found in the files of -f"),
     }
 }

@@ -18,8 +18,8 @@ pub(crate) fn unknown(name: &str, others: &[&'static str]) -> UsageError {
         .filter(|(alike, _)| *alike > ALIKE)
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let tip = nearest.map_or_else(
-        || "`kubectl nodelife explain --list` names them all".to_owned(),
+        || "`kubectl nodelife explain --list` lists all".to_owned(),
         |(_, known)| format!("did you mean {known}?"),
     );
-    UsageError(format!("there is no rule '{name}'; {tip}"))
+    UsageError(format!("no rule '{name}'; {tip}"))
 }

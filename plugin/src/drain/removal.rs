@@ -74,9 +74,9 @@ pub(super) fn objection(reply: &EvictionResult) -> Option<String> {
         EvictionResult::Throttled {
             by: Throttle::PriorityAndFairness,
             ..
-        } => Some("the API server's priority and fairness did not let us ask".to_owned()),
+        } => Some("the API server's priority and fairness rejected the dry run".to_owned()),
         EvictionResult::Throttled { .. } => {
-            Some("the API server was too busy to be asked".to_owned())
+            Some("the API server was too busy for the dry run".to_owned())
         }
     }
 }

@@ -96,7 +96,7 @@ impl Surges {
                     if let EvictionResult::Forbidden(why) =
                         remove(cluster, method, which, true).await
                     {
-                        against = Some(format!("its pods may not be evicted: {why}"));
+                        against = Some(format!("evicting its pods is forbidden: {why}"));
                     }
                 }
                 judged.insert(key.clone(), against.clone());
@@ -138,7 +138,7 @@ impl Surges {
         while let Some(sent) = self.sent.join_next().await {
             if let Ok(((namespace, name), Err(error))) = sent {
                 printer.warn(format_args!(
-                    "Deployment {namespace}/{name} did not get another pod: {error:#}"
+                    "failed to add a pod to Deployment {namespace}/{name}: {error:#}"
                 ));
             }
         }
@@ -149,7 +149,7 @@ impl Surges {
             if let Err(error) = restore(cluster, &key).await {
                 let (namespace, name) = &key;
                 printer.warn(format_args!(
-                    "Deployment {namespace}/{name} may still have a replica too many: {error:#}"
+                    "Deployment {namespace}/{name} may still have an extra replica: {error:#}"
                 ));
             }
             self.started.remove(&key);
@@ -160,8 +160,8 @@ impl Surges {
     pub(crate) fn warn_left(&self, printer: &mut Printer) {
         for (namespace, name) in &self.started {
             printer.warn(format_args!(
-                "Deployment {namespace}/{name} may still have a replica too many: its annotation \
-                 {SURGED_FROM} says how many it had"
+                "Deployment {namespace}/{name} may still have an extra replica: its annotation \
+                 {SURGED_FROM} records the original number"
             ));
         }
     }
@@ -170,8 +170,8 @@ impl Surges {
 impl SurgeStrategy {
     fn what(self) -> &'static str {
         match self {
-            Self::Restart => "goes when a rollout of its Deployment replaces it (--surge=restart)",
-            Self::Scale => "goes when its Deployment has one more replica (--surge=scale)",
+            Self::Restart => "replaced by a rollout of its Deployment (--surge=restart)",
+            Self::Scale => "evicted once its Deployment has one more replica (--surge=scale)",
         }
     }
 }
@@ -183,7 +183,7 @@ fn objection(how: SurgeStrategy, deployment: &Value, fixed: bool) -> Option<&'st
     match how {
         SurgeStrategy::Scale if fixed => None,
         SurgeStrategy::Scale => {
-            Some("its budget asks for a share of the pods, however many there are")
+            Some("its budget requires a share of the pods, so one more replica does not help")
         }
         SurgeStrategy::Restart
             if at("/spec/strategy/type").is_some_and(|kind| kind == "Recreate") =>
@@ -193,7 +193,7 @@ fn objection(how: SurgeStrategy, deployment: &Value, fixed: bool) -> Option<&'st
         SurgeStrategy::Restart => {
             let surge = at("/spec/strategy/rollingUpdate/maxSurge");
             let none = surge.is_some_and(|surge| *surge == 0 || *surge == "0%");
-            none.then_some("its maxSurge is 0, so that a rollout stops the old pod first")
+            none.then_some("its maxSurge is 0, so a rollout stops the old pod first")
         }
     }
 }

@@ -51,11 +51,15 @@ pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()
             escape(&skipped.rule)
         )?;
     }
-    header(out, "nodelife_audit_nodes", "Nodes that were judged.")?;
+    header(out, "nodelife_audit_nodes", "Nodes that were audited.")?;
     writeln!(out, "nodelife_audit_nodes {}", report.summary.nodes)?;
     if let Some(taken_at) = report.taken_at {
         let name = "nodelife_audit_taken_at_timestamp_seconds";
-        header(out, name, "The API server's time of what was judged.")?;
+        header(
+            out,
+            name,
+            "The API server's time at which the objects were read.",
+        )?;
         writeln!(out, "{name} {}", taken_at.as_second())?;
     }
     Ok(())

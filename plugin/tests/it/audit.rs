@@ -65,16 +65,19 @@ fn what_is_meant_to_be_so_is_left_out_on_some_nodes() {
     let fewer = audit("HB@disk in (ssd,tape),!gone");
     assert!(!fewer.contains("node/node-b"), "{fewer}");
     assert!(
-        fewer.contains("left out by annotations of their objects or by --skip-rule-on"),
+        fewer.contains("suppressed by annotations of their objects or by --skip-rule-on"),
         "{fewer}"
     );
     for (wrong, reason) in [
-        ("HB", "name rules and nodes, as in RES,NL-CAP-003@pool=spot"),
+        (
+            "HB",
+            "expected RULES@SELECTOR, as in RES,NL-CAP-003@pool=spot",
+        ),
         (
             "HB@",
-            "no labels behind the @; --skip-rule leaves rules out everywhere",
+            "no labels after the @; --skip-rule skips rules on all nodes",
         ),
-        ("HBB@disk=hdd", "there is no rule 'HBB'; did you mean HB?"),
+        ("HBB@disk=hdd", "no rule 'HBB'; did you mean HB?"),
     ] {
         let text = audit(wrong);
         assert!(text.starts_with("status: 2\n"), "{text}");

@@ -119,15 +119,15 @@ fn an_audit_of_no_node_is_no_clean_bill() {
         ),
         (
             audit(none, &[]),
-            "no node was audited: there is none in what -f names",
+            "no node was audited: the files of -f have no nodes",
         ),
         (
             audit(none, &["--fail-on", "never"]),
-            "no node was audited: there is none in what -f names",
+            "no node was audited: the files of -f have no nodes",
         ),
         (
             audit(one, &["-l", "pool=gone"]),
-            "no node was audited: none of 1 node has the labels of --selector",
+            "no node was audited: none of 1 node matches --selector",
         ),
     ] {
         // What could be found is reported all the same.
@@ -187,5 +187,5 @@ fn a_large_snapshot_is_read_as_it_streams_in_and_a_cut_one_is_not_taken_for_whol
         cut.starts_with("status: 1\n--- stdout\n--- stderr\n"),
         "{cut}"
     );
-    assert!(cut.contains("standard input is cut short"), "{cut}");
+    assert!(cut.contains("standard input is truncated"), "{cut}");
 }

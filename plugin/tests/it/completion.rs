@@ -24,7 +24,7 @@ fn ask(words: &[&str]) -> String {
 fn kubectl_gets_commands_flags_and_values() {
     assert_eq!(
         ask(&["au"]),
-        "audit\tSays what is wrong with the nodes\n:4\n"
+        "audit\tReports what is wrong with the nodes\n:4\n"
     );
     assert!(ask(&["audit", "--fail"]).starts_with("--fail-on\t"));
     assert!(ask(&["audit", "-o", "sar"]).starts_with("sarif\t"));

@@ -102,7 +102,10 @@ fn a_providers_formula_is_put_beside_what_the_node_publishes() {
     // A flag that would do nothing is a mistake.
     let idle = run(&words(&["--max-pods", "29"]));
     assert!(idle.starts_with("status: 2\n"), "{idle}");
-    assert!(idle.contains("give --capacity or --provider too"), "{idle}");
+    assert!(
+        idle.contains("--max-pods requires --capacity or --provider"),
+        "{idle}"
+    );
 }
 
 /// Both forms of the graceful shutdown, of files that are not rolled out yet.
@@ -134,7 +137,7 @@ fn a_shutdown_is_foretold_by_two_periods_and_by_priorities() {
     insta::assert_snapshot!(foretold(priorities));
     let off = foretold("maxPods: 110\n");
     assert!(
-        off.contains("no graceful shutdown is configured: every pod is cut at once"),
+        off.contains("no graceful shutdown is configured: all pods are killed at once"),
         "{off}"
     );
 }

@@ -131,7 +131,7 @@ fn worth(screen: &Screen) -> usize {
     if !contents.contains(&format!("\n{gone} of ")) {
         return 0;
     }
-    let kinds = [count("  blocked  "), count("s of grace left"), gone];
+    let kinds = [count("  blocked  "), count("s of grace period left"), gone];
     kinds.iter().map(|seen| seen.min(&1) * 1000 + seen).sum()
 }
 

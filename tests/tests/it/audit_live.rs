@@ -106,7 +106,7 @@ async fn ages_use_the_servers_clock_and_a_skew_is_reported() {
             .args(["audit", &name, "--rule", RULE, "-o", "json"]);
         let output = kubectl::run(command, "").await.unwrap();
         assert_eq!(output.status, Some(0), "{}", output.stderr);
-        let told = format!("{direction} the API server's, by which ages are judged");
+        let told = format!("{direction} the API server's; ages use the API server's clock");
         assert!(output.stderr.contains(&told), "{told}: {}", output.stderr);
         let report: Value = serde_json::from_str(&output.stdout).unwrap();
         let taken_at: Timestamp = report["takenAt"].as_str().unwrap().parse().unwrap();

@@ -159,7 +159,7 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
         .await;
     assert!(
         sentence(&output).ends_with(
-            "the credential plugin acme-login-x is not on this machine; \
+            "the credential plugin acme-login-x was not found; \
              Install it with: brew install acme-login"
         ),
         "{}",
@@ -304,7 +304,7 @@ async fn expired_credentials_are_named() {
         assert_eq!(
             sentence(&output),
             format!(
-                "the API server {} does not know who we are (401): the {what} expired at \
+                "the API server {} rejected the credentials (401): the {what} expired at \
                  2024-12-31T00:00:00Z; log in again, or renew it in the kubeconfig",
                 desk.plane.url()
             )
@@ -390,7 +390,7 @@ async fn impersonation_sends_all_its_headers() {
     let nobody = AUDIT.iter().copied().chain(["--as-group=readers"]);
     let output = kubectl.run(nobody).await.unwrap();
     assert!(
-        sentence(&output).ends_with("give --as USER as well"),
+        sentence(&output).ends_with("require --as USER"),
         "{}",
         output.stderr
     );

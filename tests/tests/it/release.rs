@@ -57,7 +57,7 @@ async fn kubectl_needs_only_the_archive_on_path() {
         .unwrap();
     assert_eq!(
         answer.stdout,
-        "audit\tSays what is wrong with the nodes\n:4\n"
+        "audit\tReports what is wrong with the nodes\n:4\n"
     );
 
     // Nothing is left elsewhere in the home than kubectl's own.

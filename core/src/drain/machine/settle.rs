@@ -52,7 +52,7 @@ impl fmt::Display for Awaited {
                 workload, wanted, ..
             } => write!(
                 f,
-                "{wanted} pods of {workload} have to be Ready, and are being counted"
+                "counting the Ready pods of {workload}; {wanted} are required"
             ),
             Self::Volume(name) => write!(f, "volume {name} is still attached"),
         }

@@ -160,7 +160,7 @@ pub enum BlockReason {
     Denied(String),
     /// Its namespace is being deleted and takes the pod with it.
     NamespaceTerminating,
-    /// Another pod bears its name, or it changed under the request.
+    /// Another pod bears its name, or it changed during the request.
     Conflict,
     /// The server failed, or did not answer.
     Uncertain(String),
@@ -205,17 +205,17 @@ impl PodState {
 impl fmt::Display for PodState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Skipped(skip) => write!(f, "stays: {skip}"),
-            Self::Waiting => f.write_str("waits for its turn"),
-            Self::CheckingOwner => f.write_str("its controller is being looked up"),
+            Self::Skipped(skip) => write!(f, "skipped: {skip}"),
+            Self::Waiting => f.write_str("waiting for its turn"),
+            Self::CheckingOwner => f.write_str("checking its controller"),
             Self::Evicting => f.write_str("evicting"),
-            Self::Fetching => f.write_str("being looked up"),
+            Self::Fetching => f.write_str("checking the pod"),
             Self::Blocked(blocked) => blocked.block.fmt(f),
             Self::Terminating { .. } => f.write_str("terminating"),
-            Self::Completing => f.write_str("waited for until it completes"),
+            Self::Completing => f.write_str("waiting for it to complete"),
             Self::Gone => f.write_str("gone"),
             Self::Refused(needs) => {
-                f.write_str("came during the drain and stays: ")?;
+                f.write_str("arrived during the drain and was not evicted: ")?;
                 for (i, need) in needs.iter().enumerate() {
                     let semicolon = if i == 0 { "" } else { "; " };
                     write!(f, "{semicolon}{need} ({})", need.remedy())?;
@@ -224,9 +224,9 @@ impl fmt::Display for PodState {
             }
             Self::Impossible(reason) => write!(f, "cannot be evicted: {reason}"),
             Self::GivenUp(block) => {
-                write!(f, "no longer waited for: {block}")
+                write!(f, "gave up: {block}")
             }
-            Self::Stuck => f.write_str("evicted, and not gone within --pod-timeout"),
+            Self::Stuck => f.write_str("evicted, but not gone within --pod-timeout"),
         }
     }
 }
@@ -252,8 +252,9 @@ impl fmt::Display for BlockReason {
                 has,
             } => write!(
                 f,
-                "waits for replacements: the implicit budget of {workload} needs {needs} healthy \
-                 pods and has {has}; it gives way when none come for {} s",
+                "waiting for replacements: the implicit budget of {workload} needs {needs} \
+                 healthy pods and has {has}; if none becomes Ready within {} s, one more pod is \
+                 evicted",
                 IMPLICIT_TIMEOUT.as_secs()
             ),
             Self::SeveralBudgets(budgets) if budgets.is_empty() => {
@@ -271,12 +272,15 @@ impl fmt::Display for BlockReason {
             }
             Self::Denied(message) => write!(f, "denied: {message}"),
             Self::NamespaceTerminating => {
-                f.write_str("its namespace is being deleted and takes the pod with it")
+                f.write_str("its namespace is being deleted, and the pod with it")
             }
-            Self::Conflict => f.write_str("it changed under the request"),
-            Self::Uncertain(message) => write!(f, "no clear answer: {message}"),
+            Self::Conflict => f.write_str("it changed during the request"),
+            Self::Uncertain(message) => write!(f, "unclear response: {message}"),
             Self::Behind(first) => {
-                write!(f, "{first} has to go before it (--order strict), and stays")
+                write!(
+                    f,
+                    "blocked by {first}, which must go first (--order strict)"
+                )
             }
         }
     }

@@ -59,14 +59,15 @@ impl Lock {
     /// Who, since when, and when the lock passes on if nobody renews it.
     pub fn describe(&self, now: Timestamp) -> String {
         let silent = now.duration_since(self.renewed_at).as_secs();
-        let heard = if silent > 0 {
-            format!("last heard of {silent} s ago")
+        let renewed = if silent > 0 {
+            format!("last renewed {silent} s ago")
         } else {
-            "heard of just now".to_owned()
+            "renewed just now".to_owned()
         };
         let left = (LOCK_LEASE.as_secs() - silent).max(0);
         format!(
-            "{} drains it since {:.0}, {heard}; if that drain is dead, its lock passes on in {left} s",
+            "{} has been draining it since {:.0}, {renewed}; if that drain is dead, its lock \
+             expires in {left} s",
             self.holder, self.since
         )
     }
@@ -134,8 +135,8 @@ mod tests {
     fn the_holder_is_named_with_the_time_that_is_left() {
         assert_eq!(
             lock().describe(at(164)),
-            "ann@desk, process 7 drains it since 1970-01-01T00:01:40Z, last heard of 4 s ago; \
-             if that drain is dead, its lock passes on in 56 s"
+            "ann@desk, process 7 has been draining it since 1970-01-01T00:01:40Z, last renewed \
+             4 s ago; if that drain is dead, its lock expires in 56 s"
         );
     }
 }

@@ -120,7 +120,7 @@ impl PlanContext<'_> {
 pub enum Action {
     /// It is evicted.
     Evict,
-    /// It is deleted past its budgets (`--disable-eviction`).
+    /// It is deleted, bypassing its budgets (`--disable-eviction`).
     Delete,
     /// It goes by itself and is waited for.
     Wait,
@@ -258,7 +258,7 @@ fn planned(item: &InventoryItem, wave: Option<u32>, deletes: bool) -> PlannedPod
         PodVerdict::Impossible(why) => (Action::Impossible, why.to_string(), why.budget().cloned()),
         PodVerdict::Evict(decision) if deletes => (
             Action::Delete,
-            "past its budgets".to_owned(),
+            "bypassing its budgets".to_owned(),
             under(decision),
         ),
         PodVerdict::Evict(decision) => (Action::Evict, because(decision), under(decision)),
@@ -292,10 +292,10 @@ fn because(decision: &EvictionDecision) -> String {
     match decision {
         EvictionDecision::Exempt(Exemption::NoBudget) => "no budget selects it".to_owned(),
         EvictionDecision::Exempt(Exemption::NotRunning) => {
-            "it does not run, and budgets are not asked for such pods".to_owned()
+            "not running: budgets do not apply to it".to_owned()
         }
         EvictionDecision::Exempt(Exemption::Unready(budget)) => {
-            format!("it is not Ready, and budget {budget} lets such pods go")
+            format!("not Ready: budget {budget} allows to evict unhealthy pods")
         }
         EvictionDecision::Counted { budget, allowed } => {
             format!("budget {budget} allows {allowed} now")
@@ -303,12 +303,10 @@ fn because(decision: &EvictionDecision) -> String {
         EvictionDecision::Refused { budget, refusal } => {
             format!("waits for budget {budget}: {refusal}")
         }
-        EvictionDecision::BudgetsUnreadable => {
-            "whether a budget protects it is not known".to_owned()
-        }
+        EvictionDecision::BudgetsUnreadable => "unknown whether a budget protects it".to_owned(),
         EvictionDecision::SeveralBudgets(budgets) => {
             format!(
-                "selected by {} budgets, and an operator may lift them",
+                "selected by {} budgets; an operator may remove some of them",
                 budgets.len()
             )
         }
@@ -363,7 +361,7 @@ mod tests {
         assert_eq!((plan.waves, plan.duration), (None, None));
         for pod in &plan.pods {
             assert_eq!((pod.action, pod.wave), (Action::Evict, None));
-            assert_eq!(pod.reason, "whether a budget protects it is not known");
+            assert_eq!(pod.reason, "unknown whether a budget protects it");
         }
         // And what passes them by has no need to know.
         let plan = plan_under(4, &budgets, true);
@@ -404,7 +402,7 @@ mod tests {
             .collect();
         assert_eq!(reported.len(), 1);
         assert!(
-            reported[0].contains("as many pods as it takes"),
+            reported[0].contains("its maximum number of pods"),
             "{reported:?}"
         );
     }

@@ -61,8 +61,7 @@ pub(crate) async fn run(
     executor.run(drain.watches).await
 }
 
-const READ_TIMED_OUT: &str = "the time of --timeout is over: the cluster was not read in that time, \
-     and nothing was evicted";
+const READ_TIMED_OUT: &str = "timed out (--timeout) while reading the cluster; nothing was evicted";
 
 /// What a drain begins with.
 struct Drain {

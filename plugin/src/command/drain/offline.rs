@@ -20,7 +20,7 @@ pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<Ex
     let snapshot = snapshot::read(&args.input.files)?;
     for source in NEEDED {
         if let Some(why) = snapshot.why_missing(source) {
-            bail!("a plan needs the {}: {why}", source.noun());
+            bail!("cannot plan without {}: {why}", source.noun());
         }
     }
     warn_missing(&snapshot, printer);
@@ -45,12 +45,12 @@ pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<Ex
 
 fn warn_missing(snapshot: &Snapshot, printer: &mut Printer) {
     for (source, effect) in [
-        (Source::Workloads, "whether controllers are still there"),
-        (Source::Volumes, "which nodes the volumes reach"),
+        (Source::Workloads, "whether controllers still exist"),
+        (Source::Volumes, "which nodes can reach the volumes"),
     ] {
         if let Some(why) = snapshot.why_missing(source) {
             printer.warn(format_args!(
-                "{effect} is not known: {}: {why}",
+                "cannot check {effect}: {}: {why}",
                 source.noun()
             ));
         }

@@ -43,7 +43,7 @@ pub(super) fn drain_options(
         wait_for_impossible: args.on_impossible == OnImpossible::Wait,
         once: args.once,
         max_per_zone: args.max_per_zone.map(usize::from),
-        // Where none waits for its turn they are all cordoned first: what leaves one would
+        // Where none waiting for its turn they are all cordoned first: what leaves one would
         // only go to the next.
         cordon_each: view.nodes.len() > concurrency
             || view.nodes.len() > 1 && args.max_per_zone.is_some(),
@@ -80,18 +80,18 @@ impl From<SurgeArg> for SurgeStrategy {
 pub(super) fn check(args: &DrainArgs) -> Result<(), UsageError> {
     let wrong = |text: &str| Err(UsageError(text.to_owned()));
     match (args.nodes.is_empty(), &args.selector) {
-        (true, None) => return wrong("name the nodes to drain, or choose them with --selector"),
+        (true, None) => return wrong("name the nodes to drain, or select them with --selector"),
         (false, Some(_)) => return wrong("give either nodes or --selector, not both"),
         _ => {}
     }
     if !args.input.files.is_empty() && (args.dry_run == DryRun::Server || args.events.is_some()) {
-        return wrong("-f plans from files: there is no server to ask, and nothing happens");
+        return wrong("-f plans from files: it excludes --dry-run=server and --events");
     }
     if args.safety.disable_eviction && !args.safety.force {
-        return wrong("--disable-eviction bypasses every budget: it needs --force as well");
+        return wrong("--disable-eviction bypasses every budget: it requires --force");
     }
     if args.grace_period == 0 && !args.safety.force {
-        return wrong("--grace-period=0 kills pods at once: it needs --force as well");
+        return wrong("--grace-period=0 kills pods at once: it requires --force");
     }
     if args.grace_period > i64::from(u32::MAX) {
         return wrong("--grace-period is too long");

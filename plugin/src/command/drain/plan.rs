@@ -33,7 +33,7 @@ pub(super) fn refusal(
     if status.is_some() {
         let nodes: Vec<&str> = plan.nodes.iter().map(Str::as_str).collect();
         printer.note(format_args!(
-            "refused to drain {}: nothing was changed, not even the cordon",
+            "refused to drain {}: nothing was changed",
             nodes.join(", ")
         ));
     }
@@ -70,7 +70,7 @@ pub(super) fn print(
     printer.table(&table)?;
     let evicted = plan.with(Action::Evict).chain(plan.with(Action::Delete));
     let waves = plan.waves.map_or_else(
-        || ", in how many waves is not known".to_owned(),
+        || " in an unknown number of waves".to_owned(),
         |waves| {
             let waves = usize::try_from(waves).unwrap_or(usize::MAX);
             format!(" in {}", count(waves, "wave"))
@@ -78,7 +78,7 @@ pub(super) fn print(
     );
     let evicted = count(evicted.count(), "pod");
     printer.note(format_args!(
-        "{evicted} would go{waves}; nothing was changed"
+        "{evicted} would be evicted{waves}; nothing was changed"
     ));
     if let Some(duration) = &plan.duration {
         print_estimate(duration, printer);
@@ -97,11 +97,10 @@ pub(super) fn warn(pod: &PlannedPod, printer: &mut Printer) {
 fn print_estimate(duration: &Estimate, printer: &mut Printer) {
     let Estimate { least, most, basis } = duration;
     if least.rounded() == most.rounded() {
-        printer.note(format_args!("it would take about {least} s"));
+        printer.note(format_args!("estimated: about {least} s"));
     } else {
         printer.note(format_args!(
-            "it would take between {least} s, if pods stop at once, and {most} s, \
-             if they take all their grace"
+            "estimated: {least} s (pods stop at once) to {most} s (full grace period)"
         ));
     }
     for basis in basis {

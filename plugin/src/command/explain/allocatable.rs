@@ -51,8 +51,8 @@ pub(super) async fn run(
         if let (Some(provider), None) = (args.provider, &args.capacity) {
             writeln!(printer.data())?;
             printer.paragraph(format_args!(
-                "Computed by {provider}'s formula, not by the kubelets' configurations: {}. A node \
-                 that differs is not wrong by itself.",
+                "Computed by {provider}'s formula, not by the kubelets' configurations: {}. A \
+                 node that differs is not necessarily wrong.",
                 provider.describe()
             ))?;
         }
@@ -109,7 +109,7 @@ async fn of_nodes(
 ) -> anyhow::Result<Report> {
     if args.max_pods.is_some() && args.provider.is_none() {
         // A node says itself how many pods it takes.
-        let text = "--max-pods is about a machine or a formula: give --capacity or --provider too";
+        let text = "--max-pods requires --capacity or --provider";
         return Err(UsageError(text.to_owned()).into());
     }
     let from_files = match args.provider {
@@ -135,7 +135,7 @@ async fn of_nodes(
         .collect();
     nodes.sort_by_key(|node| &node.metadata.name);
     let why = snapshot.why_missing(Source::KubeletConfigs);
-    let why = why.unwrap_or("it is not among those that were read");
+    let why = why.unwrap_or("it was not read");
     let mut report = Report::default();
     for node in nodes {
         if let Some(provider) = args.provider {
@@ -150,7 +150,7 @@ async fn of_nodes(
             let computed = allocatable::of_node(node, known);
             report.document.items.push(computed);
         } else {
-            let reason = format!("the kubelet's configuration is not at hand: {why}");
+            let reason = format!("the kubelet's configuration is not available: {why}");
             let unexplained = Unexplained::of(node, reason);
             report.document.unexplained.push(unexplained);
             report.unexplained.push(node.clone());
@@ -249,7 +249,10 @@ fn print_unexplained(item: &Unexplained, node: &Node, printer: &mut Printer) -> 
     }
     printer.table(&table)?;
     writeln!(printer.data())?;
-    printer.paragraph(format_args!("What for is not known: {}.", item.reason))?;
+    printer.paragraph(format_args!(
+        "What it is reserved for is unknown: {}.",
+        item.reason
+    ))?;
     if let Some(provider) = Provider::of(node) {
         printer.paragraph(format_args!(
             "{provider} reserves by formula: {}. --provider {provider} computes it.",

@@ -24,7 +24,7 @@ pub(super) async fn run(
     let sources = [Source::Nodes, Source::Pods].into();
     let snapshot = input::read(&args.input, &sources, cluster, printer).await?;
     if let Some(reason) = snapshot.why_missing(Source::Pods) {
-        anyhow::bail!("failed to foretell what becomes of the pods: pods not read: {reason}");
+        anyhow::bail!("cannot predict what happens to the pods: pods not read: {reason}");
     }
     let names = input::node_names(std::slice::from_ref(&args.node));
     input::check_nodes(&snapshot, &names, &args.input)?;
@@ -46,7 +46,8 @@ pub(super) async fn run(
 
 fn print(timeline: &FailureTimeline, printer: &mut Printer) -> anyhow::Result<()> {
     printer.paragraph(format_args!(
-        "If node/{} died now: zone {} in state {:?}, {} taints a second, {} before it in the queue",
+        "If node/{} died now: zone {} in state {:?}, {} taints per second, {} before it in the \
+         queue",
         timeline.node,
         timeline.zone,
         timeline.zone_state,
@@ -60,7 +61,7 @@ fn print(timeline: &FailureTimeline, printer: &mut Printer) -> anyhow::Result<()
     }
     printer.table(&steps)?;
     if timeline.pods.is_empty() {
-        return Ok(writeln!(printer.data(), "\nNo pods are on it.")?);
+        return Ok(writeln!(printer.data(), "\nIt has no pods.")?);
     }
     writeln!(printer.data())?;
     let mut pods = Table::new(["DELETED AFTER", "POD", "WHY"]);

@@ -33,7 +33,7 @@ pub(super) async fn run(
     }
     let snapshot = input::read(&args.input, &sources, cluster, printer).await?;
     if let Some(reason) = snapshot.why_missing(Source::Pods) {
-        anyhow::bail!("failed to foretell what becomes of the pods: pods not read: {reason}");
+        anyhow::bail!("cannot predict what happens to the pods: pods not read: {reason}");
     }
     let selection = Selection {
         nodes: input::node_names(&args.nodes),
@@ -62,8 +62,8 @@ pub(super) async fn run(
     }
     if report.items.is_empty() && !unknown.is_empty() {
         anyhow::bail!(
-            "failed to foretell a shutdown: no kubelet configuration is at hand; \
-             give --configz or --kubelet-config FILE"
+            "cannot predict a shutdown: no kubelet configuration was read; use --configz or \
+             --kubelet-config FILE"
         );
     }
     if !print_document("ShutdownReport", &report, args.output, printer)? {
@@ -71,7 +71,7 @@ pub(super) async fn run(
     }
     if !unknown.is_empty() {
         printer.warn(format_args!(
-            "not shown, since their kubelets' configuration is not known: {}",
+            "not shown, because their kubelet configuration is unknown: {}",
             unknown.join(", ")
         ));
     }
@@ -95,13 +95,14 @@ fn print(report: &ShutdownReport, printer: &mut Printer) -> anyhow::Result<()> {
 fn print_item(item: &NodeShutdown, printer: &mut Printer) -> anyhow::Result<()> {
     if !item.graceful {
         return Ok(printer.paragraph(format_args!(
-            "node/{}: no graceful shutdown is configured: every pod is cut at once",
+            "node/{}: no graceful shutdown is configured: all pods are killed at once",
             item.node
         ))?);
     }
     printer.paragraph(format_args!(
-        "node/{}: the kubelet asks for {}s (InhibitDelayMaxSec of systemd-logind has to allow it), \
-         its pods end within {}s; what is left of a group's time it waits for their volumes",
+        "node/{}: the kubelet delays the shutdown by {}s (InhibitDelayMaxSec of systemd-logind \
+         must allow it); its pods stop within {}s, and the rest of each group's time is for \
+         unmounting volumes",
         item.node, item.requested_seconds, item.at_most_seconds
     ))?;
     writeln!(printer.data())?;

@@ -81,7 +81,7 @@ fn write(rule: &Rule, printer: &mut Printer) -> io::Result<()> {
         "--skip-rule {}, or on one object the annotation {SKIP_ANNOTATION}={}",
         rule.id, rule.id
     );
-    table.row(["leave out".into(), leave_out.into()]);
+    table.row(["suppress".into(), leave_out.into()]);
     printer.table(&table)
 }
 

@@ -49,20 +49,21 @@ fn print(report: &ZoneReport, settings: &Settings, printer: &mut Printer) -> any
     writeln!(printer.data())?;
     if report.all_fully_disrupted {
         printer.paragraph(
-            "Every zone is in full disruption: the controller doubts itself and taints nothing.",
+            "Every zone is in full disruption: the controller assumes that it is the fault itself \
+             and taints no node.",
         )?;
     }
     if !report.excluded.is_empty() {
         printer.paragraph(format_args!(
-            "Not counted by their label {}: {}",
+            "Excluded by the label {}: {}",
             nodelife_core::zone::EXCLUDE_LABEL,
             report.excluded.join(", ")
         ))?;
     }
     Ok(printer.paragraph(format_args!(
-        "A silent node becomes Unknown after {} s. A zone is in partial disruption from 3 nodes \
-         and a share of {} not ready on; then it is tainted at {}/s if it has more than {} nodes, \
-         else not at all.",
+        "A silent node becomes Unknown after {} s. A zone is in partial disruption when at least \
+         3 nodes and a share of {} are not ready; the controller then taints {} nodes per second \
+         if the zone has more than {} nodes, else none.",
         settings.grace_period,
         settings.unhealthy_threshold,
         settings.secondary_rate,

@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;
 use nodelife_core::disruption::BudgetRefusal;
 use nodelife_core::drain::{BlockReason, DrainEvent, PodState};
+use nodelife_core::format::count;
 
 use super::super::output::events::EventReason;
 use super::super::output::log::warn_budgets_unreadable;
@@ -76,8 +77,8 @@ impl Executor<'_> {
             ""
         };
         self.log.printer().note(format_args!(
-            "budget {budget} lacks {} of its pods: {}{more}",
-            absentees.len(),
+            "budget {budget}: {}: {}{more}",
+            count(absentees.len(), "unhealthy pod"),
             named.join("; ")
         ));
     }
@@ -90,7 +91,7 @@ impl Executor<'_> {
         error: ApiError,
     ) -> anyhow::Result<()> {
         if !essential {
-            tracing::debug!(what, %error, "lost sight");
+            tracing::debug!(what, %error, "a watch failed");
             return Ok(());
         }
         if matches!(

@@ -54,7 +54,7 @@ impl Executor<'_> {
                 continue;
             };
             let back = if to_uncordon.contains(node) {
-                ", and the cordon is taken back"
+                ", uncordoning it"
             } else {
                 ""
             };
@@ -76,7 +76,7 @@ impl Executor<'_> {
 
     pub(super) fn print_awaited(&mut self, node: &str) {
         for awaited in self.machine.awaited(node) {
-            let text = format_args!("node/{node}: empty, and waits: {awaited}");
+            let text = format_args!("node/{node}: no pod left to evict; waiting: {awaited}");
             self.log.printer().note(text);
         }
     }

@@ -174,7 +174,7 @@ impl<'a> Executor<'a> {
     }
 
     fn timed_out(&mut self) -> ExitStatus {
-        self.print_not_started("the time of --timeout is over");
+        self.print_not_started("timed out (--timeout)");
         ExitStatus::Failed
     }
 
@@ -188,7 +188,10 @@ impl<'a> Executor<'a> {
         let cordoned = if nodes.is_empty() {
             "nothing was changed".to_owned()
         } else {
-            format!("nothing was evicted; perhaps cordoned: {}", nodes.join(" "))
+            format!(
+                "nothing was evicted; possibly cordoned: {}",
+                nodes.join(" ")
+            )
         };
         let text = format!("{why} before the drain began: {cordoned}");
         self.log.printer().note(text);
@@ -197,7 +200,7 @@ impl<'a> Executor<'a> {
     async fn undo(&mut self, nodes: Vec<Str>) {
         let printer = self.log.printer();
         if let Err(error) = undo(&self.cluster, &nodes, Some(&self.mark), false, printer).await {
-            printer.warn(format_args!("failed to take the cordon back: {error}"));
+            printer.warn(format_args!("failed to uncordon: {error}"));
         }
     }
 
@@ -270,7 +273,7 @@ impl<'a> Executor<'a> {
                 why = &mut lost => {
                     // The nodes are another drain's now, and so are their cordons.
                     self.cordoned.clear();
-                    anyhow::bail!("{why}; no more evictions are sent")
+                    anyhow::bail!("{why}; no more pods are evicted")
                 }
                 () = sleep_until(wake, now) => DrainEvent::Tick,
             };
@@ -312,8 +315,8 @@ impl<'a> Executor<'a> {
                 at_least,
             } => {
                 self.log.printer().warn(format_args!(
-                    "{namespace}/{name}: deleted past budget {budget} \
-                     (--force-after, --bypass-pdb)"
+                    "{namespace}/{name}: deleted, bypassing budget {budget} (--force-after, \
+                     --bypass-pdb)"
                 ));
                 let method = method.past_budgets(at_least);
                 self.requests.spawn(async move {

@@ -135,7 +135,7 @@ async fn scheduling_message(
     });
     let message = scheduled.and_then(|condition| condition.get("message")?.as_str());
     Ok(message
-        .unwrap_or("the scheduler has not said why")
+        .unwrap_or("no message from the scheduler")
         .to_owned())
 }
 

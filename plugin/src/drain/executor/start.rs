@@ -27,7 +27,7 @@ impl Executor<'_> {
         for name in self.options.quarantine.clone() {
             match cordon::cordon(&self.cluster, &name, &self.mark, true).await {
                 Ok(_) => self.log.printer().note(format_args!(
-                    "node/{name}: quarantined: cordoned, and none of its pods is evicted"
+                    "node/{name}: quarantined: cordoned, no pods are evicted"
                 )),
                 Err(error) => return self.cordon_refused(error),
             }
@@ -86,7 +86,7 @@ impl Executor<'_> {
             "already cordoned"
         };
         self.log.printer().note(format_args!("node/{node}: {how}"));
-        let text = format!("{} empties the node", self.events.instance());
+        let text = format!("{} is draining the node", self.events.instance());
         self.events.record(node, EventReason::Started, "", &text);
         self.options.surges.start(&self.cluster, node);
     }

@@ -40,7 +40,7 @@ pub(in crate::drain) async fn cordon(
     mark: &CordonOwner,
     quarantine: bool,
 ) -> anyhow::Result<bool> {
-    let context = || format!("failed to cordon node {name}, so that nothing was evicted from it");
+    let context = || format!("failed to cordon node {name}; nothing was evicted from it");
     let written = retry_on_conflict(|| write(cluster, name, mark, quarantine)).await;
     let (before, after) = written
         .with_context(context)?

@@ -79,7 +79,7 @@ impl Locks {
                 }),
                 LockOutcome::Theirs(lock) => theirs.push((name.clone(), lock)),
                 LockOutcome::NotAllowed(why) => printer.warn(format_args!(
-                    "node/{name}: another drain of it is not kept away: {why}"
+                    "node/{name}: could not lock: a concurrent drain is not prevented: {why}"
                 )),
             }
         }
@@ -107,9 +107,7 @@ impl Locks {
         for (node, lock) in theirs {
             printer.note(format_args!("node/{node}: {}", lock.describe(now)));
         }
-        printer.note(
-            "refused: another drain is at work there; nothing was changed, not even the cordon",
-        );
+        printer.note("refused: another drain holds the lock; nothing was changed");
         Some(ExitStatus::Refused)
     }
 
@@ -166,7 +164,8 @@ impl Locks {
             node = self.read(&name).await?;
         }
         anyhow::bail!(
-            "it changed {MAX_ATTEMPTS} times under the request, or the API server failed as often"
+            "gave up after {MAX_ATTEMPTS} attempts: the node kept changing, or the API server \
+             kept failing"
         )
     }
 
@@ -220,7 +219,7 @@ impl Locks {
     }
 }
 
-/// Takes off a node that it waits for its turn, where it does. Best effort: the drain is over.
+/// Takes off a node that it waiting for its turn, where it does. Best effort: the drain is over.
 async fn forget_waiting(cluster: &Cluster, name: &Str) {
     let _ = retry_on_conflict(|| async {
         let node: Option<Node> = cluster.get(resource::NODES.all().named(name)).await?;
@@ -263,12 +262,12 @@ async fn renew(cluster: &Cluster, own: &Lock, held: &mut Held, text: &str) -> Op
             None
         }
         Some(lock) => Some(format!(
-            "node/{}: lost to another drain: {}",
+            "node/{}: another drain has taken the lock: {}",
             held.node,
             lock.describe(now)
         )),
         None => Some(format!(
-            "node/{}: somebody took the annotation {LOCK_ANNOTATION} off",
+            "node/{}: somebody removed the annotation {LOCK_ANNOTATION}",
             held.node
         )),
     }

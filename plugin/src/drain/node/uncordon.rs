@@ -56,10 +56,10 @@ pub(in crate::drain) async fn undo(
                 printer.note(format_args!("node/{node}: not cordoned"));
             }
             UncordonDecision::NotOurs => printer.note(format_args!(
-                "node/{node}: left cordoned: it was not a drain of nodelife that cordoned it"
+                "node/{node}: left cordoned: no nodelife drain cordoned it"
             )),
             UncordonDecision::RecordonedByOther => printer.note(format_args!(
-                "node/{node}: left cordoned: somebody has cordoned it again since"
+                "node/{node}: left cordoned: somebody cordoned it again since"
             )),
             UncordonDecision::OtherRun => printer.note(format_args!(
                 "node/{node}: left cordoned: another drain cordoned it"

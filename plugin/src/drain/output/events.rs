@@ -162,7 +162,7 @@ impl Events {
             tracing::debug!("events were still on their way");
         }
         if let Some(why) = refused {
-            printer.note(format_args!("no events were written on the nodes: {why}"));
+            printer.note(format_args!("failed to record events on the nodes: {why}"));
         }
     }
 }

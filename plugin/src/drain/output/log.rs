@@ -197,11 +197,13 @@ impl<'a> ProgressLog<'a> {
             .filter(|t| t.state == PodState::Skipped(SkipReason::NotSelected))
             .count();
         let (what, text) = if left > 0 {
-            let text = format!("not drained, {left} pods are left");
+            let text = format!("not drained, {left} pods left");
             (EventReason::Stopped, text)
         } else if unselected > 0 {
-            let text =
-                format!("drained of the pods of --pod-selector; {unselected} other pods left");
+            let text = format!(
+                "drained of the pods that match --pod-selector; {unselected} other pods \
+                     left"
+            );
             (EventReason::Drained, text)
         } else {
             (EventReason::Drained, "drained".to_owned())
@@ -213,19 +215,17 @@ impl<'a> ProgressLog<'a> {
     /// A watch lost sight.
     pub(crate) fn watch_failed(&mut self, what: &str, error: &ApiError) {
         self.printer
-            .warn(format_args!("lost sight of {what}, trying again: {error}"));
+            .warn(format_args!("watch of {what} failed, retrying: {error}"));
     }
 
     /// The user asked to stop. `waits`: for answers to what was sent before.
     pub(crate) fn interrupted(&mut self, waits: bool) {
         let more = if waits {
-            "; what was sent is waited for (once more, and not even that)"
+            ": waiting for pending evictions; press Ctrl-C again to exit now"
         } else {
             ""
         };
-        self.printer.note(format_args!(
-            "interrupted: no more evictions are sent{more}"
-        ));
+        self.printer.note(format_args!("interrupted{more}"));
     }
 
     /// How it ended at this time, and how to go on; `report`: to be printed to stdout;
@@ -250,7 +250,7 @@ impl<'a> ProgressLog<'a> {
         (now, to_uncordon): (Timestamp, &[Str]),
     ) {
         match machine.stopped() {
-            Some(StopReason::Deadline) => self.printer.note("the time of --timeout is over"),
+            Some(StopReason::Deadline) => self.printer.note("timed out (--timeout)"),
             // That was told when it happened.
             Some(StopReason::Interrupted) | None => {}
         }
@@ -288,7 +288,7 @@ impl<'a> ProgressLog<'a> {
             })
             .map(|(node, _)| node.as_str())
             .partition(|node| to_uncordon.iter().any(|back| back.as_str() == *node));
-        let on = "to go on, run the same command again";
+        let on = "to continue, run the same command again";
         if !open.is_empty() {
             let open = open.join(" ");
             self.printer.note(format_args!("not drained: {open}; {on}"));
@@ -296,8 +296,8 @@ impl<'a> ProgressLog<'a> {
         if !kept.is_empty() {
             let kept = kept.join(" ");
             self.printer.note(format_args!(
-                "not drained, and still cordoned: {kept}; {on}; \
-                 to give up: kubectl nodelife drain {kept} --undo"
+                "not drained and still cordoned: {kept}; {on}; to give up: kubectl nodelife drain \
+                 {kept} --undo"
             ));
         }
     }
@@ -305,10 +305,10 @@ impl<'a> ProgressLog<'a> {
 
 /// Says what is not known where the budgets may not be seen.
 pub(crate) fn warn_budgets_unreadable(why: &impl fmt::Display, printer: &mut Printer) {
-    printer.warn(format_args!("disruption budgets cannot be seen: {why}"));
+    printer.warn(format_args!("cannot read PodDisruptionBudgets: {why}"));
     printer.note(
-        "the API server still decides about each eviction; what the budgets allow, in how many \
-         waves the pods go, and how long that takes, is not known",
+        "the API server still checks the budgets of each eviction; drain cannot predict what they \
+         allow, the number of waves or the duration",
     );
 }
 

@@ -41,7 +41,7 @@ pub(super) fn screen(
     let staying = settled(|state| matches!(state, PodState::Skipped(_)));
     let total = machine.pods().count() - staying;
     let head = format!(
-        "{gone} of {total} pods gone, {} on their way or waiting, {}",
+        "{gone} of {total} pods gone, {} in progress or waiting,  {}",
         rows.len(),
         clock(now.duration_since(started))
     );
@@ -215,21 +215,22 @@ mod tests {
                 "shop/a-deployment-with-a-rather-long-name-5c6d7f8b9-q8zkt",
                 "terminating",
                 Some(3),
-                "27 s of grace left",
+                "27 s of grace period left",
             ),
             row(
                 1,
                 "db/pg-0",
                 "terminating",
                 Some(4000),
-                "grace over for 3970 s; finalizers hold it (example.com/backup): whoever set them has to take them off",
+                "grace period over for 3970 s; held by finalizers (example.com/backup); the \
+                 controller that set them must remove them",
             ),
             row(2, "shop/web-1", "evicting", Some(0), ""),
             row(4, "shop/web-2", "waiting", None, ""),
         ]
     }
 
-    const HEAD: &str = "3 of 8 pods gone, 5 on their way or waiting, 1:15";
+    const HEAD: &str = "3 of 8 pods gone, 5 in progress or waiting,  1:15";
 
     #[test]
     fn eighty_columns() {

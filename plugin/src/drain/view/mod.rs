@@ -66,7 +66,7 @@ impl ClusterView {
             Some(watches) => view.wait_for_lists(watches).await?,
             None => view.list(cluster).await?,
         }
-        let nodes = selected.all.ok_or("the right to list nodes is missing");
+        let nodes = selected.all.ok_or("no permission to list nodes");
         let around = match (nodes, list_all_pods) {
             (Ok(nodes), Ok(pods)) => Ok((nodes, pods)),
             (Err(why), _) => Err(why.to_owned()),
@@ -138,7 +138,7 @@ impl ClusterView {
         match read {
             Ok(objects) => self.objects = Some(objects),
             Err(why) => printer.note(format_args!(
-                "whether the pods fit on other nodes is not known: {why}"
+                "cannot check whether the pods fit on other nodes: {why}"
             )),
         }
         Ok(())
@@ -270,7 +270,7 @@ impl ClusterView {
             match met {
                 Ok(()) => {}
                 Err(ApiError::Forbidden(why)) => printer.warn(format_args!(
-                    "whether each {kind} is still there cannot be checked: {why}"
+                    "cannot check whether each {kind} still exists: {why}"
                 )),
                 Err(error) => return Err(error.into()),
             }

@@ -54,7 +54,7 @@ pub(crate) fn select_from(
             .filter(|node| selector.matches(&node.metadata.labels));
         let nodes: Vec<Node> = taken.cloned().collect();
         if nodes.is_empty() {
-            bail!("no node has the labels that --selector asks for");
+            bail!("no node matches --selector");
         }
         return Ok(nodes);
     }

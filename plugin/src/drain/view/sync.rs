@@ -78,9 +78,7 @@ impl ClusterView {
                 }
                 Some(WatchEvent::BudgetsForbidden(error)) => self.budgets_unreadable(&error),
                 Some(WatchEvent::Failed { error, .. }) if deadline.tolerates(&error) => {}
-                Some(WatchEvent::Failed { what, error, .. })
-                    if what == format!("the {wanted}s") =>
-                {
+                Some(WatchEvent::Failed { what, error, .. }) if what == format!("{wanted}s") => {
                     return Ok(Err(error));
                 }
                 // A kind that was told of before, and goes on to be tried.

@@ -108,7 +108,7 @@ fn of_workloads(kind: WorkloadKind, update: Update<Workload>) -> Option<WatchEve
         // Whether a controller is gone is looked up where it matters.
         Update::Deleted(_) => return None,
         Update::Failed { error, .. } => WatchEvent::Failed {
-            what: format!("the {kind}s"),
+            what: format!("{kind}s"),
             essential: false,
             error,
         },
@@ -125,7 +125,7 @@ fn of_attachments(update: Update<VolumeAttachment>) -> WatchEvent {
             name: attachment.metadata.name,
         }),
         Update::Failed { error, .. } => WatchEvent::Failed {
-            what: "the volume attachments".to_owned(),
+            what: "VolumeAttachments".to_owned(),
             essential: true,
             error,
         },
@@ -142,7 +142,7 @@ fn of_budgets(update: Update<Budget>) -> WatchEvent {
             ..
         } => WatchEvent::BudgetsForbidden(error),
         Update::Failed { error, .. } => WatchEvent::Failed {
-            what: "the disruption budgets".to_owned(),
+            what: "PodDisruptionBudgets".to_owned(),
             essential: true,
             error,
         },

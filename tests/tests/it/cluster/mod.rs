@@ -68,7 +68,9 @@ async fn a_connection_error_is_one_clear_message() {
                 tls_server_name: Some("elsewhere.test".to_owned()),
                 ..good.clone()
             },
-            format!("failed to trust the API server {url}: invalid peer certificate"),
+            format!(
+                "failed to verify the certificate of the API server {url}: invalid peer certificate"
+            ),
         ),
         (
             ClientOptions {
@@ -82,7 +84,7 @@ async fn a_connection_error_is_one_clear_message() {
                 token: Some("wrong".to_owned()),
                 ..options(plane, &Identity::Anonymous)
             },
-            format!("the API server {url} does not know who we are (401)"),
+            format!("the API server {url} rejected the credentials (401)"),
         ),
         (
             ClientOptions {
@@ -125,10 +127,7 @@ async fn forbidden_lists_are_named_with_their_verb() {
     assert!(reason.ends_with(
         "check with: kubectl auth can-i list clusterroles.rbac.authorization.k8s.io --all-namespaces"
     ));
-    assert_eq!(
-        snapshot.why_missing(Source::Leases),
-        Some("was not asked for")
-    );
+    assert_eq!(snapshot.why_missing(Source::Leases), Some("not requested"));
 }
 
 fn removal(pod: &k8s_openapi::api::core::v1::Pod) -> Removal {

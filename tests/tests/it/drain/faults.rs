@@ -150,7 +150,7 @@ async fn the_timeout_holds_when_the_api_server_falls_silent() {
     let (status, stderr) = end(&env, drain).await;
     // Blocked by its budget, as far as it was known.
     assert_eq!(status, Some(5), "{stderr}");
-    assert!(stderr.contains("the time of --timeout is over"), "{stderr}");
+    assert!(stderr.contains("timed out (--timeout)"), "{stderr}");
     env.check(&[pod]).await;
 }
 
@@ -166,13 +166,13 @@ async fn the_timeout_covers_the_first_request() {
     let (status, stderr) = end(&env, start(&env, &[&node, "--timeout=5s"])).await;
     assert_eq!(status, Some(1), "{stderr}");
     assert!(
-        stderr.contains("the time of --timeout is over before the drain began"),
+        stderr.contains("timed out (--timeout) before the drain began"),
         "{stderr}"
     );
     proxy.fault(FaultRule::new(never()));
     let (status, stderr) = end(&env, start(&env, &[&node, "--timeout=2s"])).await;
     assert_eq!(status, Some(1), "{stderr}");
-    assert!(stderr.contains("the time of --timeout is over"), "{stderr}");
+    assert!(stderr.contains("timed out (--timeout)"), "{stderr}");
     assert!(!env.is_cordoned(&node).await);
     env.check(&[]).await;
 }

@@ -189,7 +189,7 @@ async fn a_stuck_pod_exits_with_6() {
     assert_eq!(output.status, Some(6), "{}", output.stderr);
     let (ns, said) = (
         &env.namespace.name,
-        "evicted, and not gone within --pod-timeout",
+        "evicted, but not gone within --pod-timeout",
     );
     let line = format!("{ns}/held on {node}: {said} (stuck)");
     assert!(output.stderr.contains(&line), "{}", output.stderr);
@@ -284,7 +284,7 @@ async fn every_warning_of_a_pod_is_printed() {
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     for warning in [
         "the data of its emptyDir volume would be lost",
-        "no controller would bring it back",
+        "no controller would recreate it",
     ] {
         assert!(output.stderr.contains(warning), "{}", output.stderr);
     }

@@ -53,7 +53,7 @@ async fn a_second_drain_names_the_first_and_changes_nothing() {
     assert_eq!(second.status, Some(4), "{}", second.stderr);
     let pid = format!("process {}", first.id().unwrap());
     assert!(
-        second.stderr.contains(&pid) && second.stderr.contains("drains it since"),
+        second.stderr.contains(&pid) && second.stderr.contains("has been draining it since"),
         "{pid}: {}",
         second.stderr
     );
@@ -85,7 +85,9 @@ async fn a_lock_from_another_machine_expires_without_renewal() {
     let refused = env.drain(&[&node, "--force"]).await;
     assert_eq!(refused.status, Some(4), "{}", refused.stderr);
     assert!(
-        refused.stderr.contains("ann@desk, process 7 drains it"),
+        refused
+            .stderr
+            .contains("ann@desk, process 7 has been draining it"),
         "{}",
         refused.stderr
     );
@@ -140,7 +142,7 @@ async fn a_drain_that_lost_its_lock_stops() {
     let (status, stderr) = end(&env, drain).await;
     assert_eq!(status, Some(1), "{stderr}");
     assert!(
-        stderr.contains("lost to another drain: ann@desk"),
+        stderr.contains("another drain has taken the lock: ann@desk"),
         "{stderr}"
     );
     assert!(

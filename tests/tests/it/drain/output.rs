@@ -20,7 +20,7 @@ async fn the_node_has_events_of_its_drain() {
     // Number 1: what the budget is short of, and where that is.
     let ns = &env.namespace.name;
     let lacks = format!(
-        "budget {ns}/web lacks 2 of its pods: web-2 waits for a node; web-3 waits for a node"
+        "budget {ns}/web: 2 unhealthy pods: web-2 is not scheduled; web-3 is not scheduled"
     );
     stderr.wait_for(&[&lacks]).await;
     wait_until("the event of the block", TIMEOUT, async || {
@@ -77,7 +77,7 @@ async fn a_drain_without_permission_to_write_events_warns() {
     assert!(
         output
             .stderr
-            .contains("no events were written on the nodes")
+            .contains("failed to record events on the nodes")
             && output
                 .stderr
                 .contains("kubectl auth can-i create events.events.k8s.io -n default"),

@@ -32,7 +32,7 @@ async fn nothing_is_evicted_if_the_cordon_is_forbidden() {
     assert_eq!(output.status, Some(7), "{}", output.stderr);
     assert!(
         output.stderr.contains(&format!(
-            "failed to cordon node {node}, so that nothing was evicted"
+            "failed to cordon node {node}; nothing was evicted"
         )),
         "{}",
         output.stderr
@@ -62,7 +62,7 @@ async fn a_drain_works_without_permission_to_read_budgets() {
     assert_eq!((plan.get("waves"), plan.get("duration")), (None, None));
     for pod in plan["pods"].as_array().unwrap() {
         assert_eq!(pod["action"], "evict");
-        assert_eq!(pod["reason"], "whether a budget protects it is not known");
+        assert_eq!(pod["reason"], "unknown whether a budget protects it");
         assert_eq!((pod.get("wave"), pod.get("budget")), (None, None));
     }
     env.check_nothing_written().await;
@@ -80,7 +80,10 @@ async fn a_drain_works_without_permission_to_read_budgets() {
     let garbled = |c: char| c == char::REPLACEMENT_CHARACTER || c.is_control() && c != '\n';
     assert!(!said.contains(garbled), "{said:?}");
     let at = |part: &str| said.find(part).unwrap_or_else(|| panic!("{part}: {said}"));
-    assert!(at("cannot be seen") < at(": cordoned"), "{said}");
+    assert!(
+        at("cannot read PodDisruptionBudgets") < at(": cordoned"),
+        "{said}"
+    );
 
     let mut tries = env.evictions().await;
     tries.retain(|event| event.name() == "web");
@@ -118,7 +121,10 @@ async fn drain_past_a_budget(env: &TestEnvironment, node: &str) -> String {
     write_status(&env.namespace, "web", open()).await.unwrap();
     stderr.read_to_end().await;
     assert_eq!(end(env, drain).await.0, Some(0), "{}", stderr.text);
-    let once = stderr.text.matches("budgets cannot be seen").count();
+    let once = stderr
+        .text
+        .matches("cannot read PodDisruptionBudgets")
+        .count();
     assert_eq!(once, 1, "{}", stderr.text);
     let blocked = format!("web: blocked by budget {}/web: ", env.namespace.name);
     assert!(stderr.text.contains(&blocked), "{}", stderr.text);
@@ -168,7 +174,7 @@ async fn the_cordon_is_undone_without_permission_to_evict() {
         {
             for line in [
                 format!(
-                    "node/{node}: nothing was evicted, and the cordon is taken back: not allowed \
+                    "node/{node}: nothing was evicted, uncordoning it: not allowed \
                      to {right} in namespace {namespace}; check with: kubectl auth can-i {flags} \
                      -n {namespace}\n"
                 ),

@@ -39,7 +39,7 @@ async fn the_plan_names_a_pod_that_fits_no_other_node() {
     };
     let why = said(&name).unwrap();
     assert!(
-        why.contains("not of its node selector or affinity"),
+        why.contains("excluded by its node selector or affinity"),
         "{why}"
     );
     // Nothing would replace it, so that it needs no place.

@@ -39,7 +39,7 @@ async fn all_refusals_are_reported_at_once_and_nothing_is_written() {
     assert!(at.is_sorted() && at[0].is_some(), "{}", output.stderr);
     let name = &ns.name;
     for line in [
-        format!("{name}/bare on {node}: no controller would bring it back (use --force)"),
+        format!("{name}/bare on {node}: no controller would recreate it (use --force)"),
         format!(
             "{name}/scratch on {other}: the data of its emptyDir volume would be lost (use --delete-emptydir-data)"
         ),

@@ -277,7 +277,8 @@ async fn a_pod_selector_leaves_and_counts_other_pods() {
         .drain(&[&node, "--force", "--pod-selector=app in (web)"])
         .await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
-    let line = format!("node/{node}: drained of the pods of --pod-selector; 2 other pods left");
+    let line =
+        format!("node/{node}: drained of the pods that match --pod-selector; 2 other pods left");
     assert!(output.stderr.contains(&line), "{}", output.stderr);
     assert_eq!(env.pods_on(&node).await.len(), 2);
     env.check(&pods[..1]).await;

@@ -36,7 +36,7 @@ async fn surge(how: &str) {
     for arguments in [&[&*node] as &[&str], &[&node, &surge]] {
         let refused = env.drain(arguments).await;
         assert_eq!(refused.status, Some(7), "{}", refused.stderr);
-        let told = refused.stderr.contains("its pods may not be evicted: ");
+        let told = refused.stderr.contains("evicting its pods is forbidden: ");
         assert_eq!(told, arguments.len() > 1, "{}", refused.stderr);
     }
     env.check_nothing_written().await;

@@ -41,7 +41,7 @@ async fn a_second_ctrl_c_exits_without_waiting() {
     wait_for_silence(&proxy).await;
     interrupt(&drain);
     let mut stderr = Stderr::of(&mut drain);
-    let first = "interrupted: no more evictions are sent; what was sent is waited for";
+    let first = "interrupted: waiting for pending evictions";
     stderr.wait_for(&[first]).await;
     interrupt(&drain);
     let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
@@ -63,7 +63,7 @@ async fn ctrl_c_before_the_cordon_reports_what_changed() {
     let (status, stderr) = end(&env, drain).await;
     assert_eq!(status, Some(130), "{stderr}");
     let said = format!(
-        "interrupted before the drain began: nothing was evicted; perhaps cordoned: {node}"
+        "interrupted before the drain began: nothing was evicted; possibly cordoned: {node}"
     );
     assert!(stderr.contains(&said), "{stderr}");
     assert!(!env.is_cordoned(&node).await);

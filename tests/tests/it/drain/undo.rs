@@ -43,7 +43,7 @@ async fn undo_uncordons_only_nodes_that_a_drain_cordoned() {
     assert!(env.is_cordoned(&theirs).await);
     assert!(
         output.stderr.contains(&format!(
-            "node/{theirs}: left cordoned: it was not a drain of nodelife that cordoned it"
+            "node/{theirs}: left cordoned: no nodelife drain cordoned it"
         )),
         "{}",
         output.stderr
@@ -56,7 +56,7 @@ async fn undo_uncordons_only_nodes_that_a_drain_cordoned() {
     kubectl(&env, &["cordon", &ours]).await;
     let output = env.drain(&[&ours, "--undo"]).await;
     assert!(
-        output.stderr.contains("somebody has cordoned it again"),
+        output.stderr.contains("somebody cordoned it again"),
         "{}",
         output.stderr
     );

@@ -81,7 +81,7 @@ async fn only_a_named_budget_is_bypassed_and_only_after_its_time() {
     assert!(
         output
             .stderr
-            .contains(&format!("deleted past budget {named}")),
+            .contains(&format!("deleted, bypassing budget {named}")),
         "{}",
         output.stderr
     );
@@ -190,7 +190,7 @@ async fn each_node_waits_for_its_own_replacements() {
     let flags = [&*first, &*second, "--wait-ready", "--implicit-budget=none"];
     let mut drain = start(&env, &flags);
     let mut stderr = Stderr::of(&mut drain);
-    let waits = format!("node/{second}: empty, and waits: 2 of 4 pods of ReplicaSet");
+    let waits = format!("node/{second}: no pod left to evict; waiting: 2 of 4 pods of ReplicaSet");
     stderr.wait_for(&[&waits, "is Pending: 0/"]).await;
     fixture(&env.node("d")).create(client).await.unwrap();
     let (status, ()) = tokio::join!(drain.wait(), stderr.read_to_end());

@@ -275,7 +275,7 @@ fn under_a_strict_order_what_stays_keeps_what_comes_after_it() {
         }
         assert!(matches!(drain.state("low"), PodState::GivenUp(_)));
         let said = drain.state("high").to_string();
-        assert!(said.contains("default/low has to go before it"), "{said}");
+        assert!(said.contains("blocked by default/low"), "{said}");
         // And that is the end of it.
         let listed = DrainEvent::Listed {
             node: NODE.into(),

@@ -127,7 +127,7 @@ fn each_node_waits_for_a_count_of_its_own() {
     assert_eq!(counts(&effects), 1, "{effects:?}");
     assert_eq!(
         machine.awaited("m")[0].to_string(),
-        "2 pods of ReplicaSet default/web have to be Ready, and are being counted"
+        "counting the Ready pods of ReplicaSet default/web; 2 are required"
     );
     counted(&mut machine, 2, T0);
     list(&mut machine, "m", Vec::new());
