@@ -167,78 +167,56 @@ struct Column {
 }
 
 /// A row on one line, or on several where its columns say so; the last cell is wrapped below
-/// itself.
+/// itself. No line ends in blanks.
 fn write_row(
     out: &mut impl Write,
     row: &[Cell],
     columns: &[Column],
     width: Option<usize>,
 ) -> io::Result<()> {
-    let mut line = Line::new(out);
+    let mut lines = vec![String::new()];
     for (i, (cell, column)) in row.iter().zip(columns).enumerate() {
         let is_last = i + 1 == columns.len();
         let too_long = width.is_some_and(|width| column.start + cell.width() > width);
         let start = if i > 0 && (column.below || (too_long && !is_last)) {
-            line.end()?;
-            line.cell("", Style::new(), INDENT)?;
+            lines.push(" ".repeat(INDENT));
             INDENT
         } else {
             column.start
         };
-        if !is_last {
-            line.cell(&cell.text, cell.style, column.wide + GAP)?;
-            continue;
-        }
-        let room = width.map(|width| width.saturating_sub(start));
-        for (i, part) in wrap(&cell.text, room).into_iter().enumerate() {
+        let parts = if is_last {
+            wrap(&cell.text, width.map(|width| width.saturating_sub(start)))
+        } else {
+            vec![cell.text.as_str()]
+        };
+        let pad = (column.wide + GAP).saturating_sub(cell.width());
+        for (i, part) in parts.into_iter().enumerate() {
             if i > 0 {
-                line.end()?;
-                line.cell("", Style::new(), start)?;
+                lines.push(" ".repeat(start));
             }
-            line.cell(part, cell.style, 0)?;
+            if let Some(line) = lines.last_mut().filter(|_| !part.is_empty()) {
+                line.push_str(&cell.style.render().to_string());
+                line.push_str(part);
+                line.push_str(&cell.style.render_reset().to_string());
+            }
+        }
+        if let Some(line) = lines.last_mut().filter(|_| !is_last) {
+            line.push_str(&" ".repeat(pad));
         }
     }
-    line.end()
-}
-
-/// A cell on lines of its own.
-fn write_indented(out: &mut impl Write, cell: &Cell, room: Option<usize>) -> io::Result<()> {
-    let mut line = Line::new(out);
-    for part in wrap(&cell.text, room) {
-        line.cell("", Style::new(), INDENT)?;
-        line.cell(part, cell.style, 0)?;
-        line.end()?;
+    for line in lines {
+        writeln!(out, "{}", line.trim_end_matches(' '))?;
     }
     Ok(())
 }
 
-/// A line in the making. Blanks are written when something follows them, so that no
-/// line ends in blanks.
-struct Line<'a, W> {
-    out: &'a mut W,
-    blanks: usize,
-}
-
-impl<'a, W: Write> Line<'a, W> {
-    fn new(out: &'a mut W) -> Self {
-        Self { out, blanks: 0 }
+/// A cell on lines of its own.
+fn write_indented(out: &mut impl Write, cell: &Cell, room: Option<usize>) -> io::Result<()> {
+    let style = cell.style;
+    for part in wrap(&cell.text, room) {
+        writeln!(out, "{:INDENT$}{style}{part}{style:#}", "")?;
     }
-
-    fn cell(&mut self, text: &str, style: Style, width: usize) -> io::Result<()> {
-        if text.is_empty() {
-            self.blanks += width;
-            return Ok(());
-        }
-        let blanks = self.blanks;
-        write!(self.out, "{:blanks$}{style}{text}{style:#}", "")?;
-        self.blanks = width.saturating_sub(text.width());
-        Ok(())
-    }
-
-    fn end(&mut self) -> io::Result<()> {
-        self.blanks = 0;
-        writeln!(self.out)
-    }
+    Ok(())
 }
 
 /// Cuts `text` at blanks into lines of at most `room` columns; a longer word stays whole.
