@@ -50,7 +50,6 @@ pub enum ConnectError {
     Setup {
         /// URL of the API server.
         server: String,
-        /// What is wrong.
         reason: String,
     },
     /// The first request failed on its way through a proxy.
@@ -63,7 +62,6 @@ pub enum ConnectError {
         server: String,
         /// Host and port of the proxy.
         proxy: String,
-        /// The innermost cause.
         reason: String,
     },
     /// The first request failed.
@@ -86,7 +84,6 @@ pub enum ApiError {
     Unreachable {
         /// URL of the API server.
         server: String,
-        /// The innermost cause.
         reason: String,
     },
     /// The server's certificate is not signed by the CA that we were given, is for
@@ -114,7 +111,6 @@ pub enum ApiError {
     Credentials {
         /// URL of the API server.
         server: String,
-        /// What went wrong.
         reason: String,
     },
     /// 401.
@@ -153,7 +149,6 @@ pub enum ApiError {
     Malformed {
         /// Path of the request.
         path: String,
-        /// Where and why.
         reason: String,
     },
 }

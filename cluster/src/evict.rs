@@ -15,9 +15,7 @@ use crate::resource::PODS;
 /// Which pod, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
-    /// Its namespace.
     pub namespace: String,
-    /// Its name.
     pub name: String,
     /// Its UID: a pod that took the name over is left alone (409).
     pub uid: String,
@@ -121,10 +119,6 @@ impl Cluster {
     }
 
     /// Deletes a pod bypassing its budgets, once. Whatever the server says is an answer.
-    ///
-    /// # Errors
-    ///
-    /// As [`Cluster::evict`].
     pub async fn delete_pod(&self, removal: &Removal) -> Result<ApiResponse, ApiError> {
         Ok(self.exchange(&removal.deletion()?).await?.raw())
     }

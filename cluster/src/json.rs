@@ -11,10 +11,6 @@ pub(crate) fn read<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> serde_json::Re
 }
 
 /// The text that the bytes are.
-///
-/// # Errors
-///
-/// With the place of what is no UTF-8.
 pub(crate) fn text(bytes: &[u8]) -> serde_json::Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| {
         serde_json::from_slice::<Value>(bytes)

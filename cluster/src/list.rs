@@ -25,7 +25,6 @@ const MAX_RESTARTS: usize = 1;
 /// Which objects of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListFilter {
-    /// Only this namespace.
     pub namespace: Option<String>,
     /// A label selector, as kubectl's `-l`.
     pub labels: Option<String>,
@@ -68,7 +67,6 @@ pub struct Progress {
 /// A list, as the server had it at one version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed<T> {
-    /// The objects.
     pub items: Vec<T>,
     /// The version that it shows: where a watch goes on.
     pub resource_version: Str,
@@ -105,10 +103,6 @@ impl Cluster {
     }
 
     /// [`Cluster::list`], asking for one encoding.
-    ///
-    /// # Errors
-    ///
-    /// As [`Cluster::list`].
     pub async fn list_as<T: Object>(
         &self,
         encoding: Encoding,

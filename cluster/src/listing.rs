@@ -22,7 +22,6 @@ pub trait Object: Clone + Send + Sync + Sized + 'static {
     /// Makes the object of an item of this kind (`Deployment`).
     fn from_item(item: Self::Item, kind: &'static str) -> Self;
 
-    /// Its metadata.
     fn metadata(&self) -> &Meta;
 
     /// Lets it share its strings and collections with others of its list.
@@ -32,7 +31,6 @@ pub trait Object: Clone + Send + Sync + Sized + 'static {
 /// One resource: where it is, and how its objects decode.
 #[derive(Debug)]
 pub struct Listing<T> {
-    /// Where it lives.
     pub resource: Resource,
     /// Kind of one object.
     pub kind: &'static str,
@@ -72,7 +70,6 @@ impl<T: Object> Listing<T> {
     }
 }
 
-/// Nodes.
 pub static NODES: Listing<Node> = Listing::new(crate::resource::NODES, "Node", &schema::NODE);
 
 /// Pods of all namespaces.
@@ -129,7 +126,6 @@ pub static WORKLOADS: [Listing<Workload>; 6] = [
     ),
 ];
 
-/// Persistent volumes.
 pub static VOLUMES: Listing<PersistentVolume> = Listing::new(
     Resource::core("persistentvolumes"),
     "PersistentVolume",
@@ -150,7 +146,6 @@ pub static CSI_NODES: Listing<CsiNode> = Listing::new(
     &schema::CSI_NODE,
 );
 
-/// Certificate signing requests.
 pub static SIGNING_REQUESTS: Listing<SigningRequest> = Listing::new(
     Resource::grouped("certificates.k8s.io", "v1", "certificatesigningrequests"),
     "CertificateSigningRequest",
@@ -164,7 +159,6 @@ pub static CLUSTER_ROLES: Listing<ClusterRole> = Listing::new(
     &schema::CLUSTER_ROLE,
 );
 
-/// Who has them.
 pub static CLUSTER_ROLE_BINDINGS: Listing<ClusterRoleBinding> = Listing::new(
     Resource::grouped("rbac.authorization.k8s.io", "v1", "clusterrolebindings"),
     "ClusterRoleBinding",

@@ -103,10 +103,6 @@ impl Cluster {
     /// Replaces an annotation of a node, or removes it (`None`), once, if its text is exactly
     /// `old`; whether it was. Other changes of the node are not in the way, as they would be
     /// with a `resourceVersion`.
-    ///
-    /// # Errors
-    ///
-    /// By what the status means.
     pub async fn swap_annotation(
         &self,
         name: &str,

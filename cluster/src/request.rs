@@ -160,7 +160,6 @@ impl Call {
         }
     }
 
-    /// Path and query.
     pub(crate) fn uri(&self) -> String {
         let mut uri = self.path.clone();
         for (index, (key, value)) in self.query.iter().enumerate() {
@@ -197,7 +196,6 @@ impl Call {
 /// Sees the body of a success while it comes: the headers, and the bytes that are here.
 pub(crate) type Observer<'a> = &'a (dyn Fn(&HeaderMap, &[u8]) + Send + Sync);
 
-/// Nobody looks on.
 const NO_OBSERVER: Observer<'static> = &|_, _| {};
 
 /// What came back, whole.
@@ -209,7 +207,6 @@ pub struct Response {
 }
 
 impl Response {
-    /// HTTP status.
     pub fn code(&self) -> u16 {
         self.code
     }
@@ -444,10 +441,6 @@ impl Cluster {
     }
 
     /// Reads one object, or `None` if there is no such.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError`] for anything but 404.
     pub async fn get<T: DeserializeOwned>(&self, target: Target) -> Result<Option<T>, ApiError> {
         let call = Call::get(target);
         match self.read(&call).await {

@@ -11,10 +11,6 @@ const CONFLICT_ATTEMPTS: usize = 5;
 
 /// Runs `attempt`, which reads an object and writes it, again while the write conflicts
 /// (client-go's `retry.RetryOnConflict`).
-///
-/// # Errors
-///
-/// That of the last attempt.
 pub async fn retry_on_conflict<T, F>(attempt: impl Fn() -> F) -> Result<T, ApiError>
 where
     F: Future<Output = Result<T, ApiError>>,

@@ -63,7 +63,6 @@ pub enum Update<T> {
     /// Something failed; the watch tries again by itself after `wait`. Stop it by
     /// dropping it where the error says that waiting is no use.
     Failed {
-        /// What failed.
         error: ApiError,
         /// How long until the next try.
         wait: Duration,
@@ -74,7 +73,6 @@ pub enum Update<T> {
 #[derive(Debug)]
 pub struct Watch<T> {
     updates: mpsc::Receiver<Update<T>>,
-    /// Owns the task.
     _task: JoinSet<()>,
 }
 

@@ -29,7 +29,6 @@ pub(crate) enum ExitStatus {
 }
 
 impl ExitStatus {
-    /// The number.
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done => 0,

@@ -52,10 +52,6 @@ impl Interrupts {
 
 /// Runs `work` to its end or to the first signal, whichever comes first: for commands that change
 /// nothing and may end anywhere.
-///
-/// # Errors
-///
-/// Those of `work`.
 pub(crate) async fn or_interrupted(
     work: impl Future<Output = anyhow::Result<ExitStatus>>,
 ) -> anyhow::Result<ExitStatus> {

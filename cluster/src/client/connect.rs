@@ -50,10 +50,6 @@ impl Cluster {
     /// Connects by a ready configuration: what tests and the webhook have at hand.
     ///
     /// `request_timeout` is `None` for the default, zero for no limit at all.
-    ///
-    /// # Errors
-    ///
-    /// As [`Cluster::connect`].
     pub async fn with_config(
         config: kube::Config,
         request_timeout: Option<Duration>,

@@ -13,7 +13,6 @@ use x509_parser::pem::parse_x509_pem;
 /// How we tell the API server who we are, as far as it helps to know when it refuses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Credentials {
-    /// Nothing was given.
     None,
     /// A client certificate, and when it ends if that can be read.
     Certificate(Option<Timestamp>),
@@ -21,7 +20,6 @@ pub(crate) enum Credentials {
     Token(Option<Timestamp>),
     /// A credential plugin of this name.
     Plugin(String),
-    /// Anything else.
     Other,
 }
 

@@ -28,10 +28,6 @@ struct ReviewStatus {
 }
 
 /// Whether the Node authorizer is on. Needs the right to create `SubjectAccessReviews`.
-///
-/// # Errors
-///
-/// Those of the request.
 pub(super) async fn node_authorizer(cluster: &Cluster) -> Result<NodeAuthorizer, ApiError> {
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
@@ -52,10 +48,6 @@ pub(super) async fn node_authorizer(cluster: &Cluster) -> Result<NodeAuthorizer,
 
 /// Whether the admission plugin NodeRestriction is on, or why that can't be told. Needs the
 /// right to impersonate a node, and where nodes may create no nodes, the group system:masters.
-///
-/// # Errors
-///
-/// Those of the way to the API server.
 pub(super) async fn node_restriction(
     cluster: &Cluster,
 ) -> Result<Result<NodeRestriction, String>, ApiError> {

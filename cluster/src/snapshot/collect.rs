@@ -29,7 +29,6 @@ const CONFIGZ_TIMEOUT: Duration = Duration::from_secs(5);
 /// How far one source has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceProgress {
-    /// Which one.
     pub source: Source,
     /// How many objects are here, and how many are to come.
     pub progress: Progress,
@@ -205,7 +204,6 @@ struct Lists<'a, N> {
     note: &'a N,
 }
 
-/// The smaller lists.
 struct Others {
     volumes: Outcome<PersistentVolume>,
     attachments: Outcome<VolumeAttachment>,

@@ -48,7 +48,6 @@ struct Document {
 #[derive(Clone, Copy)]
 enum Items {
     Known(Known),
-    /// Of no use.
     Foreign,
     /// Each says it itself.
     Mixed,

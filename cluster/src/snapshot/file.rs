@@ -35,37 +35,24 @@ pub enum FileError {
     /// A file or folder cannot be opened or read.
     #[error("failed to read {}: {source}", .path.display())]
     Unreadable {
-        /// Which one.
         path: PathBuf,
         /// What the system said.
         source: io::Error,
     },
     /// The compressed stream ends in the middle, or is none.
     #[error("failed to unpack {}: {reason}; write the file again", .path.display())]
-    Gzip {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
+    Gzip { path: PathBuf, reason: String },
     /// The text ends in the middle.
     #[error("{} is truncated: it ends at line {line} column {column} inside a value; write it again", .path.display())]
     Truncated {
-        /// Which file.
         path: PathBuf,
         /// The last line, from 1.
         line: usize,
-        /// The last column.
         column: usize,
     },
     /// Not JSON or YAML, or not the shape of what it says it is.
     #[error("failed to read {}: {reason}", .path.display())]
-    Malformed {
-        /// Which file.
-        path: PathBuf,
-        /// What and where.
-        reason: String,
-    },
+    Malformed { path: PathBuf, reason: String },
     /// Good documents, but of nothing that can be read here.
     #[error(
         "{} has no objects that nodelife reads: {found}; use a file of `kubectl nodelife \
@@ -73,7 +60,6 @@ pub enum FileError {
         .path.display()
     )]
     Foreign {
-        /// Which file.
         path: PathBuf,
         /// What is there instead.
         found: String,

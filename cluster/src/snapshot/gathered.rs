@@ -68,7 +68,6 @@ impl Gathered {
         self.foreign.insert(format!("{api_version} {kind}"));
     }
 
-    /// Reads one object.
     pub(super) fn object(&mut self, kind: Known, object: Piece<'_>) -> Result<(), StreamError> {
         match kind.name() {
             "Node" => self.add(object, kind, |s| &mut s.nodes),

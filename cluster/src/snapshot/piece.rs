@@ -11,12 +11,14 @@ use crate::json;
 /// Why a stream is no JSON document, and where.
 #[derive(Debug)]
 pub(super) enum StreamError {
-    /// The system.
     Io(io::Error),
     /// It ends in the middle of a value.
     Cut(Place),
     /// Not JSON, or not what it has to be.
-    Wrong { reason: String, place: Place },
+    Wrong {
+        reason: String,
+        place: Place,
+    },
 }
 
 /// Line and column, from 1.
@@ -81,7 +83,6 @@ impl Place {
 /// One value, cut out of a stream.
 #[derive(Clone, Copy)]
 pub(super) struct Piece<'a> {
-    /// Its JSON.
     pub(super) text: &'a [u8],
     /// Of the byte before it.
     pub(super) start: Place,
@@ -90,7 +91,6 @@ pub(super) struct Piece<'a> {
 }
 
 impl Piece<'_> {
-    /// What it says.
     pub(super) fn read<T: DeserializeOwned>(self) -> Result<T, StreamError> {
         json::read(self.text).map_err(|error| self.inside(&error))
     }

@@ -119,7 +119,6 @@ impl<'a> Stream<'a> {
         })
     }
 
-    /// The next value.
     pub(super) fn value<T: DeserializeOwned>(&mut self) -> Result<T, StreamError> {
         self.piece()?.read()
     }
@@ -191,10 +190,6 @@ pub(super) struct Inside {
 
 impl Stream<'_> {
     /// Goes into the next document; none at the end of the stream.
-    ///
-    /// # Errors
-    ///
-    /// [`StreamError`]; nothing behind it can be read.
     pub(super) fn document(&mut self) -> Result<Option<Inside>, StreamError> {
         if self.peek()?.is_none() {
             return Ok(None);

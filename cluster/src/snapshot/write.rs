@@ -31,7 +31,6 @@ struct Document<'a> {
 #[derive(Debug, Error)]
 #[error("failed to write {}: {source}", .path.display())]
 pub struct WriteError {
-    /// Where to.
     pub path: PathBuf,
     /// What the system said.
     pub source: io::Error,
@@ -39,10 +38,6 @@ pub struct WriteError {
 
 /// Writes to a file, compressed if its name ends in `.gz`. The file is there whole or
 /// not at all: it is written beside its place and moved there.
-///
-/// # Errors
-///
-/// [`WriteError`]; what was there before is still there.
 pub fn write(snapshot: &Snapshot, path: &Path) -> Result<(), WriteError> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".partial");
@@ -77,10 +72,6 @@ fn write_file(snapshot: &Snapshot, file: File, packed: bool) -> io::Result<()> {
 }
 
 /// Writes the document to wherever `output` goes, a newline at its end.
-///
-/// # Errors
-///
-/// Those of `output`.
 pub fn write_to(snapshot: &Snapshot, mut output: impl Write) -> io::Result<()> {
     let document = Document {
         api_version: API_VERSION,

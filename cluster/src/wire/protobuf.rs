@@ -304,7 +304,6 @@ impl<'de> MapAccess<'de> for Object<'de> {
     }
 }
 
-/// A repeated field.
 struct Items<'a> {
     kind: Kind,
     run: Run<'a>,

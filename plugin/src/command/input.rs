@@ -19,10 +19,6 @@ const CONFIGZ_NOT_ASKED: &str = "use --configz; it needs permission to get nodes
 const PROBE_NOT_ASKED: &str = "use --probe; it needs permission to impersonate nodes";
 
 /// Reads the files that the flags name, or else these sources of the cluster.
-///
-/// # Errors
-///
-/// A file or the cluster cannot be read.
 pub(crate) async fn read(
     input: &InputArgs,
     sources: &BTreeSet<Source>,

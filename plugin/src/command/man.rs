@@ -11,10 +11,6 @@ use crate::cli::{Cli, EXIT_STATUS, ManArgs};
 use crate::exit::ExitStatus;
 
 /// Runs `man`.
-///
-/// # Errors
-///
-/// A page cannot be written.
 pub(crate) fn run(args: &ManArgs) -> anyhow::Result<ExitStatus> {
     fs::create_dir_all(&args.folder)
         .with_context(|| format!("failed to make {}", args.folder.display()))?;

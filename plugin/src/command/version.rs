@@ -15,7 +15,6 @@ struct Version {
     client_version: Build,
 }
 
-/// One program.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Build {
@@ -25,10 +24,6 @@ struct Build {
 }
 
 /// Runs `version`.
-///
-/// # Errors
-///
-/// Those of stdout.
 pub(crate) fn run(args: &VersionArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
     let document = Version {
         client_version: Build {

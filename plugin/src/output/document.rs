@@ -11,7 +11,6 @@ pub(crate) struct Document<'a, T> {
     api_version: &'static str,
     /// `AuditReport`, `ZoneReport`, …
     kind: &'static str,
-    /// The rest.
     #[serde(flatten)]
     content: &'a T,
 }

@@ -10,7 +10,6 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Nothing counted yet.
     pub(crate) fn new(doing: impl Into<String>) -> Self {
         Self {
             doing: doing.into(),

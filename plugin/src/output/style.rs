@@ -3,9 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use nodelife_core::audit::Severity;
 
-/// What failed.
 pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
-/// What may fail.
 pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();
 /// What is good to know.
 pub(crate) const INFO: Style = AnsiColor::Cyan.on_default();

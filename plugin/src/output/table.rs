@@ -14,7 +14,6 @@ const FEW: usize = 4;
 /// How far a cell is moved in on lines of its own.
 const INDENT: usize = 4;
 
-/// One cell.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cell {
     text: String,
@@ -48,7 +47,6 @@ pub(crate) struct Table {
     rows: Vec<Row>,
 }
 
-/// One row.
 #[derive(Clone, Debug)]
 enum Row {
     /// A cell a column.
@@ -73,7 +71,6 @@ impl Table {
         self
     }
 
-    /// Adds a row.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.rows.push(Row::Cells(cells.into_iter().collect()));
     }
@@ -84,10 +81,6 @@ impl Table {
     }
 
     /// Writes the table, no line longer than `width` where that can be had.
-    ///
-    /// # Errors
-    ///
-    /// Those of `out`.
     pub(crate) fn write(&self, out: &mut impl Write, width: Option<usize>) -> io::Result<()> {
         let columns = self.columns(width);
         let indented = width.map(|width| width.saturating_sub(INDENT));

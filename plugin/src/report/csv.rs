@@ -7,11 +7,6 @@ use nodelife_core::audit::AuditReport;
 use super::table::confidence;
 use super::text::word;
 
-/// Writes the findings.
-///
-/// # Errors
-///
-/// Those of `out`.
 pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
     write!(
         out,

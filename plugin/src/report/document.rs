@@ -37,10 +37,6 @@ impl Baseline {
     }
 
     /// Reads an earlier report, JSON or YAML.
-    ///
-    /// # Errors
-    ///
-    /// A sentence: the text is no `AuditReport`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let earlier: Earlier = serde_saphyr::from_str(text)
             .map_err(|error| format!("not an {KIND} as JSON or YAML: {error}"))?;

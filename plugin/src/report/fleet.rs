@@ -16,7 +16,6 @@ const RESOURCES: [(&str, Unit); 2] = [("cpu", Unit::Cores), ("memory", Unit::Gib
 /// The unit in which a resource is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Cores.
     Cores,
     /// 2³⁰ bytes.
     Gibibytes,
@@ -84,7 +83,6 @@ impl Purpose {
     /// All of them, in the order in which they are drawn.
     pub(super) const ALL: [Self; 4] = [Self::Eviction, Self::System, Self::Kube, Self::HugePages];
 
-    /// The words.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Eviction => "eviction threshold",
@@ -127,14 +125,11 @@ impl Share {
 pub(super) enum State {
     /// Ready is `False`, `Unknown` or absent.
     NotReady,
-    /// Ready, but cordoned.
     Cordoned,
-    /// Ready.
     Ready,
 }
 
 impl State {
-    /// The word.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::NotReady => "not ready",
@@ -144,18 +139,13 @@ impl State {
     }
 }
 
-/// One node.
 #[derive(Clone, Debug)]
 pub(super) struct Row<'a> {
-    /// Name.
     pub(super) name: &'a str,
     /// The pool by a provider's label; empty where there is none.
     pub(super) pool: &'a str,
-    /// Region and zone.
     pub(super) zone: ZoneKey,
-    /// How it is.
     pub(super) state: State,
-    /// cpu, memory, pods.
     pub(super) shares: Vec<Share>,
 }
 

@@ -20,10 +20,6 @@ struct Suite<'a> {
 
 /// Writes the report. `rules` are the ids of all rules that were asked for; findings
 /// below `fail_on` are cases that pass and say so in their output.
-///
-/// # Errors
-///
-/// Those of `out`.
 pub(super) fn write<'a>(
     report: &'a AuditReport,
     rules: impl IntoIterator<Item = &'a str>,

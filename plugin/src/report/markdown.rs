@@ -7,11 +7,6 @@ use nodelife_core::format::count;
 
 use super::text::{object, word};
 
-/// Writes the report.
-///
-/// # Errors
-///
-/// Those of `out`.
 pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
     let summary = report.summary;
     writeln!(out, "## Node audit\n")?;

@@ -30,7 +30,6 @@ use fleet::Fleet;
 
 /// A report and what is known beside it.
 pub(crate) struct Report<'a> {
-    /// What was found.
     pub(crate) audit: &'a AuditReport,
     /// What it was found in.
     pub(crate) snapshot: &'a Snapshot,
@@ -44,10 +43,6 @@ pub(crate) struct Report<'a> {
 
 impl Report<'_> {
     /// Writes it to stdout.
-    ///
-    /// # Errors
-    ///
-    /// Those of stdout.
     pub(crate) fn print(&self, format: AuditFormat, printer: &mut Printer) -> anyhow::Result<()> {
         let document = Document::new(document::KIND, self.audit);
         match format {

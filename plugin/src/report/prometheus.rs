@@ -11,10 +11,6 @@ use super::text::word;
 ///
 /// Findings about nodes bear the node's name; the others are summed up by rule, so that
 /// the series are bounded by rules × nodes and not by the pods that come and go.
-///
-/// # Errors
-///
-/// Those of `out`.
 pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
     let mut series: BTreeMap<(&str, &str, &str), u64> = BTreeMap::new();
     for finding in &report.findings {

@@ -10,10 +10,6 @@ use serde_json::{Value, json};
 use super::text::object;
 
 /// Writes the report; `rules` are all that were asked for.
-///
-/// # Errors
-///
-/// Those of `out`.
 pub(super) fn write(
     report: &AuditReport,
     rules: &[&'static Rule],

@@ -25,7 +25,6 @@ pub(crate) struct Layout<'a> {
     pub(crate) labels: &'a [String],
     /// A label of the node by whose values the findings are parted.
     pub(crate) group_by: Option<&'a str>,
-    /// The order within.
     pub(crate) sort_by: SortBy,
 }
 

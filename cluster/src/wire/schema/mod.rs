@@ -7,7 +7,6 @@
 /// A message: its fields, in any order.
 pub(crate) type Message = [Field];
 
-/// One field.
 #[derive(Debug)]
 pub(crate) struct Field {
     pub(crate) tag: u32,

@@ -33,10 +33,6 @@ pub(super) fn of_files(
 }
 
 /// Lays the kubelet's flags over its files.
-///
-/// # Errors
-///
-/// A flag that is no list of thresholds.
 pub(super) fn set_flags(
     configuration: &mut KubeletConfiguration,
     flags: &EvictionArgs,
@@ -48,20 +44,12 @@ pub(super) fn set_flags(
 }
 
 /// What a kubelet with an empty configuration file runs with.
-///
-/// # Errors
-///
-/// None in practice: the defaults are our own.
 pub(super) fn of_defaults() -> anyhow::Result<KubeletConfiguration> {
     let empty = Value::Object(serde_json::Map::new());
     Ok(KubeletConfiguration::from_files(Some(empty), [])?)
 }
 
 /// The defaults with the reservations of the provider's formula.
-///
-/// # Errors
-///
-/// As [`of_defaults`].
 pub(super) fn of_provider(
     provider: Provider,
     machine: NodeSize,

@@ -43,11 +43,6 @@ impl From<&Rule> for RuleText {
     }
 }
 
-/// Explains one rule.
-///
-/// # Errors
-///
-/// There is no such rule; those of stdout.
 pub(super) fn rule(
     id: &str,
     format: RuleFormat,
@@ -85,11 +80,6 @@ fn write(rule: &Rule, printer: &mut Printer) -> io::Result<()> {
     printer.table(&table)
 }
 
-/// Names every rule.
-///
-/// # Errors
-///
-/// Those of stdout.
 pub(super) fn list(
     format: RuleFormat,
     no_headers: bool,

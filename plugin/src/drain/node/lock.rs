@@ -43,7 +43,6 @@ enum LockOutcome {
 }
 
 impl Locks {
-    /// None yet.
     pub(crate) fn new(cluster: &Cluster) -> Self {
         Self {
             own: process::lock(cluster.clock().now()),

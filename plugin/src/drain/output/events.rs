@@ -140,7 +140,6 @@ impl Events {
             .spawn(async move { cluster.call(&call).await.err() });
     }
 
-    /// Who drains.
     pub(crate) fn instance(&self) -> &str {
         &self.instance
     }

@@ -99,12 +99,10 @@ impl<'a> ProgressLog<'a> {
         self.printer.live(lines);
     }
 
-    /// The printer underneath.
     pub(crate) fn printer(&mut self) -> &mut Printer {
         self.printer
     }
 
-    /// A pod changed.
     pub(crate) fn pod(&mut self, tracked: &Tracked, now: Timestamp) -> anyhow::Result<()> {
         if self.print_events {
             let meta = &tracked.pod.metadata;

@@ -31,7 +31,6 @@ use watches::Watches;
 pub(crate) struct ClusterView {
     /// The nodes that are to be drained, in order.
     pub(crate) nodes: Vec<Node>,
-    /// Their pods.
     pub(crate) pods: BTreeMap<Str, Vec<Pod>>,
     /// All budgets, and the controllers of the pods.
     pub(crate) store: Store,
@@ -278,7 +277,6 @@ impl ClusterView {
         Ok(())
     }
 
-    /// The verdicts.
     fn inventory(&self, permissions: &Permissions, now: Timestamp) -> Vec<InventoryItem> {
         // Each pod once: a pod without a controller counts for one.
         let known: BTreeMap<&str, &Pod> = self
@@ -296,7 +294,6 @@ impl ClusterView {
         inventory(self.all_pods(), permissions, around)
     }
 
-    /// The plan.
     pub(crate) fn plan(
         &self,
         permissions: &Permissions,

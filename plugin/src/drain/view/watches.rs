@@ -23,7 +23,6 @@ pub(crate) enum WatchEvent {
         what: String,
         /// Whether the drain cannot do without.
         essential: bool,
-        /// Why.
         error: ApiError,
     },
 }
@@ -32,7 +31,6 @@ pub(crate) enum WatchEvent {
 pub(crate) struct Watches(SelectAll<BoxStream<'static, WatchEvent>>);
 
 impl Watches {
-    /// Begins to watch.
     pub(crate) fn open(cluster: &Cluster, nodes: &[Str]) -> Self {
         let mut streams = SelectAll::new();
         for node in nodes {

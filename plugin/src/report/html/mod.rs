@@ -16,11 +16,6 @@ use escape::Escaped;
 const STYLE: &str = include_str!("style.css");
 const SCRIPT: &str = include_str!("sort.js");
 
-/// Writes the page.
-///
-/// # Errors
-///
-/// Those of `out`.
 pub(super) fn write(
     report: &AuditReport,
     fleet: &Fleet<'_>,
