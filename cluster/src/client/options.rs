@@ -13,7 +13,7 @@ use kube::config::{
 use crate::error::ConnectError;
 
 /// The name under which the chosen context, cluster and user are put together.
-const CHOSEN: &str = "nodelife";
+const CONTEXT_NAME: &str = "nodelife";
 
 /// kubectl's global flags, with kubectl's meaning.
 #[derive(Clone, Debug, Default)]
@@ -160,24 +160,24 @@ impl ClientOptions {
             )?,
         };
         Ok(Kubeconfig {
-            current_context: Some(CHOSEN.to_owned()),
+            current_context: Some(CONTEXT_NAME.to_owned()),
             contexts: vec![NamedContext {
-                name: CHOSEN.to_owned(),
+                name: CONTEXT_NAME.to_owned(),
                 context: Some(Context {
-                    cluster: CHOSEN.to_owned(),
-                    user: Some(CHOSEN.to_owned()),
+                    cluster: CONTEXT_NAME.to_owned(),
+                    user: Some(CONTEXT_NAME.to_owned()),
                     namespace: self.namespace.clone().or(context.namespace),
                     ..Context::default()
                 }),
                 other: BTreeMap::default(),
             }],
             clusters: vec![NamedCluster {
-                name: CHOSEN.to_owned(),
+                name: CONTEXT_NAME.to_owned(),
                 cluster: Some(self.over_cluster(cluster)),
                 other: BTreeMap::default(),
             }],
             auth_infos: vec![NamedAuthInfo {
-                name: CHOSEN.to_owned(),
+                name: CONTEXT_NAME.to_owned(),
                 auth_info: Some(self.over_user(user)),
                 other: BTreeMap::default(),
             }],

@@ -12,7 +12,7 @@ use nodelife_core::snapshot::Source;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
 use super::gathered::Gathered;
-use super::kind::{KIND, Known};
+use super::kind::{KIND, ObjectKind};
 use super::piece::{Kept, Piece, StreamError};
 use super::stream::{Inside, Stream};
 
@@ -47,7 +47,7 @@ struct Document {
 /// What the items of a list are.
 #[derive(Clone, Copy)]
 enum Items {
-    Known(Known),
+    ObjectKind(ObjectKind),
     Foreign,
     /// Each says it itself.
     Mixed,
@@ -100,7 +100,7 @@ impl Document {
             }
             return self.snapshot(stream);
         }
-        if let Some(known) = Known::find(&api_version, &kind) {
+        if let Some(known) = ObjectKind::find(&api_version, &kind) {
             let object = Kept::object(std::mem::take(&mut self.kept));
             return self.gathered.object(known, object.piece());
         }
@@ -118,7 +118,7 @@ impl Document {
         }
         for item in std::mem::take(&mut self.untyped) {
             match items {
-                Items::Known(known) => self.gathered.object(known, item.piece())?,
+                Items::ObjectKind(known) => self.gathered.object(known, item.piece())?,
                 Items::Mixed => self.gathered.foreign(&api_version, &kind),
                 Items::Foreign => {}
             }
@@ -132,12 +132,12 @@ impl Document {
         if item.is_empty() {
             return Items::Mixed;
         }
-        let Some(known) = Known::find(api_version, item) else {
+        let Some(known) = ObjectKind::find(api_version, item) else {
             self.gathered.foreign(api_version, item);
             return Items::Foreign;
         };
         self.gathered.listed(known);
-        Items::Known(known)
+        Items::ObjectKind(known)
     }
 
     fn items(&mut self, stream: &mut Stream<'_>) -> Result<(), StreamError> {
@@ -147,7 +147,7 @@ impl Document {
             _ => Items::Mixed,
         };
         stream.list(|piece| match items {
-            Items::Known(known) => self.gathered.object(known, piece),
+            Items::ObjectKind(known) => self.gathered.object(known, piece),
             Items::Foreign => Ok(()),
             Items::Mixed => self.item(piece),
         })
@@ -160,7 +160,7 @@ impl Document {
             self.untyped.push(piece.keep());
             return Ok(());
         };
-        if let Some(known) = Known::find(&api_version, &kind) {
+        if let Some(known) = ObjectKind::find(&api_version, &kind) {
             return self.gathered.object(known, piece);
         }
         if kind == "KubeletConfiguration" {
@@ -174,7 +174,7 @@ impl Document {
     /// Reads a member of a snapshot.
     fn member(&mut self, key: &str, stream: &mut Stream<'_>) -> Result<(), StreamError> {
         let gathered = &mut self.gathered;
-        if let Some(known) = Known::of_list(key) {
+        if let Some(known) = ObjectKind::of_list(key) {
             known.mark(&mut gathered.snapshot);
             return stream.list(|piece| gathered.object(known, piece));
         }

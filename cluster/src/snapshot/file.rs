@@ -27,7 +27,7 @@ const STDIN: &str = "-";
 
 /// Kinds that every cluster has some of: where they are there, the workloads are taken
 /// for complete, since an owner that is in no list counts as gone.
-const TELLING_WORKLOADS: [&str; 2] = ["ReplicaSet", "DaemonSet"];
+const REQUIRED_WORKLOADS: [&str; 2] = ["ReplicaSet", "DaemonSet"];
 
 /// Why files give no snapshot.
 #[derive(Debug, Error)]
@@ -287,7 +287,7 @@ fn complete(all: Gathered) -> Snapshot {
     });
     for source in Source::ALL {
         let here = match source {
-            Source::Workloads => TELLING_WORKLOADS
+            Source::Workloads => REQUIRED_WORKLOADS
                 .iter()
                 .all(|kind| all.kinds.contains(kind)),
             Source::KubeletConfigs => !snapshot.kubelet_configs.is_empty(),

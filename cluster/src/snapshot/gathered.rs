@@ -7,7 +7,7 @@ use nodelife_core::object::{Event, Lease, Workload};
 use nodelife_core::snapshot::Snapshot;
 use serde_json::Value;
 
-use super::kind::{Known, some};
+use super::kind::{ObjectKind, some};
 use super::piece::{Piece, StreamError};
 use crate::listing::Object;
 use crate::wire::Sharing;
@@ -58,7 +58,7 @@ impl Gathered {
     }
 
     /// There is a list of this kind, or an object.
-    pub(super) fn listed(&mut self, kind: Known) {
+    pub(super) fn listed(&mut self, kind: ObjectKind) {
         self.kinds.insert(kind.name());
         kind.mark(&mut self.snapshot);
     }
@@ -68,7 +68,11 @@ impl Gathered {
         self.foreign.insert(format!("{api_version} {kind}"));
     }
 
-    pub(super) fn object(&mut self, kind: Known, object: Piece<'_>) -> Result<(), StreamError> {
+    pub(super) fn object(
+        &mut self,
+        kind: ObjectKind,
+        object: Piece<'_>,
+    ) -> Result<(), StreamError> {
         match kind.name() {
             "Node" => self.add(object, kind, |s| &mut s.nodes),
             "Pod" => self.add(object, kind, |s| &mut s.pods),
@@ -90,7 +94,7 @@ impl Gathered {
     fn add<T: Object>(
         &mut self,
         object: Piece<'_>,
-        kind: Known,
+        kind: ObjectKind,
         list: fn(&mut Snapshot) -> &mut Vec<T>,
     ) -> Result<(), StreamError> {
         let item = object

@@ -7,10 +7,10 @@ pub(super) const KIND: &str = "Snapshot";
 
 /// A kind that can be read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Known(&'static str);
+pub(super) struct ObjectKind(&'static str);
 
 /// The kinds that can be read, with their API groups.
-const KNOWN: [(&str, &str); 17] = [
+const OBJECT_KINDS: [(&str, &str); 17] = [
     ("", "Node"),
     ("", "Pod"),
     ("coordination.k8s.io", "Lease"),
@@ -30,7 +30,7 @@ const KNOWN: [(&str, &str); 17] = [
     ("", "Event"),
 ];
 
-impl Known {
+impl ObjectKind {
     /// Kind of one object.
     pub(super) fn name(self) -> &'static str {
         self.0
@@ -39,7 +39,7 @@ impl Known {
     /// The kind of this name in the group of this version.
     pub(super) fn find(api_version: &str, kind: &str) -> Option<Self> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
-        KNOWN
+        OBJECT_KINDS
             .iter()
             .find(|(g, k)| *g == group && *k == kind)
             .map(|(_, kind)| Self(kind))

@@ -26,31 +26,31 @@ pub(crate) async fn run(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    let order = Order {
+    let run = AuditRun {
         selection: selection(&args)?,
         baseline: baseline(&args)?,
         args,
     };
-    match order.args.watch {
-        None => order.once(cluster, printer).await,
-        Some(interval) => order.watch(interval, cluster, printer).await,
+    match run.args.watch {
+        None => run.once(cluster, printer).await,
+        Some(interval) => run.watch(interval, cluster, printer).await,
     }
 }
 
 /// What was asked for, ready to be carried out.
-struct Order {
+struct AuditRun {
     args: AuditArgs,
     selection: Selection,
     baseline: Baseline,
 }
 
-impl Order {
+impl AuditRun {
     async fn once(
         &self,
         cluster: &ClusterArgs,
         printer: &mut Printer,
     ) -> anyhow::Result<ExitStatus> {
-        let (snapshot, audit) = self.judge(cluster, printer).await?;
+        let (snapshot, audit) = self.audit(cluster, printer).await?;
         self.report(&snapshot, &audit, printer)?;
         let fail_on = self.args.fail_on;
         let fails = audit.worst().is_some_and(|worst| fail_on.includes(worst));
@@ -101,8 +101,8 @@ impl Order {
         let mut known = None;
         loop {
             ticks.tick().await;
-            let (snapshot, audit) = match self.judge(cluster, printer).await {
-                Ok(judged) => judged,
+            let (snapshot, audit) = match self.audit(cluster, printer).await {
+                Ok(audited) => audited,
                 // What was wrong at first is for the user; what goes wrong later may pass.
                 Err(error) if known.is_none() => return Err(error),
                 Err(error) => {
@@ -119,7 +119,7 @@ impl Order {
         }
     }
 
-    async fn judge(
+    async fn audit(
         &self,
         cluster: &ClusterArgs,
         printer: &mut Printer,

@@ -13,10 +13,10 @@ use crate::cli::{ClusterArgs, InputArgs};
 use crate::output::{Printer, Progress};
 
 /// Why there are no kubelet configurations, unless they were asked for.
-const CONFIGZ_NOT_ASKED: &str = "use --configz; it needs permission to get nodes/proxy";
+const CONFIGZ_NOT_REQUESTED: &str = "use --configz; it needs permission to get nodes/proxy";
 
 /// Why NodeRestriction is not known, unless it was asked for.
-const PROBE_NOT_ASKED: &str = "use --probe; it needs permission to impersonate nodes";
+const PROBE_NOT_REQUESTED: &str = "use --probe; it needs permission to impersonate nodes";
 
 /// Reads the files that the flags name, or else these sources of the cluster.
 pub(crate) async fn read(
@@ -32,11 +32,11 @@ pub(crate) async fn read(
     printer.progress(&progress);
     let cluster = connect(cluster, printer).await?;
     if let Some(skew) = cluster.clock().skew() {
-        tell_skew(skew, printer);
+        note_clock_skew(skew, printer);
     }
     let mut mixed = BTreeSet::new();
     let screen = Mutex::new((&mut *printer, &mut progress, &mut mixed));
-    let tell = |note: snapshot::SourceProgress| {
+    let on_progress = |note: snapshot::SourceProgress| {
         let mut screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
         let (printer, progress, mixed) = &mut *screen;
         progress.set(note.source.noun(), note.progress.listed);
@@ -46,7 +46,7 @@ pub(crate) async fn read(
         }
     };
     // All lists at once are too much state for the stack.
-    let mut snapshot = Box::pin(snapshot::collect(&cluster, sources, tell)).await?;
+    let mut snapshot = Box::pin(snapshot::collect(&cluster, sources, on_progress)).await?;
     for source in mixed {
         printer.warn(format_args!(
             "listing {} took longer than the API server keeps old versions: the pages are from \
@@ -55,22 +55,22 @@ pub(crate) async fn read(
         ));
     }
     if !sources.contains(&Source::KubeletConfigs) {
-        let reason = Str::from(CONFIGZ_NOT_ASKED);
+        let reason = Str::from(CONFIGZ_NOT_REQUESTED);
         snapshot.missing.insert(Source::KubeletConfigs, reason);
     }
     if !sources.contains(&Source::NodeRestriction) {
-        let reason = Str::from(PROBE_NOT_ASKED);
+        let reason = Str::from(PROBE_NOT_REQUESTED);
         snapshot.missing.insert(Source::NodeRestriction, reason);
     }
     Ok(snapshot)
 }
 
 /// Says by how much two clocks differ, where that could mislead who reads times on this machine.
-fn tell_skew(skew: SignedDuration, printer: &mut Printer) {
+fn note_clock_skew(skew: SignedDuration, printer: &mut Printer) {
     /// Less is in the nature of clocks.
-    const WORTH_TELLING: u64 = 2;
+    const MIN_SECONDS: u64 = 2;
     let seconds = skew.as_secs();
-    if seconds.unsigned_abs() < WORTH_TELLING {
+    if seconds.unsigned_abs() < MIN_SECONDS {
         return;
     }
     let (by, direction) = (

@@ -5,7 +5,7 @@ use nodelife_core::audit;
 use crate::exit::UsageError;
 
 /// How alike two names have to be for one to be proposed for the other; clap's own limit.
-const ALIKE: f64 = 0.7;
+const MIN_SIMILARITY: f64 = 0.7;
 
 /// The error for a name that is neither a rule nor a group nor one of `others`, with the
 /// nearest that is.
@@ -15,7 +15,7 @@ pub(crate) fn unknown(name: &str, others: &[&'static str]) -> UsageError {
     let nearest = rules
         .chain(others.iter().copied())
         .map(|known| (strsim::jaro(&upper, &known.to_uppercase()), known))
-        .filter(|(alike, _)| *alike > ALIKE)
+        .filter(|(similarity, _)| *similarity > MIN_SIMILARITY)
         .max_by(|a, b| a.0.total_cmp(&b.0));
     let tip = nearest.map_or_else(
         || "`kubectl nodelife explain --list` lists all".to_owned(),

@@ -38,12 +38,12 @@ pub(crate) async fn run(
     } else {
         snapshot::write(&written, &args.output)?;
     }
-    tell(&snapshot, &sources, &args.output, printer);
+    print_summary(&snapshot, &sources, &args.output, printer);
     Ok(ExitStatus::Done)
 }
 
 /// Says what is in the file, and what is not.
-fn tell(
+fn print_summary(
     snapshot: &Snapshot,
     sources: &std::collections::BTreeSet<Source>,
     path: &Path,

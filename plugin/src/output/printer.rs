@@ -32,7 +32,7 @@ pub(crate) struct Printer {
     /// What API servers warn of, told before whatever is told next.
     servers: Vec<ServerWarnings>,
     /// How many of their sentences were told.
-    heard: usize,
+    warnings_received: usize,
     warnings_as_errors: bool,
 }
 
@@ -65,7 +65,7 @@ impl Printer {
             live: Vec::new(),
             drawn: 0,
             servers: Vec::new(),
-            heard: 0,
+            warnings_received: 0,
             warnings_as_errors: args.warnings_as_errors.unwrap_or(false),
         }
     }
@@ -139,7 +139,7 @@ impl Printer {
 
     /// Shows how far the work is, on a terminal alone.
     pub(crate) fn progress(&mut self, progress: &Progress) {
-        self.tell_server_warnings();
+        self.print_server_warnings();
         if self.animated {
             let _ = write!(self.err, "\r\x1b[2K{progress}");
             let _ = self.err.flush();
@@ -205,13 +205,13 @@ impl Printer {
     /// (`k8s.io/kubectl/pkg/cmd/cmd.go`, v0.36.3).
     pub(crate) fn finish(&mut self) -> anyhow::Result<()> {
         self.live(Vec::new());
-        self.tell_server_warnings();
+        self.print_server_warnings();
         self.clear_progress();
         self.flush()?;
         if !self.warnings_as_errors {
             return Ok(());
         }
-        match self.heard {
+        match self.warnings_received {
             0 => Ok(()),
             1 => Err(anyhow::anyhow!("1 warning received")),
             count => Err(anyhow::anyhow!("{count} warnings received")),
@@ -220,14 +220,14 @@ impl Printer {
 
     /// A line on stderr, in order with what went to stdout before it.
     fn line(&mut self, text: std::fmt::Arguments<'_>) {
-        self.tell_server_warnings();
+        self.print_server_warnings();
         self.write_line(text);
     }
 
-    fn tell_server_warnings(&mut self) {
-        let untold: Vec<String> = self.servers.iter().flat_map(ServerWarnings::take).collect();
-        for text in untold {
-            self.heard += 1;
+    fn print_server_warnings(&mut self) {
+        let unprinted: Vec<String> = self.servers.iter().flat_map(ServerWarnings::take).collect();
+        for text in unprinted {
+            self.warnings_received += 1;
             let warning = style::WARNING;
             // A server may send what a terminal would obey.
             let text: String = text.chars().filter(|c| !c.is_control()).collect();

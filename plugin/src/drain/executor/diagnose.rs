@@ -62,23 +62,23 @@ impl Executor<'_> {
             Ok(pods) => pods,
             Err(error) => return tracing::debug!(%budget, %error, "failed to list its pods"),
         };
-        let absentees = self.machine.unhealthy_pods(&budget, &pods, self.now());
-        if absentees.is_empty() {
+        let unhealthy = self.machine.unhealthy_pods(&budget, &pods, self.now());
+        if unhealthy.is_empty() {
             return;
         }
-        let named: Vec<String> = absentees
+        let named: Vec<String> = unhealthy
             .iter()
             .take(MAX_NAMED)
             .map(ToString::to_string)
             .collect();
-        let more = if absentees.len() > MAX_NAMED {
+        let more = if unhealthy.len() > MAX_NAMED {
             "; …"
         } else {
             ""
         };
         self.log.printer().note(format_args!(
             "budget {budget}: {}: {}{more}",
-            count(absentees.len(), "unhealthy pod"),
+            count(unhealthy.len(), "unhealthy pod"),
             named.join("; ")
         ));
     }

@@ -47,7 +47,7 @@ pub(crate) struct Executor<'a> {
     log: ProgressLog<'a>,
     started_at: Timestamp,
     /// What the nodes bear that this run cordons.
-    mark: CordonOwner,
+    cordon_owner: CordonOwner,
     cordoned: Vec<Str>,
     events: Events,
     /// The requests that are on their way; dropped, and so cancelled, with the drain.
@@ -91,7 +91,7 @@ impl<'a> Executor<'a> {
         let who = std::env::var("USER").unwrap_or_else(|_| "nodelife".to_owned());
         Self {
             started_at,
-            mark: CordonOwner::new(&who, started_at),
+            cordon_owner: CordonOwner::new(&who, started_at),
             cordoned: Vec::new(),
             cordon_each: machine.cordon_each,
             machine: Machine::new(machine, nodes.collect(), store),
@@ -116,11 +116,11 @@ impl<'a> Executor<'a> {
         {
             self.cordoned.push(only.metadata.name.clone());
         }
-        let (mark, each) = (self.mark.clone(), self.cordon_each);
+        let (cordon_owner, each) = (self.cordon_owner.clone(), self.cordon_each);
         let beside = |node: &Node| {
             if alone {
                 // One write for both.
-                cordon::cordon_patch(node, &mark)
+                cordon::cordon_patch(node, &cordon_owner)
             } else {
                 NodePatch {
                     taints: with_waiting_taint(node).filter(|_| each),
@@ -199,7 +199,15 @@ impl<'a> Executor<'a> {
 
     async fn undo(&mut self, nodes: Vec<Str>) {
         let printer = self.log.printer();
-        if let Err(error) = undo(&self.cluster, &nodes, Some(&self.mark), false, printer).await {
+        if let Err(error) = undo(
+            &self.cluster,
+            &nodes,
+            Some(&self.cordon_owner),
+            false,
+            printer,
+        )
+        .await
+        {
             printer.warn(format_args!("failed to uncordon: {error}"));
         }
     }
@@ -367,9 +375,9 @@ impl<'a> Executor<'a> {
                 if !self.view.nodes.iter().any(before) {
                     self.cordoned.push(node.clone());
                 }
-                let mark = self.mark.clone();
+                let cordon_owner = self.cordon_owner.clone();
                 self.cordons.spawn(async move {
-                    let done = cordon::cordon(&cluster, &node, &mark, false).await;
+                    let done = cordon::cordon(&cluster, &node, &cordon_owner, false).await;
                     (node, done)
                 });
             }

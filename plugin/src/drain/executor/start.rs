@@ -25,7 +25,7 @@ impl Executor<'_> {
         locked: Option<Node>,
     ) -> anyhow::Result<Option<ExitStatus>> {
         for name in self.options.quarantine.clone() {
-            match cordon::cordon(&self.cluster, &name, &self.mark, true).await {
+            match cordon::cordon(&self.cluster, &name, &self.cordon_owner, true).await {
                 Ok(_) => self.log.printer().note(format_args!(
                     "node/{name}: quarantined: cordoned, no pods are evicted"
                 )),
@@ -49,7 +49,7 @@ impl Executor<'_> {
             if !self.cordoned.contains(&name) && !before {
                 self.cordoned.push(name.clone());
             }
-            match cordon::cordon(&self.cluster, &name, &self.mark, false).await {
+            match cordon::cordon(&self.cluster, &name, &self.cordon_owner, false).await {
                 Ok(changed) => self.node_cordoned(&name, changed),
                 Err(error) => return self.cordon_refused(error),
             }

@@ -12,7 +12,7 @@ const QUARANTINE: (&str, &str) = ("nodelife.dev/drain", "quarantined");
 
 /// The patch that cordons this node, and takes off it that it waits; empty where there is
 /// nothing to do.
-pub(in crate::drain) fn cordon_patch(node: &Node, mark: &CordonOwner) -> NodePatch {
+pub(in crate::drain) fn cordon_patch(node: &Node, cordon_owner: &CordonOwner) -> NodePatch {
     let taints = without_waiting_taint(node);
     let mut patch = NodePatch {
         // A list is replaced as a whole.
@@ -24,7 +24,7 @@ pub(in crate::drain) fn cordon_patch(node: &Node, mark: &CordonOwner) -> NodePat
     };
     if !node.spec.unschedulable {
         patch.unschedulable = Some(true);
-        patch.annotations = vec![(CORDONED_BY.to_owned(), Some(mark.to_string()))];
+        patch.annotations = vec![(CORDONED_BY.to_owned(), Some(cordon_owner.to_string()))];
     }
     patch
 }
@@ -37,11 +37,11 @@ pub(in crate::drain) fn cordon_patch(node: &Node, mark: &CordonOwner) -> NodePat
 pub(in crate::drain) async fn cordon(
     cluster: &Cluster,
     name: &Str,
-    mark: &CordonOwner,
+    cordon_owner: &CordonOwner,
     quarantine: bool,
 ) -> anyhow::Result<bool> {
     let context = || format!("failed to cordon node {name}; nothing was evicted from it");
-    let written = retry_on_conflict(|| write(cluster, name, mark, quarantine)).await;
+    let written = retry_on_conflict(|| write(cluster, name, cordon_owner, quarantine)).await;
     let (before, after) = written
         .with_context(context)?
         .with_context(|| format!("nodes \"{name}\" not found"))?;
@@ -55,14 +55,14 @@ pub(in crate::drain) async fn cordon(
 async fn write(
     cluster: &Cluster,
     name: &Str,
-    mark: &CordonOwner,
+    cordon_owner: &CordonOwner,
     quarantine: bool,
 ) -> Result<Option<(Node, Node)>, ApiError> {
     let found = cluster.get(resource::NODES.all().named(name)).await?;
     let Some(node): Option<Node> = found else {
         return Ok(None);
     };
-    let mut patch = cordon_patch(&node, mark);
+    let mut patch = cordon_patch(&node, cordon_owner);
     if quarantine {
         let (label, value) = QUARANTINE;
         patch.labels = vec![(label.to_owned(), Some(value.to_owned()))];

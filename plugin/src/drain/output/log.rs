@@ -34,7 +34,7 @@ pub(crate) struct ProgressLog<'a> {
 }
 
 /// At most so often the screen is painted, and at least so often, since times go on.
-const PAINT: (SignedDuration, SignedDuration) = (
+const REPAINT: (SignedDuration, SignedDuration) = (
     SignedDuration::from_millis(100),
     SignedDuration::from_secs(1),
 );
@@ -78,9 +78,9 @@ impl<'a> ProgressLog<'a> {
     /// When to wake up at the latest to paint again.
     pub(crate) fn wake_at(&self, wake: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
         let pause = if self.repaint_pending {
-            PAINT.0
+            REPAINT.0
         } else {
-            PAINT.1
+            REPAINT.1
         };
         let paint = self.canvas().map(|_| now + pause);
         wake.into_iter().chain(paint).min()
@@ -90,7 +90,7 @@ impl<'a> ProgressLog<'a> {
     pub(crate) fn paint(&mut self, machine: &Machine, now: Timestamp) {
         let Some(size) = self.canvas() else { return };
         let (started, last) = self.painted.unwrap_or((now, Timestamp::UNIX_EPOCH));
-        self.repaint_pending = now.duration_since(last) < PAINT.0;
+        self.repaint_pending = now.duration_since(last) < REPAINT.0;
         if self.repaint_pending {
             return;
         }
