@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_an_eviction_hold_the_uid_and_the_grace_period() {
+    fn an_eviction_has_uid_and_grace_period() {
         let call = removal().eviction().unwrap();
         assert_eq!(
             call.uri(),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dry_run_is_said_in_the_query_and_in_the_body() {
+    fn a_dry_run_is_in_the_query_and_in_the_body() {
         let dry = Removal {
             dry_run: true,
             grace_period_seconds: None,

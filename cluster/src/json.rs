@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_text_is_told_with_its_place() {
+    fn invalid_utf8_is_reported_with_its_place() {
         let error = read::<Value>(b"{\"a\":\n \"\xff\"}").unwrap_err();
         assert_eq!((error.line(), error.column()), (2, 3));
         assert_eq!(read::<Value>(b"[1]").unwrap(), serde_json::json!([1]));

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn who_cordoned_is_read_off_the_managed_fields() {
+    fn managed_fields_name_who_cordoned() {
         let node = json!({"metadata": {"managedFields": [
             {"manager": "kubelet", "fieldsV1": {"f:status": {}}},
             {"manager": "kubectl-cordon", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}},

@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budgets_refusal_keeps_its_cause_and_its_hint() {
+    fn a_budgets_refusal_keeps_cause_and_retry_after() {
         let body = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.","reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget","message":"The disruption budget c3 is still being processed by the server."}],"retryAfterSeconds":10},"code":429}"#;
         let raw = answer("application/json", &[("retry-after", "10")], body);
         let status = raw.status.unwrap();
@@ -490,7 +490,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plain_text_of_priority_and_fairness_is_no_status() {
+    fn plain_text_of_priority_and_fairness_is_no_status() {
         let text = "Too many requests, please try again later.\n";
         let raw = answer("text/plain; charset=utf-8", &[("retry-after", "1")], text);
         assert_eq!(raw.status, None);

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_double_stay_in_bounds_and_heed_the_server() {
+    fn backoff_doubles_and_respects_retry_after() {
         let mut backoff = Backoff::for_reads();
         for expected in [200, 400, 800, 1600, 3200, 5000, 5000] {
             let wait = backoff.next(None).as_millis();

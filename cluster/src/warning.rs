@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_sentence_is_told_once_and_without_its_wrapping() {
+    fn each_warning_is_taken_once() {
         let mut headers = HeaderMap::new();
         for value in [r#"299 - "say \"hi\"""#, "odd", "odd"] {
             headers.append(header::WARNING, value.parse().unwrap());

@@ -71,7 +71,7 @@ fn kubectl_output_is_read_and_what_it_lacks_is_named() {
 }
 
 #[test]
-fn raw_lists_whose_items_do_not_say_their_kind_are_read_in_either_order() {
+fn raw_lists_without_item_kinds_are_read() {
     let raw = r#"{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"n"}}]}"#;
     let sorted = r#"{"apiVersion":"v1","items":[{"metadata":{"name":"n"}}],"kind":"NodeList"}"#;
     for text in [raw, sorted] {
@@ -229,7 +229,7 @@ fn broken_files_say_what_and_where() {
 /// YAML does not show that its end is missing: at the end of a line everything before is well
 /// formed. The head of a snapshot says how much is to come.
 #[test]
-fn a_snapshot_as_yaml_that_is_cut_at_the_end_of_a_line_is_not_taken_for_whole() {
+fn yaml_cut_at_a_line_end_is_truncated() {
     let text = "apiVersion: nodelife.dev/v1alpha1\nkind: Snapshot\n\
         counts: {nodes: 2, pods: 1, volumes: 1}\ntakenAt: 2026-01-01T00:00:00Z\n\
         nodes:\n- metadata:\n    name: a\n- metadata:\n    name: b\n\

@@ -123,7 +123,7 @@ mod tests {
     use super::ExitStatus::*;
 
     #[test]
-    fn one_goes_over_seven_over_six_over_five() {
+    fn one_outranks_seven_six_and_five() {
         let falling = [Failed, Impossible, Stuck, Blocked, Done];
         for (i, worse) in falling.iter().enumerate() {
             for better in &falling[i..] {

@@ -79,13 +79,13 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_is_no_date_says_nothing() {
+    fn an_invalid_date_header_is_ignored() {
         let clock = ServerClock::from_date(Some("soon"), Duration::ZERO);
         assert_eq!(clock.skew(), None);
     }
 
     #[test]
-    fn whole_seconds_and_a_slow_answer_are_no_skew() {
+    fn rounding_and_latency_are_no_skew() {
         let skew = |local: &str, took| {
             let clock = ServerClock {
                 server: Some("2026-11-21T04:03:43Z".parse().unwrap()),

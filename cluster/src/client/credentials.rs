@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_that_has_ended_is_told_from_one_that_is_wrong() {
+    fn an_expired_token_differs_from_a_wrong_one() {
         let now = Timestamp::from_second(1_000).unwrap();
         let advice = |claims| Credentials::of(&token(claims)).advice(now);
         assert!(
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_read_into_what_is_no_certificate() {
+    fn other_text_is_no_certificate() {
         for data in ["", "?", "aGVsbG8="] {
             let user = AuthInfo {
                 client_certificate_data: Some(data.to_owned()),

@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_what_the_server_says_instead_of_a_list() {
+    fn reads_a_status_instead_of_a_list() {
         let cause = [put(1, b"Why"), put(2, b"so"), put(3, b"a.b")].concat();
         let details = [put(1, b"x"), put(3, b"pods"), put(4, &cause), vec![0x28, 7]].concat();
         let code = vec![0x30, 0x9a, 0x03];
@@ -483,14 +483,14 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_read_before_the_first_item_is_here() {
+    fn list_metadata_is_read_before_the_first_item() {
         let whole = page();
         let name = whole.windows(2).position(|two| two == b"n1").unwrap();
         assert_eq!(head(&whole[..name]).unwrap(), head(&whole).unwrap());
     }
 
     #[test]
-    fn no_cut_and_no_flipped_byte_brings_it_down() {
+    fn truncated_or_corrupt_input_does_not_panic() {
         let whole = page();
         for length in 0..whole.len() {
             let cut = whole.slice(..length);
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_that_we_cannot_hold_becomes_the_nearest_that_we_can() {
+    fn an_unrepresentable_time_is_clamped() {
         // 9999-12-31T23:59:59Z, which the API server takes.
         let seconds: i64 = 253_402_300_799;
         let mut message = vec![0x08];

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_the_conditions_of_a_pod_stay_those_that_tell_something() {
+    fn only_useful_pod_conditions_are_kept() {
         let mut pod = Pod::default();
         pod.status.conditions = ["Initialized", "Ready", "ContainersReady", "PodScheduled"]
             .map(|kind| PodCondition {

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn kubectls_flags_stand_before_or_behind_the_command() {
+    fn kubectls_flags_work_before_and_after_the_command() {
         for line in [
             "kubectl-nodelife --context c -n ns audit",
             "kubectl-nodelife audit --context=c --namespace ns",
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_typing_error_is_answered_with_the_nearest_word() {
+    fn a_typo_suggests_the_nearest_word() {
         let error = parse("kubectl-nodelife audti").unwrap_err();
         assert!(error.to_string().contains("'audit'"), "{error}");
         assert_eq!(error.exit_code(), 2);

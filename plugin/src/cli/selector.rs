@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_selector_is_refused() {
+    fn invalid_selectors_are_rejected() {
         for wrong in [
             "a=b,", "=b", "a in b", "a in (b", "a of (b)", "a b", "a=b=c", "!",
         ] {

@@ -268,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_rollout_that_stops_the_old_pod_first_is_no_help() {
+    fn surge_needs_a_rollout_that_starts_a_new_pod_first() {
         let with = |strategy: Value| json!({"spec": {"strategy": strategy}});
         let rolling = with(json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}}));
         assert_eq!(objection(SurgeStrategy::Restart, &rolling, true), None);

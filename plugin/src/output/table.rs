@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_are_as_wide_as_their_widest_cell_and_no_line_ends_in_blanks() {
+    fn columns_fit_their_widest_cell() {
         let text = print(&sample(), None);
         assert_eq!(
             text,
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn columns_of_numbers_without_room_move_below_together() {
+    fn number_columns_move_below_together() {
         let mut table = Table::new(["RESOURCE", "CAPACITY", "RESERVED", "LEFT"]);
         table.row(["memory".into(), "16Gi".into(), "1Gi".into(), "15Gi".into()]);
         table.row(["cpu".into(), "4".into(), "80m".into(), "3920m".into()]);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn one_long_name_goes_below_by_itself() {
+    fn one_long_name_moves_below_alone() {
         let mut table = Table::new(["RULE", "OBJECT", "MESSAGE"]);
         for name in ["node/a", "node/b", "node/c", "node/d"] {
             let message = "a message that is too long for the rest";
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_note_stands_below_its_row_and_widens_no_column() {
+    fn a_note_is_below_its_row_and_widens_no_column() {
         let mut table = Table::new(["A", "B"]);
         table.row(["a".into(), "b".into()]);
         table.note("a note that is longer than any column".into());
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_longer_than_the_room_stays_whole() {
+    fn long_words_are_not_split() {
         assert_eq!(wrap("aa bbbbbbbb c", Some(4)), ["aa", "bbbbbbbb", "c"]);
         assert_eq!(wrap("", Some(4)), Vec::<&str>::new());
     }

@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_case_for_each_finding_each_skipped_and_each_silent_rule() {
+    fn a_case_per_finding_skipped_and_passed_rule() {
         let mut out = Vec::new();
         let rules = ["NL-RES-001", "NL-RES-002", "NL-HB-002", "NL-CRT-001"];
         write(&report(), rules, FailOn::Error, &mut out).unwrap();
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_xml_cannot_hold_is_replaced() {
+    fn invalid_xml_characters_are_replaced() {
         assert_eq!(escape("a\u{1}<b>\"&"), "a\u{FFFD}&lt;b&gt;&quot;&amp;");
     }
 }

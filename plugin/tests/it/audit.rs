@@ -3,7 +3,7 @@
 use crate::{RULES, SMALL, nodelife, run, stdout};
 
 #[test]
-fn a_table_with_what_to_do_and_what_was_not_checked() {
+fn a_table_with_fixes_and_skipped_rules() {
     insta::assert_snapshot!(run(&["audit", "-f", SMALL, "--rule", RULES]));
 }
 
@@ -47,7 +47,7 @@ fn only_what_was_asked_for() {
 }
 
 #[test]
-fn what_is_meant_to_be_so_is_left_out_on_some_nodes() {
+fn intentional_findings_are_suppressed_on_some_nodes() {
     let audit = |skip: &str| {
         let words = [
             "audit",
@@ -132,7 +132,7 @@ fn a_baseline_leaves_only_what_is_new() {
 }
 
 #[test]
-fn findings_are_parted_and_ordered_by_the_nodes_labels() {
+fn findings_group_and_sort_by_node_labels() {
     let words = [
         "audit",
         "-f",

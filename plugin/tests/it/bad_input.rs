@@ -66,7 +66,7 @@ fn each_is_one_clear_sentence() {
 }
 
 #[test]
-fn absurd_values_are_no_reason_to_panic() {
+fn absurd_values_do_not_panic() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("absurd.json");
     let absurd = r#"{"apiVersion":"v1","kind":"List","items":[
@@ -101,7 +101,7 @@ fn absurd_values_are_no_reason_to_panic() {
 }
 
 #[test]
-fn an_audit_of_no_node_is_no_clean_bill() {
+fn auditing_no_node_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("input.json");
     let audit = |document: &str, more: &[&str]| {
@@ -142,7 +142,7 @@ fn an_audit_of_no_node_is_no_clean_bill() {
 
 /// As large as `NODELIFE_SNAPSHOT_MB` says, in MB; 8 by default, so that the suite stays quick.
 #[test]
-fn a_large_snapshot_is_read_as_it_streams_in_and_a_cut_one_is_not_taken_for_whole() {
+fn large_snapshots_stream_and_truncated_ones_fail() {
     use std::io::Write as _;
     use std::process::Stdio;
 

@@ -67,7 +67,7 @@ fn the_catalogue_of_rules_is_that_of_the_definitions() {
 }
 
 #[test]
-fn every_transcript_is_what_the_program_answers() {
+fn transcripts_match_the_program() {
     let mut commands = 0;
     for path in pages() {
         let page = fs::read_to_string(&path).unwrap();
@@ -104,7 +104,7 @@ fn every_command_that_is_shown_is_one() {
 
 /// The lines of README that need no cluster, as they are typed in a clone.
 #[test]
-fn the_first_commands_of_the_readme_end_as_they_say() {
+fn the_readmes_first_commands_exit_as_documented() {
     let page = fs::read_to_string(root().join("README.md")).unwrap();
     let mut commands = 0;
     for line in shown(&page) {
@@ -240,7 +240,7 @@ fn anchor(line: &str) -> Option<String> {
 }
 
 #[test]
-fn every_test_that_the_checklist_names_is_there() {
+fn tests_of_the_checklist_exist() {
     let page = fs::read_to_string(root().join("docs/kubectl-conventions.md")).unwrap();
     let sources: Vec<(String, String)> = ["plugin/src", "plugin/tests", "tests/tests"]
         .iter()

@@ -7,7 +7,7 @@ use crate::{root, run, show};
 pub(crate) const DRAIN: &str = "plugin/tests/it/fixtures/drain.yaml";
 
 #[test]
-fn the_plan_says_waves_time_and_what_fits_nowhere() {
+fn the_plan_has_waves_duration_and_unschedulable_pods() {
     insta::assert_snapshot!(run(&["drain", "old", "-f", DRAIN]));
 }
 
@@ -57,7 +57,7 @@ budgets:
 }
 
 #[test]
-fn a_plan_without_budgets_claims_nothing_of_them() {
+fn a_plan_without_budgets_says_so() {
     let file = fs::read_to_string(root().join(DRAIN)).unwrap();
     let (before, rest) = file.split_once("\nbudgets:\n").unwrap();
     let (_, after) = rest.split_once("\nworkloads:\n").unwrap();

@@ -76,7 +76,7 @@ fn a_configuration_that_the_kubelet_would_refuse_is_a_finding() {
 }
 
 #[test]
-fn a_providers_formula_is_put_beside_what_the_node_publishes() {
+fn a_providers_formula_is_compared_with_the_node() {
     let node = "ip-10-0-16-11.eu-central-1.compute.internal";
     let words = |more: &[&'static str]| {
         let all = ["explain", "allocatable", node, "-f", HEALTHY];
@@ -110,7 +110,7 @@ fn a_providers_formula_is_put_beside_what_the_node_publishes() {
 
 /// Both forms of the graceful shutdown, of files that are not rolled out yet.
 #[test]
-fn a_shutdown_is_foretold_by_two_periods_and_by_priorities() {
+fn a_shutdown_by_periods_and_by_priorities() {
     let foretold = |configuration: &str| {
         let file = tempfile::NamedTempFile::new().unwrap();
         let text = format!(
@@ -143,7 +143,7 @@ fn a_shutdown_is_foretold_by_two_periods_and_by_priorities() {
 }
 
 #[test]
-fn a_node_whose_configuration_is_not_known_is_not_guessed_at() {
+fn an_unknown_configuration_is_not_guessed() {
     insta::assert_snapshot!(run(&["explain", "allocatable", "node-a", "-f", SMALL]));
 }
 

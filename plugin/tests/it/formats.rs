@@ -3,7 +3,7 @@
 use crate::{RULES, SMALL, stdout};
 
 #[test]
-fn the_page_asks_for_nothing_and_shows_every_node() {
+fn the_page_is_self_contained_and_shows_every_node() {
     let page = stdout(&["audit", "-f", SMALL, "-o", "html"], 3);
     for node in ["node-a", "node-b", "node-c"] {
         assert!(page.contains(&format!("<td class=\"name\">{node}</td>")));

@@ -11,7 +11,7 @@ const HEALTHY: &str = "examples/healthy-cluster.json";
 const NODE: &str = "ip-10-0-16-11.eu-central-1.compute.internal";
 
 #[test]
-fn documents_are_what_their_schemas_say() {
+fn documents_match_their_schemas() {
     let capacity = "cpu=4,memory=1Gi";
     let too_much = "memory.available<2Gi";
     for (kind, words) in [
@@ -53,7 +53,7 @@ fn documents_are_what_their_schemas_say() {
 }
 
 #[test]
-fn snapshots_are_what_their_schema_says() {
+fn snapshots_match_their_schema() {
     for path in [FAULTY, HEALTHY] {
         let text = fs::read_to_string(root().join(path)).unwrap();
         conforms(&serde_json::from_str(&text).unwrap(), "Snapshot");
@@ -75,7 +75,7 @@ fn holds(document: &Value, kind: &str) {
 
 /// A drain needs a cluster, and its report only what the machine was told.
 #[test]
-fn the_report_of_a_drain_is_what_its_schema_says() {
+fn drain_reports_match_their_schema() {
     use nodelife_core::drain::{
         DrainEvent, DrainOptions, EvictionResult, Machine, ReplicaCount, Store,
     };

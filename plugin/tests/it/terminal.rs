@@ -41,7 +41,7 @@ fn stdout_holds_data_alone() {
 }
 
 #[test]
-fn quiet_keeps_what_must_be_known() {
+fn quiet_keeps_warnings_and_errors() {
     let stderr = |words: &[&str]| {
         let output = nodelife(words).output().unwrap();
         String::from_utf8(output.stderr).unwrap()
@@ -61,7 +61,7 @@ fn quiet_keeps_what_must_be_known() {
 }
 
 #[test]
-fn a_reader_that_goes_away_is_no_error() {
+fn a_closed_pipe_is_no_error() {
     let mut child = nodelife(&["explain", "--list", "-o", "json"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

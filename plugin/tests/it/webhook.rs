@@ -64,7 +64,7 @@ fn reviews_are_answered_with_rule_and_remedy() {
 }
 
 #[test]
-fn a_log_says_who_would_have_been_stopped() {
+fn a_replay_lists_denied_requests() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.log").to_str().unwrap().to_owned();
     let event = |verb: &str, name: &str, user: &str, second: u8| {
@@ -104,7 +104,7 @@ fn a_log_says_who_would_have_been_stopped() {
 }
 
 #[test]
-fn what_cannot_be_read_is_one_sentence() {
+fn unreadable_input_is_one_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in").to_str().unwrap().to_owned();
     for (text, command, sentence) in [

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_lives_and_one_that_began_at_another_time_is_another() {
+    fn a_reused_pid_is_another_process() {
         let own = Process::own().unwrap();
         assert_eq!(
             Process::parse(&own.to_string()),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_known_of_another_machine() {
+    fn processes_of_other_machines_are_unknown() {
         let elsewhere = Process {
             space: "another/1".to_owned(),
             pid: u32::MAX,
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_parentheses_is_read_over() {
+    fn a_process_name_may_have_parentheses() {
         let text = "7 (a) S (b) Z 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 0";
         let stat = Stat::parse(text).unwrap();
         assert_eq!((stat.ended, stat.started), (true, 4711));

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_is_what_the_api_server_takes() {
+    fn an_event_has_the_fields_that_the_api_server_requires() {
         let mut node = Node::default();
         node.metadata.name = "a".into();
         node.metadata.uid = "u".into();

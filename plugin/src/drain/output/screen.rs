@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn four_lines_and_a_word_on_the_rest() {
+    fn four_lines_and_a_count_of_the_rest() {
         insta::assert_snapshot!(draw(HEAD, &rows(), (80, 4)).join("\n"));
     }
 
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_says_moves_no_cursor() {
+    fn control_characters_are_removed() {
         assert_eq!(cut("a\x1b[2Jb\nc", 80), "a[2Jbc");
         // A wide character that does not fit is left out whole.
         assert_eq!(cut("日本語", 4), "日…");

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bar_says_what_is_held_back_for_what_where_that_gives_what_the_node_publishes() {
+    fn a_bar_shows_reservations_that_add_up() {
         let mut node: Node = serde_json::from_value(serde_json::json!({
             "metadata": {"name": "a"},
             "status": {
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_lost_node_or_zone_leaves_is_shown_whether_it_is_enough_or_not() {
+    fn shows_what_a_lost_node_or_zone_leaves() {
         let node = |name: &str, zone: &str| {
             let amounts = serde_json::json!({"cpu": "4", "memory": "8Gi"});
             serde_json::json!({
