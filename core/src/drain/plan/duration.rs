@@ -21,8 +21,7 @@ pub struct Estimate {
     #[serde(rename = "mostSeconds")]
     #[cfg_attr(test, schemars(with = "f64"))]
     pub most: Seconds,
-    /// What that is read off.
-    #[serde(rename = "restsOn")]
+    /// Where the numbers come from.
     pub basis: Vec<String>,
 }
 

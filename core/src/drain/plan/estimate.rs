@@ -82,16 +82,19 @@ pub(super) fn estimate(
         let Some(typical) = start_ups.typical(&controller.uid) else {
             continue;
         };
-        let said = format!(
-            "pods of {} {}/{} were Ready {typical}",
+        let line = format!(
+            "pods of {} {}/{} became Ready {typical}",
             controller.kind, pod.metadata.namespace, controller.name,
         );
-        if !basis.contains(&said) {
-            basis.push(said);
+        if !basis.contains(&line) {
+            basis.push(line);
         }
     }
     if let Some(longest) = leaving.iter().map(|leaving| stops(leaving.pod)).max() {
-        basis.push(format!("pods have up to {} s to stop", longest / 1000));
+        basis.push(format!(
+            "pods have grace periods of up to {} s",
+            longest / 1000
+        ));
     }
     Some(Estimate {
         least: Seconds(least),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use super::duration::{Millis, Seconds};
+use crate::format::count;
 use crate::object::Pod;
 
 /// The resolution of times in the API.
@@ -16,7 +17,7 @@ pub(super) struct StartupTimes<'a>(BTreeMap<&'a str, StartupTime>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StartupTime {
     pub(super) took: Millis,
-    count: u64,
+    count: usize,
 }
 
 impl<'a> StartupTimes<'a> {
@@ -46,9 +47,9 @@ fn typical(mut took: Vec<Millis>) -> Option<StartupTime> {
     took.sort_unstable();
     let median = *took.get(took.len() / 2)?;
     took.retain(|one| one.abs_diff(median) <= (median / 2).max(SECOND));
-    let count = u64::try_from(took.len()).ok().filter(|count| *count > 0)?;
+    let count = took.len();
     Some(StartupTime {
-        took: took.iter().sum::<Millis>() / count,
+        took: took.iter().sum::<Millis>() / u64::try_from(count).ok()?,
         count,
     })
 }
@@ -56,7 +57,8 @@ fn typical(mut took: Vec<Millis>) -> Option<StartupTime> {
 impl fmt::Display for StartupTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let took = Seconds(self.took).to_tenths();
-        write!(f, "{took} s after their binding ({} of them)", self.count)
+        let measured = count(self.count, "pod");
+        write!(f, "{took} s after scheduling (measured on {measured})")
     }
 }
 
@@ -92,11 +94,11 @@ mod tests {
         let said = |name: &str| times.typical(name).map(|typical| typical.to_string());
         assert_eq!(
             said("u-fast").as_deref(),
-            Some("0.2 s after their binding (4 of them)")
+            Some("0.2 s after scheduling (measured on 4 pods)")
         );
         assert_eq!(
             said("u-slow").as_deref(),
-            Some("4.5 s after their binding (4 of them)")
+            Some("4.5 s after scheduling (measured on 4 pods)")
         );
         assert_eq!(said("u-other"), None);
     }
