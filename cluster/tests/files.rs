@@ -95,7 +95,7 @@ fn a_kind_may_come_last() {
     let cut = sorted.replace(r#",{"metadata":{"name":"b"}}"#, "");
     let error = read("s.json", cut.as_bytes()).unwrap_err().to_string();
     assert!(
-        error.contains("its head says 2 nodes, but there are 1"),
+        error.contains("its counts say 2 nodes, but it has 1"),
         "{error}"
     );
 }

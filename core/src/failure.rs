@@ -173,8 +173,8 @@ fn fate(pod: &Pod, node: &Node, tainted: Option<f64>) -> PodFate {
         TolerationTime::Seconds(seconds) => tainted.map(|tainted| tainted + seconds as f64),
     };
     let reason = match (tolerated, tainted) {
-        _ if pod.is_terminating() => "already being deleted; nobody confirms it".into(),
-        (TolerationTime::Forever, _) => "tolerates unreachable:NoExecute without an end".into(),
+        _ if pod.is_terminating() => "already terminating; no kubelet confirms the deletion".into(),
+        (TolerationTime::Forever, _) => "tolerates unreachable:NoExecute without a time limit".into(),
         (_, None) => "the zone's eviction rate is 0: the node is not tainted".into(),
         (TolerationTime::Seconds(0), _) => "does not tolerate unreachable:NoExecute".into(),
         (TolerationTime::Seconds(seconds), _) => {
@@ -211,7 +211,7 @@ fn steps(settings: &Settings, tainted: Option<f64>, pods: &[PodFate]) -> Vec<Ste
     let evicted: Vec<_> = pods.iter().filter_map(|pod| pod.after_seconds).collect();
     if let (Some(first), Some(last)) = (evicted.first(), evicted.last()) {
         let event = match evicted.len() {
-            1 => "the only pod that is evicted is deleted".to_owned(),
+            1 => "the only evicted pod is deleted".to_owned(),
             more => format!("the first of {more} pods is deleted"),
         };
         steps.push(step(Some(*first), &event));
@@ -220,9 +220,9 @@ fn steps(settings: &Settings, tainted: Option<f64>, pods: &[PodFate]) -> Vec<Ste
         }
         steps.push(step(
             None,
-            "the deletion is confirmed: not while the machine is off. Pods of StatefulSets are not \
-             replaced before the Node object is deleted (PodGC, 40 to 60 s later) or bears the \
-             out-of-service taint (PodGC, within 20 s)",
+            "the kubelet confirms the deletion (not while the machine is off). StatefulSets do not \
+             replace their pods until the Node object is deleted (PodGC, 40 to 60 s later) or \
+             has the out-of-service taint (PodGC, within 20 s)",
         ));
         steps.push(step(
             Some(first + FORCE_DETACH),
@@ -295,7 +295,7 @@ mod tests {
         let timeline = timeline(&nodes[0], &nodes, &[Pod::default()], &Settings::default());
         assert_eq!(timeline.queued_before, 1);
         assert_eq!(timeline.pods[0].after_seconds, Some(65.1));
-        let alone = "the only pod that is evicted is deleted";
+        let alone = "the only evicted pod is deleted";
         assert!(timeline.steps.iter().any(|step| step.event == alone));
     }
 }

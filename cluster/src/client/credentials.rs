@@ -131,7 +131,7 @@ pub(crate) fn reason(error: &AuthError, exec: Option<&ExecConfig>) -> String {
                 .map(|line| format!(", saying: {line}"))
                 .unwrap_or_default();
             format!(
-                "the credential plugin {command} exited with {}{said}",
+                "the credential plugin {command} failed with {}{said}",
                 out.status
             )
         }

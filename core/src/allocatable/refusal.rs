@@ -157,7 +157,7 @@ fn enforcement(configuration: &KubeletConfiguration, refusals: &mut Vec<String>)
         let cgroup = match *value {
             "none" => {
                 if enforced.len() > 1 {
-                    refusals.push("enforceNodeAllocatable: none has to stand alone".into());
+                    refusals.push("enforceNodeAllocatable: none cannot be combined with other values".into());
                 }
                 continue;
             }
@@ -260,7 +260,7 @@ fn reserved_memory(
             }
             if !seen.insert((node, name)) {
                 refusals.push(format!(
-                    "reservedMemory: {name:?} of NUMA node {node} twice"
+                    "reservedMemory: {name:?} of NUMA node {node} is listed twice"
                 ));
             }
             match Quantity::parse(text) {
@@ -279,7 +279,7 @@ fn reserved_memory(
                         .value()
                         .map(|bytes| Quantity::new(bytes, amount.format()));
                     if whole != Some(amount) {
-                        uneven.push(format!("reservedMemory: {name}: {text} are no whole bytes"));
+                        uneven.push(format!("reservedMemory: {name}: {text} is not a whole number of bytes"));
                     }
                     *kept.entry(name).or_default() += amount;
                 }

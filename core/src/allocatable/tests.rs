@@ -172,7 +172,7 @@ fn what_the_kubelet_refuses_at_its_start() {
         ),
         (
             json!({"enforceNodeAllocatable": ["none", "pods"]}),
-            "stand alone",
+            "cannot be combined",
         ),
         (
             json!({"enforceNodeAllocatable": ["kube-reserved"]}),

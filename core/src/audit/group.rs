@@ -73,12 +73,12 @@ impl Group {
             Self::Shutdown => "Shutdowns",
             Self::Version => "Versions and operating systems",
             Self::Certificate => "Certificates and the kubelet's API",
-            Self::Authorization => "What nodes may do",
+            Self::Authorization => "Permissions of nodes",
             Self::Label => "Labels and topology",
             Self::Zone => "Zones",
-            Self::Volume => "Volumes left over",
-            Self::Pod => "Pods left over",
-            Self::Operations => "Operations left half done",
+            Self::Volume => "Leftover volumes",
+            Self::Pod => "Leftover pods",
+            Self::Operations => "Unfinished operations",
         }
     }
 }

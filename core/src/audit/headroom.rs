@@ -79,7 +79,7 @@ impl<'a> Headroom<'a> {
             "Gi"
         };
         format!(
-            "{}: without {without} {} {unit} are left for {} {unit} of requests",
+            "{}: without {without}, {} {unit} are left for {} {unit} of requests",
             self.resource,
             self.shown(left),
             self.shown(self.wanted)

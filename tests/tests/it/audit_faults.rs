@@ -88,7 +88,7 @@ async fn a_list_broken_midway_changes_no_finding() {
     let twice = audit().await;
     assert_eq!(findings(&twice), whole);
     assert!(
-        twice.stderr.contains("the list of pods took longer"),
+        twice.stderr.contains("listing pods took longer"),
         "the list is of two versions, and nobody says so: {}",
         twice.stderr
     );

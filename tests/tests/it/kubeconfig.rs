@@ -175,7 +175,7 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
         .await;
     let line = sentence(&output);
     assert!(
-        line.ends_with("acme-login ended with exit status: 3, saying: run: acme login"),
+        line.ends_with("acme-login failed with exit status: 3, saying: run: acme login"),
         "{line}"
     );
 

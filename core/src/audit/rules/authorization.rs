@@ -10,12 +10,12 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Authorization,
         severity: Severity::Error,
         sources: &[Source::NodeRestriction],
-        title: "a node may change other nodes",
-        why: "The admission plugin NodeRestriction is off. Whoever takes over one kubelet may \
-              change the labels and taints of any node, and the status of any pod, and so draw \
-              workloads and their secrets to itself.",
-        fix: "Start kube-apiserver with --enable-admission-plugins=NodeRestriction; where that \
-              is not in your hands, nodelife's webhook enforces the same rules.",
+        title: "a node may modify other nodes",
+        why: "The admission plugin NodeRestriction is disabled. An attacker who controls one \
+              kubelet can change the labels and taints of any node and the status of any pod, and \
+              so attract workloads and their secrets.",
+        fix: "Start kube-apiserver with --enable-admission-plugins=NodeRestriction. If you cannot \
+              change its flags, nodelife's webhook enforces the same rules.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/admission-controllers/#noderestriction",
         check: Check::All(unrestricted),
     },
@@ -24,11 +24,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Authorization,
         severity: Severity::Error,
         sources: &[Source::SigningRequests],
-        title: "a kubelet does not speak as its node",
-        why: "Requests for kubelet certificates come from a user that is not \
-              system:node:NAME. The Node authorizer and NodeRestriction know nodes by that \
-              name alone: this kubelet either has too many rights or too few.",
-        fix: "Give the kubelet a certificate of CN=system:node:NAME, O=system:nodes.",
+        title: "a kubelet does not authenticate as its node",
+        why: "A user other than system:node:NAME requests kubelet certificates. The Node \
+              authorizer and NodeRestriction recognize nodes only by that name, so this kubelet \
+              has too many or too few permissions.",
+        fix: "Give the kubelet a certificate with CN=system:node:NAME and O=system:nodes.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/node/",
         check: Check::All(odd_user),
     },
@@ -37,9 +37,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Authorization,
         severity: Severity::Warning,
         sources: &[Source::ClusterRoleBindings],
-        title: "every node may read what any node may",
-        why: "The binding system:node gives the group system:nodes the whole role by RBAC. A \
-              kubelet that was taken over can read every secret, past the Node authorizer.",
+        title: "every node has the permissions of all nodes",
+        why: "The binding system:node grants the whole role to the group system:nodes through \
+              RBAC. An attacker who controls one kubelet can read every secret, because RBAC \
+              bypasses the Node authorizer.",
         fix: "Remove the subject system:nodes from the binding system:node.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/node/#migration-considerations",
         check: Check::All(legacy_binding),
@@ -49,9 +50,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Authorization,
         severity: Severity::Warning,
         sources: &[Source::NodeAuthorizer],
-        title: "the Node authorizer is off",
-        why: "Without it nodes get their rights from RBAC alone, which does not know which pod \
-              runs where: a node reads either nothing, or every secret and every pod.",
+        title: "the Node authorizer is disabled",
+        why: "Nodes then get their permissions only from RBAC, which does not consider which pod \
+              runs on which node. A node can read either nothing, or every secret and every pod.",
         fix: "Start kube-apiserver with --authorization-mode=Node,RBAC.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/node/",
         check: Check::All(without_authorizer),
@@ -69,7 +70,7 @@ fn unrestricted(context: &Context<'_>, findings: &mut Findings<'_>) {
             FindingBuilder::named("Cluster", "kube-apiserver", message)
         }
         Some(instead) => {
-            let message = format!("{probe} gets past NodeRestriction; {instead} refuses it");
+            let message = format!("{probe} passes NodeRestriction; {instead} denies it");
             FindingBuilder::named("Cluster", "kube-apiserver", message)
                 .with("instead", instead.as_str())
                 .severity(Severity::Info)
@@ -83,7 +84,7 @@ fn without_authorizer(context: &Context<'_>, findings: &mut Findings<'_>) {
     match &context.snapshot.node_authorizer {
         None | Some(NodeAuthorizer::On) => {}
         Some(NodeAuthorizer::Off) => findings.push(cluster(format!(
-            "{ASKER_USER} may not get the node {OTHER}, but the Node authorizer is not why"
+            "{ASKER_USER} may not get the node {OTHER}, but the Node authorizer is not the reason"
         ))),
         // It may be on all the same; then it has nothing to say.
         Some(NodeAuthorizer::Covered { by }) => {
@@ -108,7 +109,7 @@ fn odd_user(context: &Context<'_>, findings: &mut Findings<'_>) {
         );
         if kubelet && !known.iter().any(|prefix| user.starts_with(prefix)) {
             let message = format!(
-                "{} was asked for by user {user:?}",
+                "user {user:?} requested a certificate from {}",
                 request.spec.signer_name
             );
             let found =

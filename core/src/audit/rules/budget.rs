@@ -20,9 +20,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         sources: &[Source::Budgets],
         title: "the budget can never allow an eviction",
-        why: "It asks for as many healthy pods as there are. Every drain of a node with one of \
-              them waits for ever, and so does every upgrade.",
-        fix: "Leave room for one: maxUnavailable: 1, or more replicas than minAvailable.",
+        why: "It requires as many healthy pods as there are. Every drain of a node with one of \
+              these pods waits forever, and so does every upgrade.",
+        fix: "Allow one disruption: set maxUnavailable: 1, or run more replicas than minAvailable.",
         link: LINK,
         check: Check::All(never_allows),
     },
@@ -31,11 +31,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Budget,
         severity: Severity::Error,
         sources: &[Source::Budgets, Source::Pods],
-        title: "pods are selected by several budgets",
-        why: "The eviction API refuses such a pod with status 500, whatever the budgets allow: \
-              'This pod has more than one PodDisruptionBudget, which the eviction subresource \
-              does not support.'",
-        fix: "Narrow the selectors so that each pod is in one budget.",
+        title: "several budgets select the same pods",
+        why: "The eviction API refuses to evict such a pod with status 500, even if the budgets \
+              allow it: 'This pod has more than one PodDisruptionBudget, which the eviction \
+              subresource does not support.'",
+        fix: "Narrow the selectors so that each pod matches only one budget.",
         link: LINK,
         check: Check::All(several_budgets),
     },
@@ -45,9 +45,10 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Budgets, Source::Pods],
         title: "the budget protects nothing",
-        why: "No pod has the labels that it selects, so what it was made for can be evicted all \
-              at once; or the controller has not counted for its present form.",
-        fix: "Compare the selector with the labels of the pods' template.",
+        why: "No pod matches its selector, so the pods that it is meant to protect can all be \
+              evicted at once; or the disruption controller has not processed the current version \
+              of the budget.",
+        fix: "Compare the selector with the labels of the pod template.",
         link: LINK,
         check: Check::All(selects_nothing),
     },
@@ -56,9 +57,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Budget,
         severity: Severity::Warning,
         sources: &[Source::Budgets, Source::Pods],
-        title: "a pod that does not run blocks the drain of its node",
-        why: "Without unhealthyPodEvictionPolicy a pod that is not Ready may be evicted only \
-              while enough others are: a broken release cannot be drained.",
+        title: "an unhealthy pod blocks the drain of its node",
+        why: "Without unhealthyPodEvictionPolicy, a pod that is not Ready can be evicted only \
+              while enough other pods are healthy. If a release is broken, its pods cannot be \
+              evicted.",
         fix: "Set unhealthyPodEvictionPolicy: AlwaysAllow.",
         link: "https://kubernetes.io/docs/tasks/run-application/configure-pdb/#unhealthy-pod-eviction-policy",
         check: Check::All(unhealthy),
@@ -68,9 +70,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Budget,
         severity: Severity::Warning,
         sources: &[Source::Pods],
-        title: "pods without a controller are lost by a drain",
-        why: "Nothing makes them anew. A drain refuses their node without --force.",
-        fix: "Make them by a Deployment, StatefulSet or Job.",
+        title: "a drain deletes pods without a controller permanently",
+        why: "Nothing recreates them. A drain of their node needs --force.",
+        fix: "Create them through a Deployment, StatefulSet or Job.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",
         check: Check::All(bare),
     },
@@ -80,8 +82,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "all replicas of a workload are on one node",
-        why: "When the node goes, planned or not, the workload is gone.",
-        fix: "Add topologySpreadConstraints by kubernetes.io/hostname.",
+        why: "If the node is drained or fails, the workload is unavailable.",
+        fix: "Add topologySpreadConstraints with kubernetes.io/hostname.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/",
         check: Check::All(one_node),
     },
@@ -90,8 +92,8 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Budget,
         severity: Severity::Info,
         sources: &[Source::Pods, Source::Budgets, Source::Workloads],
-        title: "nothing keeps the replicas from being evicted together",
-        why: "A drain of several nodes may take all of them at once.",
+        title: "no budget protects the replicas",
+        why: "A drain of several nodes may evict all of them at the same time.",
         fix: "Add a PodDisruptionBudget with maxUnavailable: 1.",
         link: "https://kubernetes.io/docs/tasks/run-application/configure-pdb/",
         check: Check::All(no_budget),
@@ -101,10 +103,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Budget,
         severity: Severity::Info,
         sources: &[Source::Pods],
-        title: "pods ask not to be disturbed",
-        why: "Autoscalers keep the node as long as they run there; nodelife's drain respects \
-              it with --respect-annotations.",
-        fix: "Remove the annotation when the work is done.",
+        title: "an annotation asks not to evict the pod",
+        why: "Autoscalers do not remove the node while such a pod runs there. nodelife's drain \
+              respects the annotation if you use --respect-annotations.",
+        fix: "Remove the annotation when the pod has finished its work.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",
         check: Check::All(do_not_disturb),
     },
@@ -113,11 +115,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Budget,
         severity: Severity::Warning,
         sources: &[Source::Pods],
-        title: "a finalizer holds a deleted pod",
-        why: "The pod has stopped, but whoever put the finalizer does not remove it: the \
-              drain waits, and a StatefulSet does not go on.",
-        fix: "Look at the controller that owns the finalizer; remove it by hand as a last \
-              resort.",
+        title: "a finalizer blocks the deletion of a pod",
+        why: "The pod has stopped, but the controller that set the finalizer does not remove it. \
+              The drain waits, and a StatefulSet does not create a replacement.",
+        fix: "Check the controller that set the finalizer. As a last resort, remove the finalizer \
+              by hand.",
         link: "https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/",
         check: Check::All(finalizer),
     },
@@ -126,10 +128,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Budget,
         severity: Severity::Info,
         sources: &[Source::Pods],
-        title: "a pod may take more than an hour to stop",
-        why: "A drain with a shorter timeout gives up on its node, and a graceful shutdown \
-              cuts it short.",
-        fix: "Shorten terminationGracePeriodSeconds, or give the drain the time.",
+        title: "a pod may take more than an hour to terminate",
+        why: "A drain with a shorter timeout fails, and a graceful node shutdown kills the pod \
+              early.",
+        fix: "Shorten terminationGracePeriodSeconds, or use a longer drain timeout.",
         link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination",
         check: Check::All(long_grace),
     },
@@ -217,13 +219,13 @@ fn selects_nothing(context: &Context<'_>, findings: &mut Findings<'_>) {
         let budget = entry.budget;
         if !is_counted(budget) {
             let message = format!(
-                "the disruption controller counted for generation {}, the budget is at {}",
+                "the disruption controller has processed generation {}, but the budget is at {}",
                 budget.status.observed_generation,
                 budget.metadata.generation.unwrap_or_default()
             );
             findings.push(FindingBuilder::budget(budget, message));
         } else if entry.pods.is_empty() && !is_scaled_down(context, budget) {
-            let message = "no pod of the namespace has the selected labels".to_owned();
+            let message = "no pod in the namespace matches the selector".to_owned();
             findings.push(FindingBuilder::budget(budget, message));
         }
     }
@@ -258,7 +260,7 @@ fn unhealthy(context: &Context<'_>, findings: &mut Findings<'_>) {
         // With enough healthy pods the others may go; below that they are stuck.
         if strict && !broken.is_empty() && status.current_healthy < status.desired_healthy {
             let message = format!(
-                "{} healthy, {} wanted: not even the broken ones may be evicted: {}",
+                "{} healthy, {} wanted: not even the unhealthy pods may be evicted: {}",
                 status.current_healthy,
                 status.desired_healthy,
                 format::list(broken.iter().copied())
@@ -350,7 +352,7 @@ fn finalizer(context: &Context<'_>, findings: &mut Findings<'_>) {
         if late > SETTLED && !pod.metadata.finalizers.is_empty() {
             let names = pod.metadata.finalizers.iter().map(crate::text::Str::as_str);
             let message = format!(
-                "{} past its end, held by {}",
+                "{} past its grace period, held by {}",
                 format::duration(late),
                 format::list(names)
             );

@@ -19,10 +19,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Capacity,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::Pods],
-        title: "the pods request more than the node may give",
-        why: "Allocatable shrank after the pods were placed, or pods were bound past the \
-              scheduler. When the kubelet restarts it turns pods away with OutOfcpu or OutOfmemory.",
-        fix: "Drain the node, or move pods away until the requests fit.",
+        title: "the pods' requests exceed the node's Allocatable",
+        why: "Allocatable shrank after the pods were scheduled, or pods were bound without the \
+              scheduler. When the kubelet restarts, it rejects pods with OutOfcpu or OutOfmemory.",
+        fix: "Drain the node, or move pods to other nodes until the requests fit.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#node-allocatable",
         check: Check::All(overcommitted),
     },
@@ -31,10 +31,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Capacity,
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::Pods],
-        title: "the node is almost fully requested",
-        why: "Nothing of size fits there any more. Good packing, as long as other nodes have \
-              room.",
-        fix: "Nothing, unless pods are Pending.",
+        title: "the node's resources are almost fully requested",
+        why: "Larger pods do not fit there any more. This is efficient as long as other nodes \
+              have room.",
+        fix: "No action is needed unless pods are Pending.",
         link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
         check: Check::All(almost_full),
     },
@@ -43,10 +43,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Capacity,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
-        title: "the memory limits go far beyond the node",
-        why: "When the pods use what they may, the kernel kills some of them, or the kubelet \
-              evicts.",
-        fix: "Bring memory limits near the requests.",
+        title: "the memory limits far exceed the node's Allocatable",
+        why: "If the pods use memory up to their limits, the kernel kills some of them, or the \
+              kubelet evicts pods.",
+        fix: "Set memory limits closer to the requests.",
         link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
         check: Check::All(limits),
     },
@@ -55,9 +55,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Capacity,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
-        title: "many pods on the node request nothing",
-        why: "The scheduler counts them as free, and they are the first to be evicted.",
-        fix: "Give them requests, or a LimitRange with defaults.",
+        title: "many pods on the node have no requests",
+        why: "The scheduler counts them as zero usage, and the kubelet evicts them first.",
+        fix: "Set requests, or add a LimitRange with defaults.",
         link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/#besteffort",
         check: Check::Node(best_effort),
     },
@@ -66,11 +66,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Capacity,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
-        title: "the node's number of pods is at its limit",
-        why: "maxPods is a limit like CPU and memory: what else is free there cannot be used, \
-              and DaemonSets that come later stay Pending on this node.",
-        fix: "Raise maxPods where the network has addresses for it, and recompute the \
-              reservation that depends on it; or use more or smaller nodes.",
+        title: "the node has nearly as many pods as it allows",
+        why: "maxPods is a limit like CPU and memory. The node's remaining resources cannot be \
+              used, and pods of new DaemonSets stay Pending for this node.",
+        fix: "If the network has enough addresses, raise maxPods and recompute the reservation \
+              that depends on it. Otherwise, use more or smaller nodes.",
         link: "https://kubernetes.io/docs/setup/best-practices/cluster-large/",
         check: Check::Node(pods_at_limit),
     },
@@ -79,8 +79,8 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Capacity,
         severity: Severity::Error,
         sources: &[Source::Nodes],
-        title: "the node takes more pods than its range has addresses",
-        why: "The last pods stay in ContainerCreating, since no address is left for them.",
+        title: "maxPods exceeds the addresses in the node's pod range",
+        why: "When the range has no free address, new pods stay in ContainerCreating.",
         fix: "Lower maxPods, or give nodes a larger range (--node-cidr-mask-size).",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/networking/",
         check: Check::All(too_few_addresses),
@@ -90,10 +90,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Capacity,
         severity: Severity::Error,
         sources: &[Source::Nodes],
-        title: "pod ranges of nodes overlap",
-        why: "Two pods can have one address: packets go to the wrong node.",
-        fix: "Delete and register the newer node again, and look at who gives out ranges: \
-              one controller alone may.",
+        title: "the pod ranges of several nodes overlap",
+        why: "Two pods can get the same address, so packets can reach the wrong node.",
+        fix: "Delete the newer node and register it again. Make sure that only one controller \
+              allocates pod ranges.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/networking/",
         check: Check::All(overlap),
     },
@@ -102,10 +102,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Capacity,
         severity: Severity::Info,
         sources: &[Source::Nodes],
-        title: "the pod range leaves little room for replacing pods",
-        why: "An address is not given out again at once. With fewer than twice maxPods \
-              addresses, pods that are replaced quickly wait for one.",
-        fix: "Give nodes a range of at least twice maxPods.",
+        title: "the pod range is small for replacing pods quickly",
+        why: "A released address is not reused immediately. If the range has fewer than twice \
+              maxPods addresses, replacement pods may wait for an address.",
+        fix: "Give nodes a range with at least twice maxPods addresses.",
         link: "https://cloud.google.com/kubernetes-engine/docs/how-to/flexible-pod-cidr",
         check: Check::All(tight),
     },
@@ -114,8 +114,8 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Capacity,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "podsPerCore takes away from maxPods",
-        why: "The lower of the two counts. The one that was meant is rarely both.",
+        title: "podsPerCore limits the node to fewer pods than maxPods",
+        why: "The kubelet uses the lower of the two limits. Setting both is rarely intended.",
         fix: "Remove podsPerCore.",
         link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
         check: Check::Configuration(per_core),
@@ -125,10 +125,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Capacity,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
-        title: "the others cannot take the pods of a lost node",
-        why: "The requests of all workloads exceed what the remaining nodes offer. A lower \
-              bound: taints, affinity and the size of single pods only make it worse.",
-        fix: "Add a node, or have an autoscaler that does in time.",
+        title: "the other nodes cannot take over the pods of a lost node",
+        why: "The requests of all workloads exceed the Allocatable of the remaining nodes. The \
+              actual shortage can be larger: taints, affinity and the size of individual pods are \
+              not counted.",
+        fix: "Add a node, or use an autoscaler that adds one in time.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-autoscaling/",
         check: Check::All(no_headroom),
     },
@@ -137,9 +138,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Capacity,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::CsiNodes],
-        title: "the node can attach no more volumes",
-        why: "Pods with volumes of this driver stay Pending or ContainerCreating there.",
-        fix: "Spread the workloads with volumes, or use machines that take more.",
+        title: "the node can attach almost no more volumes",
+        why: "Further pods with volumes of this driver stay Pending or ContainerCreating there.",
+        fix: "Spread the workloads that use volumes, or use a machine type with a higher limit.",
         link: "https://kubernetes.io/docs/concepts/storage/storage-limits/",
         check: Check::All(volume_limit),
     },
@@ -148,10 +149,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Capacity,
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::Pods],
-        title: "the others cannot take the pods of a lost zone",
-        why: "The requests of all workloads exceed what the other zones offer. When the zone goes, \
-              some pods stay Pending. A lower bound: volumes are bound to their zone as well.",
-        fix: "Keep a zone's worth of room free, or decide which workloads may stay away.",
+        title: "the other zones cannot take over the pods of a lost zone",
+        why: "The requests of all workloads exceed the Allocatable of the other zones. If the \
+              zone fails, some pods stay Pending. The actual shortage can be larger: volumes that \
+              are bound to their zone are not counted.",
+        fix: "Keep enough free capacity for one zone, or decide which workloads may stay Pending.",
         link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/",
         check: Check::All(no_zone_headroom),
     },
@@ -351,7 +353,7 @@ fn too_few_addresses(context: &Context<'_>, findings: &mut Findings<'_>) {
     for (node, range, pods) in ranges(context) {
         let addresses = usable(range);
         if pods > addresses {
-            let message = format!("{pods} pods, but the range has {addresses} addresses for them");
+            let message = format!("up to {pods} pods, but only {addresses} addresses in the range");
             let found = FindingBuilder::node(node, message)
                 .with("pods", pods)
                 .with("addresses", addresses);
@@ -365,7 +367,8 @@ fn tight(context: &Context<'_>, findings: &mut Findings<'_>) {
     for (node, range, pods) in ranges(context) {
         let addresses = usable(range) + 3;
         if pods <= addresses && addresses / 2 < pods {
-            let message = format!("{addresses} addresses for {pods} pods, less than twice as many");
+            let message =
+                format!("{addresses} addresses for up to {pods} pods, less than twice as many");
             findings.push(FindingBuilder::node(node, message).inferred());
         }
     }

@@ -15,7 +15,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet does not renew its client certificate",
-        why: "When it expires the node is lost, and joins again only by hand.",
+        why: "When the certificate expires, the node is lost and can join the cluster again only \
+              by hand.",
         fix: "Set rotateCertificates: true.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/#certificate-rotation",
         check: Check::Configuration(no_rotation),
@@ -25,9 +26,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Certificate,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet serves with a certificate that nobody signed",
-        why: "The API server cannot tell the kubelet from someone in between: logs, exec and \
-              port-forward go over it.",
+        title: "the kubelet uses a self-signed serving certificate",
+        why: "The API server cannot verify the kubelet's identity. An attacker in between can \
+              intercept logs, exec and port-forward.",
         fix: "Set serverTLSBootstrap: true, and run an approver for kubelet-serving requests.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/#client-and-serving-certificates",
         check: Check::Configuration(self_signed),
@@ -37,11 +38,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Certificate,
         severity: Severity::Error,
         sources: &[Source::SigningRequests],
-        title: "requests for serving certificates are not approved",
-        why: "Nothing in Kubernetes approves kubernetes.io/kubelet-serving by itself. \
-              Pending requests are deleted after a day; the kubelet then serves with an \
-              expired certificate, or none.",
-        fix: "Approve them, or run an approver (kubelet-csr-approver, or the cloud's).",
+        title: "requests for kubelet serving certificates are not approved",
+        why: "Kubernetes does not approve kubernetes.io/kubelet-serving requests by itself. \
+              Pending requests are deleted after a day. The kubelet then has an expired serving \
+              certificate, or none.",
+        fix: "Approve them, or run an approver (kubelet-csr-approver, or your cloud provider's).",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/",
         check: Check::All(pending),
     },
@@ -50,9 +51,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Certificate,
         severity: Severity::Warning,
         sources: &[Source::SigningRequests],
-        title: "a node asks for certificates again and again",
-        why: "Its requests are denied, or signed in a form that the kubelet does not take.",
-        fix: "Look at the kubelet's log and at the requests' conditions.",
+        title: "a node requests certificates repeatedly",
+        why: "Its requests are denied, or the signed certificates are in a form that the kubelet \
+              does not accept.",
+        fix: "Check the kubelet's log and the conditions of the requests.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/",
         check: Check::All(again),
     },
@@ -61,10 +63,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Certificate,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "anyone who reaches the kubelet may command it",
-        why: "Anonymous callers, AlwaysAllow or the read-only port give pods, logs, and with \
-              the first two exec in every pod to the whole network.",
-        fix: "Set authentication.anonymous.enabled: false, authorization.mode: Webhook, \
+        title: "anyone who can reach the kubelet can control it",
+        why: "Anonymous access, AlwaysAllow and the read-only port expose pods and logs to the \
+              whole network. The first two also allow exec in every pod.",
+        fix: "Set authentication.anonymous.enabled: false, authorization.mode: Webhook and \
               readOnlyPort: 0.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/",
         check: Check::Configuration(open_kubelet),
@@ -74,10 +76,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Certificate,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet is less hardened than it could be",
-        why: "CIS asks for idle timeouts of streams, the kubelet's iptables chains, and \
-              cipher suites with forward secrecy.",
-        fix: "Change the settings that the message names.",
+        title: "the kubelet does not follow the CIS benchmark",
+        why: "CIS requires idle timeouts for streams, the kubelet's iptables chains, and cipher \
+              suites with forward secrecy.",
+        fix: "Change the settings in the message.",
         link: "https://www.cisecurity.org/benchmark/kubernetes",
         check: Check::Configuration(soft),
     },
@@ -86,10 +88,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Certificate,
         severity: Severity::Warning,
         sources: &[Source::ClusterRoles, Source::ClusterRoleBindings],
-        title: "someone may use nodes/proxy",
-        why: "It passes requests on to kubelets. Even get alone allows exec in every pod, \
-              since a WebSocket starts as a GET.",
-        fix: "Give nodes/metrics, nodes/stats, nodes/log or nodes/configz instead.",
+        title: "a role binding allows nodes/proxy",
+        why: "The API server forwards these requests to kubelets. Even the verb get alone allows \
+              exec in every pod, because a WebSocket starts as a GET request.",
+        fix: "Grant nodes/metrics, nodes/stats, nodes/log or nodes/configz instead.",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/",
         check: Check::All(proxy),
     },
@@ -221,7 +223,11 @@ fn proxy(context: &Context<'_>, findings: &mut Findings<'_>) {
             .map(|subject| format!("{} {}", subject.kind, subject.name))
             .collect();
         if !others.is_empty() {
-            let message = format!("{} by role {}", others.join(", "), binding.role_ref.name);
+            let message = format!(
+                "{} through role {}",
+                others.join(", "),
+                binding.role_ref.name
+            );
             let found = FindingBuilder::object("ClusterRoleBinding", &binding.metadata, message);
             findings.push(found.with("subjects", others));
         }

@@ -20,10 +20,11 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::Leases],
         title: "a Ready node no longer renews its lease",
-        why: "The kubelet renews its lease every 10 s. When neither lease nor status comes for \
-              the grace period, the node becomes Unknown and its pods are evicted.",
-        fix: "Look at the kubelet's log on the node: does it run, does it reach the API server, \
-              is its clock right, may it update its lease?",
+        why: "The kubelet renews its lease every 10 s. If the control plane receives neither a \
+              lease renewal nor a status update during the grace period, the node becomes Unknown \
+              and its pods are evicted.",
+        fix: "Check the kubelet on the node: does it run, can it reach the API server, is its \
+              clock correct, and may it update its lease?",
         link: "https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats",
         check: Check::Node(stale_lease),
     },
@@ -32,11 +33,12 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Heartbeat,
         severity: Severity::Error,
         sources: &[Source::Nodes],
-        title: "the node is not heard of",
+        title: "the control plane has lost contact with the node",
         why: "The control plane has set Ready to Unknown. Pods are deleted when their toleration \
-              of the unreachable taint ends, and stay Terminating while nobody confirms it.",
-        fix: "Find out whether the machine is up. If it is off for good, delete the Node object, \
-              or put the out-of-service taint on it so that its volumes can move.",
+              of the unreachable taint expires, and stay Terminating because no kubelet confirms \
+              the deletion.",
+        fix: "Check whether the machine is running. If it is permanently off, delete the Node \
+              object, or add the out-of-service taint so that its volumes can be detached.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
         check: Check::Node(unknown),
     },
@@ -45,11 +47,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Heartbeat,
         severity: Severity::Error,
         sources: &[Source::Nodes],
-        title: "the kubelet says that the node is not ready",
-        why: "Nothing is scheduled there, its pods leave Services, and are deleted when their \
-              toleration of the not-ready taint ends.",
-        fix: "The condition's message names the part that fails: network plugin, container \
-              runtime, PLEG or a shutdown.",
+        title: "the kubelet reports that the node is not ready",
+        why: "No pods are scheduled to the node. Its pods are removed from Services, and are \
+              deleted when their toleration of the not-ready taint expires.",
+        fix: "Read the condition's message. It names the failing component: network plugin, \
+              container runtime, PLEG or a shutdown.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
         check: Check::Node(not_ready),
     },
@@ -58,10 +60,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Heartbeat,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Leases],
-        title: "the node's clock is ahead",
-        why: "The lease was renewed in the future of the API server: the node's clock is \
-              wrong. Certificates, tokens and logs of the node are judged by it.",
-        fix: "Start a time service (chrony, systemd-timesyncd) on the node.",
+        title: "the node's clock is ahead of the API server's",
+        why: "The lease's renewal time is in the future, so the node's clock is wrong. The node \
+              uses this clock to validate certificates and tokens and to timestamp logs.",
+        fix: "Run a time service (chrony, systemd-timesyncd) on the node.",
         link: "https://kubernetes.io/docs/concepts/architecture/leases/",
         check: Check::Node(clock_ahead),
     },
@@ -70,11 +72,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Heartbeat,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Leases],
-        title: "the lease is renewed, but the status is not posted",
-        why: "A live lease is enough to be held healthy, so the node keeps its last \
-              conditions for ever while the kubelet fails to post new ones.",
-        fix: "Look for failed status updates in the kubelet's log: a webhook that denies \
-              them, missing rights, or a status that is too large.",
+        title: "the kubelet renews its lease but does not post its status",
+        why: "A current lease is enough for the node to count as healthy. While the kubelet fails \
+              to post its status, the node keeps its old conditions.",
+        fix: "Look for failed status updates in the kubelet's log. Possible causes: a webhook \
+              denies them, a permission is missing, or the status is too large.",
         link: "https://kubernetes.io/docs/reference/node/node-status/",
         check: Check::All(status_silent),
     },
@@ -84,9 +86,10 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::Leases],
         title: "the node has no lease",
-        why: "Without a lease only the status counts as a heartbeat, and the kubelet posts that \
-              every 5 minutes when nothing changes: far beyond the grace period.",
-        fix: "Look for 'cannot get resource leases' in the kubelet's log: its user has to be \
+        why: "Without a lease, only status updates count as heartbeats. If nothing changes, the \
+              kubelet posts its status only every 5 minutes, which is much longer than the grace \
+              period.",
+        fix: "Look for 'cannot get resource leases' in the kubelet's log. Its user must be \
               system:node:NAME in the group system:nodes.",
         link: "https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats",
         check: Check::Node(no_lease),
@@ -96,11 +99,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Heartbeat,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "every kubelet writes its whole status every few seconds",
-        why: "Setting nodeStatusUpdateFrequency alone sets nodeStatusReportFrequency as \
-              well: the status is written even when nothing changed, which is most of the \
-              write load of a large cluster.",
-        fix: "Set nodeStatusReportFrequency: 5m beside it.",
+        title: "every kubelet writes its full status every few seconds",
+        why: "Setting only nodeStatusUpdateFrequency also sets nodeStatusReportFrequency. The \
+              kubelet then writes its status even when nothing has changed, which causes most of \
+              the write load in a large cluster.",
+        fix: "Also set nodeStatusReportFrequency: 5m.",
         link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
         check: Check::All(chatty),
     },
@@ -109,10 +112,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Heartbeat,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the lease is renewed too seldom for the grace period",
-        why: "The kubelet renews after a quarter of nodeLeaseDurationSeconds. When that \
-              comes near the controller's grace period, one lost renewal makes the node \
-              Unknown.",
+        title: "the kubelet renews its lease too rarely for the grace period",
+        why: "The kubelet renews its lease after a quarter of nodeLeaseDurationSeconds. If this \
+              interval is close to the controller's grace period, one failed renewal makes the \
+              node Unknown.",
         fix: "Set nodeLeaseDurationSeconds: 40.",
         link: "https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats",
         check: Check::All(seldom),
@@ -122,10 +125,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Heartbeat,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Leases],
-        title: "the lease duration differs from that of the other nodes",
-        why: "Leases that last longer hide a dead node for longer; shorter ones make false \
+        title: "the lease duration differs from that of other nodes",
+        why: "A longer lease delays the detection of a dead node. A shorter lease causes false \
               alarms.",
-        fix: "Set nodeLeaseDurationSeconds alike in all kubelet configurations.",
+        fix: "Set the same nodeLeaseDurationSeconds in all kubelet configurations.",
         link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
         check: Check::All(odd_duration),
     },
@@ -134,10 +137,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Heartbeat,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Events],
-        title: "the node flaps between ready and not ready",
-        why: "Each time its pods leave Services and come back, and taints come and go. The \
-              kubelet, the runtime or the network is at its limit.",
-        fix: "Look at the kubelet's log around the events: PLEG, memory, lease timeouts.",
+        title: "the node alternates between Ready and NotReady",
+        why: "On each change, its pods are removed from Services and added again, and taints are \
+              set and removed. The kubelet, the container runtime or the network is at its limit.",
+        fix: "Read the kubelet's log around these events. Look for PLEG errors, memory pressure \
+              and lease timeouts.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
         check: Check::Node(flapping),
     },
@@ -147,10 +151,10 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the node is under pressure",
-        why: "The kubelet evicts pods, whatever their budgets, until the threshold is kept \
-              again, and nothing new is scheduled there.",
-        fix: "Find what uses the resource; raise requests to what pods really need, or add \
-              room.",
+        why: "The kubelet evicts pods, regardless of their budgets, until usage is below the \
+              threshold. No new pods are scheduled there.",
+        fix: "Find the pods that use the resource. Raise their requests to their actual usage, or \
+              add capacity.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
         check: Check::All(pressure),
     },
@@ -160,8 +164,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "the node's network is not configured",
-        why: "Pods there have no route to others.",
-        fix: "Look at the cloud controller's route controller, or at the network plugin.",
+        why: "Pods on the node have no route to other pods.",
+        fix: "Check the cloud controller's route controller, or the network plugin.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
         check: Check::Node(no_network),
     },
@@ -170,11 +174,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Heartbeat,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "a detector reports a fault of the machine",
-        why: "node-problem-detector or the cloud's agent found a fault that Kubernetes \
-              itself does not act on.",
-        fix: "See the condition's message; drain and replace the machine where it is \
-              permanent.",
+        title: "a detector reports a machine fault",
+        why: "node-problem-detector or the cloud provider's agent found a fault. Kubernetes \
+              itself does not react to it.",
+        fix: "Read the condition's message. If the fault is permanent, drain and replace the \
+              machine.",
         link: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
         check: Check::All(custom),
     },
@@ -183,10 +187,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Heartbeat,
         severity: Severity::Info,
         sources: &[Source::Nodes],
-        title: "nothing looks for faults of the machines",
-        why: "No node has a condition of node-problem-detector: kernel deadlocks, read-only \
-              file systems and broken runtimes stay unseen until pods fail.",
-        fix: "Install node-problem-detector, or the cloud's own agent.",
+        title: "no detector watches the machines for faults",
+        why: "No node has a condition from node-problem-detector. Kernel deadlocks, read-only \
+              file systems and broken container runtimes stay undetected until pods fail.",
+        fix: "Install node-problem-detector, or the cloud provider's agent.",
         link: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
         check: Check::All(no_detector),
     },
@@ -195,10 +199,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Heartbeat,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "a condition is unknown on a node that is heard of",
-        why: "The node is Ready, yet a condition is Unknown: whoever posts it is gone, and \
-              its last fault is not seen.",
-        fix: "Restart the kubelet, or the agent that owns the condition.",
+        title: "a condition is Unknown although the node is Ready",
+        why: "The component that posts this condition has stopped, so new faults are not reported.",
+        fix: "Restart the kubelet, or the agent that posts the condition.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
         check: Check::All(unknown_condition),
     },
@@ -216,7 +219,7 @@ fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
     let duration = spec.lease_duration_seconds.unwrap_or(LEASE_DURATION);
     (silent > i64::from(duration)).then(|| {
         let message = format!(
-            "Ready, but the lease was last renewed {} ago and holds {duration}s; at \
+            "Ready, but the lease was last renewed {} ago and expires after {duration}s; after \
              {}s without a heartbeat the node becomes Unknown",
             format::duration(silent),
             context.settings.grace_period
@@ -235,8 +238,8 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
         .or(ready.last_transition_time)
         .map(|t| context.seconds_since(t));
     let heard = since.map_or_else(
-        || "never heard of".to_owned(),
-        |seconds| format!("last heard of {} ago", format::duration(seconds)),
+        || "no heartbeat yet".to_owned(),
+        |seconds| format!("last heartbeat {} ago", format::duration(seconds)),
     );
     let pods = context.active_pods_on(&node.metadata.name).count();
     let message = format!(
@@ -263,10 +266,10 @@ fn taint_outlook(context: &Context<'_>, node: &Node) -> String {
     match zone.and_then(|zone| zone.seconds_to_last_taint) {
         #[expect(clippy::cast_possible_truncation, reason = "shown in whole seconds")]
         Some(seconds) => format!(
-            " on it, to be tainted NoExecute within {} at the rate of zone {key}",
+            " on it, to be tainted NoExecute within {} at the eviction rate of zone {key}",
             format::duration(seconds.ceil() as i64)
         ),
-        None => format!(" on it, which stay: in zone {key} evictions have stopped"),
+        None => format!(" on it; evictions in zone {key} have stopped"),
     }
 }
 
@@ -287,7 +290,7 @@ fn no_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<
     const SETTLED: i64 = 300;
     let age = context.age(&node.metadata).unwrap_or(i64::MAX);
     (age > SETTLED && context.lease(&node.metadata.name).is_none()).then(|| {
-        let message = "no lease in kube-node-lease bears the node's name".to_owned();
+        let message = "kube-node-lease has no lease with the node's name".to_owned();
         FindingBuilder::node(node, message)
     })
 }
@@ -300,7 +303,7 @@ fn clock_ahead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
     let ahead = -context.seconds_since(renewed);
     (ahead > TOLERATED).then(|| {
         let message = format!(
-            "the lease was renewed {} in the future of the API server",
+            "the lease's renewal time is {} ahead of the API server's clock",
             format::duration(ahead)
         );
         FindingBuilder::node(node, message).with("secondsAhead", ahead)
@@ -329,7 +332,8 @@ fn status_silent(context: &Context<'_>, findings: &mut Findings<'_>) {
         );
         if lease_age <= 40 && status_age > limit {
             let message = format!(
-                "the lease was renewed {} ago, the status posted {} ago; every {} is usual",
+                "the lease was renewed {} ago, but the status was posted {} ago; the usual \
+                 interval is {}",
                 format::duration(lease_age),
                 format::duration(status_age),
                 format::duration(report)
@@ -350,7 +354,7 @@ fn odd_duration(context: &Context<'_>, findings: &mut Findings<'_>) {
     };
     for node in context.nodes() {
         if let Some(own) = duration(node).filter(|own| *own != usual) {
-            let message = format!("the lease lasts {own}s, that of most nodes {usual}s");
+            let message = format!("the lease duration is {own}s; most nodes have {usual}s");
             findings.push(FindingBuilder::node(node, message).with("seconds", own));
         }
     }
@@ -386,7 +390,7 @@ fn seldom(context: &Context<'_>, findings: &mut Findings<'_>) {
         let late = duration >= grace || duration / 4 >= grace / 2;
         late.then(|| {
             format!(
-                "nodeLeaseDurationSeconds: {duration}, so renewed every {}s; the grace period is \
+                "nodeLeaseDurationSeconds: {duration}, so the kubelet renews every {}s; the grace period is \
                  {grace}s",
                 duration / 4
             )
@@ -485,7 +489,7 @@ fn no_detector(context: &Context<'_>, findings: &mut Findings<'_>) {
     let nodes = context.snapshot.nodes.len();
     if nodes > 0 && !context.nodes().any(foreign) {
         let message = format!(
-            "none of {} has a condition of its own",
+            "none of {} has a condition from a detector",
             format::count(nodes, "node")
         );
         findings.push(FindingBuilder::named("Cluster", "cluster", message));

@@ -15,12 +15,12 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Label,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "the node does not say in which zone or region it is",
-        why: "All nodes without these labels together make a zone of their own for the node \
-              lifecycle controller, topology spread leaves them out, and zonal volumes cannot be \
+        title: "the node has no zone or region label",
+        why: "The node lifecycle controller puts all nodes without these labels into a zone of \
+              their own, topology spread constraints ignore them, and zonal volumes cannot be \
               bound there.",
-        fix: "Set topology.kubernetes.io/zone and topology.kubernetes.io/region, by the cloud \
-              controller or by --node-labels.",
+        fix: "Set topology.kubernetes.io/zone and topology.kubernetes.io/region, through the \
+              cloud controller or --node-labels.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesiozone",
         check: Check::All(topology_missing),
     },
@@ -29,9 +29,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Label,
         severity: Severity::Error,
         sources: &[Source::Nodes],
-        title: "the old and the new topology label differ",
-        why: "The node lifecycle controller lets the deprecated label win, the scheduler \
-              reads the new one: the two see different zones.",
+        title: "the deprecated and the current topology labels differ",
+        why: "The node lifecycle controller prefers the deprecated label, but the scheduler uses \
+              the current one. They see different zones.",
         fix: "Remove the failure-domain.beta.kubernetes.io labels.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesiozone",
         check: Check::All(beta_differs),
@@ -41,9 +41,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Label,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "the zone has no region",
-        why: "Zones are told apart by region and zone: a node without a region is in another \
-              zone than its neighbours.",
+        title: "the node has a zone label but no region label",
+        why: "Zones are identified by region and zone. A node without a region belongs to a \
+              different zone than the other nodes of its zone.",
         fix: "Set topology.kubernetes.io/region.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesioregion",
         check: Check::Node(no_region),
@@ -53,10 +53,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Label,
         severity: Severity::Info,
         sources: &[Source::Nodes],
-        title: "the node's role is not clear",
-        why: "Other nodes bear one node-role label; this one bears none, or several. Roles \
-              are only shown, but selectors and dashboards go by them.",
-        fix: "Set one label node-role.kubernetes.io/ROLE.",
+        title: "the node's role is missing or ambiguous",
+        why: "Most nodes have exactly one node-role label; this node has none or several. \
+              Kubernetes only displays roles, but selectors and dashboards use them.",
+        fix: "Set exactly one label node-role.kubernetes.io/ROLE.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane",
         check: Check::All(role),
     },
@@ -65,9 +65,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Label,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "load balancers leave the node out",
-        why: "The label was set for a maintenance and stays: the node serves pods, but no \
-              traffic from outside comes to it.",
+        title: "external load balancers exclude the node",
+        why: "The label was probably set for maintenance and not removed. The node runs pods but \
+              gets no external traffic directly.",
         fix: "kubectl label node NAME node.kubernetes.io/exclude-from-external-load-balancers-",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-kubernetes-io-exclude-from-external-load-balancers",
         check: Check::Node(excluded_traffic),
@@ -77,10 +77,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Label,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "the node is not counted when its zone is judged",
-        why: "exclude-disruption takes it out of the share of nodes that are not ready, so a \
-              real disruption is seen late.",
-        fix: "Remove the label, unless the node is meant to come and go.",
+        title: "the node does not count towards its zone's health",
+        why: "The label exclude-disruption removes the node from the share of nodes that are not \
+              ready, so the controller detects a real disruption late.",
+        fix: "Remove the label, unless the node is expected to come and go.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/",
         check: Check::Node(excluded_count),
     },
@@ -89,10 +89,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Label,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "the node does not say which machine type it is",
-        why: "Autoscalers and cost reports read node.kubernetes.io/instance-type; other \
-              nodes bear it.",
-        fix: "Look at the cloud controller.",
+        title: "the node has no machine type label",
+        why: "Autoscalers and cost reports use node.kubernetes.io/instance-type. Other nodes have \
+              it.",
+        fix: "Check the cloud controller.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#nodekubernetesioinstance-type",
         check: Check::All(no_type),
     },
@@ -131,7 +131,7 @@ fn topology_missing(context: &Context<'_>, findings: &mut Findings<'_>) {
             "{} missing, while {} {} it",
             keys.join(" and "),
             format::count(*bearers, "other node"),
-            if *bearers == 1 { "bears" } else { "bear" }
+            if *bearers == 1 { "has" } else { "have" }
         );
         findings.push(FindingBuilder::node(node, message).with("missing", keys));
     }

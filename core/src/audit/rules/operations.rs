@@ -22,9 +22,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "the node was cordoned and forgotten",
-        why: "It is empty but for DaemonSets and has been for more than a day: it is paid \
-              for and not used.",
-        fix: "Uncordon it, or remove it.",
+        why: "It has run only DaemonSet pods for more than a day, so it costs money without being \
+              used.",
+        fix: "Uncordon or remove the node.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#manual-node-administration",
         check: Check::Node(forgotten),
     },
@@ -33,10 +33,12 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Operations,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
-        title: "a drain was not finished",
-        why: "The node has been cordoned for more than an hour, yet workloads still run there: the \
-              drain was interrupted or is blocked, and the node's room is lost to everyone else.",
-        fix: "Finish with `kubectl nodelife drain`, which says what blocks it, or uncordon the node.",
+        title: "a drain did not finish",
+        why: "The node has been cordoned for more than an hour, but workload pods still run \
+              there. The drain was interrupted or is blocked, and other pods cannot use the \
+              node's free capacity.",
+        fix: "Finish the drain with `kubectl nodelife drain`, which shows what blocks it, or \
+              uncordon the node.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",
         check: Check::Node(drain_unfinished),
     },
@@ -45,12 +47,12 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Operations,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "images take more than half of the disk",
-        why: "Images, the writable layers of containers, logs and emptyDirs share the ephemeral \
-              storage. The node says the size of its 50 largest images alone: it is at least so \
-              much, and image garbage collection and evictions are near.",
-        fix: "Lower imageGCHighThresholdPercent or imageMaximumGCAge, give the node a larger \
-              disk, or make the images smaller.",
+        title: "images use more than half of the disk",
+        why: "Images, writable container layers, logs and emptyDir volumes share the ephemeral \
+              storage. The node reports only its 50 largest images, so the actual usage may be \
+              higher. Image garbage collection and evictions are near.",
+        fix: "Lower imageGCHighThresholdPercent or imageMaximumGCAge, use a larger disk, or make \
+              the images smaller.",
         link: "https://kubernetes.io/docs/concepts/architecture/garbage-collection/#containers-images",
         check: Check::Node(images),
     },
@@ -59,10 +61,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Operations,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "kubelets of one pool are configured differently",
-        why: "What one node does with a pod, another does not. Nobody remembers which change \
-              was meant.",
-        fix: "Recreate the odd nodes.",
+        title: "kubelets in the same pool are configured differently",
+        why: "Pods behave differently depending on their node, and it is unclear which \
+              configuration is intended.",
+        fix: "Recreate the nodes that differ.",
         link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
         check: Check::All(config_drift),
     },
@@ -72,8 +74,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "container logs may fill half of the disk",
-        why: "containerLogMaxSize × containerLogMaxFiles × maxPods, with one container in \
-              each pod, is more than half of the ephemeral storage.",
+        why: "containerLogMaxSize × containerLogMaxFiles × maxPods is more than half of the \
+              ephemeral storage, even with only one container in each pod.",
         fix: "Lower containerLogMaxSize or containerLogMaxFiles.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/logging/#log-rotation",
         check: Check::Configuration(logs),
@@ -83,9 +85,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Operations,
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "images are pulled one after another",
-        why: "A node with many pods takes long to come back after a restart or an upgrade.",
-        fix: "Set serializeImagePulls: false and maxParallelImagePulls.",
+        title: "the kubelet pulls images one at a time",
+        why: "A node with many pods takes a long time to recover after a restart or an upgrade.",
+        fix: "Set serializeImagePulls: false, and limit the pulls with maxParallelImagePulls.",
         link: "https://kubernetes.io/docs/concepts/containers/images/#serial-and-parallel-image-pulls",
         check: Check::All(serial_pulls),
     },
@@ -111,7 +113,7 @@ fn drain_unfinished<'a>(context: &Context<'a>, node: &'a Node) -> Option<Finding
         return None;
     }
     let message = format!(
-        "cordoned for {}, and {} still there: {}",
+        "cordoned for {}, but {} still there: {}",
         format::duration(seconds),
         format::count(left.len(), "workload pod"),
         format::list(left.iter().copied())
@@ -186,7 +188,7 @@ fn config_drift(context: &Context<'_>, findings: &mut Findings<'_>) {
                 })
                 .collect();
             if !odd.is_empty() {
-                let message = format!("unlike most of {pool}: {}", odd.join("; "));
+                let message = format!("differs from most nodes of {pool}: {}", odd.join("; "));
                 findings.push(FindingBuilder::node(node, message).with("fields", odd));
             }
         }
@@ -218,7 +220,7 @@ fn serial_pulls(context: &Context<'_>, findings: &mut Findings<'_>) {
     for (node, config) in context.configs() {
         let pods = context.active_pods_on(&node.metadata.name).count();
         if config.serialize_image_pulls != Some(false) && pods > MANY {
-            let message = format!("{pods} pods, whose images are pulled one after another");
+            let message = format!("{pods} pods, but the kubelet pulls images one at a time");
             findings.push(FindingBuilder::node(node, message).with("pods", pods));
         }
     }

@@ -20,10 +20,10 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::Pods],
         title: "a pod is bound to a node that does not exist",
-        why: "PodGC deletes such pods within a minute. If they stay, PodGC is not running, and \
-              StatefulSets never get their pods back.",
-        fix: "Look at kube-controller-manager and its controller pod-garbage-collector-controller. \
-              If the machine is gone, delete the pod with --force.",
+        why: "The pod garbage collector deletes such pods within a minute. If they remain, it is \
+              not running, and StatefulSets do not replace their pods.",
+        fix: "Check the pod-garbage-collector-controller in kube-controller-manager. If the \
+              machine no longer exists, delete the pod with --force.",
         link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-garbage-collection",
         check: Check::All(on_missing_node),
     },
@@ -32,11 +32,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Pod,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
-        title: "a pod does not stop",
-        why: "It is past its grace period. On a live node the kubelet cannot kill or unmount \
-              it; on a dead one nobody confirms the deletion.",
-        fix: "On a live node: the kubelet's log, volumes and finalizers. On a dead one: \
-              delete the node, or use the out-of-service taint.",
+        title: "a pod does not terminate",
+        why: "Its grace period has expired. On a live node, the kubelet cannot kill the pod or \
+              unmount its volumes. On a dead node, no kubelet confirms the deletion.",
+        fix: "On a live node, check the kubelet's log, the volumes and the finalizers. On a dead \
+              node, delete the Node object, or use the out-of-service taint.",
         link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination",
         check: Check::All(not_stopping),
     },
@@ -45,10 +45,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Pod,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
-        title: "many failed pods are left on the node",
-        why: "The kubelet rejected or evicted them again and again. They are kept until \
-              12500 are there in all.",
-        fix: "See their reasons, then delete them: kubectl delete pods --field-selector \
+        title: "many failed pods remain on the node",
+        why: "The kubelet repeatedly rejected or evicted them. Kubernetes deletes failed pods \
+              only when there are more than 12500 in the cluster.",
+        fix: "Check their reasons, then delete them: kubectl delete pods --field-selector \
               status.phase=Failed",
         link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-garbage-collection",
         check: Check::All(failed),
@@ -58,10 +58,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Pod,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
-        title: "pods count as ready on a node that is not",
-        why: "The node lifecycle controller sets their Ready condition to False when the \
-              node fails. If it does not, Services send traffic into the void.",
-        fix: "Look at kube-controller-manager.",
+        title: "pods are Ready although their node is not",
+        why: "When a node fails, the node lifecycle controller sets the Ready condition of its \
+              pods to False. If it does not, Services still send traffic to these pods, and it is \
+              lost.",
+        fix: "Check kube-controller-manager.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#condition",
         check: Check::Node(ready_on_dead),
     },
@@ -70,12 +71,12 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Pod,
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::Pods],
-        title: "pods wait, and the nodes are the reason",
-        why: "Each node is cordoned, not ready, tainted, full, or not one that the pod selects. \
-              Volumes, spread constraints and other pods are not looked at: they would only \
-              make it worse.",
-        fix: "Uncordon or repair the nodes that the message counts, add one that takes the pods, \
-              or change what they ask for.",
+        title: "pods are Pending because no node can take them",
+        why: "Each node is cordoned, not ready, tainted, full, or excluded by the pod's own \
+              selectors. This check ignores volumes, spread constraints and other pods, which can \
+              only exclude more nodes.",
+        fix: "Uncordon or repair the nodes that the message counts, add a suitable node, or \
+              change the pods' requirements.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/",
         check: Check::All(waiting),
     },
@@ -95,7 +96,7 @@ fn on_missing_node(context: &Context<'_>, findings: &mut Findings<'_>) {
             format!(", {} old", format::duration(age))
         });
         let message = format!(
-            "bound to {node}, which is not a node of this cluster ({}{lasting})",
+            "bound to {node}, which does not exist ({}{lasting})",
             pod.status.phase
         );
         findings.push(FindingBuilder::pod(pod, message).with("node", node));
@@ -122,7 +123,7 @@ fn not_stopping(context: &Context<'_>, findings: &mut Findings<'_>) {
             "not ready"
         };
         let message = format!(
-            "{} past its end on {}, which is {state}",
+            "{} past its grace period on {}, which is {state}",
             format::duration(late),
             node.metadata.name
         );
@@ -168,7 +169,7 @@ fn ready_on_dead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
         .collect();
     (!ready.is_empty()).then(|| {
         let message = format!(
-            "{} still ready: {}",
+            "{} still Ready: {}",
             format::count(ready.len(), "pod"),
             format::list(ready.iter().copied())
         );

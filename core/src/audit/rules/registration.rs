@@ -15,9 +15,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Registration,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "several nodes report one machine id",
-        why: "The machines were cloned with their /etc/machine-id. DHCP leases, journals and \
-              agents that key by machine id take them for one machine.",
+        title: "several nodes report the same machine ID",
+        why: "The machines were cloned together with their /etc/machine-id. DHCP leases, journals \
+              and agents that use the machine ID as a key treat them as one machine.",
         fix: "Remove /etc/machine-id from the image and run systemd-machine-id-setup on each machine.",
         link: "https://www.freedesktop.org/software/systemd/man/latest/machine-id.html",
         check: Check::All(same_machine_id),
@@ -27,10 +27,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Registration,
         severity: Severity::Error,
         sources: &[Source::Nodes],
-        title: "several nodes report one system UUID",
-        why: "The firmware gives the machines one UUID, or they are clones. Cloud providers \
-              and storage drivers that look machines up by it mix them up.",
-        fix: "Give each virtual machine a UUID of its own (SMBIOS).",
+        title: "several nodes report the same system UUID",
+        why: "The firmware assigns the same UUID to several machines, or the machines are clones. \
+              Cloud providers and storage drivers that identify machines by this UUID confuse \
+              them.",
+        fix: "Give each virtual machine its own SMBIOS UUID.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#info",
         check: Check::All(same_system_uuid),
     },
@@ -39,9 +40,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Registration,
         severity: Severity::Error,
         sources: &[Source::Nodes],
-        title: "several nodes name one cloud machine",
-        why: "Two Node objects with one providerID stand for one machine: usually the older one \
-              was left over when the machine was renamed. The cloud controller acts on both.",
+        title: "several nodes refer to the same cloud machine",
+        why: "Two Node objects with the same providerID represent one machine. Usually the older \
+              one was left over when the machine was renamed. The cloud controller acts on both.",
         fix: "Delete the Node object whose kubelet no longer runs.",
         link: "https://kubernetes.io/docs/concepts/architecture/cloud-controller/",
         check: Check::All(same_provider_id),
@@ -51,10 +52,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Registration,
         severity: Severity::Error,
         sources: &[Source::Nodes],
-        title: "several nodes have one internal address",
-        why: "The API server reaches the kubelet of one node when it means the other: logs, exec \
-              and the network routes go to the wrong machine.",
-        fix: "Delete the stale Node object, or give the machines addresses of their own.",
+        title: "several nodes have the same internal address",
+        why: "The API server contacts the kubelet of the wrong node: logs, exec and network \
+              routes go to the wrong machine.",
+        fix: "Delete the stale Node object, or give each machine its own address.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#addresses",
         check: Check::All(same_address),
     },
@@ -63,10 +64,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Registration,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "machines with different ids share one boot",
-        why: "A boot id is made anew at each boot: two machines that share one were resumed \
-              from one snapshot of memory.",
-        fix: "Reboot the machines, and do not clone running ones.",
+        title: "machines with different IDs report the same boot ID",
+        why: "Each boot creates a new boot ID. Two machines with the same boot ID were resumed \
+              from the same memory snapshot.",
+        fix: "Reboot the machines, and do not clone running machines.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#info",
         check: Check::All(same_boot),
     },
@@ -75,10 +76,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Registration,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "the hostname label is not the node's own",
-        why: "Topology spread and affinity by kubernetes.io/hostname take the two nodes for \
-              one.",
-        fix: "Correct the label; kubelets set it from the hostname at registration.",
+        title: "several nodes have the same hostname label",
+        why: "Topology spread constraints and affinity that use kubernetes.io/hostname treat \
+              these nodes as one.",
+        fix: "Correct the label. Kubelets set it from the hostname at registration.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetesiohostname",
         check: Check::All(hostname_label),
     },
@@ -87,10 +88,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Registration,
         severity: Severity::Info,
         sources: &[Source::Nodes],
-        title: "the node's name is not its hostname",
-        why: "The kubelet runs with --hostname-override. Its serving certificate and tools \
-              that expect the hostname have to know.",
-        fix: "Leave it unless something looks the node up by its hostname.",
+        title: "the node's name differs from its hostname",
+        why: "The kubelet runs with --hostname-override. Its serving certificate and tools that \
+              expect the hostname must take this into account.",
+        fix: "No action is needed unless something looks up the node by its hostname.",
         link: "https://kubernetes.io/docs/reference/command-line-tools-reference/kubelet/",
         check: Check::Node(name_override),
     },
@@ -99,10 +100,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Registration,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "the cloud controller has not looked at the node",
-        why: "It keeps its uninitialized taint, or has no providerID: without both nothing \
-              but DaemonSets is scheduled, and the cloud cannot delete it.",
-        fix: "Look at the cloud controller manager.",
+        title: "the cloud controller has not initialized the node",
+        why: "The node still has the uninitialized taint, or has no providerID. While it has the \
+              taint, only DaemonSet pods are scheduled there; without a providerID the cloud \
+              controller cannot delete it.",
+        fix: "Check the cloud controller manager.",
         link: "https://kubernetes.io/docs/concepts/architecture/cloud-controller/",
         check: Check::All(uninitialized),
     },
@@ -112,8 +114,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::Leases],
         title: "a kubelet runs without a Node object",
-        why: "Its lease is renewed, but the Node object was deleted. A kubelet registers \
-              only when it starts, so it stays out for ever.",
+        why: "The kubelet renews its lease, but the Node object was deleted. A kubelet registers \
+              its node only at startup, so the node does not come back until the kubelet \
+              restarts.",
         fix: "Restart the kubelet on that machine.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#self-registration-of-nodes",
         check: Check::All(no_node),
@@ -123,8 +126,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Registration,
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::Leases],
-        title: "a lease was left behind by a node",
-        why: "The node is gone, and the lease had no owner that would take it along.",
+        title: "a lease was left behind by a deleted node",
+        why: "The node no longer exists, and the lease had no owner reference, so the garbage \
+              collector did not delete it.",
         fix: "Delete the lease.",
         link: "https://kubernetes.io/docs/concepts/architecture/leases/",
         check: Check::All(orphan_lease),
@@ -134,10 +138,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Registration,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Leases],
-        title: "the lease belongs to an earlier node of that name",
-        why: "Its owner is not the present Node object. The garbage collector will delete \
-              the lease under the running kubelet.",
-        fix: "Delete the lease; the kubelet makes a new one.",
+        title: "the lease belongs to an earlier node with the same name",
+        why: "The lease's owner is not the current Node object. The garbage collector will delete \
+              the lease while the kubelet uses it.",
+        fix: "Delete the lease. The kubelet creates a new one.",
         link: "https://kubernetes.io/docs/concepts/architecture/leases/",
         check: Check::Node(foreign_owner),
     },
@@ -147,8 +151,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet does not register its node",
-        why: "With registerNode: false capacity, labels and addresses have to be kept by \
-              hand, and go stale.",
+        why: "With registerNode: false, an administrator must maintain capacity, labels and \
+              addresses by hand, and they become stale.",
         fix: "Set registerNode: true.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#manual-node-administration",
         check: Check::Configuration(by_hand),
@@ -159,9 +163,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the kubelet has never posted the node's status",
-        why: "The Node object was made, by a person or a cloud controller, but no kubelet \
-              took it up.",
-        fix: "Look at the kubelet on the machine, or delete the Node object.",
+        why: "A person or a cloud controller created the Node object, but no kubelet has used it.",
+        fix: "Check the kubelet on the machine, or delete the Node object.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#self-registration-of-nodes",
         check: Check::Node(never_posted),
     },
@@ -170,10 +173,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Registration,
         severity: Severity::Info,
         sources: &[Source::Nodes],
-        title: "the node lacks an internal address",
-        why: "The API server reaches the kubelet by it; with two address families each needs \
-              one.",
-        fix: "Set --node-ip, or look at the cloud controller.",
+        title: "the node has no internal address",
+        why: "The API server uses the internal address to contact the kubelet. With two address \
+              families, the node needs one of each.",
+        fix: "Set --node-ip, or check the cloud controller.",
         link: "https://kubernetes.io/docs/concepts/services-networking/dual-stack/",
         check: Check::Node(no_address),
     },
@@ -206,7 +209,7 @@ fn names<'a>(nodes: &[&'a Node]) -> Vec<&'a str> {
 fn found_shared<'a>(what: &str, value: &str, nodes: &[&'a Node]) -> FindingBuilder<'a> {
     let names = names(nodes);
     let message = format!(
-        "{} report one {what}, {value}: {}",
+        "{} report the same {what} {value}: {}",
         format::count(nodes.len(), "node"),
         format::list(names.iter().copied())
     );
@@ -220,7 +223,7 @@ fn found_shared<'a>(what: &str, value: &str, nodes: &[&'a Node]) -> FindingBuild
 fn same_machine_id(context: &Context<'_>, findings: &mut Findings<'_>) {
     let total = context.snapshot.nodes.len();
     for (id, nodes) in shared(context, |n| vec![n.status.node_info.machine_id.to_string()]) {
-        let found = found_shared("machine id", &id, &nodes);
+        let found = found_shared("machine ID", &id, &nodes);
         let same = |value: fn(&Node) -> &str| {
             let mut values: Vec<_> = nodes.iter().map(|n| value(n)).collect();
             values.sort_unstable();
@@ -285,7 +288,7 @@ fn same_boot(context: &Context<'_>, findings: &mut Findings<'_>) {
         if machines.len() < 2 {
             continue;
         }
-        let found = found_shared("boot id", &boot, &nodes);
+        let found = found_shared("boot ID", &boot, &nodes);
         // All nodes on one kernel: they are containers (kind, k3d, minikube).
         findings.push(if nodes.len() == total {
             found.severity(Severity::Info).inferred()
@@ -335,9 +338,9 @@ fn uninitialized(context: &Context<'_>, findings: &mut Findings<'_>) {
         let age = format::duration(age);
         let tainted = node.spec.taints.iter().any(|t| t.key == UNINITIALIZED);
         let message = if tainted {
-            format!("{age} old, and still tainted {UNINITIALIZED}")
+            format!("{age} old, but still tainted {UNINITIALIZED}")
         } else if cloudy && node.spec.provider_id.is_empty() {
-            format!("{age} old, and without a providerID, which other nodes have")
+            format!("{age} old, but has no providerID, unlike other nodes")
         } else {
             continue;
         };
@@ -360,7 +363,7 @@ fn no_node(context: &Context<'_>, findings: &mut Findings<'_>) {
     for (lease, age) in orphans(context).filter(|(_, age)| *age <= ALIVE) {
         let name = &lease.metadata.name;
         let message = format!(
-            "the lease {name} was renewed {} ago, but there is no such node",
+            "the lease {name} was renewed {} ago, but the node does not exist",
             format::duration(age)
         );
         findings.push(FindingBuilder::object("Lease", &lease.metadata, message).on(name));
@@ -371,7 +374,7 @@ fn orphan_lease(context: &Context<'_>, findings: &mut Findings<'_>) {
     const FORGOTTEN: i64 = 3600;
     for (lease, age) in orphans(context).filter(|(_, age)| *age > FORGOTTEN) {
         let message = format!(
-            "not renewed for {}, and there is no such node",
+            "not renewed for {}, and the node does not exist",
             format::duration(age)
         );
         findings.push(
@@ -389,7 +392,7 @@ fn foreign_owner<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
         .find(|o| o.kind == "Node");
     let owner = owner.filter(|owner| owner.uid != node.metadata.uid)?;
     let message = format!(
-        "the lease is owned by a Node of UID {}, this one has {}",
+        "the lease's owner is a Node with UID {}, but this node has UID {}",
         owner.uid, node.metadata.uid
     );
     Some(FindingBuilder::node(node, message))
@@ -406,7 +409,7 @@ fn never_posted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuil
     let never = ready.is_none_or(|ready| ready.reason == "NodeStatusNeverUpdated");
     (age > SETTLED && never).then(|| {
         let message = format!(
-            "{} old, and no status was ever posted",
+            "{} old, but no kubelet has posted its status",
             format::duration(age)
         );
         FindingBuilder::node(node, message)
@@ -426,7 +429,7 @@ fn no_address<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>>
     let message = if families.is_empty() {
         "no InternalIP".to_owned()
     } else if node.spec.pod_cidrs.len() > families.len() {
-        "pod ranges of two address families, but InternalIP of one".to_owned()
+        "pod ranges of two address families, but an InternalIP of only one".to_owned()
     } else {
         return None;
     };

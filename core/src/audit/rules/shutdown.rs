@@ -16,9 +16,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Shutdown,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the graceful shutdown is off",
-        why: "When the machine is shut down all pods are killed by the init system within \
-              seconds, whatever their grace period.",
+        title: "graceful node shutdown is disabled",
+        why: "When the machine shuts down, the init system kills all pods within seconds, \
+              regardless of their grace periods.",
         fix: "Set shutdownGracePeriod and shutdownGracePeriodCriticalPods.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#graceful-node-shutdown",
         check: Check::Configuration(off),
@@ -28,10 +28,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Shutdown,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet will not start again with these shutdown periods",
-        why: "The critical pods' period is a part of the whole one, periods below a second \
-              are refused, and the two forms exclude each other.",
-        fix: "Correct the periods as the message says.",
+        title: "the kubelet will not restart with these shutdown periods",
+        why: "The period for critical pods must not exceed the total period, periods must be 0 or \
+              at least one second, and the two forms of the setting exclude each other.",
+        fix: "Correct the periods as described in the message.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
         check: Check::Configuration(invalid),
     },
@@ -40,11 +40,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Shutdown,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods, Source::KubeletConfigs],
-        title: "a shutdown would cut pods short",
-        why: "They ask for more time to stop than their group gets. The rest of their \
-              shutdown is lost.",
-        fix: "Raise the group's seconds, or shorten the pods' grace period. `kubectl \
-              nodelife explain shutdown` shows all groups.",
+        title: "a node shutdown kills pods before their grace period ends",
+        why: "Their grace period is longer than the time of their shutdown group, so they cannot \
+              shut down completely.",
+        fix: "Raise the group's seconds, or shorten the pods' grace periods. Run `kubectl \
+              nodelife explain shutdown` to see all groups.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
         check: Check::All(cut_short),
     },
@@ -53,10 +53,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Shutdown,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "one of the two groups gets no time",
-        why: "With critical = total every ordinary pod is killed at once; with critical = 0 \
-              the critical ones are, storage and network drivers among them.",
-        fix: "Leave time for both.",
+        title: "one of the two shutdown groups has no time",
+        why: "If the critical period equals the total, all ordinary pods are killed immediately. \
+              If it is 0, the critical pods are killed immediately, including storage and network \
+              drivers.",
+        fix: "Reserve time for both groups.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
         check: Check::Configuration(no_time),
     },
@@ -65,10 +66,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Shutdown,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods, Source::KubeletConfigs],
-        title: "a system DaemonSet is stopped with the first pods",
-        why: "Its priority is below 2000000000, so it goes before or with the workloads that \
-              need it: volumes cannot be unmounted any more.",
-        fix: "Give it priorityClassName: system-node-critical.",
+        title: "a shutdown stops a system DaemonSet too early",
+        why: "Its priority is below 2000000000, so it stops before or together with the workloads \
+              that need it. Their volumes can then no longer be unmounted.",
+        fix: "Set priorityClassName: system-node-critical.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#pod-priority-graceful-node-shutdown",
         check: Check::All(early_driver),
     },
@@ -77,9 +78,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Shutdown,
         severity: Severity::Error,
         sources: &[Source::Nodes],
-        title: "the out-of-service taint is on a node that runs",
-        why: "It deletes pods and detaches volumes by force when the node is next not ready \
-              for a moment.",
+        title: "a running node has the out-of-service taint",
+        why: "As soon as the node is not ready, even briefly, its pods are deleted and its \
+              volumes are detached by force.",
         fix: "kubectl taint node NAME node.kubernetes.io/out-of-service-",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
         check: Check::Node(forgotten_taint),
@@ -90,9 +91,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "pods with volumes are stuck on a dead node",
-        why: "They are deleted, but nobody confirms it, so their volumes do not move and \
-              StatefulSets do not replace them.",
-        fix: "When the machine is off for certain: kubectl taint node NAME \
+        why: "They are being deleted, but no kubelet confirms it. Their volumes stay attached, \
+              and StatefulSets do not replace them.",
+        fix: "If the machine is certainly off: kubectl taint node NAME \
               node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
         check: Check::Node(stuck),
@@ -102,9 +103,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Shutdown,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "a shutdown takes longer than the notice of a spot machine",
-        why: "The machine is taken away before the kubelet has ended the pods.",
-        fix: "Keep the sum of all groups below the notice: 120 s on AWS, 30 s on Google \
+        title: "a shutdown takes longer than the spot machine's termination notice",
+        why: "The cloud provider stops the machine before the kubelet has terminated the pods.",
+        fix: "Keep the sum of all groups below the notice period: 120 s on AWS, 30 s on Google \
               Cloud and Azure.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
         check: Check::All(spot),
@@ -114,8 +115,8 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Shutdown,
         severity: Severity::Info,
         sources: &[Source::Pods],
-        title: "pods of past shutdowns are left over",
-        why: "The kubelet marks them as failed and does not delete them.",
+        title: "failed pods of past shutdowns remain",
+        why: "The kubelet marks them as failed but does not delete them.",
         fix: "kubectl delete pods --field-selector status.phase=Failed",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
         check: Check::Node(left_over),
@@ -125,9 +126,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Shutdown,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "ordinary pods have no group of their own",
-        why: "No entry of shutdownGracePeriodByPodPriority is for priority 0 or below: such \
-              pods fall into the lowest group there is.",
+        title: "no shutdown group covers ordinary pods",
+        why: "shutdownGracePeriodByPodPriority has no entry for priority 0 or below. Such pods \
+              use the lowest group.",
         fix: "Add an entry for priority 0.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#pod-priority-graceful-node-shutdown",
         check: Check::Configuration(no_ordinary),
@@ -162,7 +163,7 @@ fn cut_short(context: &Context<'_>, findings: &mut Findings<'_>) {
             .map(|p| format!("{}/{}", p.namespace, p.name))
             .collect();
         let message = format!(
-            "{} cut short, {}/{} by most: {}s asked for − {}s of its group = {}s",
+            "{} cut short, {}/{} most of all: {}s needed − {}s allowed = {}s",
             format::count(cut.len(), "pod"),
             worst.namespace,
             worst.name,
@@ -186,7 +187,7 @@ fn no_time(_: &Node, config: &KubeletConfiguration) -> Option<String> {
             "all {total} are for critical pods, 0 s for the others"
         ))
     } else if critical.nanoseconds() == 0 {
-        Some(format!("of {total} nothing is kept for critical pods"))
+        Some(format!("0 s of {total} are for critical pods"))
     } else {
         None
     }
@@ -254,7 +255,7 @@ fn stuck<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>
         .collect();
     (!pods.is_empty()).then(|| {
         let message = format!(
-            "not heard of for {}; Terminating with volumes: {}",
+            "no heartbeat for {}; Terminating with volumes: {}",
             format::duration(dead),
             format::list(pods.iter().copied())
         );
@@ -318,7 +319,7 @@ fn no_ordinary(_: &Node, config: &KubeletConfiguration) -> Option<String> {
         .min_by_key(|g| g.priority)?;
     (lowest.priority > 0).then(|| {
         format!(
-            "the lowest group is for priority {} and more, with {}s",
+            "the lowest group is for priority {} and above, with {}s",
             lowest.priority, lowest.shutdown_grace_period_seconds
         )
     })

@@ -24,11 +24,12 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Taint,
         severity: Severity::Error,
         sources: &[Source::Nodes],
-        title: "a condition calls for a taint that is not there",
-        why: "The node lifecycle controller turns conditions into NoSchedule taints at once. If it \
-              does not, it is down or may not write nodes, and pods go on being scheduled there.",
-        fix: "Look at kube-controller-manager: does it run, is it the leader, is the controller \
-              node-lifecycle-controller on?",
+        title: "a condition requires a taint that is missing",
+        why: "The node lifecycle controller adds a NoSchedule taint as soon as the condition \
+              changes. If the taint is missing, the controller is down or may not update nodes, \
+              and pods are still scheduled to the node.",
+        fix: "Check kube-controller-manager: does it run, is it the leader, and is \
+              node-lifecycle-controller enabled?",
         link: LINK,
         check: Check::All(taint_missing),
     },
@@ -37,11 +38,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Taint,
         severity: Severity::Error,
         sources: &[Source::Nodes],
-        title: "a taint of a condition is there without the condition",
-        why: "The node lifecycle controller removes these taints when the condition ends. \
-              One that stays was put by hand, or the controller is down; nothing is \
-              scheduled there.",
-        fix: "Remove the taint; if it comes back, look at who puts it.",
+        title: "a condition taint is present without its condition",
+        why: "The node lifecycle controller removes this taint when the condition ends. A taint \
+              that remains was added by hand, or the controller is down. No pods are scheduled to \
+              the node.",
+        fix: "Remove the taint. If it comes back, find the component that adds it.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-nodes-by-condition",
         check: Check::All(taint_left),
     },
@@ -51,9 +52,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the node is dead, but its pods are not evicted",
-        why: "It bears no NoExecute taint: its zone is so disrupted that evictions are \
-              slowed down or stopped.",
-        fix: "See `kubectl nodelife explain zones`. If the node is gone for good, delete it.",
+        why: "The node has no NoExecute taint, because its zone is so disrupted that the \
+              controller has slowed down or stopped evictions.",
+        fix: "Run `kubectl nodelife explain zones`. If the node is permanently gone, delete it.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
         check: Check::Node(not_evicted),
     },
@@ -62,10 +63,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Taint,
         severity: Severity::Error,
         sources: &[Source::Nodes],
-        title: "the node is tainted not-ready and unreachable at once",
-        why: "The controller swaps one for the other. With both, pods go by the shorter of \
-              the two tolerations.",
-        fix: "Remove the one that does not fit the Ready condition.",
+        title: "the node has both the not-ready and the unreachable taint",
+        why: "The controller normally replaces one taint with the other. With both, pods are \
+              evicted after the shorter of the two toleration times.",
+        fix: "Remove the taint that does not match the Ready condition.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
         check: Check::Node(both),
     },
@@ -74,9 +75,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Taint,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "cordon and taint contradict each other",
-        why: "spec.unschedulable and the taint node.kubernetes.io/unschedulable go together. \
-              One alone means that the controller is down, or that someone edited the taint.",
+        title: "the node's cordon and its taint disagree",
+        why: "The controller keeps spec.unschedulable and the taint \
+              node.kubernetes.io/unschedulable in sync. If only one is set, the controller is \
+              down, or someone edited the taint.",
         fix: "Cordon or uncordon the node again.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
         check: Check::Node(half_cordon),
@@ -86,10 +88,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Taint,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
-        title: "a taint that no workload tolerates keeps the node empty",
-        why: "Pods have to tolerate it to run there, and none does.",
-        fix: "Remove the taint, or give the workloads that the node was bought for a \
-              toleration.",
+        title: "no workload tolerates the node's taint",
+        why: "Only pods that tolerate the taint can run there, and no pod does. The node stays \
+              empty.",
+        fix: "Remove the taint, or add a matching toleration to the workloads that need this node.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
         check: Check::All(wasted),
     },
@@ -99,9 +101,10 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Info,
         sources: &[Source::Nodes],
         title: "a taint has a deprecated key",
-        why: "node-role.kubernetes.io/master was replaced by control-plane in 1.24; \
-              workloads tolerate one or the other.",
-        fix: "Replace the taint, after adding tolerations of the new one.",
+        why: "Kubernetes 1.24 replaced node-role.kubernetes.io/master with \
+              node-role.kubernetes.io/control-plane. A workload that tolerates only one of them \
+              cannot run on nodes with the other.",
+        fix: "Add tolerations of the new taint, then replace the taint.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane-taint",
         check: Check::All(deprecated),
     },
@@ -110,9 +113,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Taint,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "the cloud says that the machine is shut down",
-        why: "The Node object stays as long as the machine exists, stopped. Its pods cannot \
-              come back and volumes stay attached.",
+        title: "the cloud provider reports that the machine is shut down",
+        why: "The Node object exists as long as the stopped machine exists. Its pods cannot \
+              restart, and its volumes stay attached.",
         fix: "Start the machine, or delete it in the cloud.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
         check: Check::Node(shut_down),
@@ -122,9 +125,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Taint,
         severity: Severity::Info,
         sources: &[Source::Nodes],
-        title: "workloads may be scheduled beside the control plane",
-        why: "A control-plane node bears no NoSchedule taint although there are workers: a \
-              workload that takes its memory takes the API server along.",
+        title: "workloads can be scheduled to a control-plane node",
+        why: "The control-plane node has no NoSchedule taint, although the cluster has workers. A \
+              workload that exhausts the node's memory also takes down the API server.",
         fix: "kubectl taint node NAME node-role.kubernetes.io/control-plane=:NoSchedule",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
         check: Check::All(open_control_plane),
@@ -134,9 +137,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Taint,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "an autoscaler began to remove the node and did not end",
-        why: "Its taint keeps new pods away, so the node is paid for and not used.",
-        fix: "Look at the autoscaler's log: a budget or an annotation blocks the drain.",
+        title: "an autoscaler started to remove the node but did not finish",
+        why: "The autoscaler's taint keeps new pods away, so the node costs money without being \
+              used.",
+        fix: "Read the autoscaler's log. Usually a budget or an annotation blocks the drain.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
         check: Check::All(stuck_scale_down),
     },
@@ -210,7 +214,7 @@ fn not_evicted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
         return None;
     }
     let why = if context.zones.all_fully_disrupted {
-        "every zone is in full disruption, so nothing is evicted".to_owned()
+        "every zone is in full disruption, so evictions have stopped".to_owned()
     } else {
         format!(
             "its zone is in {:?} at {} nodes/s",
@@ -265,7 +269,7 @@ fn wasted(context: &Context<'_>, findings: &mut Findings<'_>) {
                 .any(|pod| !belongs_to_node(pod));
             if !tolerated && !busy {
                 let message = format!(
-                    "no workload tolerates {}={}:{}, and none runs there",
+                    "no workload tolerates {}={}:{}, and no workload runs there",
                     taint.key, taint.value, taint.effect
                 );
                 findings
@@ -313,7 +317,7 @@ fn open_control_plane(context: &Context<'_>, findings: &mut Findings<'_>) {
             .iter()
             .any(|t| t.effect != PREFER_NO_SCHEDULE);
         if !closed && !node.spec.unschedulable {
-            let message = format!("no NoSchedule taint, beside {workers} workers");
+            let message = format!("no NoSchedule taint, although there are {workers} workers");
             findings.push(FindingBuilder::node(node, message));
         }
     }

@@ -23,10 +23,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Toleration,
         severity: Severity::Warning,
         sources: &[Source::Pods],
-        title: "pods stay on a dead node for ever",
-        why: "They tolerate the not-ready or unreachable taint without an end. When their node \
-              dies they are never deleted, so nothing replaces them.",
-        fix: "Give the toleration tolerationSeconds, or remove it: the API server adds 300 s.",
+        title: "pods stay on a dead node forever",
+        why: "They tolerate the not-ready or unreachable taint without a time limit. When their \
+              node dies, they are never deleted, so nothing replaces them.",
+        fix: "Set tolerationSeconds, or remove the toleration: the API server then adds 300 s.",
         link: LINK,
         check: Check::All(for_ever),
     },
@@ -36,10 +36,10 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Pods],
         title: "pods tolerate every taint",
-        why: "operator: Exists without a key covers NoExecute as well: they stay on dead \
-              nodes, on full disks, and are put back on the node that a drain has just \
-              emptied.",
-        fix: "Name the taints that are meant.",
+        why: "A toleration with operator: Exists and without a key also covers NoExecute. These \
+              pods stay on dead nodes and on nodes with full disks, and the scheduler places them \
+              on a node again right after it was drained.",
+        fix: "Tolerate only the taints that you need.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
         check: Check::All(blanket),
     },
@@ -48,10 +48,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Toleration,
         severity: Severity::Info,
         sources: &[Source::Pods],
-        title: "pods have no toleration of dead nodes",
-        why: "They were made while the admission plugin DefaultTolerationSeconds was off, \
-              and are deleted the moment their node is not ready.",
-        fix: "Turn the plugin on, or use nodelife's webhook.",
+        title: "pods do not tolerate the taints of a dead node",
+        why: "They were created while the admission plugin DefaultTolerationSeconds was disabled. \
+              They are deleted as soon as their node is not ready.",
+        fix: "Enable the plugin, or use nodelife's webhook.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
         check: Check::All(without_default),
     },
@@ -60,11 +60,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Toleration,
         severity: Severity::Warning,
         sources: &[Source::Pods],
-        title: "the time on a dead node does not fit the workload",
-        why: "Replicas of a stateless workload are missed for as long as the toleration \
-              lasts; a database that is given up after seconds moves at each hiccup of the \
-              network.",
-        fix: "Stateless: 30 to 300 s. With volumes: minutes.",
+        title: "the toleration time does not fit the workload",
+        why: "A stateless workload lacks its replicas for as long as they tolerate a dead node. A \
+              database that tolerates only seconds moves at every short network failure.",
+        fix: "For stateless workloads, use 30 to 300 s. For workloads with volumes, use several \
+              minutes.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
         check: Check::All(odd_time),
     },
@@ -73,9 +73,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Toleration,
         severity: Severity::Info,
         sources: &[Source::Pods],
-        title: "pods wait differently for nodes that are not ready and unreachable",
-        why: "To a user both are the same outage. The difference is rarely meant.",
-        fix: "Set both tolerationSeconds alike.",
+        title: "pods tolerate not-ready and unreachable for different times",
+        why: "For users, both are the same outage. The difference is rarely intended.",
+        fix: "Set the same tolerationSeconds for both taints.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
         check: Check::All(unequal),
     },
@@ -84,10 +84,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Toleration,
         severity: Severity::Error,
         sources: &[Source::Pods],
-        title: "a toleration keeps the default away but tolerates nothing",
-        why: "The API server adds the default of 300 s unless a toleration has the key and the \
-              effect. It does not look at operator and value, but the eviction does: these pods \
-              are deleted the moment their node is not ready.",
+        title: "a toleration suppresses the default but matches no taint",
+        why: "The API server adds the default of 300 s unless a toleration has the same key and \
+              effect. It ignores operator and value, but evictions do not: these pods are deleted \
+              as soon as their node is not ready.",
         fix: "Use operator: Exists without a value.",
         link: LINK,
         check: Check::All(void),
@@ -97,9 +97,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Toleration,
         severity: Severity::Info,
         sources: &[Source::Pods, Source::Workloads, Source::Budgets],
-        title: "a single replica behind a budget is away for minutes",
-        why: "When its node dies it is missed for the grace period and the toleration; and \
-              the budget, made against outages, does nothing about that one.",
+        title: "a single replica with a budget is unavailable for minutes",
+        why: "If its node dies, the replica is unavailable for the grace period plus the \
+              toleration time. The budget does not help: it limits only voluntary disruptions.",
         fix: "Run two replicas, or shorten the toleration.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
         check: Check::All(single),
@@ -110,9 +110,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Pods],
         title: "tolerations contradict each other",
-        why: "For each taint the first that matches counts: the order decides, and not the \
-              longer or shorter time.",
-        fix: "Keep one of them.",
+        why: "For each taint, only the first matching toleration counts. Their order decides, not \
+              the longer or shorter time.",
+        fix: "Keep only one of them.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
         check: Check::All(contradiction),
     },
@@ -121,10 +121,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Toleration,
         severity: Severity::Warning,
         sources: &[Source::Pods],
-        title: "pods may be put on cordoned nodes",
-        why: "They tolerate node.kubernetes.io/unschedulable by hand: a drain never ends, \
-              since the scheduler puts them back.",
-        fix: "Remove the toleration; DaemonSets get it by themselves.",
+        title: "pods can be scheduled to cordoned nodes",
+        why: "They explicitly tolerate node.kubernetes.io/unschedulable. A drain never finishes, \
+              because the scheduler places them on the node again.",
+        fix: "Remove the toleration. DaemonSet pods get it automatically.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
         check: Check::All(on_cordoned),
     },
@@ -133,9 +133,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Toleration,
         severity: Severity::Info,
         sources: &[Source::Pods],
-        title: "tolerations use operators that do nothing yet",
-        why: "Lt and Gt match no taint while the feature gate \
-              TaintTolerationComparisonOperators is off, which is its default.",
+        title: "tolerations use operators that have no effect yet",
+        why: "Lt and Gt match no taint while the feature gate TaintTolerationComparisonOperators \
+              is disabled, which is the default.",
         fix: "Use Equal or Exists.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
         check: Check::All(comparison),
@@ -168,7 +168,7 @@ fn for_ever(context: &Context<'_>, findings: &mut Findings<'_>) {
             .copied()
             .filter(|key| time(&first.spec.tolerations, key) == TolerationTime::Forever);
         let message = format!(
-            "{} tolerate{} {} without an end",
+            "{} tolerate{} {} without a time limit",
             format::count(pods.len(), "pod"),
             if pods.len() == 1 { "s" } else { "" },
             keys.collect::<Vec<_>>().join(" and ")
@@ -189,8 +189,8 @@ fn void(context: &Context<'_>, findings: &mut Findings<'_>) {
         let pods = context.evictable_pods().filter(|pod| is_void(pod, key));
         for (owner, pods) in by_owner(context, pods) {
             let message = format!(
-                "a toleration of {key} keeps the default of 300s away, but does not match the \
-                 taint: {} would be deleted at once",
+                "a toleration of {key} suppresses the default of 300s but does not match the \
+                 taint: {} would be deleted immediately",
                 format::count(pods.len(), "pod")
             );
             findings.push(owner.found(&pods, message).with("taint", key));
@@ -288,7 +288,8 @@ fn single(context: &Context<'_>, findings: &mut Findings<'_>) {
         if let Some(seconds) = seconds.filter(|seconds| one && *seconds >= 60) {
             let grace = i64::from(context.settings.grace_period);
             let message = format!(
-                "one replica: away for about {grace}s + 5s + {seconds}s = {} when its node dies",
+                "one replica: unavailable for about {grace}s + 5s + {seconds}s = {} if its node \
+                 dies",
                 format::duration(grace + 5 + seconds)
             );
             findings.push(
@@ -311,7 +312,7 @@ fn contradiction(context: &Context<'_>, findings: &mut Findings<'_>) {
             };
             let second = tolerations.iter().skip(index + 1).find(same)?;
             Some(format!(
-                "{} {} for {} and then for {}: the first counts",
+                "{} {} {} and then {}: the first counts",
                 first.key,
                 first.effect,
                 seconds(first),
@@ -323,7 +324,7 @@ fn contradiction(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 fn seconds(toleration: &Toleration) -> String {
     let seconds = toleration.toleration_seconds;
-    seconds.map_or_else(|| "ever".into(), |seconds| format!("{seconds}s"))
+    seconds.map_or_else(|| "forever".into(), |seconds| format!("for {seconds}s"))
 }
 
 fn on_cordoned(context: &Context<'_>, findings: &mut Findings<'_>) {

@@ -20,9 +20,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Version,
         severity: Severity::Error,
         sources: &[Source::Nodes],
-        title: "the kubelet's version does not fit the API server's",
-        why: "A kubelet may be three minor versions older and never newer. Beyond that \
-              nothing is tested, and fields are silently dropped.",
+        title: "the kubelet's version is not supported by the API server",
+        why: "A kubelet may be up to three minor versions older than the API server, but not \
+              newer. Other combinations are untested, and the API server or the kubelet may \
+              silently drop fields.",
         fix: "Upgrade the node, or the control plane first.",
         link: "https://kubernetes.io/releases/version-skew-policy/",
         check: Check::All(skew),
@@ -32,9 +33,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Version,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "the pool runs several versions of the kubelet",
-        why: "An upgrade is half done, or nodes come from different images: pods behave \
-              differently by chance.",
+        title: "the pool's kubelets have different versions",
+        why: "An upgrade is incomplete, or the nodes were created from different images. Pods \
+              behave differently depending on their node.",
         fix: "Finish the upgrade of the pool.",
         link: "https://kubernetes.io/releases/version-skew-policy/",
         check: Check::All(mixed),
@@ -44,9 +45,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Version,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "the kubelet's version gets no more fixes",
-        why: "Kubernetes mends a minor version for fourteen months. What is found later stays \
-              open there, unless a provider mends it on its own.",
+        title: "the kubelet's version no longer receives fixes",
+        why: "The Kubernetes project supports a minor version for fourteen months. Later \
+              vulnerabilities stay unfixed, unless your provider fixes them.",
         fix: "Upgrade the node, after the control plane.",
         link: "https://kubernetes.io/releases/patch-releases/",
         check: Check::All(unsupported),
@@ -57,9 +58,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the container runtime is outdated",
-        why: "dockershim was removed in 1.24, and containerd 1.x is no longer supported by \
-              kubelets from 1.36 on.",
-        fix: "Move the node to containerd 2.x or CRI-O.",
+        why: "Kubernetes 1.24 removed dockershim. Kubelets from 1.36 on no longer support \
+              containerd 1.x.",
+        fix: "Migrate the node to containerd 2.x or CRI-O.",
         link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/",
         check: Check::Node(runtime),
     },
@@ -69,7 +70,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the kernel is too old",
-        why: "Below 4.19 cgroup v2 is not usable and kubeadm refuses the machine.",
+        why: "cgroup v2 does not work with kernels older than 4.19, and kubeadm refuses such \
+              machines.",
         fix: "Upgrade the operating system.",
         link: "https://kubernetes.io/docs/reference/node/kernel-version-requirements/",
         check: Check::Node(kernel),
@@ -79,9 +81,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Version,
         severity: Severity::Info,
         sources: &[Source::Nodes],
-        title: "the pool runs several images of the operating system",
-        why: "Nodes that were made at different times run different kernels and fixes.",
-        fix: "Recreate the older nodes from the present image.",
+        title: "the pool's nodes run different operating system images",
+        why: "Nodes that were created at different times have different kernels and fixes.",
+        fix: "Recreate the older nodes from the current image.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/cluster-upgrade/",
         check: Check::All(images),
     },
@@ -90,10 +92,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Version,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet is told to run on cgroup v1",
-        why: "failCgroupV1: false is needed there alone. Kubelets from 1.35 on refuse cgroup \
-              v1 by default, and its support ends.",
-        fix: "Boot the machine with cgroup v2 and remove the setting.",
+        title: "the kubelet is configured to run on cgroup v1",
+        why: "Only cgroup v1 needs failCgroupV1: false. Kubelets from 1.35 on refuse cgroup v1 by \
+              default, and Kubernetes will remove its support.",
+        fix: "Boot the machine with cgroup v2, and remove the setting.",
         link: "https://kubernetes.io/docs/concepts/architecture/cgroups/",
         check: Check::Configuration(cgroup_v1),
     },
@@ -102,10 +104,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Version,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet will not start again on a machine with swap",
-        why: "The machine has swap, and failSwapOn is true: the kubelet looks at its start alone. \
-              It runs until it is restarted or upgraded, and then the node is gone.",
-        fix: "Turn swap off for good (/etc/fstab, systemd), or set failSwapOn: false together \
+        title: "the kubelet will not restart on a machine with swap",
+        why: "The machine has swap, and failSwapOn is true. The kubelet checks this only at \
+              startup: it runs until the next restart or upgrade, and then does not start.",
+        fix: "Disable swap permanently (/etc/fstab, systemd), or set failSwapOn: false together \
               with memorySwap.swapBehavior.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-management/",
         check: Check::All(swap),
@@ -115,8 +117,8 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Version,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "a label contradicts the machine",
-        why: "Workloads that select by architecture or operating system are put on machines \
+        title: "a label does not match the machine",
+        why: "Workloads that select an architecture or operating system are scheduled to machines \
               that cannot run them.",
         fix: "Correct the label, or restart the kubelet.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch",
@@ -127,10 +129,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Version,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "two managers write the cgroups",
-        why: "The kubelet uses cgroupfs on a distribution that systemd runs. Under pressure \
-              the two views drift apart.",
-        fix: "Set cgroupDriver: systemd in kubelet and runtime.",
+        title: "the kubelet and systemd both manage cgroups",
+        why: "The kubelet uses the cgroupfs driver on a systemd distribution. Under resource \
+              pressure, the two managers see different states and the node becomes unstable.",
+        fix: "Set cgroupDriver: systemd in the kubelet and in the container runtime.",
         link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/#cgroup-drivers",
         check: Check::All(two_managers),
     },
@@ -139,9 +141,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Version,
         severity: Severity::Info,
         sources: &[Source::Nodes],
-        title: "the node is very old",
-        why: "It has run for half a year: its image lacks the fixes of that time, and nobody \
-              knows whether it would come back.",
+        title: "the node is more than 180 days old",
+        why: "Its image lacks the fixes of that time, and it is uncertain whether the node would \
+              survive a reboot.",
         fix: "Recreate nodes regularly.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/cluster-upgrade/",
         check: Check::Node(aged),
@@ -151,9 +153,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Version,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet runs all alpha features",
-        why: "AllAlpha turns on what may change or vanish in any release.",
-        fix: "Name the features that are needed.",
+        title: "all alpha features of the kubelet are enabled",
+        why: "AllAlpha enables features that may change or disappear in any release.",
+        fix: "Enable only the features that you need.",
         link: "https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/",
         check: Check::Configuration(all_alpha),
     },
@@ -175,7 +177,8 @@ fn skew(context: &Context<'_>, findings: &mut Findings<'_>) {
             format!("kubelet {own} is newer than the API server {server}")
         } else if own.minor + 3 < server.minor {
             format!(
-                "kubelet {own} is {} minor versions older than the API server {server}; 3 are allowed",
+                "kubelet {own} is {} minor versions older than the API server {server}; 3 are \
+                 allowed",
                 server.minor - own.minor
             )
         } else {
@@ -277,7 +280,7 @@ fn runtime<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     };
     outdated.then(|| {
         let message = format!(
-            "{text} under kubelet {}",
+            "{text} with kubelet {}",
             node.status.node_info.kubelet_version
         );
         FindingBuilder::node(node, message).with("runtime", text.as_str())
@@ -318,7 +321,7 @@ fn wrong_label(context: &Context<'_>, findings: &mut Findings<'_>) {
         ] {
             let label = node.metadata.labels.get(key);
             if let Some(label) = label.filter(|label| *label != truth && !truth.is_empty()) {
-                let message = format!("{key}={label}, but the kubelet says {truth}");
+                let message = format!("{key}={label}, but the kubelet reports {truth}");
                 findings.push(FindingBuilder::node(node, message).with("label", key));
             }
         }

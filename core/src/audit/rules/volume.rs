@@ -14,8 +14,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::VolumeAttachments],
         title: "a volume is attached to a node that does not exist",
-        why: "Nobody detaches it, and pods that need it cannot start elsewhere.",
-        fix: "When the machine is gone, delete the VolumeAttachment; then look at the \
+        why: "Nothing detaches it, and pods that need it cannot start on other nodes.",
+        fix: "If the machine no longer exists, delete the VolumeAttachment. Then check the \
               attach-detach controller.",
         link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
         check: Check::All(gone_node),
@@ -26,9 +26,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::VolumeAttachments],
         title: "a volume cannot be detached",
-        why: "Its VolumeAttachment waits for the driver. The pod that needs the volume waits \
-              as well.",
-        fix: "See the driver's error; look at the CSI controller's log.",
+        why: "The VolumeAttachment waits for the driver. Pods that need the volume wait too.",
+        fix: "Read the driver's error and the CSI controller's log.",
         link: "https://kubernetes.io/docs/concepts/storage/volumes/#csi",
         check: Check::All(stuck_detach),
     },
@@ -37,9 +36,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Volume,
         severity: Severity::Warning,
         sources: &[Source::Pods, Source::Volumes, Source::VolumeAttachments],
-        title: "a volume is attached where no pod uses it",
-        why: "It counts against the node's limit, and cannot be used elsewhere.",
-        fix: "Look at the attach-detach controller; it detaches what no pod needs.",
+        title: "a volume is attached to a node where no pod uses it",
+        why: "It counts towards the node's volume limit, and other nodes cannot use it.",
+        fix: "Check the attach-detach controller, which should detach unused volumes.",
         link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
         check: Check::All(unused),
     },
@@ -48,10 +47,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Volume,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "kubelet and controller disagree about volumes",
-        why: "A volume that is mounted is not listed as attached: the controller may give it \
-              to another node while it is written to.",
-        fix: "Look at kube-controller-manager's attach-detach log for this node.",
+        title: "the kubelet and the controller disagree about volumes",
+        why: "A mounted volume is not listed as attached. The controller may attach it to another \
+              node while this node still writes to it.",
+        fix: "Check the attach-detach messages for this node in kube-controller-manager's log.",
         link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
         check: Check::Node(disagree),
     },
@@ -61,9 +60,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         sources: &[Source::Volumes, Source::VolumeAttachments],
         title: "a ReadWriteOnce volume is attached to two nodes",
-        why: "Two nodes that write to one file system destroy it, or the second attachment \
-              never ends.",
-        fix: "Find the node that is really gone, and delete its VolumeAttachment.",
+        why: "If two nodes write to the same file system, they corrupt it. Otherwise, the second \
+              attachment never completes.",
+        fix: "Find the node that no longer exists, and delete its VolumeAttachment.",
         link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes",
         check: Check::All(twice),
     },
@@ -89,7 +88,7 @@ fn gone_node(context: &Context<'_>, findings: &mut Findings<'_>) {
         let node = &attachment.spec.node_name;
         if context.node(node).is_none() {
             let volume = volume_of(attachment).unwrap_or("an inline volume");
-            let message = format!("{volume} is attached to {node}, which is not a node");
+            let message = format!("{volume} is attached to {node}, which does not exist");
             findings.push(found(attachment, message));
         }
     }
@@ -108,7 +107,7 @@ fn stuck_detach(context: &Context<'_>, findings: &mut Findings<'_>) {
             .or(status.attach_error.as_ref());
         if waits.is_some_and(|seconds| seconds > FORCE) || (error.is_some() && !status.attached) {
             let waits = waits.map_or(String::new(), |s| format!("for {} ", format::duration(s)));
-            let error = error.map_or("the driver says nothing", |error| &*error.message);
+            let error = error.map_or("the driver reports no error", |error| &*error.message);
             let message = format!("waits {waits}for {}: {error}", attachment.spec.attacher);
             findings.push(found(attachment, message));
         }

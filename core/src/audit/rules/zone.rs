@@ -18,10 +18,10 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "a zone is disrupted",
-        why: "So many of its nodes are not ready that the node lifecycle controller takes the zone, \
-              not the nodes, for broken, and changes how fast it evicts there.",
-        fix: "Look for what the nodes have in common: network, load balancer of the API server, \
-              storage. `kubectl nodelife explain zones` shows rates and times.",
+        why: "So many nodes are not ready that the node lifecycle controller considers the whole \
+              zone faulty and changes its eviction rate there.",
+        fix: "Find the common cause: network, load balancer of the API server, storage. Run \
+              `kubectl nodelife explain zones` to see rates and times.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
         check: Check::All(disrupted),
     },
@@ -31,9 +31,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "every zone is in full disruption",
-        why: "The controller takes itself for cut off: it removes the NoExecute taints once \
-              and evicts nowhere, until one node is heard of again.",
-        fix: "Look at the way from the nodes to the API server, not at the nodes.",
+        why: "The controller assumes that it has lost its own connection. It removes the \
+              NoExecute taints once and evicts no pods until a node reports again.",
+        fix: "Check the connection from the nodes to the API server, not the nodes themselves.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
         check: Check::All(all_down),
     },
@@ -42,10 +42,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Zone,
         severity: Severity::Info,
         sources: &[Source::Nodes],
-        title: "a zone is too small to be partly disrupted",
-        why: "With one or two nodes it is healthy or wholly down: evictions never slow down \
-              there.",
-        fix: "Nothing, unless you count on the slower rate.",
+        title: "a zone is too small for partial disruption",
+        why: "With one or two nodes, a zone is either healthy or fully disrupted. The controller \
+              never reduces its eviction rate there.",
+        fix: "No action is needed unless you rely on the reduced rate.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
         check: Check::All(tiny),
     },
@@ -55,9 +55,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "one more failure stops all evictions in the zone",
-        why: "A zone of at most 50 nodes in partial disruption has the rate 0: pods of its \
-              dead nodes stay where they are.",
-        fix: "Bring the failed nodes back, or delete those that are gone.",
+        why: "In a partially disrupted zone with at most 50 nodes, the eviction rate is 0: the \
+              pods of its dead nodes are not evicted.",
+        fix: "Restore the failed nodes, or delete those that no longer exist.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
         check: Check::All(next_stops),
     },
@@ -66,8 +66,8 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Zone,
         severity: Severity::Info,
         sources: &[Source::Nodes],
-        title: "zones are of very different size",
-        why: "The loss of the largest zone cannot be made up by the others.",
+        title: "the zones differ greatly in size",
+        why: "The other zones cannot compensate for the loss of the largest zone.",
         fix: "Give each zone the same number of nodes.",
         link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/",
         check: Check::All(uneven),
@@ -77,9 +77,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Zone,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::Volumes],
-        title: "a volume's zone has no node that takes pods",
-        why: "The pod of its claim can run nowhere else.",
-        fix: "Add a node in that zone.",
+        title: "a volume's zone has no available node",
+        why: "Pods that use this volume cannot run anywhere else.",
+        fix: "Add a node to that zone.",
         link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/#storage-access-for-zones",
         check: Check::All(stranded),
     },
@@ -88,11 +88,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Zone,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
-        title: "workloads are to be spread over zones, and there is one",
-        why: "In one zone the constraint always holds and spreads nothing. Whoever wrote it \
-              counts on replicas that outlive the loss of a zone.",
-        fix: "Add nodes in other zones, or spread by kubernetes.io/hostname where one zone is \
-              meant.",
+        title: "workloads spread over zones, but there is only one zone",
+        why: "With one zone, the constraint is always satisfied and has no effect. All replicas \
+              fail together with the zone.",
+        fix: "Add nodes in other zones. If one zone is intended, spread by kubernetes.io/hostname.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/",
         check: Check::All(nothing_to_spread_over),
     },
@@ -130,16 +129,16 @@ fn disrupted(context: &Context<'_>, findings: &mut Findings<'_>) {
 fn pace(zone: &Zone) -> String {
     match zone.seconds_to_last_taint {
         None => format!(
-            "evictions have stopped, {} wait for the NoExecute taint",
+            "evictions have stopped; {} waiting for the NoExecute taint",
             format::count(zone.queued, "node")
         ),
         Some(_) if zone.queued == 0 => format!(
-            "no node waits for the NoExecute taint, which would come at {} nodes/s",
+            "no node is waiting for the NoExecute taint; the rate is {} nodes/s",
             zone.eviction_rate
         ),
         #[expect(clippy::cast_possible_truncation, reason = "shown in whole seconds")]
         Some(seconds) => format!(
-            "{} nodes/s are tainted, {} waiting for it, the last one {}",
+            "the controller taints {} nodes/s; {} waiting, the last one for {}",
             zone.eviction_rate,
             format::count(zone.queued, "node"),
             format::duration(seconds.ceil() as i64)
@@ -151,7 +150,7 @@ fn all_down(context: &Context<'_>, findings: &mut Findings<'_>) {
     if context.zones.all_fully_disrupted {
         let zones = context.zones.zones.len();
         let message = format!(
-            "no node of {} is ready; evictions have stopped everywhere",
+            "no node in {} is ready; evictions have stopped everywhere",
             format::count(zones, "zone")
         );
         findings.push(FindingBuilder::named("Cluster", "cluster", message).with("zones", zones));
@@ -186,7 +185,8 @@ fn next_stops(context: &Context<'_>, findings: &mut Findings<'_>) {
         let small = zone.size <= context.settings.large_zone;
         if small && zone.state == ZoneState::Normal && zone.not_ready + 1 == border {
             let message = format!(
-                "{} of {} not ready; at {border} the zone is partly disrupted and nothing is evicted",
+                "{} of {} not ready; with {border} the zone is partially disrupted and evictions \
+                 stop",
                 zone.not_ready,
                 format::count(zone.size, "node")
             );
@@ -232,7 +232,7 @@ fn stranded(context: &Context<'_>, findings: &mut Findings<'_>) {
             .any(|node| is_open(node) && reach.matches(node));
         if !reach.node_selector_terms.is_empty() && !reached {
             let message = format!(
-                "of claim {}/{}: no node that is ready and not cordoned can reach it",
+                "claim {}/{}: no ready and uncordoned node can access it",
                 claim.namespace, claim.name
             );
             findings.push(FindingBuilder::object(
@@ -272,7 +272,7 @@ fn nothing_to_spread_over(context: &Context<'_>, findings: &mut Findings<'_>) {
         .map(|owner| format!("{} {}/{}", owner.kind, owner.namespace, owner.name))
         .collect();
     let message = format!(
-        "all of {} are in {zone}; {}: {}",
+        "all {} are in {zone}; {}: {}",
         format::count(workers.len(), "node"),
         format::count(owners.len(), "workload"),
         format::list(names.iter().map(String::as_str))

@@ -196,7 +196,7 @@ async fn a_stuck_pod_exits_with_6() {
     let report = report(&output);
     let reason = report["pods"][0]["reason"].as_str().unwrap();
     assert!(
-        reason.contains("finalizers hold it (nodelife.test/hold)"),
+        reason.contains("held by finalizers (nodelife.test/hold)"),
         "{reason}"
     );
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));

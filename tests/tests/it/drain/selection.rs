@@ -317,7 +317,7 @@ async fn a_stuck_node_delays_no_other_with_concurrency() {
     assert!(
         output
             .stderr
-            .contains("finalizers hold it (nodelife.test/hold)"),
+            .contains("held by finalizers (nodelife.test/hold)"),
         "{}",
         output.stderr
     );

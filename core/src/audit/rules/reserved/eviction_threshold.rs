@@ -15,7 +15,7 @@ pub(super) fn no_memory_threshold(_: &Node, config: &KubeletConfiguration) -> Op
     const SIGNAL: &str = "memory.available";
     let hard = &config.eviction_hard;
     let off = !hard.is_empty() && threshold(hard, SIGNAL).is_none();
-    let given = hard.get(SIGNAL).map_or("is not named", Str::as_str);
+    let given = hard.get(SIGNAL).map_or("is not set", Str::as_str);
     off.then(|| format!("evictionHard: {SIGNAL} {given}"))
 }
 
@@ -27,7 +27,7 @@ pub(super) fn replaced(_: &Node, config: &KubeletConfiguration) -> Option<String
         .filter(|signal| *signal != "memory.available" && !hard.contains_key(*signal))
         .collect();
     (!hard.is_empty() && !absent.is_empty())
-        .then(|| format!("evictionHard does not name {}", absent.join(", ")))
+        .then(|| format!("evictionHard does not list {}", absent.join(", ")))
 }
 
 pub(super) fn soft_below_hard(node: &Node, config: &KubeletConfiguration) -> Option<String> {

@@ -17,10 +17,12 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "nothing is reserved for the system and the kubelet",
-        why: "Pods may take all CPU and all memory but the eviction threshold. Under load the kubelet \
-              and the container runtime starve, and the node becomes NotReady with everything on it.",
-        fix: "Set kubeReserved and systemReserved in the kubelet's configuration, and restart it.",
+        title: "no resources are reserved for the system and the kubelet",
+        why: "Pods can use all CPU, and all memory except the eviction threshold. Under load, the \
+              kubelet and the container runtime starve, and the node becomes NotReady with all \
+              its pods.",
+        fix: "Set kubeReserved and systemReserved in the kubelet's configuration, and restart the \
+              kubelet.",
         link: LINK,
         check: Check::Node(reservation::nothing_reserved),
     },
@@ -29,11 +31,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "Allocatable is not what the configuration gives",
-        why: "The configuration was changed and the kubelet not restarted, or the machine \
-              changed under it. The scheduler believes the published figure; the next \
-              restart will change it.",
-        fix: "Restart the kubelet, after a drain where Allocatable will shrink.",
+        title: "Allocatable does not match the kubelet's configuration",
+        why: "The configuration changed but the kubelet was not restarted, or the machine \
+              changed. The scheduler uses the published value; the next kubelet restart will \
+              change it.",
+        fix: "Restart the kubelet. If Allocatable will shrink, drain the node first.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
         check: Check::All(reservation::drift),
     },
@@ -43,9 +45,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "more than half of the machine is reserved",
-        why: "So large a reservation is usually a wrong unit: cpu: 1000 are a thousand \
-              cores, memory without Mi or Gi are bytes.",
-        fix: "Compare kubeReserved and systemReserved with what the daemons use.",
+        why: "Such a large reservation usually has a wrong unit: cpu: 1000 means a thousand \
+              cores, and memory without Mi or Gi means bytes.",
+        fix: "Compare kubeReserved and systemReserved with the actual usage of the system daemons.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
         check: Check::All(reservation::half_reserved),
     },
@@ -54,10 +56,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "memory is reserved without a unit",
-        why: "A number without a unit is bytes: kubeReserved.memory: \"500\" keeps 500 bytes \
-              back.",
-        fix: "Write Mi or Gi.",
+        title: "the memory reservation has no unit",
+        why: "A number without a unit means bytes: kubeReserved.memory: \"500\" reserves 500 \
+              bytes.",
+        fix: "Use Mi or Gi.",
         link: "https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/",
         check: Check::All(reservation::no_unit),
     },
@@ -66,10 +68,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the reservation of memory is enforced upon the daemons",
-        why: "With kube-reserved or system-reserved enforced the reservation is a hard limit \
-              of those cgroups: when the kubelet or sshd needs more, the kernel kills it.",
-        fix: "Enforce pods alone, or the -compressible forms, which limit only CPU.",
+        title: "the memory reservation is enforced on system daemons",
+        why: "If kube-reserved or system-reserved is enforced, the reservation becomes a hard \
+              limit of that cgroup. If the kubelet or sshd needs more memory, the kernel kills \
+              it.",
+        fix: "Enforce only pods, or use the -compressible forms, which limit only CPU.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#general-guidelines",
         check: Check::Configuration(reservation::enforced),
     },
@@ -79,8 +82,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "Allocatable is not enforced",
-        why: "Without the cgroup of all pods nothing keeps pods from using what is reserved; \
-              the scheduler's figure binds nobody.",
+        why: "Without a cgroup for all pods, pods can use the reserved resources. Allocatable \
+              then affects only the scheduler.",
         fix: "Set cgroupsPerQOS: true and enforceNodeAllocatable: [pods].",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#enforcing-node-allocatable",
         check: Check::Configuration(reservation::not_enforced),
@@ -90,9 +93,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet will not start again with this reservedMemory",
-        why: "With memoryManagerPolicy Static the sum of reservedMemory has to equal \
-              kubeReserved + systemReserved + the hard eviction threshold, to the byte.",
+        title: "the kubelet will not restart with this reservedMemory",
+        why: "With memoryManagerPolicy Static, the sum of reservedMemory must be exactly \
+              kubeReserved + systemReserved + the hard eviction threshold.",
         fix: "Change reservedMemory to the value in the message.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/memory-manager/#reserved-memory-flag",
         check: Check::Configuration(reservation::memory_manager),
@@ -102,11 +105,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the static CPU policy lacks whole reserved CPUs",
-        why: "Without any reserved CPU the kubelet refuses the policy. A fractional \
-              reservation is rounded up to whole CPUs that Allocatable still offers: pods \
-              that ask for them can be scheduled but not pinned.",
-        fix: "Reserve whole CPUs, or name them with reservedSystemCPUs.",
+        title: "the static CPU policy needs whole reserved CPUs",
+        why: "Without a CPU reservation, the kubelet refuses the static policy. It rounds a \
+              fractional reservation up to whole CPUs, but Allocatable still includes the rounded \
+              part: pods that request it can be scheduled but cannot get exclusive CPUs.",
+        fix: "Reserve whole CPUs, or list them in reservedSystemCPUs.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/",
         check: Check::All(reservation::cpu_manager),
     },
@@ -115,8 +118,8 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "reservedSystemCPUs overrules the reserved CPU",
-        why: "The kubelet silently drops kubeReserved.cpu and replaces systemReserved.cpu by \
+        title: "reservedSystemCPUs overrides the CPU reservation",
+        why: "The kubelet silently ignores kubeReserved.cpu and replaces systemReserved.cpu with \
               the number of CPUs in the list.",
         fix: "Remove cpu from both reservations.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#explicitly-reserved-cpu-list",
@@ -127,10 +130,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "no hard threshold for memory",
-        why: "Without memory.available the kubelet evicts nobody, and nothing is kept back: \
-              the kernel's OOM killer decides, and may take a system daemon.",
-        fix: "Set evictionHard memory.available to 100Mi or more.",
+        title: "there is no hard eviction threshold for memory",
+        why: "Without memory.available, the kubelet does not evict pods when memory runs out and \
+              keeps no memory back for evictions. The kernel's OOM killer decides which processes \
+              die, possibly a system daemon.",
+        fix: "Set memory.available in evictionHard to 100Mi or more.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds",
         check: Check::Configuration(eviction_threshold::no_memory_threshold),
     },
@@ -140,9 +144,9 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Info,
         sources: &[Source::Nodes],
         title: "the reservation differs from the provider's formula",
-        why: "Not wrong by itself: the formula is a rule of thumb of the provider. But a \
-              difference that nobody chose is a sign of a stale image or an override.",
-        fix: "Compare the figures, and keep what you chose.",
+        why: "This is not wrong by itself, because the formula is only the provider's rule of \
+              thumb. But an unintended difference indicates a stale image or an override.",
+        fix: "Compare the values. Keep them if they are intended.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
         check: Check::Node(provider::differs),
     },
@@ -151,12 +155,12 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "the reservation was computed for another number of pods",
-        why: "EKS reserves 11 Mi for each pod. When maxPods is overridden afterwards the \
-              reservation stays: too small for the pods that come, or memory lost to pods \
-              that never will.",
-        fix: "Let the image compute both: set maxPods through nodeadm or --use-max-pods, not \
-              in the kubelet's arguments alone.",
+        title: "the memory reservation was computed for a different maxPods",
+        why: "EKS reserves 11 Mi for each pod. If maxPods is overridden afterwards, the \
+              reservation does not change: it is too small for the additional pods, or it \
+              reserves memory for pods that can never run.",
+        fix: "Let the image compute both: set maxPods through nodeadm or --use-max-pods, not only \
+              in the kubelet's arguments.",
         link: "https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html",
         check: Check::Node(provider::other_pods),
     },
@@ -165,10 +169,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "given thresholds have replaced the defaults",
-        why: "A given evictionHard replaces the whole default map, unless \
-              mergeDefaultEvictionSettings is true: what it does not name is off.",
-        fix: "Name all of memory.available, nodefs.available, nodefs.inodesFree, \
+        title: "evictionHard disables default thresholds",
+        why: "evictionHard replaces the complete default map unless mergeDefaultEvictionSettings \
+              is true. Every signal that it does not list is disabled.",
+        fix: "List all of memory.available, nodefs.available, nodefs.inodesFree, \
               imagefs.available and imagefs.inodesFree, or set mergeDefaultEvictionSettings: \
               true.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds",
@@ -179,11 +183,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "a soft threshold cannot come before the hard one",
-        why: "It is not above the hard threshold of its signal, or has no grace period: pods \
-              are always killed at once.",
-        fix: "Raise the soft threshold above the hard one, and give it \
-              evictionSoftGracePeriod.",
+        title: "a soft eviction threshold has no effect",
+        why: "The soft threshold is not above the hard threshold of the same signal, or it has no \
+              grace period. Pods are always evicted without a grace period.",
+        fix: "Raise the soft threshold above the hard threshold, and set evictionSoftGracePeriod.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#soft-eviction-thresholds",
         check: Check::Configuration(eviction_threshold::soft_below_hard),
     },
@@ -192,9 +195,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "images are collected only after pods are evicted",
-        why: "Image garbage collection starts at imageGCHighThresholdPercent of the disk, \
-              the eviction for imagefs.available comes before it.",
+        title: "the kubelet evicts pods before it deletes unused images",
+        why: "Image garbage collection starts at imageGCHighThresholdPercent of the disk, but the \
+              kubelet evicts pods for imagefs.available before that point.",
         fix: "Lower imageGCHighThresholdPercent below 100 % − imagefs.available.",
         link: "https://kubernetes.io/docs/concepts/architecture/garbage-collection/#containers-images",
         check: Check::Configuration(eviction_threshold::late_collection),
@@ -204,10 +207,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "the node reserves other amounts than its pool",
-        why: "Nodes of one pool and machine type should keep back the same. The odd ones run \
-              another configuration.",
-        fix: "Recreate the node from the pool's present image.",
+        title: "the node's reservation differs from its pool",
+        why: "Nodes of the same pool and machine type should reserve the same amounts. This node \
+              runs a different configuration.",
+        fix: "Recreate the node from the pool's current image.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
         check: Check::All(provider::outlier),
     },
@@ -216,9 +219,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
-        title: "huge pages are set aside and nobody asks for them",
-        why: "Their memory is taken off Allocatable whether they are used or not.",
-        fix: "Remove the huge pages from the kernel's arguments, or give them to pods.",
+        title: "huge pages are allocated but no pod requests them",
+        why: "The kubelet subtracts their memory from Allocatable even if no pod uses them.",
+        fix: "Remove the huge pages from the kernel's arguments, or let pods request them.",
         link: "https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/",
         check: Check::All(provider::idle_hugepages),
     },
@@ -227,9 +230,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "nothing limits the number of processes of a pod",
-        why: "One pod can use up all process ids of the node; then nothing starts there any \
-              more, the kubelet's probes included.",
+        title: "the number of processes per pod is unlimited",
+        why: "One pod can use all process IDs of the node. Then no process can start, including \
+              the kubelet's probes.",
         fix: "Set podPidsLimit, or pid.available in evictionHard, or reserve pid.",
         link: "https://kubernetes.io/docs/concepts/policy/pid-limiting/",
         check: Check::Configuration(reservation::no_pid_limit),
@@ -240,8 +243,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "no ephemeral storage is reserved",
-        why: "Logs and images of the system share the disk with the pods' scratch space, and \
-              nothing is kept back for them but the eviction threshold.",
+        why: "System logs and images share the disk with the pods' ephemeral storage, but only \
+              the eviction threshold is kept back for them.",
         fix: "Add ephemeral-storage to systemReserved or kubeReserved.",
         link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#local-ephemeral-storage",
         check: Check::Configuration(reservation::no_storage),
@@ -251,10 +254,10 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
-        title: "devices are there but none is offered",
-        why: "The device plugin reports all devices of the node as unhealthy, or is gone: \
-              pods that ask for them stay Pending.",
-        fix: "Look at the device plugin's pod on the node.",
+        title: "the node has devices but offers none",
+        why: "The device plugin reports all devices as unhealthy, or it is not running. Pods that \
+              request these devices stay Pending.",
+        fix: "Check the device plugin's pod on the node.",
         link: "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
         check: Check::All(provider::dead_devices),
     },
@@ -263,11 +266,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "evictions go too far or stop too soon",
-        why: "A minimum reclaim of many times the threshold evicts far more than is needed; \
-              a transition period of 0 lets the condition flap.",
-        fix: "Keep evictionMinimumReclaim near the threshold and \
-              evictionPressureTransitionPeriod at minutes.",
+        title: "the kubelet evicts too much, or its pressure condition flaps",
+        why: "A minimum reclaim far above the threshold evicts more pods than necessary. A \
+              transition period of 0 makes the pressure condition flap.",
+        fix: "Set evictionMinimumReclaim close to the threshold, and \
+              evictionPressureTransitionPeriod to several minutes.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#minimum-eviction-reclaim",
         check: Check::Configuration(eviction_threshold::reclaim),
     },
@@ -276,9 +279,9 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
-        title: "DaemonSets and static pods take much of the node",
-        why: "What every node pays before the first workload pod. Above 30 % the nodes are \
-              too small for what runs on each.",
+        title: "DaemonSets and static pods use a large share of the node",
+        why: "These pods run on every node before any workload. Above 30 %, the nodes are too \
+              small for them.",
         fix: "Use larger nodes, or lower the requests of the DaemonSets.",
         link: "https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/",
         check: Check::All(provider::overhead),
@@ -288,11 +291,12 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "disk evictions come before what Allocatable keeps back is used",
-        why: "On one file system imagefs and nodefs are the same: pods are evicted at the \
-              higher of the two thresholds, but only that of nodefs is taken off \
+        title: "the imagefs threshold evicts pods before the nodefs threshold",
+        why: "If imagefs and nodefs are the same file system, the kubelet evicts pods at the \
+              higher of the two thresholds, but subtracts only the nodefs threshold from \
               Allocatable.",
-        fix: "Set imagefs.available and nodefs.available alike where there is one file system.",
+        fix: "On nodes with one file system, set imagefs.available and nodefs.available to the \
+              same value.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
         check: Check::Configuration(eviction_threshold::image_before_node),
     },
@@ -301,11 +305,11 @@ pub(super) const RULES: &[Rule] = &[
         group: Group::Reserved,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
-        title: "the kubelet has no eviction thresholds at all",
-        why: "It runs without --config, or with evictionHard: {}: the defaults are set only \
-              while a file is read. Nothing is evicted and nothing is kept back.",
-        fix: "Give the kubelet a configuration file without evictionHard, or with all five \
-              signals.",
+        title: "the kubelet has no hard eviction thresholds",
+        why: "The kubelet runs without --config, or with evictionHard: {}. It sets the defaults \
+              only when it reads a configuration file. It evicts no pods and keeps nothing back \
+              for evictions.",
+        fix: "Use a configuration file without evictionHard, or with all five signals.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds",
         check: Check::Configuration(eviction_threshold::none_at_all),
     },

@@ -37,7 +37,8 @@ pub(super) fn differs<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuil
         return None;
     }
     let message = format!(
-        "kept back: {cpu}m CPU and {} Mi; {provider}'s formula gives {}m and {} Mi ({:+}m, {:+} Mi): {}",
+        "reserved: {cpu}m CPU and {} Mi; {provider}'s formula gives {}m and {} Mi ({:+}m, {:+} \
+         Mi): {}",
         memory / MIB,
         formula.cpu_milli,
         expected / MIB,
@@ -67,7 +68,7 @@ pub(super) fn other_pods<'a>(context: &Context<'a>, node: &'a Node) -> Option<Fi
         return None;
     }
     let message = format!(
-        "{} Mi reserved = 11 Mi × {computed} + 255 Mi, but the node takes {limit} pods: {:+} Mi",
+        "{} Mi reserved = 11 Mi × {computed} + 255 Mi, but maxPods is {limit}: {:+} Mi",
         11 * computed + 255,
         computed.saturating_sub(limit).saturating_mul(11)
     );
@@ -91,7 +92,7 @@ pub(super) fn outlier(context: &Context<'_>, findings: &mut Findings<'_>) {
                 continue;
             };
             let message = format!(
-                "keeps back {}m CPU and {} Mi of memory, most nodes of {pool} {}m and {} Mi",
+                "reserves {}m CPU and {} Mi of memory; most nodes of {pool} reserve {}m and {} Mi",
                 own.0,
                 own.1 / MIB,
                 usual.0,
@@ -109,7 +110,7 @@ pub(super) fn idle_hugepages(context: &Context<'_>, findings: &mut Findings<'_>)
             let amount = Quantity::parse(text).unwrap_or_default();
             let asked = requests.is_some_and(|sum| sum.get(name).is_some_and(|a| !a.is_zero()));
             if name.starts_with("hugepages-") && !amount.is_zero() && !asked {
-                let message = format!("{amount} of memory lie in {name}, and no pod asks for them");
+                let message = format!("{amount} of memory in {name}, but no pod requests it");
                 findings.push(FindingBuilder::node(node, message).with("resource", name.as_str()));
             }
         }
@@ -127,7 +128,7 @@ pub(super) fn dead_devices(context: &Context<'_>, findings: &mut Findings<'_>) {
             let all = capacity(node, name).unwrap_or_default();
             let offered = allocatable(node, name).unwrap_or_default();
             if !all.is_zero() && offered.is_zero() {
-                let message = format!("{name}: {all} on the machine, 0 offered");
+                let message = format!("{name}: {all} on the machine, 0 Allocatable");
                 findings.push(FindingBuilder::node(node, message).with("resource", name.as_str()));
             }
         }

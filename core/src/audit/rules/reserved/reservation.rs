@@ -58,8 +58,8 @@ pub(super) fn drift(context: &Context<'_>, findings: &mut Findings<'_>) {
             let mut difference = published;
             difference -= line.allocatable;
             let message = format!(
-                "{name}: {} − kube {} − system {} − eviction {} − huge pages {} = {}, but the node \
-                 says {published} ({difference} off)",
+                "{name}: {} − kube {} − system {} − eviction {} − huge pages {} = {}, but the \
+                 node reports {published} ({difference} off)",
                 line.capacity,
                 line.kube_reserved,
                 line.system_reserved,
@@ -87,7 +87,7 @@ pub(super) fn half_reserved(context: &Context<'_>, findings: &mut Findings<'_>) 
                 continue;
             };
             if !all.is_zero() && kept.nano() > all.nano() / 2 {
-                let message = format!("{name}: {kept} of {all} are kept from pods");
+                let message = format!("{name}: {kept} of {all} are reserved");
                 let found = FindingBuilder::node(node, message).with("resource", name);
                 findings.push(found.inferred());
             }
@@ -153,12 +153,12 @@ pub(super) fn cpu_manager(context: &Context<'_>, findings: &mut Findings<'_>) {
         };
         let milli = cpu.milli_value().unwrap_or_default();
         if milli == 0 {
-            let message = "cpuManagerPolicy: static, and no CPU is reserved".to_owned();
+            let message = "cpuManagerPolicy: static, but no CPU is reserved".to_owned();
             findings.push(FindingBuilder::node(node, message));
         } else if milli % 1000 != 0 {
             let message = format!(
-                "{cpu} CPU reserved are rounded up to {}: {}m that Allocatable offers cannot be \
-                 pinned",
+                "the reserved {cpu} CPUs are rounded up to {}: {}m of Allocatable cannot be used \
+                 exclusively",
                 milli / 1000 + 1,
                 1000 - milli % 1000
             );
