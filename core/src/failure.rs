@@ -174,7 +174,9 @@ fn fate(pod: &Pod, node: &Node, tainted: Option<f64>) -> PodFate {
     };
     let reason = match (tolerated, tainted) {
         _ if pod.is_terminating() => "already terminating; no kubelet confirms the deletion".into(),
-        (TolerationTime::Forever, _) => "tolerates unreachable:NoExecute without a time limit".into(),
+        (TolerationTime::Forever, _) => {
+            "tolerates unreachable:NoExecute without a time limit".into()
+        }
         (_, None) => "the zone's eviction rate is 0: the node is not tainted".into(),
         (TolerationTime::Seconds(0), _) => "does not tolerate unreachable:NoExecute".into(),
         (TolerationTime::Seconds(seconds), _) => {

@@ -21,7 +21,6 @@ const NANO: i128 = 1_000_000_000;
 /// The largest binary quantity; larger ones are cut to it (`maxAllowed` in `quantity.go`).
 const MAX_BINARY: i128 = i64::MAX as i128 * NANO;
 
-/// How a quantity is written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Powers of 1000: `500m`, `12k`, `3G`.
@@ -96,12 +95,10 @@ impl Quantity {
         }
     }
 
-    /// How it is written.
     pub fn format(self) -> Format {
         self.format
     }
 
-    /// Whether it is nothing.
     pub fn is_zero(self) -> bool {
         self.nano == 0
     }

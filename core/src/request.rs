@@ -14,7 +14,6 @@ use crate::object::{Container, ContainerResources, Pod, ResourceList};
 use crate::quantity::{Format, Quantity};
 use crate::text::Str;
 
-/// Amounts by resource name.
 pub type Amounts = BTreeMap<Str, Quantity>;
 
 /// What the pod requests. An amount that does not parse counts as nothing.
@@ -41,7 +40,6 @@ pub struct ByContainers<'a> {
 }
 
 impl<'a> ByContainers<'a> {
-    /// Reads pods by this function.
     pub fn new(read: fn(&Pod) -> Amounts) -> Self {
         Self {
             read,

@@ -17,7 +17,6 @@ use crate::text::Str;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Source {
-    /// Nodes.
     Nodes,
     /// Leases of `kube-node-lease`.
     Leases,
@@ -29,17 +28,11 @@ pub enum Source {
     Workloads,
     /// The kubelets' configurations.
     KubeletConfigs,
-    /// PersistentVolumes.
     Volumes,
-    /// VolumeAttachments.
     VolumeAttachments,
-    /// CSINodes.
     CsiNodes,
-    /// CertificateSigningRequests.
     SigningRequests,
-    /// ClusterRoles.
     ClusterRoles,
-    /// ClusterRoleBindings.
     ClusterRoleBindings,
     /// Events about nodes.
     Events,
@@ -50,7 +43,6 @@ pub enum Source {
 }
 
 impl Source {
-    /// All of them.
     pub const ALL: [Self; 15] = [
         Self::Nodes,
         Self::Leases,
@@ -108,13 +100,9 @@ pub struct Snapshot {
     /// What could not be read, and why. A source that is not named here was read in full.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub missing: BTreeMap<Source, Str>,
-    /// Nodes.
     pub nodes: Vec<Node>,
-    /// Leases.
     pub leases: Vec<Lease>,
-    /// Pods.
     pub pods: Vec<Pod>,
-    /// Budgets.
     pub budgets: Vec<Budget>,
     /// Controllers of pods.
     pub workloads: Vec<Workload>,
@@ -124,19 +112,14 @@ pub struct Snapshot {
     /// PersistentVolumes; this and the lists below: none where they were not read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volumes: Option<Vec<PersistentVolume>>,
-    /// VolumeAttachments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volume_attachments: Option<Vec<VolumeAttachment>>,
-    /// CSINodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub csi_nodes: Option<Vec<CsiNode>>,
-    /// CertificateSigningRequests.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signing_requests: Option<Vec<SigningRequest>>,
-    /// ClusterRoles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_roles: Option<Vec<ClusterRole>>,
-    /// ClusterRoleBindings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_role_bindings: Option<Vec<ClusterRoleBinding>>,
     /// Events about nodes.

@@ -41,11 +41,9 @@ pub const NO_EXECUTE: &str = "NoExecute";
 /// A condition that the node lifecycle controller turns into a taint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConditionTaint {
-    /// Type of the condition.
     pub condition: &'static str,
     /// The status that calls for the taint.
     pub status: &'static str,
-    /// Key of the taint.
     pub key: &'static str,
 }
 

@@ -18,7 +18,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub struct Str(ArcStr);
 
 impl Str {
-    /// The characters.
     pub fn as_str(&self) -> &str {
         &self.0
     }

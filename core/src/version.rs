@@ -5,11 +5,9 @@ use std::fmt;
 /// `major.minor.patch` of a component; what a distribution adds behind is not compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version {
-    /// 1
     pub major: u32,
     /// Grows three times a year.
     pub minor: u32,
-    /// Fixes.
     pub patch: u32,
 }
 

@@ -145,7 +145,6 @@ impl fmt::Display for WorkloadKind {
 }
 
 impl WorkloadKind {
-    /// Every kind.
     pub const ALL: [Self; 6] = [
         Self::Deployment,
         Self::ReplicaSet,
@@ -155,7 +154,6 @@ impl WorkloadKind {
         Self::ReplicationController,
     ];
 
-    /// The kind's name.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Deployment => "Deployment",

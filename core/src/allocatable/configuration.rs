@@ -34,7 +34,6 @@ pub enum ConfigurationError {
     /// A field has another type than the kubelet reads.
     #[error("failed to read the kubelet configuration: {0}")]
     Shape(#[from] serde_json::Error),
-    /// Another kind of document.
     #[error(
         "failed to read the kubelet configuration: expected kind KubeletConfiguration, found {0}"
     )]
@@ -42,13 +41,10 @@ pub enum ConfigurationError {
     /// A flag such as `--eviction-hard` is not a list of `signal<amount`.
     #[error("failed to read {flag}: expected signal{sign}{value}, found {found:?}")]
     Eviction {
-        /// The flag.
         flag: &'static str,
         /// What stands between signal and value.
         sign: char,
-        /// What stands behind it.
         value: &'static str,
-        /// What was given.
         found: String,
     },
 }
@@ -171,7 +167,6 @@ pub struct Authentication {
     pub webhook: Enabled,
 }
 
-/// A switch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Enabled {
@@ -188,7 +183,6 @@ pub struct Authorization {
     pub mode: Str,
 }
 
-/// Swap for pods.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MemorySwap {

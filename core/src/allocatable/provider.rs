@@ -117,7 +117,6 @@ pub struct NodeSize {
     pub cpu: i64,
     /// Bytes.
     pub memory: i64,
-    /// `maxPods`.
     pub pods: i64,
 }
 

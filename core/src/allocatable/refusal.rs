@@ -39,7 +39,6 @@ impl CpuSet {
         Some(Self(set))
     }
 
-    /// How many.
     pub fn len(&self) -> usize {
         self.0.len()
     }
@@ -157,7 +156,9 @@ fn enforcement(configuration: &KubeletConfiguration, refusals: &mut Vec<String>)
         let cgroup = match *value {
             "none" => {
                 if enforced.len() > 1 {
-                    refusals.push("enforceNodeAllocatable: none cannot be combined with other values".into());
+                    refusals.push(
+                        "enforceNodeAllocatable: none cannot be combined with other values".into(),
+                    );
                 }
                 continue;
             }
@@ -279,7 +280,9 @@ fn reserved_memory(
                         .value()
                         .map(|bytes| Quantity::new(bytes, amount.format()));
                     if whole != Some(amount) {
-                        uneven.push(format!("reservedMemory: {name}: {text} is not a whole number of bytes"));
+                        uneven.push(format!(
+                            "reservedMemory: {name}: {text} is not a whole number of bytes"
+                        ));
                     }
                     *kept.entry(name).or_default() += amount;
                 }

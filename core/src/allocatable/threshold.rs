@@ -24,7 +24,6 @@ const SIGNALS: [&str; 9] = [
 /// Below what the kubelet evicts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Threshold {
-    /// An amount.
     Amount(Quantity),
     /// A share of the capacity between 0 and 1. It is a 32-bit float in the kubelet as
     /// well: 10% of 100Gi is 160 bytes more than a tenth.

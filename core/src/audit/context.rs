@@ -17,7 +17,6 @@ use crate::zone::{self, ZoneReport};
 /// A snapshot with its indices.
 #[derive(Debug)]
 pub struct Context<'a> {
-    /// The objects.
     pub snapshot: &'a Snapshot,
     /// The moment by which every age is judged.
     pub now: Timestamp,
@@ -25,7 +24,6 @@ pub struct Context<'a> {
     pub server: Option<Version>,
     /// Flags of kube-controller-manager.
     pub settings: zone::Settings,
-    /// The zones.
     pub zones: ZoneReport,
     nodes: HashMap<&'a str, &'a Node>,
     leases: HashMap<&'a str, &'a Lease>,
@@ -38,7 +36,6 @@ pub struct Context<'a> {
 /// A budget and the pods that it selects.
 #[derive(Debug)]
 pub struct BudgetPods<'a> {
-    /// The budget.
     pub budget: &'a Budget,
     /// Its pods, in the order of the snapshot.
     pub pods: Vec<&'a Pod>,
@@ -72,17 +69,14 @@ impl<'a> Context<'a> {
         }
     }
 
-    /// Every node.
     pub fn nodes(&self) -> impl Iterator<Item = &'a Node> {
         self.snapshot.nodes.iter()
     }
 
-    /// The node of this name.
     pub fn node(&self, name: &str) -> Option<&'a Node> {
         self.nodes.get(name).copied()
     }
 
-    /// The lease of this node.
     pub fn lease(&self, node: &str) -> Option<&'a Lease> {
         self.leases.get(node).copied()
     }
@@ -104,7 +98,6 @@ impl<'a> Context<'a> {
         pods.filter(|pod| !pod.is_terminal() && !pod.is_terminating() && !belongs_to_node(pod))
     }
 
-    /// Budgets with their pods.
     pub fn budgets(&self) -> &[BudgetPods<'a>] {
         self.budgets.get_or_init(|| {
             let mut by_namespace: HashMap<&str, Vec<usize>> = HashMap::default();

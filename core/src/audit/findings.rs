@@ -7,7 +7,6 @@ use serde_json::Value;
 
 use super::context::Context;
 use super::finding::{Confidence, Finding, Severity, Subject};
-use super::group::Group;
 use super::selection::{Selection, names};
 use crate::object::{Budget, Meta, Node, Pod};
 use crate::text::Str;
@@ -29,13 +28,11 @@ pub struct FindingBuilder<'a> {
 }
 
 impl<'a> FindingBuilder<'a> {
-    /// About a node.
     pub fn node(node: &'a Node, message: String) -> Self {
         let found = Self::object("Node", &node.metadata, message);
         found.on(&node.metadata.name)
     }
 
-    /// About a pod.
     pub fn pod(pod: &'a Pod, message: String) -> Self {
         let found = Self::object("Pod", &pod.metadata, message);
         if pod.spec.node_name.is_empty() {
@@ -45,12 +42,10 @@ impl<'a> FindingBuilder<'a> {
         }
     }
 
-    /// About a budget.
     pub fn budget(budget: &'a Budget, message: String) -> Self {
         Self::object("PodDisruptionBudget", &budget.metadata, message)
     }
 
-    /// About any object.
     pub fn object(kind: &str, meta: &'a Meta, message: String) -> Self {
         let namespace = Some(meta.namespace.clone()).filter(|namespace| !namespace.is_empty());
         let mut found = Self::named(kind, &meta.name, message);
@@ -146,7 +141,6 @@ impl<'a> FindingBuilder<'a> {
 #[derive(Debug)]
 pub struct Findings<'a> {
     rule: &'static str,
-    group: Group,
     severity: Severity,
     fix: &'static str,
     selection: &'a Selection,
@@ -158,7 +152,6 @@ pub struct Findings<'a> {
 impl<'a> Findings<'a> {
     pub(super) fn new(
         rule: &'static str,
-        group: Group,
         severity: Severity,
         fix: &'static str,
         selection: &'a Selection,
@@ -166,7 +159,6 @@ impl<'a> Findings<'a> {
     ) -> Self {
         Self {
             rule,
-            group,
             severity,
             fix,
             selection,
@@ -176,7 +168,6 @@ impl<'a> Findings<'a> {
         }
     }
 
-    /// Takes one.
     pub fn push(&mut self, found: FindingBuilder<'_>) {
         let severity = found.severity.unwrap_or(self.severity);
         if severity < self.selection.severity || !self.concerns_wanted_node(&found) {
@@ -206,14 +197,13 @@ impl<'a> Findings<'a> {
     }
 
     fn is_suppressed(&self, found: &FindingBuilder<'_>) -> bool {
-        let by_annotation = found.skip.is_some_and(|list| {
-            list.split(',')
-                .any(|name| names(name, self.rule, self.group))
-        });
+        let by_annotation = found
+            .skip
+            .is_some_and(|list| list.split(',').any(|name| names(name, self.rule)));
         // What one node at least has to hear of is said.
         let unwanted = |name: &&str| {
             let node = self.context.node(name);
-            node.is_some_and(|node| self.selection.skips_on(self.rule, self.group, node))
+            node.is_some_and(|node| self.selection.skips_on(self.rule, node))
         };
         by_annotation || (!found.nodes.is_empty() && found.nodes.iter().all(unwanted))
     }

@@ -113,19 +113,16 @@ fn units(nano: i128) -> f64 {
     nano as f64 / 1e9
 }
 
-/// What is lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lost {
     /// The node with the most room, by name.
     LargestNode(String),
-    /// A zone.
     Zone(String),
 }
 
 /// What a loss leaves of one resource.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loss {
-    /// What is lost.
     pub of: Lost,
     /// `cpu` or `memory`.
     pub resource: &'static str,

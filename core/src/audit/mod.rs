@@ -11,7 +11,6 @@
 mod context;
 mod finding;
 mod findings;
-mod group;
 mod headroom;
 mod kubelet_config;
 mod owners;
@@ -26,12 +25,11 @@ use jiff::Timestamp;
 pub use context::Context;
 pub use finding::{Confidence, Finding, Severity, Subject};
 pub use findings::{FindingBuilder, Findings, SKIP_ANNOTATION};
-pub use group::Group;
 pub use headroom::{Loss, Lost, losses};
 pub use pools::pool_of;
 pub use report::{Audit, AuditReport, Skipped, Summary};
 pub use rule::{Check, Rule};
-pub use rules::{catalogue, find, unknown};
+pub use rules::{GROUPS, Group, catalogue, find, unknown};
 pub use selection::{Selection, SkipOn};
 
 use crate::snapshot::Snapshot;
@@ -42,21 +40,14 @@ pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audi
     let now = snapshot.taken_at.unwrap_or(now);
     let context = Context::new(snapshot, selection.zone_settings, now);
     let mut audit = Audit::default();
-    for rule in catalogue().filter(|rule| selection.wants(rule.id, rule.group)) {
+    for rule in catalogue().filter(|rule| selection.wants(rule.id)) {
         if let Some(reason) = missing(snapshot, rule) {
             let rule = rule.id.into();
             audit.skipped.push(Skipped { rule, reason });
             continue;
         }
         audit.checked += 1;
-        let mut findings = Findings::new(
-            rule.id,
-            rule.group,
-            rule.severity,
-            rule.fix,
-            selection,
-            &context,
-        );
+        let mut findings = Findings::new(rule.id, rule.severity, rule.fix, selection, &context);
         rule.run(&context, &mut findings);
         audit.suppressed += findings.suppressed;
         audit.findings.append(&mut findings.kept);

@@ -26,7 +26,6 @@ pub struct Audit {
     pub findings: Vec<Finding>,
     /// Rules that could not be checked, in the order of the catalogue.
     pub skipped: Vec<Skipped>,
-    /// How many rules were checked.
     pub checked: usize,
     /// How many findings were left out because an annotation of the object or
     /// [`Selection::skip_on`](super::Selection::skip_on) says so.
@@ -34,7 +33,6 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// The worst severity found.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|finding| finding.severity).max()
     }

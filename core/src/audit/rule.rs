@@ -3,19 +3,16 @@
 use super::context::Context;
 use super::finding::Severity;
 use super::findings::{FindingBuilder, Findings};
-use super::group::Group;
 use super::kubelet_config;
+use super::selection::group_of;
 use crate::allocatable::KubeletConfiguration;
 use crate::object::Node;
 use crate::snapshot::Source;
 
-/// One rule.
 #[derive(Debug)]
 pub struct Rule {
     /// `NL-RES-001`; never given to another rule.
     pub id: &'static str,
-    /// Group; its code is in the id.
-    pub group: Group,
     /// How bad it is as a rule; a finding may say otherwise where its numbers do.
     pub severity: Severity,
     /// Without these lists the rule is skipped.
@@ -24,11 +21,9 @@ pub struct Rule {
     pub title: &'static str,
     /// Why it matters: what will happen, and under which condition.
     pub why: &'static str,
-    /// What to do.
     pub fix: &'static str,
     /// Where to read on.
     pub link: &'static str,
-    /// How it looks for faults.
     pub check: Check,
 }
 
@@ -44,7 +39,11 @@ pub enum Check {
 }
 
 impl Rule {
-    /// Runs the check.
+    /// The code of its group, `RES`.
+    pub fn group(&self) -> &'static str {
+        group_of(self.id)
+    }
+
     pub(super) fn run(&self, context: &Context<'_>, findings: &mut Findings<'_>) {
         match self.check {
             Check::All(check) => check(context, findings),

@@ -1,7 +1,6 @@
 //! Rule selection and suppression of findings.
 
 use super::finding::Severity;
-use super::group::Group;
 use crate::object::{LabelSelector, Node};
 use crate::text::Str;
 use crate::zone;
@@ -30,7 +29,6 @@ pub struct Selection {
 pub struct SkipOn {
     /// Ids or group codes.
     pub rules: Vec<String>,
-    /// Labels of the nodes.
     pub nodes: LabelSelector,
 }
 
@@ -50,9 +48,9 @@ impl Default for Selection {
 
 impl Selection {
     /// Whether the rule is to be checked.
-    pub fn wants(&self, rule: &str, group: Group) -> bool {
-        (self.rules.is_empty() || self.rules.iter().any(|name| names(name, rule, group)))
-            && !self.skip.iter().any(|name| names(name, rule, group))
+    pub fn wants(&self, rule: &str) -> bool {
+        (self.rules.is_empty() || self.rules.iter().any(|name| names(name, rule)))
+            && !self.skip.iter().any(|name| names(name, rule))
     }
 
     /// Every id and group code that it names.
@@ -71,10 +69,10 @@ impl Selection {
     }
 
     /// Whether the rule is not wanted on a node.
-    pub(super) fn skips_on(&self, rule: &str, group: Group, node: &Node) -> bool {
+    pub(super) fn skips_on(&self, rule: &str, node: &Node) -> bool {
         self.skip_on.iter().any(|skip| {
             skip.nodes.matches(&node.metadata.labels)
-                && skip.rules.iter().any(|name| names(name, rule, group))
+                && skip.rules.iter().any(|name| names(name, rule))
         })
     }
 
@@ -84,15 +82,16 @@ impl Selection {
     }
 }
 
+/// The code between the dashes of a rule's id.
+pub(super) fn group_of(rule: &str) -> &str {
+    rule.split('-').nth(1).unwrap_or_default()
+}
+
 /// Whether `name` is the rule's id or its group's code (`RES`, `NL-RES`).
-pub(super) fn names(name: &str, rule: &str, group: Group) -> bool {
-    let code = name.trim();
-    let prefix = code.get(..3).filter(|p| p.eq_ignore_ascii_case("NL-"));
-    let short = if prefix.is_some() {
-        code.get(3..)
-    } else {
-        Some(code)
-    };
-    code.eq_ignore_ascii_case(rule)
-        || short.is_some_and(|short| short.eq_ignore_ascii_case(group.code()))
+pub(super) fn names(name: &str, rule: &str) -> bool {
+    let name = name.trim();
+    let prefixed = name.get(..3).is_some_and(|p| p.eq_ignore_ascii_case("NL-"));
+    let code = if prefixed { name.get(3..) } else { Some(name) };
+    name.eq_ignore_ascii_case(rule)
+        || code.is_some_and(|code| code.eq_ignore_ascii_case(group_of(rule)))
 }

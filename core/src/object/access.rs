@@ -10,9 +10,7 @@ use crate::text::Str;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClusterRole {
-    /// Metadata.
     pub metadata: Meta,
-    /// What it allows.
     #[serde(deserialize_with = "null_is_default")]
     pub rules: Vec<PolicyRule>,
 }
@@ -27,7 +25,6 @@ pub struct PolicyRule {
     /// Resources, `nodes/proxy`.
     #[serde(deserialize_with = "null_is_default")]
     pub resources: Vec<Str>,
-    /// Verbs.
     #[serde(deserialize_with = "null_is_default")]
     pub verbs: Vec<Str>,
 }
@@ -36,20 +33,15 @@ pub struct PolicyRule {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClusterRoleBinding {
-    /// Metadata.
     pub metadata: Meta,
-    /// The role.
     pub role_ref: RoleRef,
-    /// Who has it.
     #[serde(deserialize_with = "null_is_default")]
     pub subjects: Vec<RoleSubject>,
 }
 
-/// The role of a binding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RoleRef {
-    /// Its name.
     pub name: Str,
 }
 
@@ -59,9 +51,7 @@ pub struct RoleRef {
 pub struct RoleSubject {
     /// `User`, `Group` or `ServiceAccount`.
     pub kind: Str,
-    /// Its name.
     pub name: Str,
-    /// Its namespace, for a ServiceAccount.
     #[serde(deserialize_with = "null_is_default")]
     pub namespace: Str,
 }
@@ -70,27 +60,21 @@ pub struct RoleSubject {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SigningRequest {
-    /// Metadata.
     pub metadata: Meta,
-    /// Who asks for what.
     pub spec: SigningRequestSpec,
-    /// What was decided.
     #[serde(deserialize_with = "null_is_default")]
     pub status: SigningRequestStatus,
 }
 
-/// `spec` of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SigningRequestSpec {
     /// `kubernetes.io/kubelet-serving`, …
     pub signer_name: Str,
-    /// The user who asks.
     #[serde(deserialize_with = "null_is_default")]
     pub username: Str,
 }
 
-/// `status` of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SigningRequestStatus {

@@ -10,7 +10,6 @@ use crate::text::Str;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Affinity {
-    /// Which nodes it takes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_affinity: Option<NodeAffinity>,
     /// Which pods it does not stand.
@@ -18,7 +17,6 @@ pub struct Affinity {
     pub pod_anti_affinity: Option<PodAntiAffinity>,
 }
 
-/// `nodeAffinity`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeAffinity {
@@ -30,7 +28,6 @@ pub struct NodeAffinity {
     pub required: Option<NodeSelector>,
 }
 
-/// `podAntiAffinity`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodAntiAffinity {
@@ -66,7 +63,6 @@ pub struct PodAffinityTerm {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelector {
-    /// The terms.
     #[serde(deserialize_with = "null_is_default")]
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }

@@ -13,16 +13,13 @@ use crate::text::Str;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Budget {
-    /// Metadata.
     pub metadata: Meta,
-    /// What is wanted.
     pub spec: BudgetSpec,
     /// What the disruption controller counted.
     #[serde(deserialize_with = "null_is_default")]
     pub status: BudgetStatus,
 }
 
-/// `spec` of a budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BudgetSpec {
@@ -40,7 +37,6 @@ pub struct BudgetSpec {
     pub unhealthy_pod_eviction_policy: Option<UnhealthyPodEvictionPolicy>,
 }
 
-/// `unhealthyPodEvictionPolicy`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum UnhealthyPodEvictionPolicy {
     /// A pod that is not Ready goes only while enough others are.
@@ -52,7 +48,6 @@ pub enum UnhealthyPodEvictionPolicy {
     Other(Str),
 }
 
-/// `status` of a budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BudgetStatus {
@@ -72,7 +67,6 @@ pub struct BudgetStatus {
         deserialize_with = "null_is_default"
     )]
     pub disrupted_pods: BTreeMap<Str, Timestamp>,
-    /// Conditions (`DisruptionAllowed`).
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
@@ -84,24 +78,18 @@ pub struct BudgetStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// Type.
     #[serde(rename = "type")]
     pub kind: Str,
     /// `True`, `False` or `Unknown`.
     pub status: Str,
-    /// A word for machines.
     pub reason: Str,
-    /// A sentence for people.
     pub message: Str,
 }
 
-/// A count or a percentage.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum IntOrString {
-    /// A count.
     Int(i32),
-    /// `"25%"`
     String(Str),
 }
 
@@ -123,11 +111,9 @@ pub struct LabelSelector {
     pub match_expressions: Vec<Requirement>,
 }
 
-/// One requirement of a selector.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Requirement {
-    /// Label key.
     pub key: Str,
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: Str,

@@ -11,14 +11,10 @@ use crate::text::Str;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Event {
-    /// Metadata.
     pub metadata: Meta,
-    /// What it is about.
     pub involved_object: ObjectRef,
-    /// A word for machines.
     #[serde(deserialize_with = "null_is_default")]
     pub reason: Str,
-    /// How often it happened.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<i64>,
     /// When it last happened.
@@ -38,14 +34,11 @@ impl Event {
     }
 }
 
-/// What an event is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ObjectRef {
-    /// Its kind.
     #[serde(deserialize_with = "null_is_default")]
     pub kind: Str,
-    /// Its name.
     #[serde(deserialize_with = "null_is_default")]
     pub name: Str,
 }

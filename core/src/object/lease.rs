@@ -16,7 +16,6 @@ pub struct Lease {
     pub spec: LeaseSpec,
 }
 
-/// What a lease says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseSpec {

@@ -43,7 +43,6 @@ pub struct Meta {
     /// Seconds between the request to delete and `deletion_timestamp`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
-    /// Labels.
     #[serde(
         skip_serializing_if = "BTreeMap::is_empty",
         deserialize_with = "null_is_default"
@@ -151,15 +150,12 @@ impl<'de> Deserialize<'de> for Written {
     }
 }
 
-/// One owner of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
     /// Group and version of the owner, `apps/v1`.
     pub api_version: Str,
-    /// Kind of the owner.
     pub kind: Str,
-    /// Name of the owner.
     pub name: Str,
     /// UID of the owner; a name may have been taken again.
     pub uid: Str,

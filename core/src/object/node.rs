@@ -11,20 +11,16 @@ use crate::text::Str;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Node {
-    /// Metadata.
     pub metadata: Meta,
-    /// What is wanted.
     pub spec: NodeSpec,
     /// What the kubelet and the controllers say.
     #[serde(deserialize_with = "null_is_default")]
     pub status: NodeStatus,
 }
 
-/// `spec` of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSpec {
-    /// Cordoned.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unschedulable: bool,
     /// The cloud's name of the machine, `aws:///zone/id`.
@@ -40,7 +36,6 @@ pub struct NodeSpec {
         deserialize_with = "null_is_default"
     )]
     pub pod_cidrs: Vec<Str>,
-    /// Taints.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
@@ -48,11 +43,9 @@ pub struct NodeSpec {
     pub taints: Vec<Taint>,
 }
 
-/// One taint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Taint {
-    /// Key.
     pub key: Str,
     /// Value; empty for the taints of the control plane.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -64,7 +57,6 @@ pub struct Taint {
     pub time_added: Option<Timestamp>,
 }
 
-/// `status` of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeStatus {
@@ -74,10 +66,8 @@ pub struct NodeStatus {
     /// What pods may use of it.
     #[serde(deserialize_with = "quantities")]
     pub allocatable: ResourceList,
-    /// Conditions.
     #[serde(deserialize_with = "null_is_default")]
     pub conditions: Vec<NodeCondition>,
-    /// Addresses.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
@@ -106,7 +96,6 @@ pub struct NodeStatus {
 }
 
 impl Node {
-    /// The condition of this type.
     pub fn condition(&self, kind: &str) -> Option<&NodeCondition> {
         self.status.conditions.iter().find(|c| c.kind == kind)
     }
@@ -117,7 +106,6 @@ impl Node {
     }
 }
 
-/// One condition of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeCondition {
@@ -126,28 +114,23 @@ pub struct NodeCondition {
     pub kind: Str,
     /// `True`, `False` or `Unknown`.
     pub status: Str,
-    /// A word for machines.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: Str,
-    /// A sentence for people.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub message: Str,
     /// When the kubelet last said so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_heartbeat_time: Option<Timestamp>,
-    /// When the status last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Timestamp>,
 }
 
-/// One address of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeAddress {
     /// `InternalIP`, `Hostname`, …
     #[serde(rename = "type")]
     pub kind: Str,
-    /// The address.
     pub address: Str,
 }
 
@@ -183,7 +166,6 @@ pub struct NodeInfo {
     pub swap: Option<NodeSwap>,
 }
 
-/// Swap of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSwap {

@@ -17,9 +17,7 @@ pub const SYSTEM_CRITICAL: i32 = 2_000_000_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Pod {
-    /// Metadata.
     pub metadata: Meta,
-    /// What is wanted.
     pub spec: PodSpec,
     /// What the kubelet and the controllers say.
     #[serde(deserialize_with = "null_is_default")]
@@ -27,7 +25,6 @@ pub struct Pod {
 }
 
 impl Pod {
-    /// The condition of this type.
     pub fn condition(&self, kind: &str) -> Option<&PodCondition> {
         self.status.conditions.iter().find(|c| c.kind == kind)
     }
@@ -56,7 +53,6 @@ impl Pod {
 /// Present, with any value, on the API's picture of a static pod.
 pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
-/// `spec` of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
@@ -96,7 +92,6 @@ pub struct PodSpec {
         deserialize_with = "null_is_default"
     )]
     pub tolerations: Shared<Vec<Toleration>>,
-    /// Containers.
     #[serde(deserialize_with = "null_is_default")]
     pub containers: Shared<Vec<Container>>,
     /// Containers that run first; with `restartPolicy: Always` they stay.
@@ -122,7 +117,6 @@ pub struct PodSpec {
     pub volumes: Shared<Vec<Volume>>,
 }
 
-/// One spread constraint.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SpreadConstraint {
@@ -130,7 +124,6 @@ pub struct SpreadConstraint {
     pub topology_key: Str,
 }
 
-/// One toleration.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Toleration {
@@ -140,7 +133,6 @@ pub struct Toleration {
     /// `Equal` (also when empty), `Exists`, `Lt` or `Gt`.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub operator: Str,
-    /// Value.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub value: Str,
     /// Effect; empty matches every effect.
@@ -151,13 +143,10 @@ pub struct Toleration {
     pub toleration_seconds: Option<i64>,
 }
 
-/// One container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
-    /// Name.
     pub name: Str,
-    /// Requests and limits.
     #[serde(deserialize_with = "null_is_default")]
     pub resources: ContainerResources,
     /// `Always` makes an init container a sidecar.
@@ -165,7 +154,6 @@ pub struct Container {
     pub restart_policy: Str,
 }
 
-/// Requests and limits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerResources {
@@ -187,7 +175,6 @@ pub struct ContainerResources {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Volume {
-    /// Name.
     pub name: Str,
     /// Lost with the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -219,7 +206,6 @@ pub struct EmptyDir {
     pub medium: Str,
 }
 
-/// `persistentVolumeClaim`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClaimSource {
@@ -231,11 +217,9 @@ pub struct ClaimSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostPath {
-    /// The path on the node.
     pub path: Str,
 }
 
-/// `status` of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodStatus {
@@ -258,7 +242,6 @@ pub struct PodStatus {
     pub qos_class: Str,
 }
 
-/// One condition of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodCondition {
@@ -267,10 +250,8 @@ pub struct PodCondition {
     pub kind: Str,
     /// `True`, `False` or `Unknown`.
     pub status: Str,
-    /// A word for machines.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: Str,
-    /// When the status last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<Timestamp>,
 }

@@ -15,20 +15,17 @@ pub struct Status {
     /// `Success` or `Failure`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// A sentence for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// A word for machines (`NotFound`, `TooManyRequests`, …); some errors have none.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What it is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<StatusDetails>,
     /// The HTTP status.
     pub code: u16,
 }
 
-/// `metadata` of a [`Status`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct StatusMeta {
@@ -37,23 +34,18 @@ pub struct StatusMeta {
     pub next: Option<String>,
 }
 
-/// `details` of a [`Status`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusDetails {
-    /// Name of the object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// API group of the resource.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub group: String,
     /// The resource (`pods`) or the kind (`Pod`): upstream writes both.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// UID of the object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    /// Single reasons.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
@@ -64,14 +56,12 @@ pub struct StatusDetails {
     pub retry_after_seconds: u32,
 }
 
-/// One cause of a [`Status`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct StatusCause {
     /// A word for machines: `DisruptionBudget`, `NamespaceTerminating`, …
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// A sentence for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// The field that it is about.

@@ -13,13 +13,10 @@ use crate::text::Str;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PersistentVolume {
-    /// Metadata.
     pub metadata: Meta,
-    /// What it is.
     pub spec: PersistentVolumeSpec,
 }
 
-/// `spec` of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PersistentVolumeSpec {
@@ -34,17 +31,13 @@ pub struct PersistentVolumeSpec {
     pub node_affinity: Option<VolumeNodeAffinity>,
 }
 
-/// A claim.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ClaimRef {
-    /// Its namespace.
     pub namespace: Str,
-    /// Its name.
     pub name: Str,
 }
 
-/// `nodeAffinity` of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VolumeNodeAffinity {
@@ -57,29 +50,21 @@ pub struct VolumeNodeAffinity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeAttachment {
-    /// Metadata.
     pub metadata: Meta,
-    /// Which volume, to which node.
     pub spec: VolumeAttachmentSpec,
-    /// How far it is.
     #[serde(deserialize_with = "null_is_default")]
     pub status: VolumeAttachmentStatus,
 }
 
-/// `spec` of an attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeAttachmentSpec {
-    /// The CSI driver.
     pub attacher: Str,
-    /// The node.
     pub node_name: Str,
-    /// The volume.
     #[serde(deserialize_with = "null_is_default")]
     pub source: VolumeAttachmentSource,
 }
 
-/// The volume of an attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeAttachmentSource {
@@ -88,7 +73,6 @@ pub struct VolumeAttachmentSource {
     pub persistent_volume_name: Option<Str>,
 }
 
-/// `status` of an attachment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeAttachmentStatus {
@@ -102,14 +86,11 @@ pub struct VolumeAttachmentStatus {
     pub detach_error: Option<VolumeError>,
 }
 
-/// A failure of a driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VolumeError {
-    /// When.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Timestamp>,
-    /// What.
     #[serde(deserialize_with = "null_is_default")]
     pub message: Str,
 }
@@ -118,26 +99,20 @@ pub struct VolumeError {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CsiNode {
-    /// Metadata.
     pub metadata: Meta,
-    /// The drivers on the node.
     pub spec: CsiNodeSpec,
 }
 
-/// `spec` of a CSINode.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CsiNodeSpec {
-    /// The drivers.
     #[serde(deserialize_with = "null_is_default")]
     pub drivers: Vec<CsiDriver>,
 }
 
-/// A driver on a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CsiDriver {
-    /// Its name.
     pub name: Str,
     /// What the node takes of it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,14 +9,10 @@ use super::{LabelSelector, Meta};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Workload {
-    /// Which kind.
     pub kind: WorkloadKind,
-    /// Metadata.
     pub metadata: Meta,
-    /// What is wanted.
     #[serde(default)]
     pub spec: WorkloadSpec,
-    /// What there is.
     #[serde(default, deserialize_with = "null_is_default")]
     pub status: WorkloadStatus,
 }
@@ -38,7 +34,6 @@ pub enum WorkloadKind {
     ReplicationController,
 }
 
-/// `spec` of a controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadSpec {
@@ -50,7 +45,6 @@ pub struct WorkloadSpec {
     pub selector: Option<LabelSelector>,
 }
 
-/// `status` of a controller.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct WorkloadStatus {

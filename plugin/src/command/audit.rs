@@ -162,7 +162,7 @@ impl AuditRun {
     }
 
     fn rules(&self) -> Vec<&'static Rule> {
-        let wanted = |rule: &&'static Rule| self.selection.wants(rule.id, rule.group);
+        let wanted = |rule: &&'static Rule| self.selection.wants(rule.id);
         audit::catalogue().filter(wanted).collect()
     }
 }

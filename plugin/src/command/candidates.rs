@@ -29,11 +29,9 @@ pub(super) fn rules() -> Vec<CompletionCandidate> {
 
 /// Ids and group codes.
 pub(super) fn rules_and_groups() -> Vec<CompletionCandidate> {
-    let mut seen = BTreeSet::new();
-    let groups = audit::catalogue()
-        .map(|rule| rule.group)
-        .filter(|group| seen.insert(*group))
-        .map(|group| CompletionCandidate::new(group.code()).help(Some(group.title().into())));
+    let groups = audit::GROUPS.iter();
+    let groups =
+        groups.map(|group| CompletionCandidate::new(group.code).help(Some(group.title.into())));
     groups.chain(rules()).collect()
 }
 

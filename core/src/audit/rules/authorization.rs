@@ -1,13 +1,12 @@
 //! AUT: permissions of nodes.
 
-use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::node_access::{ASKER_USER, NodeAuthorizer, NodeRestriction, OTHER};
 use crate::snapshot::Source;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-AUT-001",
-        group: Group::Authorization,
         severity: Severity::Error,
         sources: &[Source::NodeRestriction],
         title: "a node may modify other nodes",
@@ -21,7 +20,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-AUT-002",
-        group: Group::Authorization,
         severity: Severity::Error,
         sources: &[Source::SigningRequests],
         title: "a kubelet does not authenticate as its node",
@@ -34,7 +32,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-AUT-003",
-        group: Group::Authorization,
         severity: Severity::Warning,
         sources: &[Source::ClusterRoleBindings],
         title: "every node has the permissions of all nodes",
@@ -47,7 +44,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-AUT-005",
-        group: Group::Authorization,
         severity: Severity::Warning,
         sources: &[Source::NodeAuthorizer],
         title: "the Node authorizer is disabled",

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::audit::context::BudgetPods;
 use crate::audit::owners::{by_owner, full_name};
-use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::disruption::{ignores_budgets, protections};
 use crate::object::{Budget, Pod, UnhealthyPodEvictionPolicy};
 use crate::snapshot::Source;
@@ -16,7 +16,6 @@ const LINK: &str = "https://kubernetes.io/docs/tasks/run-application/configure-p
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-PDB-001",
-        group: Group::Budget,
         severity: Severity::Error,
         sources: &[Source::Budgets],
         title: "the budget can never allow an eviction",
@@ -28,7 +27,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-PDB-002",
-        group: Group::Budget,
         severity: Severity::Error,
         sources: &[Source::Budgets, Source::Pods],
         title: "several budgets select the same pods",
@@ -41,7 +39,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-PDB-003",
-        group: Group::Budget,
         severity: Severity::Warning,
         sources: &[Source::Budgets, Source::Pods],
         title: "the budget protects nothing",
@@ -54,7 +51,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-PDB-004",
-        group: Group::Budget,
         severity: Severity::Warning,
         sources: &[Source::Budgets, Source::Pods],
         title: "an unhealthy pod blocks the drain of its node",
@@ -67,7 +63,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-PDB-005",
-        group: Group::Budget,
         severity: Severity::Warning,
         sources: &[Source::Pods],
         title: "a drain deletes pods without a controller permanently",
@@ -78,7 +73,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-PDB-006",
-        group: Group::Budget,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "all replicas of a workload are on one node",
@@ -89,7 +83,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-PDB-007",
-        group: Group::Budget,
         severity: Severity::Info,
         sources: &[Source::Pods, Source::Budgets, Source::Workloads],
         title: "no budget protects the replicas",
@@ -100,7 +93,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-PDB-008",
-        group: Group::Budget,
         severity: Severity::Info,
         sources: &[Source::Pods],
         title: "an annotation asks not to evict the pod",
@@ -112,7 +104,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-PDB-009",
-        group: Group::Budget,
         severity: Severity::Warning,
         sources: &[Source::Pods],
         title: "a finalizer blocks the deletion of a pod",
@@ -125,7 +116,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-PDB-010",
-        group: Group::Budget,
         severity: Severity::Info,
         sources: &[Source::Pods],
         title: "a pod may take more than an hour to terminate",

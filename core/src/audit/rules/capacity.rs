@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use crate::allocatable::{DEFAULT_MAX_PODS, KubeletConfiguration};
 use crate::audit::context::{allocatable, capacity};
 use crate::audit::headroom::{self, Headroom};
-use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::object::Node;
 use crate::quantity::Quantity;
@@ -16,7 +16,6 @@ use crate::zone::ZoneKey;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-CAP-001",
-        group: Group::Capacity,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::Pods],
         title: "the pods' requests exceed the node's Allocatable",
@@ -28,7 +27,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CAP-002",
-        group: Group::Capacity,
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::Pods],
         title: "the node's resources are almost fully requested",
@@ -40,7 +38,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CAP-003",
-        group: Group::Capacity,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "the memory limits far exceed the node's Allocatable",
@@ -52,7 +49,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CAP-004",
-        group: Group::Capacity,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "many pods on the node have no requests",
@@ -63,7 +59,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CAP-005",
-        group: Group::Capacity,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "the node has nearly as many pods as it allows",
@@ -76,7 +71,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CAP-006",
-        group: Group::Capacity,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "maxPods exceeds the addresses in the node's pod range",
@@ -87,7 +81,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CAP-007",
-        group: Group::Capacity,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "the pod ranges of several nodes overlap",
@@ -99,7 +92,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CAP-008",
-        group: Group::Capacity,
         severity: Severity::Info,
         sources: &[Source::Nodes],
         title: "the pod range is small for replacing pods quickly",
@@ -111,7 +103,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CAP-010",
-        group: Group::Capacity,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "podsPerCore limits the node to fewer pods than maxPods",
@@ -122,7 +113,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CAP-011",
-        group: Group::Capacity,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "the other nodes cannot take over the pods of a lost node",
@@ -135,7 +125,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CAP-012",
-        group: Group::Capacity,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::CsiNodes],
         title: "the node can attach almost no more volumes",
@@ -146,7 +135,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CAP-013",
-        group: Group::Capacity,
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::Pods],
         title: "the other zones cannot take over the pods of a lost zone",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::allocatable::KubeletConfiguration;
-use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::object::{ClusterRole, Node, SigningRequest};
 use crate::snapshot::Source;
@@ -11,7 +11,6 @@ use crate::snapshot::Source;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-CRT-001",
-        group: Group::Certificate,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet does not renew its client certificate",
@@ -23,7 +22,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CRT-002",
-        group: Group::Certificate,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet uses a self-signed serving certificate",
@@ -35,7 +33,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CRT-003",
-        group: Group::Certificate,
         severity: Severity::Error,
         sources: &[Source::SigningRequests],
         title: "requests for kubelet serving certificates are not approved",
@@ -48,7 +45,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CRT-004",
-        group: Group::Certificate,
         severity: Severity::Warning,
         sources: &[Source::SigningRequests],
         title: "a node requests certificates repeatedly",
@@ -60,7 +56,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CRT-006",
-        group: Group::Certificate,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "anyone who can reach the kubelet can control it",
@@ -73,7 +68,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CRT-007",
-        group: Group::Certificate,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet does not follow the CIS benchmark",
@@ -85,7 +79,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-CRT-008",
-        group: Group::Certificate,
         severity: Severity::Warning,
         sources: &[Source::ClusterRoles, Source::ClusterRoleBindings],
         title: "a role binding allows nodes/proxy",

@@ -2,9 +2,7 @@
 
 use crate::audit::context::allocatable;
 use crate::audit::pools::most_common;
-use crate::audit::{
-    Check, Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config,
-};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity, kubelet_config};
 use crate::format;
 use crate::object::{Node, NodeCondition};
 use crate::snapshot::Source;
@@ -16,7 +14,6 @@ const LEASE_DURATION: i32 = 40;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-HB-001",
-        group: Group::Heartbeat,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::Leases],
         title: "a Ready node no longer renews its lease",
@@ -30,7 +27,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-HB-002",
-        group: Group::Heartbeat,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "the control plane has lost contact with the node",
@@ -44,7 +40,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-HB-003",
-        group: Group::Heartbeat,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "the kubelet reports that the node is not ready",
@@ -57,7 +52,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-HB-004",
-        group: Group::Heartbeat,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Leases],
         title: "the node's clock is ahead of the API server's",
@@ -69,7 +63,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-HB-005",
-        group: Group::Heartbeat,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Leases],
         title: "the kubelet renews its lease but does not post its status",
@@ -82,7 +75,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-HB-006",
-        group: Group::Heartbeat,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::Leases],
         title: "the node has no lease",
@@ -96,7 +88,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-HB-007",
-        group: Group::Heartbeat,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "every kubelet writes its full status every few seconds",
@@ -109,7 +100,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-HB-008",
-        group: Group::Heartbeat,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet renews its lease too rarely for the grace period",
@@ -122,7 +112,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-HB-009",
-        group: Group::Heartbeat,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Leases],
         title: "the lease duration differs from that of other nodes",
@@ -134,7 +123,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-HB-010",
-        group: Group::Heartbeat,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Events],
         title: "the node alternates between Ready and NotReady",
@@ -147,7 +135,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-HB-011",
-        group: Group::Heartbeat,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the node is under pressure",
@@ -160,7 +147,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-HB-012",
-        group: Group::Heartbeat,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "the node's network is not configured",
@@ -171,7 +157,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-HB-013",
-        group: Group::Heartbeat,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "a detector reports a machine fault",
@@ -184,7 +169,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-HB-014",
-        group: Group::Heartbeat,
         severity: Severity::Info,
         sources: &[Source::Nodes],
         title: "no detector watches the machines for faults",
@@ -196,7 +180,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-HB-015",
-        group: Group::Heartbeat,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "a condition is Unknown although the node is Ready",

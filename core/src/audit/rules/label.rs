@@ -1,7 +1,7 @@
 //! LBL: labels and topology.
 
 use crate::audit::context::{is_control_plane, is_open};
-use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::object::Node;
 use crate::snapshot::Source;
@@ -12,7 +12,6 @@ use crate::zone::{
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-LBL-001",
-        group: Group::Label,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the node has no zone or region label",
@@ -26,7 +25,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-LBL-002",
-        group: Group::Label,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "the deprecated and the current topology labels differ",
@@ -38,7 +36,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-LBL-003",
-        group: Group::Label,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the node has a zone label but no region label",
@@ -50,7 +47,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-LBL-005",
-        group: Group::Label,
         severity: Severity::Info,
         sources: &[Source::Nodes],
         title: "the node's role is missing or ambiguous",
@@ -62,7 +58,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-LBL-006",
-        group: Group::Label,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "external load balancers exclude the node",
@@ -74,7 +69,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-LBL-007",
-        group: Group::Label,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the node does not count towards its zone's health",
@@ -86,7 +80,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-LBL-008",
-        group: Group::Label,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the node has no machine type label",

@@ -20,28 +20,55 @@ mod zone;
 use super::rule::Rule;
 use super::selection::{Selection, names};
 
-const GROUPS: &[&[Rule]] = &[
-    registration::RULES,
-    heartbeat::RULES,
-    taint::RULES,
-    reserved::RULES,
-    capacity::RULES,
-    toleration::RULES,
-    budget::RULES,
-    shutdown::RULES,
-    version::RULES,
-    certificate::RULES,
-    authorization::RULES,
-    label::RULES,
-    zone::RULES,
-    volume::RULES,
-    pod::RULES,
-    operations::RULES,
+/// The rules about one subject.
+#[derive(Debug)]
+pub struct Group {
+    /// The part of the ids between the dashes.
+    pub code: &'static str,
+    pub title: &'static str,
+    /// By id.
+    pub rules: &'static [Rule],
+}
+
+/// Every group, in the order of the reports.
+pub const GROUPS: [Group; 16] = [
+    group("REG", "Registration and identity", registration::RULES),
+    group("HB", "Heartbeats, leases and conditions", heartbeat::RULES),
+    group("TNT", "Taints and conditions", taint::RULES),
+    group(
+        "RES",
+        "Capacity, reservations and Allocatable",
+        reserved::RULES,
+    ),
+    group(
+        "CAP",
+        "Overcommitment, pod counts and addresses",
+        capacity::RULES,
+    ),
+    group("TOL", "Tolerations", toleration::RULES),
+    group("PDB", "Disruption budgets and drains", budget::RULES),
+    group("SHD", "Shutdowns", shutdown::RULES),
+    group("VER", "Versions and operating systems", version::RULES),
+    group(
+        "CRT",
+        "Certificates and the kubelet's API",
+        certificate::RULES,
+    ),
+    group("AUT", "Permissions of nodes", authorization::RULES),
+    group("LBL", "Labels and topology", label::RULES),
+    group("ZON", "Zones", zone::RULES),
+    group("VOL", "Leftover volumes", volume::RULES),
+    group("POD", "Leftover pods", pod::RULES),
+    group("OPS", "Unfinished operations", operations::RULES),
 ];
+
+const fn group(code: &'static str, title: &'static str, rules: &'static [Rule]) -> Group {
+    Group { code, title, rules }
+}
 
 /// Every rule, by group and id.
 pub fn catalogue() -> impl Iterator<Item = &'static Rule> {
-    GROUPS.iter().copied().flatten()
+    GROUPS.iter().flat_map(|group| group.rules)
 }
 
 /// The rule with this id, in any case of letters.
@@ -53,7 +80,7 @@ pub fn find(id: &str) -> Option<&'static Rule> {
 pub fn unknown(selection: &Selection) -> impl Iterator<Item = &str> {
     selection
         .names()
-        .filter(|name| !catalogue().any(|rule| names(name, rule.id, rule.group)))
+        .filter(|name| !catalogue().any(|rule| names(name, rule.id)))
 }
 
 #[cfg(test)]
@@ -61,12 +88,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_holds_one_group_and_the_catalogue_ascends() {
-        for module in GROUPS {
-            let group = module.first().unwrap().group;
-            assert!(module.iter().all(|rule| rule.group == group), "{group:?}");
+    fn a_module_holds_the_ids_of_its_group_in_order() {
+        for Group { code, rules, .. } in &GROUPS {
+            let prefix = format!("NL-{code}-");
+            assert!(
+                rules.iter().all(|rule| rule.id.starts_with(&prefix)),
+                "{code}"
+            );
+            assert!(rules.is_sorted_by(|a, b| a.id < b.id), "{code}");
         }
-        let ids: Vec<_> = catalogue().map(|rule| (rule.group, rule.id)).collect();
-        assert!(ids.is_sorted_by(|a, b| a < b), "{ids:?}");
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::allocatable::KubeletConfiguration;
 use crate::audit::context::{allocatable, belongs_to_node, capacity};
 use crate::audit::pools::{self, most_common};
-use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::object::Node;
 use crate::quantity::Quantity;
@@ -18,7 +18,6 @@ const HOUR: i64 = 3600;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-OPS-001",
-        group: Group::Operations,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "the node was cordoned and forgotten",
@@ -30,7 +29,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-OPS-002",
-        group: Group::Operations,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "a drain did not finish",
@@ -44,7 +42,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-OPS-003",
-        group: Group::Operations,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "images use more than half of the disk",
@@ -58,7 +55,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-OPS-004",
-        group: Group::Operations,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "kubelets in the same pool are configured differently",
@@ -70,7 +66,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-OPS-006",
-        group: Group::Operations,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "container logs may fill half of the disk",
@@ -82,7 +77,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-OPS-007",
-        group: Group::Operations,
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet pulls images one at a time",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::audit::owners::by_owner;
-use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::object::{Node, Pod};
 use crate::scheduling::Placement;
@@ -16,7 +16,6 @@ const ORPHAN_SECONDS: i64 = 60;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-POD-001",
-        group: Group::Pod,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::Pods],
         title: "a pod is bound to a node that does not exist",
@@ -29,7 +28,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-POD-002",
-        group: Group::Pod,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "a pod does not terminate",
@@ -42,7 +40,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-POD-003",
-        group: Group::Pod,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "many failed pods remain on the node",
@@ -55,7 +52,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-POD-004",
-        group: Group::Pod,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "pods are Ready although their node is not",
@@ -68,7 +64,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-POD-005",
-        group: Group::Pod,
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::Pods],
         title: "pods are Pending because no node can take them",

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::allocatable::KubeletConfiguration;
-use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::object::{Lease, Node};
 use crate::snapshot::Source;
@@ -12,7 +12,6 @@ use crate::taint::UNINITIALIZED;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-REG-001",
-        group: Group::Registration,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "several nodes report the same machine ID",
@@ -24,7 +23,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-REG-002",
-        group: Group::Registration,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "several nodes report the same system UUID",
@@ -37,7 +35,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-REG-003",
-        group: Group::Registration,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "several nodes refer to the same cloud machine",
@@ -49,7 +46,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-REG-004",
-        group: Group::Registration,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "several nodes have the same internal address",
@@ -61,7 +57,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-REG-005",
-        group: Group::Registration,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "machines with different IDs report the same boot ID",
@@ -73,7 +68,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-REG-006",
-        group: Group::Registration,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "several nodes have the same hostname label",
@@ -85,7 +79,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-REG-007",
-        group: Group::Registration,
         severity: Severity::Info,
         sources: &[Source::Nodes],
         title: "the node's name differs from its hostname",
@@ -97,7 +90,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-REG-008",
-        group: Group::Registration,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the cloud controller has not initialized the node",
@@ -110,7 +102,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-REG-009",
-        group: Group::Registration,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::Leases],
         title: "a kubelet runs without a Node object",
@@ -123,7 +114,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-REG-010",
-        group: Group::Registration,
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::Leases],
         title: "a lease was left behind by a deleted node",
@@ -135,7 +125,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-REG-011",
-        group: Group::Registration,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Leases],
         title: "the lease belongs to an earlier node with the same name",
@@ -147,7 +136,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-REG-012",
-        group: Group::Registration,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet does not register its node",
@@ -159,7 +147,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-REG-013",
-        group: Group::Registration,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the kubelet has never posted the node's status",
@@ -170,7 +157,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-REG-014",
-        group: Group::Registration,
         severity: Severity::Info,
         sources: &[Source::Nodes],
         title: "the node has no internal address",

@@ -3,7 +3,7 @@
 use crate::allocatable::KubeletConfiguration;
 use crate::audit::kubelet_config::refusal;
 use crate::audit::owners::by_owner;
-use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::object::{Node, SYSTEM_CRITICAL};
 use crate::shutdown;
@@ -13,7 +13,6 @@ use crate::taint::OUT_OF_SERVICE;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-SHD-001",
-        group: Group::Shutdown,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "graceful node shutdown is disabled",
@@ -25,7 +24,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-SHD-002",
-        group: Group::Shutdown,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet will not restart with these shutdown periods",
@@ -37,7 +35,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-SHD-003",
-        group: Group::Shutdown,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods, Source::KubeletConfigs],
         title: "a node shutdown kills pods before their grace period ends",
@@ -50,7 +47,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-SHD-004",
-        group: Group::Shutdown,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "one of the two shutdown groups has no time",
@@ -63,7 +59,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-SHD-005",
-        group: Group::Shutdown,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods, Source::KubeletConfigs],
         title: "a shutdown stops a system DaemonSet too early",
@@ -75,7 +70,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-SHD-006",
-        group: Group::Shutdown,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "a running node has the out-of-service taint",
@@ -87,7 +81,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-SHD-007",
-        group: Group::Shutdown,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "pods with volumes are stuck on a dead node",
@@ -100,7 +93,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-SHD-009",
-        group: Group::Shutdown,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "a shutdown takes longer than the spot machine's termination notice",
@@ -112,7 +104,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-SHD-010",
-        group: Group::Shutdown,
         severity: Severity::Info,
         sources: &[Source::Pods],
         title: "failed pods of past shutdowns remain",
@@ -123,7 +114,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-SHD-011",
-        group: Group::Shutdown,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "no shutdown group covers ordinary pods",

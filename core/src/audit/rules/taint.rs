@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::audit::context::{belongs_to_node, is_control_plane};
-use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::object::Node;
 use crate::snapshot::Source;
@@ -21,7 +21,6 @@ const SETTLED: i64 = 30;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-TNT-001",
-        group: Group::Taint,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "a condition requires a taint that is missing",
@@ -35,7 +34,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TNT-002",
-        group: Group::Taint,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "a condition taint is present without its condition",
@@ -48,7 +46,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TNT-003",
-        group: Group::Taint,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the node is dead, but its pods are not evicted",
@@ -60,7 +57,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TNT-004",
-        group: Group::Taint,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "the node has both the not-ready and the unreachable taint",
@@ -72,7 +68,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TNT-005",
-        group: Group::Taint,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the node's cordon and its taint disagree",
@@ -85,7 +80,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TNT-006",
-        group: Group::Taint,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "no workload tolerates the node's taint",
@@ -97,7 +91,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TNT-007",
-        group: Group::Taint,
         severity: Severity::Info,
         sources: &[Source::Nodes],
         title: "a taint has a deprecated key",
@@ -110,7 +103,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TNT-009",
-        group: Group::Taint,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the cloud provider reports that the machine is shut down",
@@ -122,7 +114,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TNT-010",
-        group: Group::Taint,
         severity: Severity::Info,
         sources: &[Source::Nodes],
         title: "workloads can be scheduled to a control-plane node",
@@ -134,7 +125,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TNT-011",
-        group: Group::Taint,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "an autoscaler started to remove the node but did not finish",

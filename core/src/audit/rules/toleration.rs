@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::audit::owners::{Owner, by_owner, is_system_critical};
-use crate::audit::{Check, Context, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, Findings, Rule, Severity};
 use crate::format;
 use crate::object::{Pod, Toleration};
 use crate::snapshot::Source;
@@ -20,7 +20,6 @@ const DEAD: [&str; 2] = [NOT_READY, UNREACHABLE];
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-TOL-001",
-        group: Group::Toleration,
         severity: Severity::Warning,
         sources: &[Source::Pods],
         title: "pods stay on a dead node forever",
@@ -32,7 +31,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TOL-002",
-        group: Group::Toleration,
         severity: Severity::Warning,
         sources: &[Source::Pods],
         title: "pods tolerate every taint",
@@ -45,7 +43,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TOL-003",
-        group: Group::Toleration,
         severity: Severity::Info,
         sources: &[Source::Pods],
         title: "pods do not tolerate the taints of a dead node",
@@ -57,7 +54,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TOL-004",
-        group: Group::Toleration,
         severity: Severity::Warning,
         sources: &[Source::Pods],
         title: "the toleration time does not fit the workload",
@@ -70,7 +66,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TOL-005",
-        group: Group::Toleration,
         severity: Severity::Info,
         sources: &[Source::Pods],
         title: "pods tolerate not-ready and unreachable for different times",
@@ -81,7 +76,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TOL-006",
-        group: Group::Toleration,
         severity: Severity::Error,
         sources: &[Source::Pods],
         title: "a toleration suppresses the default but matches no taint",
@@ -94,7 +88,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TOL-008",
-        group: Group::Toleration,
         severity: Severity::Info,
         sources: &[Source::Pods, Source::Workloads, Source::Budgets],
         title: "a single replica with a budget is unavailable for minutes",
@@ -106,7 +99,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TOL-010",
-        group: Group::Toleration,
         severity: Severity::Warning,
         sources: &[Source::Pods],
         title: "tolerations contradict each other",
@@ -118,7 +110,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TOL-011",
-        group: Group::Toleration,
         severity: Severity::Warning,
         sources: &[Source::Pods],
         title: "pods can be scheduled to cordoned nodes",
@@ -130,7 +121,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-TOL-012",
-        group: Group::Toleration,
         severity: Severity::Info,
         sources: &[Source::Pods],
         title: "tolerations use operators that have no effect yet",

@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 
 use crate::allocatable::KubeletConfiguration;
 use crate::audit::{
-    Check, Context, FindingBuilder, Findings, Group, Rule, Severity, kubelet_config, pools,
+    Check, Context, FindingBuilder, Findings, Rule, Severity, kubelet_config, pools,
 };
 use crate::format;
 use crate::object::Node;
@@ -17,7 +17,6 @@ use crate::version::Version;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-VER-001",
-        group: Group::Version,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "the kubelet's version is not supported by the API server",
@@ -30,7 +29,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-VER-002",
-        group: Group::Version,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the pool's kubelets have different versions",
@@ -42,7 +40,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-VER-003",
-        group: Group::Version,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the kubelet's version no longer receives fixes",
@@ -54,7 +51,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-VER-004",
-        group: Group::Version,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the container runtime is outdated",
@@ -66,7 +62,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-VER-005",
-        group: Group::Version,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the kernel is too old",
@@ -78,7 +73,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-VER-006",
-        group: Group::Version,
         severity: Severity::Info,
         sources: &[Source::Nodes],
         title: "the pool's nodes run different operating system images",
@@ -89,7 +83,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-VER-007",
-        group: Group::Version,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet is configured to run on cgroup v1",
@@ -101,7 +94,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-VER-008",
-        group: Group::Version,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet will not restart on a machine with swap",
@@ -114,7 +106,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-VER-009",
-        group: Group::Version,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "a label does not match the machine",
@@ -126,7 +117,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-VER-010",
-        group: Group::Version,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet and systemd both manage cgroups",
@@ -138,7 +128,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-VER-011",
-        group: Group::Version,
         severity: Severity::Info,
         sources: &[Source::Nodes],
         title: "the node is more than 180 days old",
@@ -150,7 +139,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-VER-012",
-        group: Group::Version,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "all alpha features of the kubelet are enabled",

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::object::{Node, PersistentVolume, Pod, VolumeAttachment};
 use crate::snapshot::Source;
@@ -10,7 +10,6 @@ use crate::snapshot::Source;
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-VOL-001",
-        group: Group::Volume,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::VolumeAttachments],
         title: "a volume is attached to a node that does not exist",
@@ -22,7 +21,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-VOL-002",
-        group: Group::Volume,
         severity: Severity::Warning,
         sources: &[Source::VolumeAttachments],
         title: "a volume cannot be detached",
@@ -33,7 +31,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-VOL-003",
-        group: Group::Volume,
         severity: Severity::Warning,
         sources: &[Source::Pods, Source::Volumes, Source::VolumeAttachments],
         title: "a volume is attached to a node where no pod uses it",
@@ -44,7 +41,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-VOL-004",
-        group: Group::Volume,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the kubelet and the controller disagree about volumes",
@@ -56,7 +52,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-VOL-005",
-        group: Group::Volume,
         severity: Severity::Error,
         sources: &[Source::Volumes, Source::VolumeAttachments],
         title: "a ReadWriteOnce volume is attached to two nodes",

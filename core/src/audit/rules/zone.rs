@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::audit::context::{is_control_plane, is_open};
 use crate::audit::owners::by_owner;
-use crate::audit::{Check, Context, FindingBuilder, Findings, Group, Rule, Severity};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::object::Pod;
 use crate::snapshot::Source;
@@ -14,7 +14,6 @@ use crate::zone::{ZONE_LABEL, Zone, ZoneKey, ZoneState, failures_to_partial};
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-ZON-001",
-        group: Group::Zone,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "a zone is disrupted",
@@ -27,7 +26,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-ZON-002",
-        group: Group::Zone,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "every zone is in full disruption",
@@ -39,7 +37,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-ZON-003",
-        group: Group::Zone,
         severity: Severity::Info,
         sources: &[Source::Nodes],
         title: "a zone is too small for partial disruption",
@@ -51,7 +48,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-ZON-004",
-        group: Group::Zone,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "one more failure stops all evictions in the zone",
@@ -63,7 +59,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-ZON-005",
-        group: Group::Zone,
         severity: Severity::Info,
         sources: &[Source::Nodes],
         title: "the zones differ greatly in size",
@@ -74,7 +69,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-ZON-006",
-        group: Group::Zone,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::Volumes],
         title: "a volume's zone has no available node",
@@ -85,7 +79,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-ZON-007",
-        group: Group::Zone,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "workloads spread over zones, but there is only one zone",

@@ -90,10 +90,8 @@ fn every_rule_has_its_fixtures() {
 }
 
 #[test]
-fn the_ids_name_their_groups_and_the_texts_are_there() {
+fn the_texts_of_every_rule_are_there() {
     for rule in audit::catalogue() {
-        let prefix = format!("NL-{}-", rule.group.code());
-        assert!(rule.id.starts_with(&prefix), "{}", rule.id);
         let texts = [rule.title, rule.why, rule.fix];
         assert!(texts.iter().all(|text| text.len() > 10), "{}", rule.id);
         assert!(rule.link.starts_with("https://"), "{}", rule.id);

@@ -32,7 +32,7 @@ impl From<&Rule> for RuleText {
     fn from(rule: &Rule) -> Self {
         Self {
             id: rule.id,
-            group: rule.group.code(),
+            group: rule.group(),
             severity: word(rule.severity),
             title: rule.title,
             why: rule.why,

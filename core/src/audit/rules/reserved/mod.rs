@@ -6,7 +6,7 @@ mod eviction_threshold;
 mod provider;
 mod reservation;
 
-use crate::audit::{Check, Group, Rule, Severity};
+use crate::audit::{Check, Rule, Severity};
 use crate::snapshot::Source;
 
 const LINK: &str = "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/";
@@ -14,7 +14,6 @@ const LINK: &str = "https://kubernetes.io/docs/tasks/administer-cluster/reserve-
 pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-RES-001",
-        group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "no resources are reserved for the system and the kubelet",
@@ -28,7 +27,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-002",
-        group: Group::Reserved,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "Allocatable does not match the kubelet's configuration",
@@ -41,7 +39,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-003",
-        group: Group::Reserved,
         severity: Severity::Error,
         sources: &[Source::Nodes],
         title: "more than half of the machine is reserved",
@@ -53,7 +50,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-004",
-        group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the memory reservation has no unit",
@@ -65,7 +61,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-005",
-        group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the memory reservation is enforced on system daemons",
@@ -78,7 +73,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-006",
-        group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "Allocatable is not enforced",
@@ -90,7 +84,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-007",
-        group: Group::Reserved,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet will not restart with this reservedMemory",
@@ -102,7 +95,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-008",
-        group: Group::Reserved,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the static CPU policy needs whole reserved CPUs",
@@ -115,7 +107,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-009",
-        group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "reservedSystemCPUs overrides the CPU reservation",
@@ -127,7 +118,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-010",
-        group: Group::Reserved,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "there is no hard eviction threshold for memory",
@@ -140,7 +130,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-011",
-        group: Group::Reserved,
         severity: Severity::Info,
         sources: &[Source::Nodes],
         title: "the reservation differs from the provider's formula",
@@ -152,7 +141,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-012",
-        group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the memory reservation was computed for a different maxPods",
@@ -166,7 +154,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-013",
-        group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "evictionHard disables default thresholds",
@@ -180,7 +167,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-014",
-        group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "a soft eviction threshold has no effect",
@@ -192,7 +178,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-015",
-        group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet evicts pods before it deletes unused images",
@@ -204,7 +189,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-016",
-        group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the node's reservation differs from its pool",
@@ -216,7 +200,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-017",
-        group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "huge pages are allocated but no pod requests them",
@@ -227,7 +210,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-018",
-        group: Group::Reserved,
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the number of processes per pod is unlimited",
@@ -239,7 +221,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-019",
-        group: Group::Reserved,
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "no ephemeral storage is reserved",
@@ -251,7 +232,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-020",
-        group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the node has devices but offers none",
@@ -263,7 +243,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-021",
-        group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet evicts too much, or its pressure condition flaps",
@@ -276,7 +255,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-022",
-        group: Group::Reserved,
         severity: Severity::Warning,
         sources: &[Source::Nodes, Source::Pods],
         title: "DaemonSets and static pods use a large share of the node",
@@ -288,7 +266,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-023",
-        group: Group::Reserved,
         severity: Severity::Info,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the imagefs threshold evicts pods before the nodefs threshold",
@@ -302,7 +279,6 @@ pub(super) const RULES: &[Rule] = &[
     },
     Rule {
         id: "NL-RES-024",
-        group: Group::Reserved,
         severity: Severity::Error,
         sources: &[Source::Nodes, Source::KubeletConfigs],
         title: "the kubelet has no hard eviction thresholds",
