@@ -18,7 +18,7 @@ use crate::zone::{self, ZoneReport};
 #[derive(Debug)]
 pub struct Context<'a> {
     pub snapshot: &'a Snapshot,
-    /// The moment by which every age is judged.
+    /// The time that all ages refer to.
     pub now: Timestamp,
     /// The API server's version, where it is known.
     pub server: Option<Version>,
@@ -42,7 +42,7 @@ pub struct BudgetPods<'a> {
 }
 
 impl<'a> Context<'a> {
-    /// Indexes `snapshot`; without `settings` those of the server's version hold.
+    /// Indexes `snapshot`. The default `settings` are those of the server's version.
     pub fn new(snapshot: &'a Snapshot, settings: Option<zone::Settings>, now: Timestamp) -> Self {
         let server = snapshot.server_version.as_deref();
         let settings = settings.unwrap_or_else(|| zone::Settings::for_version(server));
@@ -81,18 +81,19 @@ impl<'a> Context<'a> {
         self.leases.get(node).copied()
     }
 
-    /// Every pod bound to the node of this name, ended ones included; `""`: bound to none.
+    /// Every pod bound to the node, including terminated ones; `""`: unbound pods.
     pub fn pods_on(&self, node: &str) -> &[&'a Pod] {
         self.pods.get(node).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// The pods that take room on the node: those that have not ended.
+    /// The pods that use resources of the node: those that have not terminated.
     pub fn active_pods_on(&self, node: &str) -> impl Iterator<Item = &'a Pod> {
         let pods = self.pods_on(node).iter().copied();
         pods.filter(|pod| !pod.is_terminal())
     }
 
-    /// Pods that run or will, and do not belong to their node: those that an eviction moves.
+    /// The pods that an eviction would move: neither terminated nor terminating, not DaemonSet or
+    /// static pods.
     pub fn evictable_pods(&self) -> impl Iterator<Item = &'a Pod> + use<'a> {
         let pods = self.snapshot.pods.iter();
         pods.filter(|pod| !pod.is_terminal() && !pod.is_terminating() && !belongs_to_node(pod))
@@ -108,7 +109,7 @@ impl<'a> Context<'a> {
                 let pods = Vec::new();
                 all.push(BudgetPods { budget, pods });
             }
-            // Replicas share their labels: what selects one selects all.
+            // Replicas share their labels, so a budget selects all of them or none.
             let mut selecting: HashMap<_, Vec<usize>> = HashMap::default();
             for pod in &self.snapshot.pods {
                 let namespace = pod.metadata.namespace.as_str();
@@ -129,7 +130,7 @@ impl<'a> Context<'a> {
         })
     }
 
-    /// The sum of the requests of the pods on the node that have not ended.
+    /// The sum of the requests of the node's pods that have not terminated.
     pub fn requests_on(&self, node: &str) -> Option<&Amounts> {
         let all = self.requests.get_or_init(|| {
             let mut all: HashMap<&str, Amounts> = HashMap::default();
@@ -143,7 +144,7 @@ impl<'a> Context<'a> {
         all.get(node)
     }
 
-    /// Nodes with their kubelet's configuration, where it was read.
+    /// Nodes whose kubelet's configuration was read.
     pub fn configs(&self) -> impl Iterator<Item = (&'a Node, &'a KubeletConfiguration)> {
         let snapshot = self.snapshot;
         snapshot.nodes.iter().filter_map(|node| {
@@ -157,7 +158,7 @@ impl<'a> Context<'a> {
         self.now.duration_since(then).as_secs()
     }
 
-    /// Seconds since the object was created; none where the object does not say.
+    /// Seconds since the object was created, if known.
     pub fn age(&self, meta: &crate::object::Meta) -> Option<i64> {
         meta.creation_timestamp.map(|then| self.seconds_since(then))
     }
@@ -185,12 +186,12 @@ impl<'a> Context<'a> {
     }
 }
 
-/// The node's capacity of a resource; none where it is absent or does not parse.
+/// The node's capacity of a resource; none if it is absent or invalid.
 pub(super) fn capacity(node: &Node, resource: &str) -> Option<Quantity> {
     amount(node.status.capacity.get(resource))
 }
 
-/// The node's Allocatable of a resource; none where it is absent or does not parse.
+/// The node's Allocatable of a resource; none if it is absent or invalid.
 pub(super) fn allocatable(node: &Node, resource: &str) -> Option<Quantity> {
     amount(node.status.allocatable.get(resource))
 }
@@ -199,7 +200,7 @@ fn amount(text: Option<&crate::text::Str>) -> Option<Quantity> {
     Quantity::parse(text?).ok()
 }
 
-/// Whether a DaemonSet controls the pod, or the kubelet itself: it stays with its node.
+/// Whether the pod is a DaemonSet pod or a static pod.
 pub(super) fn belongs_to_node(pod: &Pod) -> bool {
     pod.is_mirror()
         || pod
@@ -218,7 +219,7 @@ pub(super) fn is_control_plane(node: &Node) -> bool {
     .any(|label| node.metadata.labels.contains_key(*label))
 }
 
-/// Whether pods can be scheduled there as far as the node itself is concerned.
+/// Whether the node is ready and not cordoned.
 pub(super) fn is_open(node: &Node) -> bool {
     node.is_ready() && !node.spec.unschedulable
 }

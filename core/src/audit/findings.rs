@@ -11,10 +11,10 @@ use super::selection::{Selection, names};
 use crate::object::{Budget, Meta, Node, Pod};
 use crate::text::Str;
 
-/// Ids and groups of rules, separated by commas, that an object does not want to hear of.
+/// Lists the rules and groups, separated by commas, that do not apply to the object.
 pub const SKIP_ANNOTATION: &str = "nodelife.dev/skip-rules";
 
-/// Something that a rule found, on its way to being a [`Finding`].
+/// Builds a [`Finding`].
 #[derive(Debug)]
 pub struct FindingBuilder<'a> {
     subject: Subject,
@@ -54,7 +54,7 @@ impl<'a> FindingBuilder<'a> {
         found
     }
 
-    /// About something that is no object: a zone, a pool, the cluster.
+    /// A finding about a subject that is not an object: a zone, a pool, the cluster.
     pub fn named(kind: &str, name: &str, message: String) -> Self {
         Self {
             subject: Subject {
@@ -79,40 +79,39 @@ impl<'a> FindingBuilder<'a> {
         self
     }
 
-    /// Names a node that it is about. Without any it is about the cluster.
+    /// Adds a node that the finding concerns. Without nodes it concerns the cluster.
     #[must_use]
     pub fn on(mut self, node: &'a str) -> Self {
         self.nodes.push(node);
         self
     }
 
-    /// Names the nodes that it is about.
     #[must_use]
     pub fn on_all(mut self, nodes: impl IntoIterator<Item = &'a str>) -> Self {
         self.nodes.extend(nodes);
         self
     }
 
-    /// Names the namespace of something that is no object of the snapshot.
+    /// Sets the namespace of a subject that is not an object of the snapshot.
     #[must_use]
     pub fn in_namespace(mut self, namespace: &str) -> Self {
         self.subject.namespace = Some(namespace.into());
         self
     }
 
-    /// Lets the annotation of another object keep it away.
+    /// Uses the skip annotation of another object.
     pub fn skippable_by(&mut self, meta: Option<&'a Meta>) {
         self.skip = meta.and_then(|meta| meta.annotations.get(SKIP_ANNOTATION));
     }
 
-    /// Says another severity than the rule's.
+    /// Overrides the rule's severity.
     #[must_use]
     pub fn severity(mut self, severity: Severity) -> Self {
         self.severity = Some(severity);
         self
     }
 
-    /// Another severity than the rule's in a special case.
+    /// Overrides the rule's severity if `special`.
     #[must_use]
     pub fn severity_if(self, special: bool, severity: Severity) -> Self {
         if special {
@@ -122,14 +121,14 @@ impl<'a> FindingBuilder<'a> {
         }
     }
 
-    /// Says that it was concluded, not measured.
+    /// Marks the finding as concluded, not measured.
     #[must_use]
     pub fn inferred(mut self) -> Self {
         self.confidence = Confidence::Inferred;
         self
     }
 
-    /// Says what to do here, where that is more than the rule's text.
+    /// Overrides the rule's fix.
     #[must_use]
     pub fn fix(mut self, fix: String) -> Self {
         self.fix = Some(fix);
@@ -137,7 +136,7 @@ impl<'a> FindingBuilder<'a> {
     }
 }
 
-/// Takes what one rule found, and keeps what was asked for.
+/// Collects one rule's findings: drops unselected ones and counts suppressed ones.
 #[derive(Debug)]
 pub struct Findings<'a> {
     rule: &'static str,
@@ -200,7 +199,7 @@ impl<'a> Findings<'a> {
         let by_annotation = found
             .skip
             .is_some_and(|list| list.split(',').any(|name| names(name, self.rule)));
-        // What one node at least has to hear of is said.
+        // A finding about several nodes is kept if one of them does not skip the rule.
         let unwanted = |name: &&str| {
             let node = self.context.node(name);
             node.is_some_and(|node| self.selection.skips_on(self.rule, node))

@@ -12,7 +12,7 @@ use crate::zone::ZoneKey;
 /// The resources that are summed up.
 pub(super) const RESOURCES: [&str; 2] = ["cpu", "memory"];
 
-/// What the workers offer of a resource to pods that can move, and what those request.
+/// A resource that workers offer to movable pods, and the sum of those pods' requests.
 pub(super) struct Headroom<'a> {
     resource: &'static str,
     offers: Vec<(&'a Node, i128)>,
@@ -20,7 +20,6 @@ pub(super) struct Headroom<'a> {
 }
 
 impl<'a> Headroom<'a> {
-    /// Of the nodes that take pods.
     pub(super) fn of(context: &Context<'a>, resource: &'static str) -> Self {
         let mut wanted = 0_i128;
         let mut requests = ByContainers::new(request::requests);
@@ -35,7 +34,7 @@ impl<'a> Headroom<'a> {
                         .of(pod)
                         .get(resource)
                         .map_or(0, |amount| amount.nano());
-                    // What stays with the node takes room there, and needs none elsewhere.
+                    // DaemonSet and static pods use their node's room and need none elsewhere.
                     if belongs_to_node(pod) {
                         offer = offer.saturating_sub(amount);
                     } else {
@@ -52,26 +51,26 @@ impl<'a> Headroom<'a> {
         }
     }
 
-    /// The node whose loss takes most away.
+    /// The node that offers most.
     pub(super) fn largest(&self) -> Option<&'a Node> {
         let largest = self.offers.iter().max_by_key(|(_, offer)| offer);
         largest.map(|(node, _)| *node)
     }
 
-    /// What is left without `lost`; none when there are no others.
+    /// The sum of offers without the `lost` nodes; none without other nodes.
     fn left_without(&self, lost: impl Fn(&Node) -> bool) -> Option<i128> {
         let others = self.offers.iter().filter(|(node, _)| !lost(node));
         let offers = others.map(|(_, offer)| *offer);
         offers.reduce(i128::saturating_add)
     }
 
-    /// What is left without `lost`; none when it is enough, or when there are no others.
+    /// The sum of offers without the `lost` nodes if it is too small.
     pub(super) fn short_without(&self, lost: impl Fn(&Node) -> bool) -> Option<i128> {
         let left = self.left_without(lost);
         left.filter(|left| self.wanted > *left)
     }
 
-    /// The arithmetic in words.
+    /// The arithmetic as text.
     pub(super) fn say(&self, without: &str, left: i128) -> String {
         let unit = if self.resource == "cpu" {
             "cores"

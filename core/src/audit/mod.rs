@@ -34,8 +34,8 @@ pub use selection::{Selection, SkipOn};
 
 use crate::snapshot::Snapshot;
 
-/// Checks `snapshot` by the selected rules. Ages are judged by the time at which it
-/// was taken, or by `now` where that is not known.
+/// Runs the selected rules on `snapshot`. Ages refer to the time at which it was taken, or to
+/// `now` if that is unknown.
 pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audit {
     let now = snapshot.taken_at.unwrap_or(now);
     let context = Context::new(snapshot, selection.zone_settings, now);
@@ -61,7 +61,7 @@ pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audi
     audit
 }
 
-/// Why the rule cannot be checked, if so.
+/// Why the rule cannot be checked: a source that is missing.
 fn missing(snapshot: &Snapshot, rule: &Rule) -> Option<String> {
     rule.sources.iter().find_map(|source| {
         let why = snapshot.why_missing(*source)?;

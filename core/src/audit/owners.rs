@@ -15,7 +15,7 @@ pub(super) struct Owner {
 }
 
 impl Owner {
-    /// Follows the controllers up: Pod → ReplicaSet → Deployment, Pod → Job → CronJob.
+    /// Follows owner references: Pod → ReplicaSet → Deployment, Pod → Job → CronJob.
     pub(super) fn of(context: &Context<'_>, pod: &Pod) -> Self {
         let named = |kind: &str, name: &str| Self {
             namespace: pod.metadata.namespace.to_string(),
@@ -42,8 +42,7 @@ impl Owner {
         }
     }
 
-    /// A finding about it that concerns the nodes of `pods`. The annotation of any of
-    /// the pods can keep it away.
+    /// A finding about the owner and the nodes of `pods`. The skip annotation of any pod applies.
     pub(super) fn found<'a>(&self, pods: &[&'a Pod], message: String) -> FindingBuilder<'a> {
         let annotations = pods
             .iter()
@@ -66,7 +65,7 @@ impl Owner {
     }
 }
 
-/// Groups pods by what made them.
+/// Groups pods by owner.
 pub(super) fn by_owner<'a>(
     context: &Context<'_>,
     pods: impl IntoIterator<Item = &'a Pod>,
@@ -78,7 +77,7 @@ pub(super) fn by_owner<'a>(
     owners
 }
 
-/// Whether the control plane keeps it at any price; such pods are made to stay.
+/// Whether the pod has a system-critical priority.
 pub(super) fn is_system_critical(pod: &Pod) -> bool {
     pod.spec.priority.unwrap_or_default() >= crate::object::SYSTEM_CRITICAL
         || pod.spec.priority_class_name.starts_with("system-")

@@ -13,16 +13,16 @@ use crate::snapshot::Source;
 pub struct Rule {
     /// `NL-RES-001`; never given to another rule.
     pub id: &'static str,
-    /// How bad it is as a rule; a finding may say otherwise where its numbers do.
+    /// The default; a finding may override it.
     pub severity: Severity,
-    /// Without these lists the rule is skipped.
+    /// The data that the rule needs; without it the rule is skipped.
     pub sources: &'static [Source],
-    /// What is wrong, in a few words.
+    /// The fault, in a few words.
     pub title: &'static str,
-    /// Why it matters: what will happen, and under which condition.
+    /// The consequences.
     pub why: &'static str,
     pub fix: &'static str,
-    /// Where to read on.
+    /// Further reading.
     pub link: &'static str,
     pub check: Check,
 }

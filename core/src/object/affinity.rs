@@ -6,13 +6,13 @@ use super::meta::null_is_default;
 use super::{LabelSelector, Node, Requirement};
 use crate::text::Str;
 
-/// `affinity` of a pod; of it only what the scheduler insists on.
+/// `affinity` of a pod: only the required terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Affinity {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_affinity: Option<NodeAffinity>,
-    /// Which pods it does not stand.
+    /// Pods that must not run nearby.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_anti_affinity: Option<PodAntiAffinity>,
 }

@@ -54,13 +54,13 @@ pub struct Meta {
         deserialize_with = "null_is_default"
     )]
     pub annotations: Annotations,
-    /// Who brought the object into being.
+    /// Owners of the object.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"
     )]
     pub owner_references: Shared<Vec<OwnerReference>>,
-    /// Who still has to agree to the deletion.
+    /// Finalizers that still block the deletion.
     #[serde(
         skip_serializing_if = "Vec::is_empty",
         deserialize_with = "null_is_default"

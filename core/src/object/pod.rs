@@ -34,7 +34,7 @@ impl Pod {
         self.condition("Ready").is_some_and(|c| c.status == "True")
     }
 
-    /// Whether it ran to its end and will not start again.
+    /// Whether it has terminated and will not restart.
     pub fn is_terminal(&self) -> bool {
         self.status.phase == "Succeeded" || self.status.phase == "Failed"
     }
@@ -50,7 +50,7 @@ impl Pod {
     }
 }
 
-/// Present, with any value, on the API's picture of a static pod.
+/// Present, with any value, on the mirror pod of a static pod.
 pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

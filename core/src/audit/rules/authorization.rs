@@ -82,7 +82,7 @@ fn without_authorizer(context: &Context<'_>, findings: &mut Findings<'_>) {
         Some(NodeAuthorizer::Off) => findings.push(cluster(format!(
             "{ASKER_USER} may not get the node {OTHER}, but the Node authorizer is not the reason"
         ))),
-        // It may be on all the same; then it has nothing to say.
+        // The Node authorizer may be on, but another authorizer already allows everything.
         Some(NodeAuthorizer::Covered { by }) => {
             let message = format!("{ASKER_USER} may get the node {OTHER}: {by}");
             findings.push(cluster(message).inferred());

@@ -127,7 +127,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Whether the status was counted for the budget as it is now.
+/// Whether the status is up to date with the spec.
 fn is_counted(budget: &Budget) -> bool {
     budget.status.observed_generation >= budget.metadata.generation.unwrap_or_default()
 }
@@ -137,7 +137,7 @@ fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
     let readable = needed.map(|source| context.snapshot.why_missing(source).is_none());
     let exhausted = |entry: &&BudgetPods<'_>| entry.budget.is_exhausted();
     for BudgetPods { budget, pods } in context.budgets().iter().filter(exhausted) {
-        // The scale of the workloads tells; the status alone says too much while a pod is missing.
+        // Judge by the workloads' scale: the status is too strict while a pod is missing.
         let never = if readable == [true, true] {
             budget.refuses_at_scale(pods, &context.workloads_of(pods))
         } else {
@@ -247,7 +247,7 @@ fn unhealthy(context: &Context<'_>, findings: &mut Findings<'_>) {
             .filter(|pod| pod.status.phase == "Running" && !pod.is_ready() && !pod.is_terminating())
             .map(|pod| pod.metadata.name.as_str())
             .collect();
-        // With enough healthy pods the others may go; below that they are stuck.
+        // With enough healthy pods the unhealthy ones can be evicted; below that they cannot.
         if strict && !broken.is_empty() && status.current_healthy < status.desired_healthy {
             let message = format!(
                 "{} healthy, {} wanted: not even the unhealthy pods may be evicted: {}",
@@ -334,7 +334,7 @@ fn do_not_disturb(context: &Context<'_>, findings: &mut Findings<'_>) {
 fn finalizer(context: &Context<'_>, findings: &mut Findings<'_>) {
     const SETTLED: i64 = 60;
     for pod in &context.snapshot.pods {
-        // The time of the deletion includes the grace period.
+        // The deletion timestamp includes the grace period.
         let Some(deleted) = pod.metadata.deletion_timestamp else {
             continue;
         };

@@ -175,7 +175,7 @@ fn overcommitted(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 fn pods_at_limit<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let (pods, limit) = pods_and_limit(context, node)?;
-    // In tenths, to stay with whole numbers: 90 % and more.
+    // 90 % or more, in whole numbers.
     if limit == 0 || i128::from(pods) * 10 < i128::from(limit) * 9 {
         return None;
     }
@@ -186,7 +186,7 @@ fn pods_at_limit<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
     Some(found.severity_if(pods > limit, Severity::Error))
 }
 
-/// How many pods there are and may be.
+/// The number of pods and its limit.
 fn pods_and_limit(context: &Context<'_>, node: &Node) -> Option<(i64, i64)> {
     let limit = allocatable(node, "pods")?.value()?;
     let pods = context.active_pods_on(&node.metadata.name).count();
@@ -205,7 +205,7 @@ fn almost_full(context: &Context<'_>, findings: &mut Findings<'_>) {
             let (Some(requested), Some(room)) = (requested, allocatable(node, name)) else {
                 continue;
             };
-            // More than all is NL-CAP-001.
+            // NL-CAP-001 reports more than 100 %.
             if *requested <= room && percent(*requested, room) >= 90.0 {
                 let message = format!(
                     "{name}: {requested} of {room} Allocatable requested ({:.0} %)",
@@ -238,7 +238,7 @@ fn limits(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 fn best_effort<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    /// On fewer pods a share says little.
+    /// A share of fewer pods means little.
     const ENOUGH: usize = 10;
     let pods: Vec<_> = context.active_pods_on(&node.metadata.name).collect();
     let idle = pods
@@ -345,7 +345,7 @@ fn too_few_addresses(context: &Context<'_>, findings: &mut Findings<'_>) {
             let found = FindingBuilder::node(node, message)
                 .with("pods", pods)
                 .with("addresses", addresses);
-            // A network plugin may give out addresses of its own.
+            // A network plugin may assign addresses of its own.
             findings.push(found.inferred());
         }
     }

@@ -190,7 +190,7 @@ fn gives_proxy(role: &ClusterRole) -> bool {
 }
 
 fn proxy(context: &Context<'_>, findings: &mut Findings<'_>) {
-    /// Who has it by right (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`, v1.36.3, and kubeadm).
+    /// Subjects with this permission by default (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`, v1.36.3, and kubeadm).
     const KNOWN: [&str; 4] = [
         "system:masters",
         "kubeadm:cluster-admins",

@@ -269,7 +269,7 @@ fn not_ready<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
 }
 
 fn no_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    /// A new kubelet backs off up to 7 s between tries; five minutes are plenty.
+    /// A new kubelet waits at most 7 s between attempts; five minutes are enough.
     const SETTLED: i64 = 300;
     let age = context.age(&node.metadata).unwrap_or(i64::MAX);
     (age > SETTLED && context.lease(&node.metadata.name).is_none()).then(|| {
@@ -279,7 +279,7 @@ fn no_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<
 }
 
 fn clock_ahead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    /// Less is how long a list takes.
+    /// A list request can take this long.
     const TOLERATED: i64 = 5;
     let lease = context.lease(&node.metadata.name);
     let renewed = lease.and_then(|lease| lease.spec.renew_time)?;
@@ -307,7 +307,7 @@ fn status_silent(context: &Context<'_>, findings: &mut Findings<'_>) {
         let report = config
             .and_then(|config| config.node_status_report_frequency)
             .map_or(REPORT, crate::go_duration::GoDuration::seconds);
-        // A report is put off by up to half of its period.
+        // The kubelet delays a report by up to half of its period.
         let limit = report * 3 / 2 + 60;
         let (lease_age, status_age) = (
             context.seconds_since(renewed),
@@ -352,7 +352,7 @@ const OWN: [&str; 5] = [
 ];
 
 fn chatty(context: &Context<'_>, findings: &mut Findings<'_>) {
-    /// Below, nobody feels it.
+    /// In smaller clusters the load does not matter.
     const LARGE: usize = 100;
     let nodes = context.snapshot.nodes.len();
     if nodes <= LARGE {
@@ -431,8 +431,8 @@ fn no_network<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>>
     Some(FindingBuilder::node(node, message))
 }
 
-/// Whether a condition of an agent says that something is wrong. Most are faults when
-/// they are `True`; those that end in `Ready` when they are `False`.
+/// Whether an agent's condition reports a fault. Most do when they are `True`; those whose type
+/// ends in `Ready` do when they are `False`.
 fn is_fault(condition: &NodeCondition) -> bool {
     let kind = condition.kind.as_str();
     let named = [

@@ -167,7 +167,7 @@ fn role(context: &Context<'_>, findings: &mut Findings<'_>) {
         .nodes()
         .filter(|node| roles(node).len() == 1)
         .count();
-    // Where most nodes bear none (managed clouds), none is missing.
+    // If most nodes have no role (managed clouds), no role is missing.
     if bearers * 2 <= context.snapshot.nodes.len() {
         return;
     }

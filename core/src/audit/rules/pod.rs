@@ -9,7 +9,7 @@ use crate::object::{Node, Pod};
 use crate::scheduling::Placement;
 use crate::snapshot::Source;
 
-/// PodGC looks every 20 s and holds a missing node in quarantine for 40 s
+/// PodGC runs every 20 s and waits 40 s after a node disappears
 /// (`pkg/controller/podgc/gc_controller.go`, v1.36.3).
 const ORPHAN_SECONDS: i64 = 60;
 
@@ -105,7 +105,7 @@ fn not_stopping(context: &Context<'_>, findings: &mut Findings<'_>) {
             continue;
         };
         let late = context.seconds_since(deleted);
-        // What a finalizer holds is NL-PDB-009.
+        // NL-PDB-009 reports pods with finalizers.
         if late <= SETTLED || !pod.metadata.finalizers.is_empty() {
             continue;
         }

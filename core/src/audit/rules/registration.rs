@@ -168,7 +168,7 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-/// Nodes by a value that each should have for itself, where several share one.
+/// Nodes with the same value where each node should have its own.
 fn shared<'a>(
     context: &Context<'a>,
     value: impl Fn(&'a Node) -> Vec<String>,
@@ -219,7 +219,7 @@ fn same_machine_id(context: &Context<'_>, findings: &mut Findings<'_>) {
         };
         let one_machine =
             same(|n| &n.status.node_info.system_uuid) || same(|n| &n.status.node_info.boot_id);
-        // Every node with the same id is how some images are built (Talos once), not a clone.
+        // Some images (Talos once) give every node the same id; these are not clones.
         let by_image = nodes.len() == total;
         findings.push(found.severity_if(one_machine && !by_image, Severity::Error));
     }
@@ -244,7 +244,7 @@ fn same_address(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-/// UUIDs that boards come with.
+/// Placeholder UUIDs of mainboards.
 fn is_junk(uuid: &str) -> bool {
     let digits = || uuid.chars().filter(|c| *c != '-');
     digits().all(|c| c == '0')
@@ -275,7 +275,7 @@ fn same_boot(context: &Context<'_>, findings: &mut Findings<'_>) {
             continue;
         }
         let found = found_shared("boot ID", &boot, &nodes);
-        // All nodes on one kernel: they are containers (kind, k3d, minikube).
+        // If all nodes share one kernel, they are containers (kind, k3d, minikube).
         findings.push(if nodes.len() == total {
             found.severity(Severity::Info).inferred()
         } else {

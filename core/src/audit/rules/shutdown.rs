@@ -253,7 +253,7 @@ fn stuck<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>
     })
 }
 
-/// Seconds between the notice and the end of a spot machine, where the node is one.
+/// The seconds of notice before a spot machine stops; none for other machines.
 fn spot_notice(node: &Node) -> Option<i64> {
     let labels = &node.metadata.labels;
     let is = |key: &str, value: &str| {

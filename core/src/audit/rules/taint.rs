@@ -15,7 +15,7 @@ use crate::zone::waits_for_taint;
 
 const LINK: &str = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-nodes-by-condition";
 
-/// The controller taints within a pass of its workers; half a minute is no passing state.
+/// The controller taints within seconds; after half a minute the state is not transient.
 const SETTLED: i64 = 30;
 
 pub(super) const RULES: &[Rule] = &[
@@ -238,7 +238,7 @@ fn half_cordon<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>
     })
 }
 
-/// Whether people put taints with this key to keep a pool for themselves.
+/// Whether the key is that of a user's taint for a dedicated pool.
 fn is_own(key: &str) -> bool {
     !["kubernetes.io/", "k8s.io/", "karpenter.sh/", "cilium.io/"]
         .iter()

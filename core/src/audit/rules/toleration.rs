@@ -136,7 +136,7 @@ fn time(tolerations: &[Toleration], key: &str) -> TolerationTime {
     toleration_time(&[no_execute(key)], tolerations)
 }
 
-/// Whether a toleration covers every `NoExecute` taint, without an end.
+/// Whether a toleration covers every `NoExecute` taint without a time limit.
 fn tolerates_all(pod: &Pod) -> bool {
     pod.spec.tolerations.iter().any(|t| {
         let covers = t.effect.is_empty() || t.effect == NO_EXECUTE;
@@ -149,7 +149,7 @@ fn for_ever(context: &Context<'_>, findings: &mut Findings<'_>) {
         DEAD.iter()
             .any(|key| time(&pod.spec.tolerations, key) == TolerationTime::Forever)
     };
-    // Those that tolerate everything are NL-TOL-002.
+    // NL-TOL-002 reports pods that tolerate everything.
     let pods = context.evictable_pods().filter(|pod| !tolerates_all(pod));
     for (owner, pods) in by_owner(context, pods.filter(stays)) {
         let Some(first) = pods.first() else { continue };
@@ -164,7 +164,7 @@ fn for_ever(context: &Context<'_>, findings: &mut Findings<'_>) {
             keys.collect::<Vec<_>>().join(" and ")
         );
         let found = owner.found(&pods, message);
-        // What keeps the cluster alive is often meant to stay (network operators).
+        // System-critical pods, such as network operators, often stay on purpose.
         findings.push(found.severity_if(is_system_critical(first), Severity::Info));
     }
 }
@@ -214,7 +214,7 @@ fn blanket(context: &Context<'_>, findings: &mut Findings<'_>) {
             format::count(pods.len(), "pod")
         );
         let found = owner.found(&pods, message);
-        // Operators of networks and storage have to run wherever they are put.
+        // Network and storage operators must run everywhere.
         let critical = pods.first().is_some_and(|pod| is_system_critical(pod));
         findings.push(found.severity_if(critical, Severity::Info));
     }
@@ -257,7 +257,7 @@ fn unequal(context: &Context<'_>, findings: &mut Findings<'_>) {
         let tolerations = &pod.spec.tolerations;
         let not_ready = time(tolerations, NOT_READY).seconds()?;
         let unreachable = time(tolerations, UNREACHABLE).seconds()?;
-        // Nothing at all is NL-TOL-006, or meant.
+        // NL-TOL-006 reports a time of 0, unless it is intended.
         (not_ready != unreachable && not_ready > 0 && unreachable > 0)
             .then(|| format!("not-ready {not_ready}s, unreachable {unreachable}s"))
     });

@@ -176,9 +176,9 @@ fn skew(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-/// The last day on which minor versions of 1 were mended, from 1.20 on. Those up to 1.31 are
-/// from data/releases/eol.yaml of github.com/kubernetes/website (0637786), the later ones as
-/// they were planned when the version came out.
+/// The last day of support of each minor version from 1.20 on. Those up to 1.31 are from
+/// data/releases/eol.yaml of github.com/kubernetes/website (0637786), the later ones as planned
+/// at their release.
 const LAST_DAYS: [(u32, Date); 16] = [
     (20, date(2022, 2, 28)),
     (21, date(2022, 6, 28)),
@@ -198,8 +198,7 @@ const LAST_DAYS: [(u32, Date); 16] = [
     (35, date(2027, 2, 28)),
 ];
 
-/// When the version was mended for the last time, at the latest; none for one that is newer
-/// than the table.
+/// The last day of support at the latest; none for versions newer than the table.
 fn last_day(version: Version) -> Option<Date> {
     let known = LAST_DAYS.iter().find(|(minor, _)| version.minor <= *minor);
     known.filter(|_| version.major == 1).map(|(_, day)| *day)
@@ -220,7 +219,7 @@ fn unsupported(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-/// Reports pools whose nodes do not agree on a text.
+/// Reports pools whose nodes have different texts.
 fn disagree(
     context: &Context<'_>,
     findings: &mut Findings<'_>,

@@ -160,7 +160,7 @@ fn found<'a>(context: &Context<'a>, zone: &Zone, message: String) -> FindingBuil
 
 fn tiny(context: &Context<'_>, findings: &mut Findings<'_>) {
     let zones = &context.zones.zones;
-    // One small zone is a small cluster, and no news.
+    // A cluster with one small zone is just a small cluster.
     for zone in zones
         .iter()
         .filter(|zone| zone.size > 0 && zone.size < 3 && zones.len() > 1)
@@ -247,7 +247,7 @@ fn nothing_to_spread_over(context: &Context<'_>, findings: &mut Findings<'_>) {
         .filter_map(|node| node.metadata.labels.get(ZONE_LABEL))
         .map(Str::as_str)
         .collect();
-    // One node is one zone, and no news.
+    // A single node always has a single zone.
     let (Some(zone), 1, 2..) = (zones.first(), zones.len(), workers.len()) else {
         return;
     };

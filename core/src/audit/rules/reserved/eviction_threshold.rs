@@ -42,7 +42,7 @@ pub(super) fn soft_below_hard(node: &Node, config: &KubeletConfiguration) -> Opt
     })
 }
 
-/// The resource whose capacity a percentage of this signal is of.
+/// The resource that a percentage of this signal refers to.
 fn resource_of(signal: &str) -> &'static str {
     if signal.starts_with("memory") {
         "memory"
@@ -56,7 +56,7 @@ pub(super) fn late_collection(_: &Node, config: &KubeletConfiguration) -> Option
     const HIGH: i32 = 85;
     let percent = threshold(&config.eviction_hard, "imagefs.available")?.percent()?;
     let high = config.image_gc_high_threshold_percent.unwrap_or(HIGH);
-    // At the default both are at 85 % used, which is late but meant.
+    // By default both are at 85 % used, which is late but intended.
     (f64::from(high) > 100.0 - f64::from(percent) + 0.01).then(|| {
         format!(
             "imageGCHighThresholdPercent: {high}, but imagefs.available<{percent}% evicts at \

@@ -11,8 +11,7 @@ use crate::request::{self, Amounts};
 
 const MIB: i64 = 1 << 20;
 
-/// What the node keeps back of CPU (thousandths) and memory (bytes), its eviction
-/// threshold included.
+/// Capacity − Allocatable of CPU (thousandths) and memory (bytes), eviction threshold included.
 fn kept(node: &Node) -> Option<(i64, i64)> {
     let (cpu, memory) = kept_back(node)?;
     Some((cpu.milli_value()?, memory.value()?))

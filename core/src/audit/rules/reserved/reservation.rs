@@ -25,12 +25,12 @@ pub(super) fn nothing_reserved<'a>(_: &Context<'a>, node: &'a Node) -> Option<Fi
         .with("cpuReserved", cpu.to_string())
         .with("memoryReserved", memory.to_string())
         .inferred();
-    // A node of kind is a container; its machine belongs to somebody else.
+    // A kind node is a container and shares its machine.
     Some(found.severity_if(node.spec.provider_id.starts_with("kind://"), Severity::Info))
 }
 
-/// CPU and memory of the node that pods do not get, huge pages left aside: the kubelet
-/// takes their whole capacity off the memory.
+/// Capacity − Allocatable of CPU and memory, without huge pages: the kubelet subtracts their
+/// whole capacity from the memory.
 pub(super) fn kept_back(node: &Node) -> Option<(Quantity, Quantity)> {
     let mut cpu = capacity(node, "cpu")?;
     cpu -= allocatable(node, "cpu")?;
