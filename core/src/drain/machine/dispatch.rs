@@ -5,6 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::Machine;
 use super::backoff::jittered;
 use super::event::Effect;
+use super::replicas::CountReader;
 use super::state::{
     BlockReason, Blocked, EvictionInputs, NodePhase, PodState, RetryTrigger, Tracked, Unevictable,
 };
@@ -61,7 +62,9 @@ impl Machine {
                 Due::Evict(charge) => self.evict(&uid, charge, now, effects),
                 Due::Force(budget) => self.force(&uid, budget, now, effects),
                 Due::Look => self.fetch_pod(&uid, effects),
-                Due::Count(workload) => self.request_count(&workload, effects),
+                Due::Count(workload) => {
+                    self.request_count(&workload, CountReader::ImplicitBudget, effects);
+                }
                 Due::Block(block) => self.block(&uid, block, now, effects),
                 Due::GiveUp(why) => {
                     let state = PodState::Impossible(Unevictable::Budgets(why));
@@ -223,7 +226,7 @@ impl Machine {
         let Some((mut room, controller)) = room else {
             return Due::Evict(None);
         };
-        if self.ready_counts.is_asked(&controller.uid) {
+        if self.ready_counts.counts_for_budget(&controller.uid) {
             return Due::Nothing;
         }
         let limit = Limit::from(&room.workload);

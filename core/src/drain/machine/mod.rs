@@ -36,10 +36,10 @@ use jiff::{SignedDuration, Timestamp};
 use super::options::DrainOptions;
 use super::store::Store;
 use crate::disruption::{BudgetKey, Limit, UnhealthyPod};
-use crate::object::Pod;
+use crate::object::{Pod, VolumeAttachment};
 use crate::text::Str;
 use ledger::Ledger;
-use replicas::{ReadyCounts, Replacements};
+use replicas::ReadyCounts;
 use state::RetryTrigger;
 
 pub use event::{DrainEvent, Effect, ReplicaCount};
@@ -64,7 +64,8 @@ pub struct Machine {
     ledger: Ledger,
     ready_counts: ReadyCounts,
     listed: BTreeSet<Str>,
-    replacements: Replacements,
+    /// By their names; none before the first list.
+    attachments: Option<BTreeMap<Str, VolumeAttachment>>,
     /// Whether some pods have to go before others although `--order` does not say so.
     ordered: bool,
     /// Whether something was sent that is in no budget's purse.
@@ -87,7 +88,7 @@ impl Machine {
             ledger: Ledger::default(),
             ready_counts: ReadyCounts::default(),
             listed: BTreeSet::new(),
-            replacements: Replacements::default(),
+            attachments: None,
             ordered: false,
             sent_unaccounted: false,
             stop: None,
@@ -249,11 +250,10 @@ impl Machine {
                 }
             }
             DrainEvent::Counted { workload, count } => {
-                self.record_ready_count(&workload, count.as_ref(), now);
-                self.record_replacement_count(&workload, count, now, effects);
+                self.record_count(&workload, count, now, effects);
             }
-            DrainEvent::Attachments(all) => self.attachments(all),
-            DrainEvent::Attachment(attachment) => self.attachment(*attachment),
+            DrainEvent::Attachments(all) => self.attachments_listed(all),
+            DrainEvent::Attachment(attachment) => self.attachment_updated(*attachment),
             DrainEvent::AttachmentGone { name } => self.detached(&name),
             DrainEvent::Interrupted => self.stop = Some(StopReason::Interrupted),
         }
@@ -309,7 +309,7 @@ impl Machine {
             && let Some(controller) = tracked.pod.metadata.controller()
         {
             let node = &tracked.pod.spec.node_name;
-            self.replacements.pod_evicted(&controller.uid, node);
+            self.ready_counts.pod_evicted(&controller.uid, node);
         }
         match &state {
             PodState::Blocked(blocked) => {

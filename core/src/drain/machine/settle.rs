@@ -4,19 +4,16 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 use super::Machine;
 use super::event::{Effect, ReplicaCount};
-use super::replicas::{AGAIN, Replacement};
+use super::replicas::{CountReader, RECOUNT};
 use super::state::NodePhase;
 use super::state::{PodState, Tracked};
 use crate::disruption::{Limit, keeps_replicas};
 use crate::object::{VolumeAttachment, Workload};
 use crate::text::Str;
-
-/// How long until pods are counted again although nothing showed a change.
-pub(super) const RECOUNT: SignedDuration = SignedDuration::from_secs(10);
 
 /// What a node waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,7 +80,7 @@ impl Machine {
                 let Some((wanted, workload)) = self.wanted(&uid) else {
                     continue;
                 };
-                let replaced = self.replacements.workloads.get(&uid);
+                let replaced = self.ready_counts.replacements(&uid);
                 if replaced.is_some_and(|replaced| replaced.is_enough_for(node, wanted)) {
                     continue;
                 }
@@ -107,7 +104,7 @@ impl Machine {
     /// broken before does not have to be mended, and one that was scaled down is done sooner.
     fn wanted(&self, uid: &Str) -> Option<(i32, String)> {
         let workload = self.store.workloads.workload(uid)?;
-        let before = self.replacements.workloads.get(uid)?.before;
+        let before = self.ready_counts.before(uid)?;
         let meta = &workload.metadata;
         let name = format!("{} {}/{}", workload.kind, meta.namespace, meta.name);
         Some((before.min(workload.spec.replicas.unwrap_or(1)), name))
@@ -138,7 +135,7 @@ impl Machine {
             let claim = self.settings.claims.get(name.as_str());
             claim.is_some_and(|claim| left.contains(claim))
         };
-        let Some(attachments) = &self.replacements.attachments else {
+        let Some(attachments) = &self.attachments else {
             // Not known yet.
             let volumes = self.settings.claims.keys();
             return volumes.filter(|name| is_left(name)).cloned().collect();
@@ -162,13 +159,7 @@ impl Machine {
                 continue;
             };
             let before = workload.status.ready_replicas.unwrap_or(0);
-            self.replacements
-                .workloads
-                .entry(controller.uid.clone())
-                .or_insert_with(|| Replacement {
-                    before,
-                    ..Replacement::default()
-                });
+            self.ready_counts.record_before(&controller.uid, before);
         }
     }
 
@@ -183,25 +174,11 @@ impl Machine {
             waiting.extend(self.controllers_of_evicted(&node));
         }
         for uid in waiting {
-            let Some(workload) = self.store.workloads.workload(&uid) else {
-                continue;
-            };
             let waits = self.waiting_for(&uid);
-            let Some(replaced) = self.replacements.workloads.get_mut(&uid) else {
-                continue;
-            };
-            let due = replaced.due.is_none_or(|due| now >= due);
-            if replaced.asked || waits.is_empty() || !due || self.ready_counts.is_asked(&uid) {
-                continue;
+            let replaced = self.ready_counts.replacements(&uid);
+            if !waits.is_empty() && replaced.is_some_and(|replaced| replaced.is_due(now)) {
+                self.request_count(&uid, CountReader::Replacements(waits), effects);
             }
-            replaced.asked = true;
-            replaced.begun_for = waits;
-            effects.push(Effect::Count {
-                namespace: workload.metadata.namespace.clone(),
-                workload: uid,
-                labels: selector(workload),
-                with_pending: true,
-            });
         }
     }
 
@@ -215,7 +192,7 @@ impl Machine {
     /// The empty nodes for which no count of the workload was enough yet.
     fn waiting_for(&self, workload: &Str) -> BTreeSet<Str> {
         let wanted = self.wanted(workload).map(|(wanted, _)| wanted);
-        let replaced = self.replacements.workloads.get(workload);
+        let replaced = self.ready_counts.replacements(workload);
         let (Some(wanted), Some(replaced)) = (wanted, replaced) else {
             return BTreeSet::new();
         };
@@ -227,40 +204,38 @@ impl Machine {
         nodes.into_iter().collect()
     }
 
-    pub(super) fn record_replacement_count(
+    /// A count of the workload's pods ended; none if it failed.
+    pub(super) fn record_count(
         &mut self,
-        workload: &Str,
+        uid: &Str,
         count: Option<ReplicaCount>,
         now: Timestamp,
         effects: &mut Vec<Effect>,
     ) {
-        let open = self.waiting_for(workload);
-        let wanted = self.wanted(workload).map(|(wanted, _)| wanted);
-        let replaced = self.replacements.workloads.get_mut(workload);
-        let Some(replaced) = replaced.filter(|replaced| replaced.asked) else {
-            return;
-        };
-        replaced.asked = false;
-        replaced.due = Some(now + RECOUNT);
-        let (Some(count), Some(wanted)) = (count, wanted) else {
-            return;
-        };
-        let news = replaced.last.as_ref() != Some(&count);
-        let nodes = std::mem::take(&mut replaced.begun_for);
-        if !open.is_subset(&nodes) {
-            // For some it began too early: the next one is due at once.
-            replaced.due = None;
+        match self.ready_counts.end(uid) {
+            Some(CountReader::ImplicitBudget) => {
+                let ready = count.map(|count| count.ready);
+                self.ready_counts.record_for_budget(uid, ready, now);
+                if ready.is_some()
+                    && let Some(workload) = self.store.workloads.workload(uid)
+                {
+                    self.ledger.clear(&Limit::Workload(workload.key()));
+                }
+            }
+            Some(CountReader::Replacements(nodes)) => {
+                let open = self.waiting_for(uid);
+                let wanted = self.wanted(uid).map(|(wanted, _)| wanted);
+                let due = Some(now + RECOUNT);
+                self.ready_counts.schedule_replacements(uid, due);
+                if let (Some(count), Some(wanted)) = (count, wanted)
+                    && let Some(replaced) = self.ready_counts.replacements_mut(uid)
+                {
+                    let short = replaced.record(count, wanted, nodes, &open);
+                    effects.extend(short.into_iter().map(|node| Effect::Awaits { node }));
+                }
+            }
+            None => {}
         }
-        if count.ready >= wanted {
-            replaced.enough_for.extend(nodes.iter().cloned());
-        } else {
-            let reported = nodes
-                .iter()
-                .filter(|node| news || !replaced.counted_for.contains(*node));
-            effects.extend(reported.map(|node| Effect::Awaits { node: node.clone() }));
-        }
-        replaced.last = Some(count);
-        replaced.counted_for = nodes;
     }
 
     /// A status that shows as many Ready pods as are waited for is worth a count at once.
@@ -269,11 +244,9 @@ impl Machine {
         let Some((wanted, _)) = self.wanted(&workload.metadata.uid) else {
             return;
         };
-        let replaced = self.replacements.workloads.get_mut(&workload.metadata.uid);
-        if let Some(replaced) = replaced
-            && workload.status.ready_replicas.unwrap_or(0) >= wanted
-        {
-            replaced.due = None;
+        if workload.status.ready_replicas.unwrap_or(0) >= wanted {
+            let uid = &workload.metadata.uid;
+            self.ready_counts.schedule_replacements(uid, None);
         }
     }
 
@@ -283,73 +256,44 @@ impl Machine {
             .nodes
             .values()
             .any(|phase| *phase == NodePhase::Settling);
-        self.replacements
-            .workloads
-            .values()
-            .filter(move |_| settles)
-            .filter_map(|replaced| replaced.due)
+        let due = self.ready_counts.replacements_due();
+        due.filter(move |_| settles)
     }
 
-    pub(super) fn attachments(&mut self, all: Vec<VolumeAttachment>) {
+    pub(super) fn attachments_listed(&mut self, all: Vec<VolumeAttachment>) {
         let by_name = all.into_iter().map(|a| (a.metadata.name.clone(), a));
-        self.replacements.attachments = Some(by_name.collect());
+        self.attachments = Some(by_name.collect());
     }
 
-    pub(super) fn attachment(&mut self, attachment: VolumeAttachment) {
-        let known = self.replacements.attachments.get_or_insert_default();
+    pub(super) fn attachment_updated(&mut self, attachment: VolumeAttachment) {
+        let known = self.attachments.get_or_insert_default();
         known.insert(attachment.metadata.name.clone(), attachment);
     }
 
     pub(super) fn detached(&mut self, name: &str) {
-        if let Some(known) = &mut self.replacements.attachments {
+        if let Some(known) = &mut self.attachments {
             known.remove(name);
         }
     }
-}
 
-impl Machine {
-    /// Has the pods of a workload counted.
-    pub(super) fn request_count(&mut self, uid: &Str, effects: &mut Vec<Effect>) {
+    /// Has the pods of a workload counted, unless a count is on its way.
+    pub(super) fn request_count(
+        &mut self,
+        uid: &Str,
+        reader: CountReader,
+        effects: &mut Vec<Effect>,
+    ) {
         let Some(workload) = self.store.workloads.workload(uid) else {
             return;
         };
-        // One for those that wait for replacements is on its way, and may have begun too early.
-        if self.replacements.is_asked(uid) {
-            return;
-        }
-        if let Some(count) = self.ready_counts.0.get_mut(uid) {
-            count.asked = true;
-            count.stale = false;
-            count.due = None;
+        let with_pending = matches!(reader, CountReader::Replacements(_));
+        if self.ready_counts.begin(uid, reader) {
             effects.push(Effect::Count {
                 namespace: workload.metadata.namespace.clone(),
                 workload: uid.clone(),
                 labels: selector(workload),
-                with_pending: false,
+                with_pending,
             });
-        }
-    }
-
-    /// A count came in: what was evicted before it began is in it.
-    pub(super) fn record_ready_count(
-        &mut self,
-        uid: &Str,
-        count: Option<&ReplicaCount>,
-        now: Timestamp,
-    ) {
-        let known = self.ready_counts.0.get_mut(uid);
-        let Some(known) = known.filter(|known| known.asked) else {
-            return;
-        };
-        known.asked = false;
-        known.failed = count.is_none();
-        let Some(count) = count else {
-            known.due = Some(now + AGAIN);
-            return;
-        };
-        known.ready = Some(count.ready);
-        if let Some(workload) = self.store.workloads.workload(uid) {
-            self.ledger.clear(&Limit::Workload(workload.key()));
         }
     }
 }

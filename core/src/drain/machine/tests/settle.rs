@@ -173,7 +173,7 @@ fn without_a_change_pods_are_counted_again_after_a_while() {
     empty(&mut machine, "u-a", "n");
     counted(&mut machine, 0, T0);
     let due = machine.wake_at(T0).unwrap();
-    assert_eq!(due, T0 + super::super::settle::RECOUNT);
+    assert_eq!(due, T0 + super::super::replicas::RECOUNT);
     assert_eq!(counts(&machine.step(DrainEvent::Tick, due)), 1);
     counted(&mut machine, 1, due);
     list(&mut machine, "n", Vec::new());
