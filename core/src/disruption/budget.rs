@@ -20,9 +20,7 @@ pub const DELETION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
 /// Namespace and name of a budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BudgetKey {
-    /// Namespace.
     pub namespace: Str,
-    /// Name.
     pub name: Str,
 }
 
@@ -56,7 +54,7 @@ impl Budget {
 #[derive(Clone, Debug, Default)]
 pub struct Budgets {
     known: BTreeMap<BudgetKey, Budget>,
-    unseen: bool,
+    unreadable: bool,
 }
 
 impl Budgets {
@@ -64,19 +62,19 @@ impl Budgets {
     pub fn of(budgets: impl IntoIterator<Item = Budget>) -> Self {
         Self {
             known: budgets.into_iter().map(|b| (b.key(), b)).collect(),
-            unseen: false,
+            unreadable: false,
         }
     }
 
     /// They may not be seen (any more): what is known is out of date, and which budgets there are
     /// shows only in the API server's answers. What is seen again ends that.
-    pub fn lose(&mut self) {
-        self.unseen = true;
+    pub fn set_unreadable(&mut self) {
+        self.unreadable = true;
     }
 
     /// Whether they may not be seen.
     pub fn is_unreadable(&self) -> bool {
-        self.unseen
+        self.unreadable
     }
 
     /// What was known last, also of budgets that may not be seen any more.
@@ -86,24 +84,24 @@ impl Budgets {
 
     /// Takes up a new state of a budget.
     pub fn insert(&mut self, budget: Budget) {
-        self.unseen = false;
+        self.unreadable = false;
         self.known.insert(budget.key(), budget);
     }
 
     /// Forgets a budget that was deleted.
     pub fn remove(&mut self, key: &BudgetKey) {
-        self.unseen = false;
+        self.unreadable = false;
         self.known.remove(key);
     }
 
     /// The budget of this name; none of those that may not be seen.
     pub fn get(&self, key: &BudgetKey) -> Option<&Budget> {
-        self.known.get(key).filter(|_| !self.unseen)
+        self.known.get(key).filter(|_| !self.unreadable)
     }
 
     /// The budgets that the pod counts under, by name; none of those that may not be seen.
     pub fn matching(&self, pod: &Pod) -> Vec<&Budget> {
-        if self.unseen {
+        if self.unreadable {
             return Vec::new();
         }
         let first = BudgetKey {
@@ -150,7 +148,6 @@ pub enum CountError {
     Unread {
         /// Kind of the controller.
         kind: Str,
-        /// Its name.
         name: Str,
     },
 }

@@ -20,16 +20,13 @@ pub enum EvictionDecision {
     Exempt(Exemption),
     /// The eviction takes one of the disruptions that the budget allows.
     Counted {
-        /// The budget.
         budget: BudgetKey,
         /// How many it allows now.
         allowed: i32,
     },
     /// The budget refuses.
     Refused {
-        /// The budget.
         budget: BudgetKey,
-        /// Why.
         refusal: BudgetRefusal,
     },
     /// More than one budget selects the pod: the API answers 500 whatever they allow.
@@ -272,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn pending_and_finished_pods_pass_even_under_two_budgets() {
+    fn pending_and_finished_pods_are_exempt() {
         for phase in ["Pending", "Succeeded", "Failed"] {
             let mut pod = pod("a", "n");
             pod.status.phase = phase.into();
@@ -284,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn two_budgets_are_several_whatever_they_allow() {
+    fn two_budgets_are_refused_whatever_they_allow() {
         let several = of(
             &pod("a", "n"),
             &[budget("x", 5, 6, 1), budget("y", 5, 6, 1)],
@@ -293,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unready_pod_passes_by_policy() {
+    fn exempts_an_unready_pod_by_policy() {
         let mut unready = pod("a", "n");
         unready.status.conditions.clear();
         let key = budget("x", 0, 0, 0).key();
@@ -321,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_of_an_older_generation_refuses_first() {
+    fn an_outdated_status_refuses_first() {
         let mut stale = budget("x", 3, 4, 1);
         stale.metadata.generation = Some(2);
         stale.status.observed_generation = 1;
@@ -341,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_with_healthy_pods_to_spare_says_why() {
+    fn explains_a_refusal_despite_spare_pods() {
         let said = |budget: &Budget| budget.refusal().unwrap().to_string();
         // As the API server leaves it when it has allowed an eviction.
         let mut taken = budget("x", 0, 12, 11);

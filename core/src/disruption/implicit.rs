@@ -117,7 +117,7 @@ mod tests {
     use super::*;
     use crate::fixtures::{pod, workload};
 
-    fn room(most: &ImplicitBudget, replicas: i32, ready: i32) -> Option<i32> {
+    fn counts(most: &ImplicitBudget, replicas: i32, ready: i32) -> Option<i32> {
         let mut workloads = Workloads::default();
         let mut web = workload(WorkloadKind::ReplicaSet, "web", replicas);
         web.status.ready_replicas = Some(ready);
@@ -126,19 +126,19 @@ mod tests {
     }
 
     #[test]
-    fn a_quarter_may_be_missing_and_one_always_may() {
+    fn allows_a_quarter_and_at_least_one() {
         for (replicas, ready, allowed) in
             [(60, 60, 15), (60, 50, 5), (60, 45, 0), (4, 4, 1), (1, 1, 1)]
         {
-            let room = room(&ImplicitBudget::default(), replicas, ready);
-            assert_eq!(room, Some(allowed), "{ready} of {replicas}");
+            let counts = counts(&ImplicitBudget::default(), replicas, ready);
+            assert_eq!(counts, Some(allowed), "{ready} of {replicas}");
         }
         let none = ImplicitBudget::new(IntOrString::Int(0)).unwrap();
-        assert_eq!(room(&none, 3, 3), Some(1));
+        assert_eq!(counts(&none, 3, 3), Some(1));
     }
 
     #[test]
-    fn what_is_not_ready_or_not_known_is_free() {
+    fn unready_and_unknown_workloads_have_no_limit() {
         let mut unready = pod("a", "n");
         unready.status.conditions.clear();
         let workloads = Workloads::default();

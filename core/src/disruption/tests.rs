@@ -139,7 +139,7 @@ fn a_disrupted_pod_is_not_healthy_for_two_minutes() {
 }
 
 #[test]
-fn a_budget_that_can_never_allow_is_told_from_one_that_is_used_up() {
+fn separates_never_allows_from_used_up() {
     let three = pods(3);
     let refs: Vec<&Pod> = three.iter().collect();
     let workloads = listed([workload(WorkloadKind::ReplicaSet, "web", 3)]);

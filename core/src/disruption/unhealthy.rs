@@ -61,7 +61,7 @@ impl Budget {
     /// [`Budget::count`] counts.
     pub fn unhealthy_pods(&self, pods: &[Pod], now: Timestamp) -> Vec<UnhealthyPod> {
         let selected = pods.iter().filter(|pod| self.selects(pod));
-        let mut absentees: Vec<UnhealthyPod> = selected
+        let mut unhealthy: Vec<UnhealthyPod> = selected
             .filter_map(|pod| {
                 let (why, since) = self.absence(pod, now)?;
                 Some(UnhealthyPod {
@@ -72,8 +72,8 @@ impl Budget {
                 })
             })
             .collect();
-        absentees.sort_by(|a, b| a.name.cmp(&b.name));
-        absentees
+        unhealthy.sort_by(|a, b| a.name.cmp(&b.name));
+        unhealthy
     }
 
     fn absence(&self, pod: &Pod, now: Timestamp) -> Option<(UnhealthyReason, Option<Timestamp>)> {
@@ -108,7 +108,7 @@ mod tests {
     use crate::workload::Workloads;
 
     #[test]
-    fn each_pod_that_is_missing_is_named_with_its_place_and_its_reason() {
+    fn lists_each_unhealthy_pod_with_node_and_reason() {
         let now = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1);
         let ago = |seconds| now - SignedDuration::from_secs(seconds);
         let mut budget = budget("web", 0, 1, 1);

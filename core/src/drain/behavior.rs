@@ -112,7 +112,7 @@ mod tests {
     use crate::fixtures::pod;
 
     #[test]
-    fn what_a_pod_bears_goes_before_the_rules() {
+    fn labels_and_annotations_win_over_rules() {
         let all = PodRule {
             selector: LabelSelector::default(),
             behavior: Behavior::Order(2),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_treatment_is_said() {
+    fn reports_an_invalid_behavior() {
         let mut odd = pod("a", "n");
         let annotations = &mut odd.metadata.annotations;
         annotations.insert(ANNOTATION.into(), "later".into());

@@ -73,7 +73,7 @@ pub struct DrainOptions {
     pub force: Option<Bypass>,
 }
 
-/// The end of the patience with some budgets.
+/// Budgets that are bypassed after a timeout.
 #[derive(Clone, Debug)]
 pub struct Bypass {
     /// When it begins.
@@ -106,7 +106,6 @@ impl Default for DrainOptions {
     }
 }
 
-/// The order of evictions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EvictionOrder {
     /// All pods at once, as their budgets allow.

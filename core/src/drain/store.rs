@@ -15,7 +15,7 @@ impl Store {
     pub fn apply(&mut self, event: DrainEvent) -> Option<DrainEvent> {
         match event {
             DrainEvent::Budgets(budgets) => self.budgets = Budgets::of(budgets),
-            DrainEvent::BudgetsUnreadable => self.budgets.lose(),
+            DrainEvent::BudgetsUnreadable => self.budgets.set_unreadable(),
             DrainEvent::Budget(budget) => self.budgets.insert(*budget),
             DrainEvent::BudgetGone(key) => self.budgets.remove(&key),
             DrainEvent::Workloads { kind, workloads } => {

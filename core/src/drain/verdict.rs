@@ -80,12 +80,7 @@ pub enum MissingFlag {
     /// No controller will bring it back.
     NoController,
     /// The controller that it names is gone.
-    ControllerGone {
-        /// Kind.
-        kind: Str,
-        /// Name.
-        name: Str,
-    },
+    ControllerGone { kind: Str, name: Str },
 }
 
 impl MissingFlag {
@@ -129,7 +124,6 @@ pub enum Impossible {
     SeveralBudgets(Vec<BudgetKey>),
     /// The budget wants as many pods as there can be.
     NeverAllows {
-        /// The budget.
         budget: BudgetKey,
         /// The line of it that binds.
         spec: String,
@@ -140,7 +134,6 @@ pub enum Impossible {
     },
     /// The disruption controller cannot count the budget.
     SyncFailed {
-        /// The budget.
         budget: BudgetKey,
         /// The controller's words.
         message: String,

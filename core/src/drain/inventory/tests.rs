@@ -65,7 +65,7 @@ fn an_orphan_of_a_replica_set_needs_force() {
 }
 
 #[test]
-fn a_daemon_set_of_any_group_is_left_alone_while_it_exists() {
+fn skips_pods_of_an_existing_daemon_set_of_any_group() {
     assert_eq!(
         plain(&owned_by("apps/v1", "DaemonSet", "agent")),
         PodVerdict::Skip(SkipReason::DaemonSet)
@@ -197,7 +197,7 @@ fn annotations_protect_only_when_they_are_respected() {
 }
 
 #[test]
-fn a_budget_that_can_never_allow_makes_it_impossible() {
+fn a_budget_that_can_never_allow_is_impossible() {
     let verdict = judge(
         &pod("a", "n"),
         &Permissions::default(),

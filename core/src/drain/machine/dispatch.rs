@@ -16,7 +16,7 @@ use crate::drain::verdict::Impossible;
 use crate::object::Pod;
 use crate::text::Str;
 
-/// How long an eviction is held back although the watch shows no room for it, in case
+/// How long an eviction is held back although its budget allows nothing by the watch, in case
 /// the watch stands still. Operators that act on the attempt are not bothered more often.
 const FALLBACK: SignedDuration = SignedDuration::from_secs(30);
 
@@ -24,8 +24,8 @@ const FALLBACK: SignedDuration = SignedDuration::from_secs(30);
 enum Due {
     Nothing,
     Evict(Option<Charge>),
-    Force(BudgetKey),
-    Look,
+    Bypass(BudgetKey),
+    Get,
     /// The pods of the workload of this UID.
     Count(Str),
     Block(BlockReason),
@@ -44,7 +44,7 @@ impl Machine {
         self.ledger.expire(now);
         self.give_up_out_of_order(effects);
         if self.sent_unaccounted && self.can_read_budgets() {
-            // Of what was sent before they were seen no purse knows: it is answered first.
+            // The ledger does not know what was sent before: wait for the responses.
             if self.in_flight() > 0 {
                 return;
             }
@@ -60,8 +60,8 @@ impl Machine {
             match self.due(tracked, now) {
                 Due::Nothing => {}
                 Due::Evict(charge) => self.evict(&uid, charge, now, effects),
-                Due::Force(budget) => self.force(&uid, budget, now, effects),
-                Due::Look => self.fetch_pod(&uid, effects),
+                Due::Bypass(budget) => self.bypass(&uid, budget, now, effects),
+                Due::Get => self.fetch_pod(&uid, effects),
                 Due::Count(workload) => {
                     self.request_count(&workload, CountReader::ImplicitBudget, effects);
                 }
@@ -112,17 +112,17 @@ impl Machine {
 
     fn due(&self, tracked: &Tracked, now: Timestamp) -> Due {
         let mut overdue = false;
-        let forced = self.bypassed_budget(tracked, now);
+        let bypassed = self.bypassed_budget(tracked, now);
         if let PodState::Blocked(blocked) = &tracked.state {
             overdue = now >= blocked.retry_at;
             match &blocked.retry_on {
-                RetryTrigger::TimerThenGet if overdue => return Due::Look,
+                RetryTrigger::TimerThenGet if overdue => return Due::Get,
                 RetryTrigger::TimerThenGet | RetryTrigger::Timer if !overdue => {
                     return Due::Nothing;
                 }
                 RetryTrigger::InputsChanged(seen)
                     if !overdue
-                        && forced.is_none()
+                        && bypassed.is_none()
                         && *seen == self.eviction_inputs(&tracked.pod) =>
                 {
                     return Due::Nothing;
@@ -135,8 +135,8 @@ impl Machine {
         }
         let pod = &tracked.pod;
         let decision = decide(pod, &self.store.budgets);
-        if let Some(budget) = forced {
-            return Due::Force(budget);
+        if let Some(budget) = bypassed {
+            return Due::Bypass(budget);
         }
         let probe = overdue
             || tracked.attempts == 0
@@ -217,25 +217,28 @@ impl Machine {
 
     /// No budget selects the pod: the implicit one decides.
     fn due_without_budget(&self, tracked: &Tracked, now: Timestamp) -> Due {
-        let room = self
+        let counts = self
             .settings
             .implicit
             .as_ref()
             .and_then(|budget| budget.counts(&tracked.pod, &self.store.workloads))
             .zip(tracked.pod.metadata.controller());
-        let Some((mut room, controller)) = room else {
+        let Some((mut counts, controller)) = counts else {
             return Due::Evict(None);
         };
         if self.ready_counts.counts_for_budget(&controller.uid) {
             return Due::Nothing;
         }
-        let limit = Limit::from(&room.workload);
-        room.has = self.ready_counts.ready(&controller.uid).unwrap_or(room.has);
+        let limit = Limit::from(&counts.workload);
+        counts.has = self
+            .ready_counts
+            .ready(&controller.uid)
+            .unwrap_or(counts.has);
         let patient = |since: Timestamp| now < since + IMPLICIT_TIMEOUT;
         let waited = tracked.blocked_since.is_some_and(|since| !patient(since));
         // It gives way to one pod, not to all that have waited as long.
         let gives_way = waited && !self.ledger.last_sent(&limit).is_some_and(patient);
-        let spare = self.ledger.allows_another(&limit, room.allowed(), now)
+        let spare = self.ledger.allows_another(&limit, counts.allowed(), now)
             || gives_way && self.ledger.is_idle(&limit);
         if spare {
             Due::Evict(Some(Charge {
@@ -244,13 +247,13 @@ impl Machine {
             }))
         } else if self.ledger.is_idle(&limit) && self.ready_counts.is_due(&controller.uid, now) {
             Due::Count(controller.uid.clone())
-        } else if room.allowed() > 0 && !self.ready_counts.is_unknown(&controller.uid) {
+        } else if counts.allowed() > 0 && !self.ready_counts.is_unknown(&controller.uid) {
             Due::Nothing
         } else {
             Due::Block(BlockReason::Implicit {
-                workload: room.workload,
-                needs: room.needs,
-                has: room.has,
+                workload: counts.workload,
+                needs: counts.needs,
+                has: counts.has,
             })
         }
     }
@@ -336,7 +339,7 @@ impl Machine {
         force.budgets.contains(&budget).then_some(budget)
     }
 
-    fn force(&mut self, uid: &Str, budget: BudgetKey, now: Timestamp, effects: &mut Vec<Effect>) {
+    fn bypass(&mut self, uid: &Str, budget: BudgetKey, now: Timestamp, effects: &mut Vec<Effect>) {
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             return;
         };
@@ -368,7 +371,7 @@ impl Machine {
         effects.push(effect);
     }
 
-    /// Marks a pod that the watch shows no room for; one that is marked already
+    /// Marks a pod whose budget allows nothing by the watch; one that is marked already
     /// keeps its times.
     fn block(&mut self, uid: &Str, block: BlockReason, now: Timestamp, effects: &mut Vec<Effect>) {
         let Some(tracked) = self.pods.get(uid.as_str()) else {

@@ -12,19 +12,11 @@ pub enum DrainEvent {
     /// Time passed.
     Tick,
     /// All pods of a node, read consistently.
-    Listed {
-        /// The node.
-        node: Str,
-        /// Its pods.
-        pods: Vec<Pod>,
-    },
+    Listed { node: Str, pods: Vec<Pod> },
     /// A pod of a node came or changed.
     Pod(Box<Pod>),
     /// A pod is gone.
-    PodGone {
-        /// Its UID.
-        uid: Str,
-    },
+    PodGone { uid: Str },
     /// All budgets.
     Budgets(Vec<Budget>),
     /// Budgets may not be seen (any more), until one is.
@@ -35,7 +27,6 @@ pub enum DrainEvent {
     BudgetGone(BudgetKey),
     /// All controllers of a kind, as far as they are watched.
     Workloads {
-        /// The kind.
         kind: WorkloadKind,
         /// The controllers.
         workloads: Vec<Workload>,
@@ -43,12 +34,7 @@ pub enum DrainEvent {
     /// A controller came or changed.
     Workload(Box<Workload>),
     /// The answer to an [`Effect::Evict`].
-    Answered {
-        /// The pod.
-        uid: Str,
-        /// The answer.
-        result: EvictionResult,
-    },
+    Answered { uid: Str, result: EvictionResult },
     /// The answer to an [`Effect::Get`]: the pod, or that none bears its name.
     PodFetched {
         /// The pod that was asked for.
@@ -60,7 +46,6 @@ pub enum DrainEvent {
     PodFetchFailed {
         /// The pod that was asked for.
         uid: Str,
-        /// Why.
         message: String,
     },
     /// The answer to an [`Effect::GetOwner`].
@@ -71,15 +56,9 @@ pub enum DrainEvent {
         presence: Presence,
     },
     /// An [`Effect::Cordon`] was carried out.
-    Cordoned {
-        /// The node.
-        node: Str,
-    },
+    Cordoned { node: Str },
     /// An [`Effect::Confirm`] failed.
-    ConfirmFailed {
-        /// The node.
-        node: Str,
-    },
+    ConfirmFailed { node: Str },
     /// The answer to an [`Effect::Count`]; none if it failed.
     Counted {
         /// UID of the workload.
@@ -105,31 +84,24 @@ pub enum DrainEvent {
 pub enum Effect {
     /// Send an eviction (or a deletion, where the user wants those) with this UID.
     Evict {
-        /// Namespace.
         namespace: Str,
-        /// Name.
         name: Str,
         /// UID, for the precondition.
         uid: Str,
     },
     /// Delete a pod past its budget, with this UID.
     Bypass {
-        /// Namespace.
         namespace: Str,
-        /// Name.
         name: Str,
         /// UID, for the precondition.
         uid: Str,
-        /// The budget.
         budget: BudgetKey,
         /// The least seconds that the pod gets to stop, where its own are fewer.
         at_least: Option<u32>,
     },
     /// Count the pods of a workload.
     Count {
-        /// Its namespace.
         namespace: Str,
-        /// Its UID.
         workload: Str,
         /// A label selector that all of them fit; it may be empty.
         labels: String,
@@ -138,9 +110,7 @@ pub enum Effect {
     },
     /// Read the pod.
     Get {
-        /// Namespace.
         namespace: Str,
-        /// Name.
         name: Str,
         /// UID of the pod that is meant.
         uid: Str,
@@ -149,34 +119,18 @@ pub enum Effect {
     GetOwner {
         /// The pod's namespace.
         namespace: Str,
-        /// The controller.
         owner: OwnerReference,
     },
     /// Cordon a node: its turn has come.
-    Cordon {
-        /// The node.
-        node: Str,
-    },
+    Cordon { node: Str },
     /// List the pods of a node consistently.
-    Confirm {
-        /// The node.
-        node: Str,
-    },
+    Confirm { node: Str },
     /// A pod's state changed in a way that is worth a line.
-    Changed {
-        /// The pod.
-        uid: Str,
-    },
+    Changed { uid: Str },
     /// A node was found empty, and waits for replacements or volumes.
-    Awaits {
-        /// The node.
-        node: Str,
-    },
+    Awaits { node: Str },
     /// A node was found empty of all that had to go, and waits for nothing more.
-    Done {
-        /// The node.
-        node: Str,
-    },
+    Done { node: Str },
 }
 
 /// What a count of a workload's pods showed.

@@ -160,7 +160,7 @@ mod tests {
     const T0: Timestamp = Timestamp::UNIX_EPOCH;
 
     #[test]
-    fn one_eviction_at_a_time_and_no_more_than_allowed() {
+    fn allows_one_eviction_in_flight_and_no_more_than_the_status() {
         let mut ledger = Ledger::default();
         let key = Limit::Budget(budget("web", 2, 3, 1).key());
         assert!(ledger.allows_another(&key, 2, T0));
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_notes_the_pod_frees_it_in_either_order() {
+    fn a_status_with_the_disrupted_pod_frees_the_budget() {
         let mut noted = budget("web", 1, 3, 1);
         noted.status.disrupted_pods = [("a".into(), T0)].into();
         let key = Limit::Budget(noted.key());
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_shows_is_forgotten_after_a_while() {
+    fn an_eviction_missing_from_the_status_expires() {
         let mut ledger = Ledger::default();
         let key = Limit::Budget(budget("web", 1, 3, 1).key());
         ledger.record_sent(key.clone(), "u-a".into(), "a".into(), true, T0);

@@ -68,7 +68,7 @@ pub struct Machine {
     attachments: Option<BTreeMap<Str, VolumeAttachment>>,
     /// Whether some pods have to go before others although `--order` does not say so.
     ordered: bool,
-    /// Whether something was sent that is in no budget's purse.
+    /// Whether something was sent that the ledger does not know.
     sent_unaccounted: bool,
     stop: Option<StopReason>,
 }

@@ -77,7 +77,6 @@ pub enum PodState {
 /// Why a pod cannot be evicted as things are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unevictable {
-    /// Its budgets.
     Budgets(Impossible),
     /// The right is missing; the server's words.
     Forbidden(String),
@@ -88,7 +87,6 @@ pub enum Unevictable {
 /// Why a pod waits, and when it is tried again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocked {
-    /// Why.
     pub block: BlockReason,
     /// Since when it is this block.
     pub since: Timestamp,
@@ -139,7 +137,6 @@ pub(super) struct EvictionInputs {
 pub enum BlockReason {
     /// Its budget allows nothing now.
     Budget {
-        /// The budget.
         budget: BudgetKey,
         /// Its numbers.
         refusal: BudgetRefusal,

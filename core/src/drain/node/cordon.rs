@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn the_taint_of_a_node_that_waits_comes_and_goes() {
+    fn adds_and_removes_the_waiting_taint() {
         let mut node = node("n");
         assert_eq!(without_waiting_taint(&node), None);
         node.spec.taints = with_waiting_taint(&node).unwrap();
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_run_of_ours_cordoned_is_uncordoned() {
+    fn uncordons_only_what_this_run_cordoned() {
         let ours = CordonOwner::new("ann", Timestamp::UNIX_EPOCH);
         let next = CordonOwner::new("ann", Timestamp::from_second(60).unwrap());
         for (cordoned, mark, writer, run, expected) in [

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_read_as_it_was_written_and_rubbish_holds_nobody_up() {
+    fn reads_its_own_lock_and_ignores_invalid_text() {
         let text = serde_json::to_string(&lock()).unwrap();
         assert_eq!(
             text,
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_holder_is_named_with_the_time_that_is_left() {
+    fn describes_the_holder_and_the_time_to_expiry() {
         assert_eq!(
             lock().describe(at(164)),
             "ann@desk, process 7 has been draining it since 1970-01-01T00:01:40Z, last renewed \

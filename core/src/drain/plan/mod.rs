@@ -354,9 +354,9 @@ mod tests {
     }
 
     #[test]
-    fn without_sight_of_the_budgets_nothing_is_claimed_of_them() {
+    fn a_plan_claims_nothing_about_unreadable_budgets() {
         let mut budgets = Budgets::of([budget("web", 1, 4, 3)]);
-        budgets.lose();
+        budgets.set_unreadable();
         let plan = plan_under(4, &budgets, false);
         assert_eq!((plan.waves, plan.duration), (None, None));
         for pod in &plan.pods {
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_that_is_partly_used_up_has_a_small_first_wave() {
+    fn a_partly_used_budget_has_a_small_first_wave() {
         // 3 of 10 may be missing, 2 are.
         let mut partly = budget("web", 1, 8, 7);
         partly.status.expected_pods = 10;

@@ -15,7 +15,7 @@ pub(super) struct Allowance {
 }
 
 impl Allowance {
-    /// The share that a pod with this ruling draws from; none where it may go at any time.
+    /// The allowance that an eviction with this decision takes from; none without a limit.
     pub(super) fn of(
         decision: &EvictionDecision,
         budgets: &Budgets,

@@ -100,7 +100,7 @@ impl ClusterView {
         let budgets_unreadable = snapshot.why_missing(Source::Budgets).map(str::to_owned);
         let mut budgets = Budgets::of(snapshot.budgets.iter().cloned());
         if budgets_unreadable.is_some() {
-            budgets.lose();
+            budgets.set_unreadable();
         }
         Self {
             pods: nodes.iter().map(on).collect(),

@@ -94,7 +94,7 @@ impl ClusterView {
     pub(super) fn budgets_unreadable(&mut self, why: &ApiError) {
         self.budgets_unreadable
             .get_or_insert_with(|| why.to_string());
-        self.store.budgets.lose();
+        self.store.budgets.set_unreadable();
     }
 }
 

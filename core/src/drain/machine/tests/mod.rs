@@ -91,7 +91,7 @@ fn one_eviction_at_a_time_under_a_budget() {
 }
 
 #[test]
-fn what_the_server_asks_to_wait_is_kept() {
+fn waits_as_long_as_the_server_asks() {
     let (mut drain, effects) =
         Drain::new(DrainOptions::default(), vec![pod("a", NODE)], Vec::new());
     assert_eq!(evicted(&effects), ["a"]);
@@ -110,7 +110,7 @@ fn what_the_server_asks_to_wait_is_kept() {
 
 /// kubectl tries all that it was refused again in the same second.
 #[test]
-fn pods_that_were_sent_back_together_come_back_apart() {
+fn spreads_the_retries_of_pods_refused_together() {
     let names = ["a", "b", "c", "d", "e"];
     let pods = names.map(|name| pod(name, NODE)).to_vec();
     let (mut drain, effects) = Drain::new(DrainOptions::default(), pods, Vec::new());
@@ -133,7 +133,7 @@ fn pods_that_were_sent_back_together_come_back_apart() {
 }
 
 #[test]
-fn after_a_conflict_or_a_lost_answer_the_pod_is_looked_at_first() {
+fn gets_the_pod_after_a_conflict_or_a_lost_response() {
     let lost = EvictionResult::Uncertain {
         message: "connection reset".to_owned(),
         retry_after: None,
@@ -156,7 +156,7 @@ fn after_a_conflict_or_a_lost_answer_the_pod_is_looked_at_first() {
 }
 
 #[test]
-fn a_refusal_that_the_watch_does_not_show_is_repeated_when_the_budget_changes() {
+fn retries_an_unexpected_refusal_when_the_budget_changes() {
     let open = budget("web", 1, 3, 2);
     let (mut drain, effects) = Drain::new(
         DrainOptions::default(),
@@ -179,7 +179,7 @@ fn a_refusal_that_the_watch_does_not_show_is_repeated_when_the_budget_changes() 
 
 /// Migrations of virtual machines begin at an attempt, and at each one again.
 #[test]
-fn what_an_operator_manages_is_asked_for_at_once_and_then_twice_a_minute_at_most() {
+fn retries_operated_pods_at_most_twice_a_minute() {
     let mut operated = budget("web", 0, 1, 1);
     let cluster = crate::fixtures::owner("postgresql.cnpg.io/v1", "Cluster", "db");
     operated.metadata.owner_references.push(cluster);
@@ -209,7 +209,7 @@ fn what_an_operator_manages_is_asked_for_at_once_and_then_twice_a_minute_at_most
 }
 
 #[test]
-fn a_missing_right_is_told_at_once_and_holds_nobody_up() {
+fn reports_a_missing_permission_and_goes_on() {
     let pods = vec![pod("a", NODE), pod("b", NODE)];
     let (mut drain, effects) = Drain::new(DrainOptions::default(), pods, Vec::new());
     assert_eq!(evicted(&effects), ["a", "b"]);
@@ -220,7 +220,7 @@ fn a_missing_right_is_told_at_once_and_holds_nobody_up() {
 }
 
 #[test]
-fn the_next_priority_begins_when_the_lower_is_gone() {
+fn starts_the_next_priority_when_the_lower_is_gone() {
     for order in [EvictionOrder::Priority, EvictionOrder::Strict] {
         let settings = DrainOptions {
             order,
@@ -235,7 +235,7 @@ fn the_next_priority_begins_when_the_lower_is_gone() {
 }
 
 #[test]
-fn a_lower_priority_that_a_budget_blocks_holds_up_only_a_strict_order() {
+fn a_blocked_lower_priority_delays_only_a_strict_order() {
     for (order, passes) in [
         (EvictionOrder::Priority, true),
         (EvictionOrder::Strict, false),
@@ -254,7 +254,7 @@ fn a_lower_priority_that_a_budget_blocks_holds_up_only_a_strict_order() {
 }
 
 #[test]
-fn under_a_strict_order_what_stays_keeps_what_comes_after_it() {
+fn a_strict_order_keeps_all_pods_after_one_that_stays() {
     for (order, passes) in [
         (EvictionOrder::Priority, true),
         (EvictionOrder::Strict, false),
@@ -288,7 +288,7 @@ fn under_a_strict_order_what_stays_keeps_what_comes_after_it() {
 }
 
 #[test]
-fn a_pod_that_does_not_go_or_stays_blocked_is_left_behind_in_time() {
+fn gives_up_stuck_and_blocked_pods_after_their_timeouts() {
     let settings = DrainOptions {
         pod_timeout: Some(SignedDuration::from_secs(60)),
         blocked_timeout: Some(SignedDuration::from_secs(90)),
@@ -326,7 +326,7 @@ fn a_pod_that_does_not_go_or_stays_blocked_is_left_behind_in_time() {
 }
 
 #[test]
-fn an_interrupt_ends_when_the_answers_are_in() {
+fn an_interrupt_ends_when_all_responses_are_in() {
     let (mut drain, _) = Drain::new(DrainOptions::default(), vec![pod("a", NODE)], Vec::new());
     drain.step(DrainEvent::Interrupted);
     assert!(!drain.machine.is_finished());
@@ -369,7 +369,7 @@ fn ready_of_four(ready: i32) -> Workload {
 }
 
 #[test]
-fn a_workload_without_a_budget_goes_as_fast_as_its_replacements_come() {
+fn the_implicit_budget_follows_the_replacements() {
     let (mut drain, effects) = unprotected();
     assert_eq!(evicted(&effects), ["a"]);
     assert!(evicted(&drain.answer("a", EvictionResult::Accepted)).is_empty());
@@ -412,7 +412,7 @@ fn a_count_that_failed_is_asked_for_again() {
     drain.gone("a");
     assert!(asks_for_count(&drain.step(status_of_four(4))));
     assert!(!asks_for_count(&drain.step(counted(None))));
-    // Its patience runs meanwhile.
+    // Its timeout runs meanwhile.
     assert!(matches!(drain.state("b"), PodState::Blocked(_)));
     assert!(asks_for_count(&drain.after(10)));
     assert_eq!(evicted(&drain.step(counted(Some(4)))), ["b"]);
@@ -420,7 +420,7 @@ fn a_count_that_failed_is_asked_for_again() {
 
 /// The controller is down: its status says that all are Ready, and never changes.
 #[test]
-fn a_status_that_never_changes_does_not_hang_the_drain() {
+fn counts_by_itself_when_the_status_never_changes() {
     let (mut drain, _) = unprotected();
     drain.answer("a", EvictionResult::Accepted);
     drain.gone("a");
@@ -437,7 +437,7 @@ fn a_status_that_never_changes_does_not_hang_the_drain() {
 
 /// An eviction of which nobody knows whether it happened is not taken for one that did not.
 #[test]
-fn an_open_answer_takes_from_an_implicit_budget_until_a_count() {
+fn an_uncertain_response_uses_the_implicit_budget_until_a_count() {
     let (mut drain, _) = unprotected();
     let open = EvictionResult::Uncertain {
         message: "cut".to_owned(),
@@ -450,7 +450,7 @@ fn an_open_answer_takes_from_an_implicit_budget_until_a_count() {
 }
 
 #[test]
-fn an_implicit_budget_gives_way_to_one_pod_at_a_time() {
+fn the_implicit_budget_times_out_for_one_pod_at_a_time() {
     let (mut drain, _) = unprotected();
     drain.answer("a", EvictionResult::Accepted);
     drain.gone("a");
@@ -469,14 +469,14 @@ fn an_implicit_budget_gives_way_to_one_pod_at_a_time() {
 }
 
 #[test]
-fn a_pod_that_is_gone_before_the_answer_was_evicted_if_the_answer_says_so() {
+fn a_pod_gone_before_the_response_is_evicted_if_accepted() {
     for (result, outcome) in [
         (EvictionResult::Accepted, Outcome::Evicted),
         (EvictionResult::NotFound, Outcome::Skipped),
     ] {
         let (mut drain, _) = Drain::new(DrainOptions::default(), vec![pod("a", NODE)], vec![]);
         assert_eq!(*drain.state("a"), PodState::Evicting);
-        // Nothing is told before the answer, and the answer's word is the last.
+        // Nothing is reported before the response, and the response decides.
         assert_eq!(drain.gone("a"), []);
         let reported = drain.answer("a", result);
         assert!(reported.contains(&Effect::Changed { uid: "u-a".into() }));
@@ -486,7 +486,7 @@ fn a_pod_that_is_gone_before_the_answer_was_evicted_if_the_answer_says_so() {
 }
 
 #[test]
-fn a_list_that_holds_a_pod_again_before_the_answer_asks_for_a_look() {
+fn gets_a_deleted_pod_that_a_list_still_holds() {
     let (mut drain, _) = Drain::new(DrainOptions::default(), vec![pod("a", NODE)], vec![]);
     drain.gone("a");
     let listed = DrainEvent::Listed {
@@ -498,7 +498,7 @@ fn a_list_that_holds_a_pod_again_before_the_answer_asks_for_a_look() {
 }
 
 #[test]
-fn a_node_is_cordoned_when_its_turn_comes_and_nothing_is_sent_before() {
+fn evicts_nothing_before_the_node_is_cordoned() {
     let settings = DrainOptions {
         cordon_each: true,
         ..DrainOptions::default()
@@ -512,7 +512,7 @@ fn a_node_is_cordoned_when_its_turn_comes_and_nothing_is_sent_before() {
 }
 
 #[test]
-fn a_lower_order_goes_first_and_holds_up_the_others_though_it_is_blocked() {
+fn a_blocked_lower_order_delays_higher_ones() {
     let ordered = |name: &str, order: &str| {
         let mut pod = pod(name, NODE);
         let annotations = &mut pod.metadata.annotations;
@@ -543,7 +543,7 @@ fn a_lower_order_goes_first_and_holds_up_the_others_though_it_is_blocked() {
 }
 
 #[test]
-fn a_node_is_barred_only_as_long_as_nothing_went() {
+fn a_node_is_forbidden_only_while_nothing_was_evicted() {
     let forbidden = || EvictionResult::Forbidden("no right".to_owned());
     let lost = EvictionResult::Uncertain {
         message: "cut".to_owned(),

@@ -81,7 +81,7 @@ fn counts(effects: &[Effect]) -> usize {
 }
 
 #[test]
-fn the_next_node_begins_when_the_replacements_are_ready() {
+fn starts_the_next_node_when_replacements_are_ready() {
     let settings = DrainOptions {
         wait_ready: true,
         ..DrainOptions::default()
@@ -137,7 +137,7 @@ fn each_node_waits_for_a_count_of_its_own() {
 /// A count shows pods as Ready that went while it was on its way; it is enough for the node
 /// that waited when it began.
 #[test]
-fn a_count_is_made_again_for_a_node_that_was_emptied_meanwhile() {
+fn counts_again_for_a_node_emptied_during_the_count() {
     let settings = DrainOptions {
         wait_ready: true,
         concurrency: 2,
@@ -164,7 +164,7 @@ fn a_count_is_made_again_for_a_node_that_was_emptied_meanwhile() {
 }
 
 #[test]
-fn without_a_change_pods_are_counted_again_after_a_while() {
+fn counts_again_after_a_timeout_without_changes() {
     let settings = DrainOptions {
         wait_ready: true,
         ..DrainOptions::default()
@@ -192,7 +192,7 @@ fn with_volume(name: &str, node: &str, claim: &str) -> Pod {
 }
 
 #[test]
-fn a_node_is_done_when_the_volumes_of_its_pods_are_detached() {
+fn a_node_is_done_when_its_volumes_are_detached() {
     let attachment = |name: &str, volume: &str, node: &str| {
         let mut attachment = VolumeAttachment::default();
         attachment.metadata.name = name.into();
@@ -284,7 +284,7 @@ fn one_try_is_all_that_once_gives() {
     };
     assert!(given_up(&machine, "u-a"));
     machine.step(DrainEvent::Budget(Box::new(budget("web", 0, 1, 1))), T0);
-    // Whichever was not sent is told of as blocked, and not waited for.
+    // Whichever was not sent is reported as blocked, and not waited for.
     let later = T0 + SignedDuration::from_secs(1);
     machine.step(DrainEvent::Tick, later);
     let b = &machine.pod("u-b").unwrap().state;
@@ -295,7 +295,7 @@ fn one_try_is_all_that_once_gives() {
 }
 
 #[test]
-fn a_named_budget_is_passed_by_when_its_time_is_over_and_no_other_is() {
+fn bypasses_only_the_named_budget_after_its_timeout() {
     let at = T0 + SignedDuration::from_secs(60);
     let settings = DrainOptions {
         force: Some(Bypass {

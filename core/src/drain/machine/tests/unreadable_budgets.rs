@@ -3,7 +3,7 @@
 use super::*;
 
 /// A drain that may not see budgets, from its beginning.
-fn unseen(settings: DrainOptions, pods: Vec<Pod>) -> (Drain, Vec<Effect>) {
+fn drain_without_budgets(settings: DrainOptions, pods: Vec<Pod>) -> (Drain, Vec<Effect>) {
     let (mut drain, _) = Drain::new(settings, Vec::new(), Vec::new());
     drain.step(DrainEvent::BudgetsUnreadable);
     let effects = drain.step(DrainEvent::Listed {
@@ -20,11 +20,11 @@ fn refused_by(budget: &str) -> EvictionResult {
 }
 
 #[test]
-fn unseen_budgets_are_named_by_the_server_and_their_pods_take_turns() {
+fn pods_under_an_unreadable_budget_take_turns() {
     let mut other = pod("d", NODE);
     other.metadata.owner_references[0].uid = "u-other".into();
     let pods = vec![pod("a", NODE), pod("b", NODE), pod("c", NODE), other];
-    let (mut drain, effects) = unseen(DrainOptions::default(), pods);
+    let (mut drain, effects) = drain_without_budgets(DrainOptions::default(), pods);
     assert_eq!(evicted(&effects), ["a"]);
     // Of its siblings nobody is tried now; what has another controller is.
     assert_eq!(evicted(&drain.answer("a", refused_by("web"))), ["d"]);
@@ -49,7 +49,7 @@ fn unseen_budgets_are_named_by_the_server_and_their_pods_take_turns() {
 }
 
 #[test]
-fn a_workload_keeps_its_implicit_budget_where_budgets_are_not_seen() {
+fn the_implicit_budget_holds_when_budgets_are_unreadable() {
     let mut workloads = Workloads::default();
     let mut web = workload(WorkloadKind::ReplicaSet, "web", 4);
     web.status.ready_replicas = Some(4);
@@ -81,26 +81,26 @@ fn a_workload_keeps_its_implicit_budget_where_budgets_are_not_seen() {
 }
 
 #[test]
-fn budgets_that_are_lost_sight_of_are_left_to_the_server_until_they_are_seen_again() {
+fn unreadable_budgets_are_left_to_the_server() {
     let pods = vec![pod("a", NODE), pod("b", NODE)];
     let (mut drain, effects) =
         Drain::new(DrainOptions::default(), pods, vec![budget("web", 0, 2, 2)]);
     assert!(evicted(&effects).is_empty());
     assert_eq!(evicted(&drain.step(DrainEvent::BudgetsUnreadable)), ["a"]);
-    // No purse knows of the one that is on its way.
+    // The ledger does not know the one that is on its way.
     let seen = DrainEvent::Budgets(vec![budget("web", 2, 4, 2)]);
     assert!(evicted(&drain.step(seen)).is_empty());
     assert_eq!(evicted(&drain.answer("a", EvictionResult::Accepted)), ["b"]);
 }
 
 #[test]
-fn a_pod_under_several_budgets_that_are_not_seen_is_told_as_that() {
+fn reports_several_unreadable_budgets_as_such() {
     for wait_for_impossible in [false, true] {
         let settings = DrainOptions {
             wait_for_impossible,
             ..DrainOptions::default()
         };
-        let (mut drain, _) = unseen(settings, vec![pod("a", NODE)]);
+        let (mut drain, _) = drain_without_budgets(settings, vec![pod("a", NODE)]);
         drain.answer("a", EvictionResult::SeveralBudgets);
         let state = drain.state("a");
         assert_eq!(matches!(state, PodState::Blocked(_)), wait_for_impossible);
@@ -110,7 +110,7 @@ fn a_pod_under_several_budgets_that_are_not_seen_is_told_as_that() {
 }
 
 #[test]
-fn a_budget_that_the_server_named_is_passed_by_in_its_time() {
+fn bypasses_an_unreadable_budget_that_the_server_named() {
     let at = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1) + SignedDuration::from_secs(3);
     let settings = DrainOptions {
         force: Some(Bypass {
@@ -124,7 +124,7 @@ fn a_budget_that_the_server_named_is_passed_by_in_its_time() {
         other.metadata.owner_references[0].uid = "u-other".into();
         other
     }];
-    let (mut drain, _) = unseen(settings, pods);
+    let (mut drain, _) = drain_without_budgets(settings, pods);
     drain.answer("a", refused_by("web"));
     drain.answer("b", refused_by("other"));
     let forced: Vec<Effect> = drain.after(4);

@@ -34,7 +34,7 @@ pub(super) struct World {
     pub(super) given_way: Option<Timestamp>,
     pub(super) frozen: bool,
     /// Whether the drain may not see the budgets.
-    pub(super) blind: bool,
+    pub(super) budgets_unreadable: bool,
     pub(super) versions: u64,
     pub(super) late: u32,
     /// Changes that the watches, one of the pods of each node, have not shown yet, in order.
@@ -62,7 +62,7 @@ impl World {
             attached: BTreeMap::new(),
             given_way: None,
             frozen: false,
-            blind: false,
+            budgets_unreadable: false,
             versions: 1,
             late: 0,
             pod_sights: BTreeMap::new(),
@@ -158,7 +158,7 @@ impl World {
         self.versions += 1;
         let budget = &mut self.guards[i].budget;
         budget.metadata.resource_version = Str::from(self.versions.to_string());
-        if !self.blind {
+        if !self.budgets_unreadable {
             let shown = Box::new(budget.clone());
             self.budget_sights.push_back(DrainEvent::Budget(shown));
         }
@@ -170,8 +170,8 @@ impl World {
     }
 
     /// From now on the drain may not see the budget, or may again, and then lists it.
-    pub(super) fn blind(&mut self, blind: bool) {
-        self.blind = blind;
+    pub(super) fn set_budgets_unreadable(&mut self, unreadable: bool) {
+        self.budgets_unreadable = unreadable;
         self.budget_sights
             .retain(|sight| !matches!(sight, DrainEvent::Budget(_)));
     }

@@ -75,7 +75,7 @@ impl World {
                         || machine.pod(other).is_some_and(|other| {
                             // Unseen, it may select any of them.
                             let guard = self.guard_of(&other.pod);
-                            (self.blind
+                            (self.budgets_unreadable
                                 || guard.is_some() && guard == self.guard_of(&tracked.pod))
                                 // Pending pods and the like are sent beside it.
                                 && other.state == PodState::Evicting
@@ -86,11 +86,11 @@ impl World {
             let other = self.requests.iter().find(under_way);
             assert_eq!(other, None, "seed {seed}: two at a time");
         }
-        let told = matches!(
+        let reported = matches!(
             effect,
             Effect::Changed { .. } | Effect::Done { .. } | Effect::Awaits { .. }
         );
-        if !told {
+        if !reported {
             self.requests.push(effect);
         }
     }

@@ -56,7 +56,7 @@ impl Run {
             now,
             features: seed,
         };
-        run.world.blind(seed % 9 == 2);
+        run.world.set_budgets_unreadable(seed % 9 == 2);
         run.begin();
         run
     }
@@ -67,7 +67,7 @@ impl Run {
         self.world.reconnect();
         let attachments = self.world.attachments();
         self.step(attachments);
-        if self.world.blind {
+        if self.world.budgets_unreadable {
             self.step(DrainEvent::BudgetsUnreadable);
         } else {
             self.step(DrainEvent::Budgets(self.world.budgets()));
@@ -79,9 +79,9 @@ impl Run {
     }
 
     /// The right to see budgets is taken, or given back.
-    fn blind(&mut self, blind: bool) {
-        self.world.blind(blind);
-        self.step(if blind {
+    fn set_budgets_unreadable(&mut self, unreadable: bool) {
+        self.world.set_budgets_unreadable(unreadable);
+        self.step(if unreadable {
             DrainEvent::BudgetsUnreadable
         } else {
             DrainEvent::Budgets(self.world.budgets())
@@ -126,8 +126,8 @@ impl Run {
             11..=14 => {
                 self.deliver();
             }
-            20 => self.blind(true),
-            21 => self.blind(false),
+            20 => self.set_budgets_unreadable(true),
+            21 => self.set_budgets_unreadable(false),
             15 | 16 => {
                 self.answer(true);
             }
@@ -241,7 +241,7 @@ fn is_impatient(features: u64) -> bool {
 }
 
 #[test]
-fn no_schedule_breaks_a_promise_and_every_one_ends() {
+fn every_schedule_keeps_the_invariants_and_ends() {
     let threads: u64 = 2;
     std::thread::scope(|scope| {
         for thread in 0..threads {
@@ -266,12 +266,12 @@ fn no_schedule_breaks_a_promise_and_every_one_ends() {
 
 /// What a drain that may not go on has to say: the budget that it waits for.
 #[test]
-fn a_drain_that_cannot_go_on_says_what_it_waits_for() {
+fn a_stalled_drain_reports_what_it_waits_for() {
     for seed in 0..200 {
         let mut run = Run::new(seed);
         // Nothing but the drain itself: it waits for as long as it takes.
         run.features = 1;
-        run.world.blind(false);
+        run.world.set_budgets_unreadable(false);
         run.world.freeze();
         run.begin();
         for _ in 0..50 {
