@@ -24,7 +24,7 @@ pub struct TlsClient {
 }
 
 impl TlsClient {
-    /// Trusts the PEM certificate `ca`, and bears `own` where that is given.
+    /// Trusts the PEM certificate `ca`, and presents `own` if there is one.
     pub fn new(ca: &str, own: Option<&KeyAndCertificate>) -> Result<Self> {
         let mut roots = rustls::RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(ca.as_bytes())?)?;

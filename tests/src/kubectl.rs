@@ -18,7 +18,7 @@ use crate::program::{self, GoProgram};
 /// How long a command may take before the test fails.
 const DEADLINE: Duration = Duration::from_mins(5);
 
-/// What a command said and how it ended.
+/// The output of a command, and its exit status.
 #[derive(Debug, Clone)]
 pub struct Output {
     /// The exit status; None when a signal ended it.
@@ -28,7 +28,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// The standard output of a command that ended with 0; otherwise an error with all it said.
+    /// The standard output of a command that ended with 0; otherwise an error with its whole output.
     pub fn success(self) -> Result<String> {
         if self.status != Some(0) {
             bail!(

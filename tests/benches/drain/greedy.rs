@@ -103,7 +103,7 @@ async fn follow(
     anyhow::bail!("the watch of the budgets ended")
 }
 
-/// Evicts the pods of one budget, which bears their `app`'s name, one after the other.
+/// Evicts the pods of one budget, which has the name of their `app`, one after the other.
 async fn evict(
     api: Api<Pod>,
     app: String,

@@ -53,12 +53,12 @@ pub(crate) struct Run {
     pub(crate) requests: Vec<String>,
     /// Pods that were Ready and stayed, at the worst moment.
     pub(crate) least_ready: usize,
-    /// What the plan said, in seconds.
+    /// The estimate of the plan, in seconds.
     pub(crate) foretold: Option<f64>,
 }
 
 impl Run {
-    /// How far off what was foretold is, as a part of what happened.
+    /// The error of the estimate, as a part of the real time.
     pub(crate) fn error(&self) -> Option<f64> {
         Some(self.foretold? / self.seconds - 1.0)
     }

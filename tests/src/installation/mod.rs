@@ -145,7 +145,7 @@ impl<'a> Installation<'a> {
         Ok(this)
     }
 
-    /// `kubectl apply -k`; the accounts have their rights when this returns.
+    /// `kubectl apply -k`; the accounts have their permissions when this returns.
     pub async fn apply(&self) -> Result<()> {
         let overlay = self.overlay().display().to_string();
         let output = self.kubectl.run(["apply", "-k", &overlay]).await?;

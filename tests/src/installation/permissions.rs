@@ -5,7 +5,7 @@ use anyhow::Result;
 use super::{CA_SECRET, Installation, NAMESPACE, WEBHOOK};
 use crate::wait::{TIMEOUT, wait_until};
 
-/// Each binding of the manifests, and one right that it gives: verb, object, account.
+/// Each binding of the manifests, and one permission that it grants: verb, object, account.
 const BINDINGS: [(&str, &str, &str, &str); 3] = [
     (
         "clusterrolebinding/nodelife-webhook",

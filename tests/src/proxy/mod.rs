@@ -53,7 +53,7 @@ struct State {
 }
 
 impl Proxy {
-    /// Starts a proxy that asks the API server as `identity`, whoever asks the proxy.
+    /// Starts a proxy that asks the API server as `identity`, regardless of its client.
     pub fn start(plane: &ControlPlane, identity: &Identity) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)

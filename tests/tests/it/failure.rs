@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval};
 
-/// kube-controller-manager runs with these, and `explain` is told of them. The grace period is
+/// kube-controller-manager runs with these, and `explain` gets the same values. The grace period is
 /// no multiple of the monitor's period, so that a pass can't fall on its very end.
 const FLAGS: [&str; 4] = [
     "--node-monitor-grace-period=14s",

@@ -90,17 +90,17 @@ impl Desk {
     }
 }
 
-/// It failed; this is what it said.
+/// The output of a command that failed.
 fn sentence(output: &Output) -> &str {
     line_of(output, 1)
 }
 
-/// It found that a right is missing; this is what it said.
+/// The output of a command without a permission that it needs.
 fn refusal(output: &Output) -> &str {
     line_of(output, 7)
 }
 
-/// It ended with this status, said one line and nothing that looks like a secret.
+/// It ended with this status, wrote one line and nothing that looks like a secret.
 fn line_of(output: &Output, status: i32) -> &str {
     assert_eq!(output.status, Some(status), "{output:?}");
     assert_eq!(output.stdout, "");
@@ -139,7 +139,7 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
         ),
     );
     let config = desk.kubeconfig(exec("./acme-login"), |_| ());
-    // The robot is known, and may do nothing: the refusal names it and the right that is missing.
+    // The robot is known, and may do nothing: the refusal names it and the missing permission.
     let output = desk
         .kubectl(config)
         .run(["nodelife", "drain", "n1"])
@@ -365,7 +365,7 @@ async fn impersonation_sends_all_its_headers() {
         .run(AUDIT.iter().copied().chain(flags))
         .await
         .unwrap();
-    // It may list nothing, and is told so: whatever the audit makes of it, it asked as that user.
+    // It may list nothing; the errors name the user of the requests.
     assert!(output.stderr.contains("nodes"), "{output:?}");
     let seen = wait_until("the request in the audit log", TIMEOUT, async || {
         let events = desk.plane.audit_events()?;

@@ -87,7 +87,7 @@ async fn apply_twice(installation: &Installation<'_>, what: &[&str], way: &[&str
     };
     assert_eq!(kubectl(installation, &diff).await, "");
     kubectl(installation, &words("apply")).await;
-    // It counts every change of a webhook, also one that was taken back.
+    // It counts every change of a webhook, also one that was reverted.
     assert_eq!(generations(&installation.admin).await, before);
     assert_eq!(installation.bundles().await.unwrap(), bundles);
 }

@@ -76,7 +76,7 @@ async fn an_operators_pod_is_tried_once_and_evicted_when_allowed() {
     env.check(&[primary, free]).await;
 }
 
-/// A policy of the API server that denies: told in its words, tried three times at most, and final.
+/// A policy of the API server that denies: quoted, tried three times at most, and final.
 #[tokio::test]
 async fn a_policys_denial_is_final_and_quoted() {
     let (env, node) = environment_with_node("denied").await;
@@ -123,9 +123,9 @@ async fn a_policys_denial_is_final_and_quoted() {
     let asked = env.evictions().await.len();
     let output = env.drain(&[&node, "--force"]).await;
     assert_eq!(output.status, Some(7), "{}", output.stderr);
-    let said = format!("{name}/web: cannot be evicted: ");
+    let message = format!("{name}/web: cannot be evicted: ");
     assert!(
-        output.stderr.contains(&said) && output.stderr.contains("not before the backup"),
+        output.stderr.contains(&message) && output.stderr.contains("not before the backup"),
         "{}",
         output.stderr
     );
@@ -197,8 +197,8 @@ async fn every_429_is_reported_with_its_cause() {
     }
     let (code, stderr) = end(&env, start(&env, &[&node, "--force"])).await;
     assert_eq!(code, Some(0), "{stderr}");
-    for (name, _, _, said) in senders {
-        let line = format!("{ns}/{name}: {said}");
+    for (name, _, _, message) in senders {
+        let line = format!("{ns}/{name}: {message}");
         assert_eq!(stderr.matches(&line).count(), 1, "{line}\n{stderr}");
     }
     assert!(!stderr.contains("blocked by budget"), "{stderr}");
@@ -270,7 +270,7 @@ async fn occupy(kubectl: &Kubectl, namespace: &str) {
     }
 }
 
-/// Number 8: it is told as what it is, waited for as long as it says, and then goes on.
+/// Number 8: it is reported as throttled, and retried after `Retry-After`.
 #[tokio::test]
 async fn a_throttled_eviction_is_retried_and_not_called_blocked() {
     let (mut env, node) = environment_with_node("throttled").await;

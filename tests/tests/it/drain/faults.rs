@@ -53,15 +53,15 @@ fn harm(proxy: &Proxy) {
 
 /// Drains until a run ends with 0.
 async fn drain_until_done(env: &TestEnvironment, arguments: &[&str]) {
-    let mut said = Vec::new();
+    let mut outputs = Vec::new();
     for _ in 0..RUNS {
         let output = env.drain(arguments).await;
         if output.status == Some(0) {
             return;
         }
-        said.push(output);
+        outputs.push(output);
     }
-    panic!("no run ended with 0: {said:#?}");
+    panic!("no run ended with 0: {outputs:#?}");
 }
 
 #[tokio::test]

@@ -52,7 +52,7 @@ async fn a_blocked_drain_exits_with_5_at_its_timeout() {
     env.check(&[pod]).await;
 }
 
-/// Defect c: kubectl adopts whatever bears the name after a refusal.
+/// Defect c: after a refusal, kubectl adopts any pod of that name.
 #[tokio::test]
 async fn a_replacement_on_another_node_is_never_evicted() {
     let (env, node) = environment_with_node("replaced").await;
@@ -187,11 +187,11 @@ async fn a_stuck_pod_exits_with_6() {
     let arguments = [&*node, "--force", "--pod-timeout=1s", "-o=json"];
     let output = env.drain(&arguments).await;
     assert_eq!(output.status, Some(6), "{}", output.stderr);
-    let (ns, said) = (
+    let (ns, message) = (
         &env.namespace.name,
         "evicted, but not gone within --pod-timeout",
     );
-    let line = format!("{ns}/held on {node}: {said} (stuck)");
+    let line = format!("{ns}/held on {node}: {message} (stuck)");
     assert!(output.stderr.contains(&line), "{}", output.stderr);
     let report = report(&output);
     let reason = report["pods"][0]["reason"].as_str().unwrap();

@@ -1,65 +1,64 @@
 //! Tests of `kubectl nodelife drain`. Each ends with [`support::TestEnvironment::check`], which
 //! checks the guarantees in the API server's audit log.
 //!
-//! What `kubectl drain` v1.36 gets wrong, and the test that we do not:
+//! Defects of `kubectl drain` v1.36, and the tests that nodelife does not have them:
 //!
 //! | | kubectl | here |
 //! |---|---|---|
-//! | a | goes on when the cordon failed | `permissions::nothing_is_evicted_if_the_cordon_is_forbidden` |
-//! | b | never lists again: pods bound late stay | `kubectl_parity::a_pod_bound_late_is_evicted_too` |
+//! | a | continues after a failed cordon | `permissions::nothing_is_evicted_if_the_cordon_is_forbidden` |
+//! | b | lists once: pods bound later stay | `kubectl_parity::a_pod_bound_late_is_evicted_too` |
 //! | c | evicts the replacement on another node | `kubectl_parity::a_replacement_on_another_node_is_never_evicted` |
-//! | d, e, f | hangs in `--dry-run=server`, also with `--disable-eviction`, and plans too well | `refusals::a_dry_run_prints_the_true_plan_and_writes_nothing` |
-//! | g | ends its wait at the first 5xx | `faults::no_pod_is_evicted_twice_when_30_percent_of_requests_fail` |
-//! | h | hides what is fatal for one pod until all have ended | `kubectl_parity::a_fatal_error_is_reported_while_other_pods_wait` |
+//! | d, e, f | hangs in `--dry-run=server`, also with `--disable-eviction`, and prints too good a plan | `refusals::a_dry_run_prints_the_true_plan_and_writes_nothing` |
+//! | g | stops waiting at the first 5xx | `faults::no_pod_is_evicted_twice_when_30_percent_of_requests_fail` |
+//! | h | hides a fatal error of one pod until all pods have ended | `kubectl_parity::a_fatal_error_is_reported_while_other_pods_wait` |
 //! | i | evicts orphans without `--force` | `kubectl_parity::an_orphan_of_a_deleted_controller_needs_force` |
 //! | j | evicts DaemonSet pods of other API groups | `kubectl_parity::daemon_sets_of_other_api_groups_are_left_alone` |
-//! | k | keeps one warning of several | `kubectl_parity::every_warning_of_a_pod_is_printed` |
-//! | l | names no namespaces, in no order | `refusals::all_refusals_are_reported_at_once_and_nothing_is_written` |
-//! | m | counts `--timeout` for each node | `kubectl_parity::a_blocked_drain_exits_with_5_at_its_timeout`, `timeout_and_interrupt::the_timeout_covers_the_command_and_not_each_node` |
-//! | n | empties one node after the other, and cordons all of them first | `selection::a_stuck_node_delays_no_other_with_concurrency`, `multi_node::each_node_is_cordoned_when_its_drain_starts` |
-//! | o | ends at Ctrl-C without a word | `kubectl_parity::ctrl_c_stops_evicting_and_a_second_run_continues`, `timeout_and_interrupt::ctrl_c_before_the_cordon_reports_what_changed` |
-//! | p | tries again in lockstep, every 5 s | `budgets::a_node_is_drained_without_violating_its_budget` |
-//! | q | ends with 1 whatever went wrong | `refusals::all_refusals_are_reported_at_once_and_nothing_is_written`, `selection::a_partial_drain_leaves_impossible_pods_and_exits_with_7`, `kubectl_parity::a_stuck_pod_exits_with_6` |
-//! | r | repeats its line and leaves the budget out | `kubectl_parity::a_blocked_eviction_is_explained_once_and_retried`, `api_responses::a_block_is_reported_once_across_retries` |
+//! | k | prints one of several warnings | `kubectl_parity::every_warning_of_a_pod_is_printed` |
+//! | l | prints refusals without namespaces and unordered | `refusals::all_refusals_are_reported_at_once_and_nothing_is_written` |
+//! | m | applies `--timeout` to each node | `kubectl_parity::a_blocked_drain_exits_with_5_at_its_timeout`, `timeout_and_interrupt::the_timeout_covers_the_command_and_not_each_node` |
+//! | n | drains one node after the other, and cordons all of them first | `selection::a_stuck_node_delays_no_other_with_concurrency`, `multi_node::each_node_is_cordoned_when_its_drain_starts` |
+//! | o | exits at Ctrl-C without a message | `kubectl_parity::ctrl_c_stops_evicting_and_a_second_run_continues`, `timeout_and_interrupt::ctrl_c_before_the_cordon_reports_what_changed` |
+//! | p | retries in lockstep, every 5 s | `budgets::a_node_is_drained_without_violating_its_budget` |
+//! | q | exits with 1 for every failure | `refusals::all_refusals_are_reported_at_once_and_nothing_is_written`, `selection::a_partial_drain_leaves_impossible_pods_and_exits_with_7`, `kubectl_parity::a_stuck_pod_exits_with_6` |
+//! | r | repeats its message and does not name the budget | `kubectl_parity::a_blocked_eviction_is_explained_once_and_retried`, `api_responses::a_block_is_reported_once_across_retries` |
 //! | s | never ends in a terminating namespace | `kubectl_parity::a_pod_deleted_in_a_terminating_namespace_is_gone` |
 //!
 //! What a drain promises, and the test of each promise:
 //!
 //! | | promise | test |
 //! |---|---|---|
-//! | 1 | a block is explained, once | `kubectl_parity::a_blocked_eviction_is_explained_once_and_retried`, `budgets::a_lowered_budget_lets_the_pod_be_evicted_at_once`, `output::the_node_has_events_of_its_drain` |
-//! | 2 | the plan is truthful and writes nothing | `refusals::a_dry_run_prints_the_true_plan_and_writes_nothing` |
+//! | 1 | a blocked eviction is explained once | `kubectl_parity::a_blocked_eviction_is_explained_once_and_retried`, `budgets::a_lowered_budget_lets_the_pod_be_evicted_at_once`, `output::the_node_has_events_of_its_drain` |
+//! | 2 | the plan is true and writes nothing | `refusals::a_dry_run_prints_the_true_plan_and_writes_nothing` |
 //! | 3 | all refusals at once, before the cordon | `refusals::all_refusals_are_reported_at_once_and_nothing_is_written` |
 //! | 4 | a replacement is never evicted; the UID in each eviction | `kubectl_parity::a_replacement_on_another_node_is_never_evicted`, and [`support::TestEnvironment::check`] in every test |
-//! | 5 | what is bound late goes too | `kubectl_parity::a_pod_bound_late_is_evicted_too` |
-//! | 6 | one eviction a pod, few other requests, and none late | `multi_node::a_drain_of_100_pods_sends_20_requests_besides_evictions`, `multi_node::an_opened_budget_is_used_within_a_second` |
-//! | 7 | no more evictions than a budget allows, hardly any refused | `budgets::a_node_is_drained_without_violating_its_budget`, `selection::unready_pods_are_evicted_under_an_exhausted_budget` |
+//! | 5 | pods bound late are evicted too | `kubectl_parity::a_pod_bound_late_is_evicted_too` |
+//! | 6 | one eviction per pod, few other requests, and none late | `multi_node::a_drain_of_100_pods_sends_20_requests_besides_evictions`, `multi_node::an_opened_budget_is_used_within_a_second` |
+//! | 7 | no more evictions than a budget allows, few of them refused | `budgets::a_node_is_drained_without_violating_its_budget`, `selection::unready_pods_are_evicted_under_an_exhausted_budget` |
 //! | | a workload without a budget keeps most of its pods | `budgets::a_deployment_without_a_budget_keeps_three_quarters` |
-//! | 8 | priority and fairness is no budget, nor is a webhook or an overload | `api_responses::a_throttled_eviction_is_retried_and_not_called_blocked`, `api_responses::every_429_is_reported_with_its_cause`, `api_responses::a_policys_denial_is_final_and_quoted` |
-//! | | what an operator guards is tried once, and waited for | `api_responses::an_operators_pod_is_tried_once_and_evicted_when_allowed` |
-//! | 9 | the status tells what went wrong, documents tell all | `selection::a_partial_drain_leaves_impossible_pods_and_exits_with_7`, `selection::a_blocked_pod_delays_no_other_pod` |
-//! | 10 | `--timeout` holds when nobody answers | `faults::the_timeout_holds_when_the_api_server_falls_silent`, `faults::the_timeout_covers_the_first_request`, `timeout_and_interrupt::the_timeout_covers_the_command_and_not_each_node`, `kubectl_parity::a_stuck_pod_exits_with_6` |
-//! | 11 | Ctrl-C, a second run, and the way back | `kubectl_parity::ctrl_c_stops_evicting_and_a_second_run_continues`, `timeout_and_interrupt::a_second_ctrl_c_exits_without_waiting`, `lock::a_second_run_continues_a_killed_one`, `undo::undo_uncordons_only_nodes_that_a_drain_cordoned` |
-//! | 12 | another pod for a single one | `surge::a_rollout_moves_a_single_replica_without_downtime`, `surge::a_surge_replica_is_added_and_taken_back` |
+//! | 8 | throttling, webhooks and overload are not reported as budgets | `api_responses::a_throttled_eviction_is_retried_and_not_called_blocked`, `api_responses::every_429_is_reported_with_its_cause`, `api_responses::a_policys_denial_is_final_and_quoted` |
+//! | | a pod that an operator protects is tried once, then waited for | `api_responses::an_operators_pod_is_tried_once_and_evicted_when_allowed` |
+//! | 9 | the exit status names the failure, documents have the details | `selection::a_partial_drain_leaves_impossible_pods_and_exits_with_7`, `selection::a_blocked_pod_delays_no_other_pod` |
+//! | 10 | `--timeout` holds when the server does not respond | `faults::the_timeout_holds_when_the_api_server_falls_silent`, `faults::the_timeout_covers_the_first_request`, `timeout_and_interrupt::the_timeout_covers_the_command_and_not_each_node`, `kubectl_parity::a_stuck_pod_exits_with_6` |
+//! | 11 | Ctrl-C, a second run, and `--undo` | `kubectl_parity::ctrl_c_stops_evicting_and_a_second_run_continues`, `timeout_and_interrupt::a_second_ctrl_c_exits_without_waiting`, `lock::a_second_run_continues_a_killed_one`, `undo::undo_uncordons_only_nodes_that_a_drain_cordoned` |
+//! | 12 | `--surge` starts another pod before it evicts a single one | `surge::a_rollout_moves_a_single_replica_without_downtime`, `surge::a_surge_replica_is_added_and_taken_back` |
 //! | 13 | order by priority, annotations and rules | `selection::higher_priority_pods_are_evicted_after_lower_ones`, `selection::strict_order_waits_for_blocked_pods`, `selection::priority_order_skips_blocked_pods`, `multi_node::annotations_and_rules_decide_which_pods_stay` |
 //! | 14 | several nodes and zones | `multi_node::no_pod_moves_twice_and_no_zone_loses_two_nodes_at_once`, `wait::two_nodes_of_one_zone_are_never_drained_at_once`, `budgets::nodes_drained_at_once_share_a_budget` |
-//! | 15 | replacements that are Pending, with the scheduler's words | `wait::a_pending_replacement_is_reported_with_the_schedulers_words`, `wait::each_node_waits_for_its_own_replacements` |
-//! | 16 | what fits nowhere else is told before | `placement::the_plan_names_a_pod_that_fits_no_other_node`, `placement::the_plan_names_a_pod_with_a_local_volume` |
-//! | 17 | who holds a pod that does not go | `selection::a_stuck_node_delays_no_other_with_concurrency`, `timeout_and_interrupt::a_pod_within_its_grace_period_is_not_stuck` |
-//! | 18 | budgets that are named are passed by, in their time | `wait::only_a_named_budget_is_bypassed_and_only_after_its_time` |
-//! | 19 | volumes are waited for | `wait::wait_volumes_ends_when_volumes_are_detached`, `wait::a_daemon_set_pods_volume_delays_no_drain`, `wait::a_volume_that_stays_attached_is_named_at_the_end` |
-//! | 20 | no eviction without a cordon, and no cordon left behind without the right to evict | `permissions::nothing_is_evicted_if_the_cordon_is_forbidden`, `permissions::the_cordon_is_undone_without_permission_to_evict` |
-//! | | budgets that may not be seen are left to the API server | `permissions::a_drain_works_without_permission_to_read_budgets`, `permissions::a_drain_works_without_permission_to_watch_budgets` |
-//! | 21 | one try each, or some pods alone | `wait::once_tries_each_pod_once_and_waits_for_no_budget`, `selection::a_pod_selector_leaves_and_counts_other_pods` |
-//! | 22 | two drains of one node do not fight | `lock::a_second_drain_names_the_first_and_changes_nothing` |
-//! | 23 | events, and a screen on a terminal alone | `output::the_node_has_events_of_its_drain`, `multi_node::an_aborted_drain_leaves_an_event`, `output::a_terminal_shows_the_waiting_pod_and_its_budget` |
-//! | | nodes that cannot be emptied are left alone | `multi_node::a_node_that_cannot_be_drained_is_quarantined` |
+//! | 15 | Pending replacements, with the scheduler's message | `wait::a_pending_replacement_is_reported_with_the_schedulers_words`, `wait::each_node_waits_for_its_own_replacements` |
+//! | 16 | the plan names pods that fit no other node | `placement::the_plan_names_a_pod_that_fits_no_other_node`, `placement::the_plan_names_a_pod_with_a_local_volume` |
+//! | 17 | why a terminating pod does not go | `selection::a_stuck_node_delays_no_other_with_concurrency`, `timeout_and_interrupt::a_pod_within_its_grace_period_is_not_stuck` |
+//! | 18 | named budgets are bypassed, after their time | `wait::only_a_named_budget_is_bypassed_and_only_after_its_time` |
+//! | 19 | `--wait-volumes` waits for volumes | `wait::wait_volumes_ends_when_volumes_are_detached`, `wait::a_daemon_set_pods_volume_delays_no_drain`, `wait::a_volume_that_stays_attached_is_named_at_the_end` |
+//! | 20 | no eviction without a cordon, and no cordon left without permission to evict | `permissions::nothing_is_evicted_if_the_cordon_is_forbidden`, `permissions::the_cordon_is_undone_without_permission_to_evict` |
+//! | | unreadable budgets are left to the API server | `permissions::a_drain_works_without_permission_to_read_budgets`, `permissions::a_drain_works_without_permission_to_watch_budgets` |
+//! | 21 | one try per pod, or selected pods only | `wait::once_tries_each_pod_once_and_waits_for_no_budget`, `selection::a_pod_selector_leaves_and_counts_other_pods` |
+//! | 22 | two drains of one node do not interfere | `lock::a_second_drain_names_the_first_and_changes_nothing` |
+//! | 23 | events, and a screen only on a terminal | `output::the_node_has_events_of_its_drain`, `multi_node::an_aborted_drain_leaves_an_event`, `output::a_terminal_shows_the_waiting_pod_and_its_budget` |
+//! | | nodes that cannot be drained are quarantined | `multi_node::a_node_that_cannot_be_drained_is_quarantined` |
 //! | | the API server may fail and restart | `faults::budgets_hold_when_30_percent_of_requests_fail`, `faults::a_drain_survives_an_api_server_restart` |
 //!
-//! The arithmetic of budgets is held against the disruption controller's in `oracle::budget` and
-//! `oracle::live_budget`, the machine against random schedules in the simulation of
-//! `nodelife_core::drain`, and the time
-//! that a drain takes against others in `benches/drain`.
+//! `oracle::budget` and `oracle::live_budget` compare the arithmetic of budgets with the disruption
+//! controller's, the simulation of `nodelife_core::drain` runs the state machine in random schedules,
+//! and `benches/drain` compares the time of a drain with that of other drivers.
 
 mod api_responses;
 mod budgets;

@@ -17,7 +17,7 @@ use super::support::{
     environment_with_node, events_on, interrupt, open, start, wait_for_cordon,
 };
 
-/// Whether the node bears the soft taint of one that waits for its turn.
+/// Whether the node has the soft taint of a node whose drain has not started.
 async fn waits(env: &TestEnvironment, node: &str) -> bool {
     let nodes: Api<Node> = Api::all(env.namespace.client().clone());
     let node = nodes.get(node).await.unwrap();

@@ -68,21 +68,21 @@ async fn a_drain_works_without_permission_to_read_budgets() {
     env.check_nothing_written().await;
 
     let begun = Instant::now();
-    let said = drain_past_a_budget(&env, &node).await;
+    let text = drain_past_a_budget(&env, &node).await;
     // The API server says so in protobuf, in which budgets are asked for.
     for part in [
         "the API server says: The disruption budget web needs 2 healthy pods and has 2 currently",
         "cannot list resource \"poddisruptionbudgets\"",
         "kubectl auth can-i list poddisruptionbudgets.policy",
     ] {
-        assert!(said.contains(part), "{said}");
+        assert!(text.contains(part), "{text}");
     }
     let garbled = |c: char| c == char::REPLACEMENT_CHARACTER || c.is_control() && c != '\n';
-    assert!(!said.contains(garbled), "{said:?}");
-    let at = |part: &str| said.find(part).unwrap_or_else(|| panic!("{part}: {said}"));
+    assert!(!text.contains(garbled), "{text:?}");
+    let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("{part}: {text}"));
     assert!(
         at("cannot read PodDisruptionBudgets") < at(": cordoned"),
-        "{said}"
+        "{text}"
     );
 
     let mut tries = env.evictions().await;
@@ -102,13 +102,13 @@ async fn a_drain_works_without_permission_to_watch_budgets() {
     let web = blocked_pod(&env, &node).await;
     let list = ("list", "list", "poddisruptionbudgets.policy");
     env.act_with(&[READ_OTHERS, list, EVICT, CORDON]).await;
-    let said = drain_past_a_budget(&env, &node).await;
+    let text = drain_past_a_budget(&env, &node).await;
     let part = "cannot watch resource \"poddisruptionbudgets\"";
-    assert!(said.contains(part), "{said}");
+    assert!(text.contains(part), "{text}");
     env.check(&[web]).await;
 }
 
-/// Drains the node of a pod whose budget opens when the API server has refused it. What was said.
+/// Drains the node of a pod whose budget opens after the API server refused its eviction. Its output.
 async fn drain_past_a_budget(env: &TestEnvironment, node: &str) -> String {
     let mut drain = start(env, &[node, "--force"]);
     let mut stderr = Stderr::of(&mut drain);
@@ -192,8 +192,8 @@ async fn the_cordon_is_undone_without_permission_to_evict() {
     // What somebody else cordoned is not ours to take back.
     let output = env.drain(&[theirs, "--force"]).await;
     assert_eq!(output.status, Some(7), "{}", output.stderr);
-    let said = output.stderr.contains("nothing was evicted: not allowed");
-    assert!(said, "{}", output.stderr);
+    let text = output.stderr.contains("nothing was evicted: not allowed");
+    assert!(text, "{}", output.stderr);
     assert!(env.is_cordoned(theirs).await);
     assert_eq!(marks(&env, theirs).await, Vec::<String>::new());
 
@@ -206,7 +206,7 @@ async fn the_cordon_is_undone_without_permission_to_evict() {
     env.check_forced(&pods, &[&deleted]).await;
 }
 
-/// The annotations and taints of ours that a node bears.
+/// Our annotations and taints on a node.
 async fn marks(env: &TestEnvironment, node: &str) -> Vec<String> {
     let nodes: Api<Node> = Api::all(env.namespace.client().clone());
     let node = serde_json::to_value(nodes.get(node).await.unwrap()).unwrap();

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::support::{TestEnvironment, environment_with_node, report};
 
-/// §6, 16: a pod that fits nowhere else is told of in the plan, and before the drain acts.
+/// Number 16: the plan names a pod that fits no other node, before the drain acts.
 #[tokio::test]
 async fn the_plan_names_a_pod_that_fits_no_other_node() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "nowhere").await;
@@ -33,17 +33,17 @@ async fn the_plan_names_a_pod_that_fits_no_other_node() {
         .await;
     let plan = report(&plan);
     let pods = plan["pods"].as_array().unwrap();
-    let said = |name: &str| {
+    let warning_of = |name: &str| {
         let pod = pods.iter().find(|pod| pod["name"] == name).unwrap();
         pod["unschedulable"].as_str().map(str::to_owned)
     };
-    let why = said(&name).unwrap();
+    let why = warning_of(&name).unwrap();
     assert!(
         why.contains("excluded by its node selector or affinity"),
         "{why}"
     );
     // Nothing would replace it, so that it needs no place.
-    assert_eq!(said("free"), None);
+    assert_eq!(warning_of("free"), None);
     assert!(plan["duration"]["leastSeconds"].is_f64(), "{plan:#}");
     env.check_nothing_written().await;
 
@@ -56,7 +56,7 @@ async fn the_plan_names_a_pod_that_fits_no_other_node() {
     env.check(&before).await;
 }
 
-/// §6, 16: the volume of a pod is on this machine's own disk.
+/// Number 16: the volume of a pod is on this machine's own disk.
 #[tokio::test]
 async fn the_plan_names_a_pod_with_a_local_volume() {
     let (env, node) = environment_with_node("local").await;
@@ -93,7 +93,7 @@ async fn the_plan_names_a_pod_with_a_local_volume() {
     let plan = env.drain(&[&node, "--dry-run=client", "-o", "json"]).await;
     let plan = report(&plan);
     let why = plan["pods"][0]["unschedulable"].as_str().unwrap();
-    let said = format!("out of reach of its volume {disk}");
-    assert!(why.contains(&said), "{why}");
+    let message = format!("out of reach of its volume {disk}");
+    assert!(why.contains(&message), "{why}");
     env.check_nothing_written().await;
 }

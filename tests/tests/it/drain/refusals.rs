@@ -95,7 +95,7 @@ async fn a_dry_run_prints_the_true_plan_and_writes_nothing() {
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     assert_eq!(env.pods_on(&node).await.len(), 4);
     assert!(!env.is_cordoned(&node).await);
-    // All that was sent said that it was to change nothing.
+    // Every request was a dry run.
     env.check_nothing_written().await;
 }
 

@@ -263,7 +263,7 @@ async fn higher_priority_pods_are_evicted_after_lower_ones() {
     env.check(&pods).await;
 }
 
-/// Number 21: the others stay, and it is said how many they are.
+/// Number 21: the other pods stay, and the output counts them.
 #[tokio::test]
 async fn a_pod_selector_leaves_and_counts_other_pods() {
     let (env, node) = environment_with_node("selected").await;
@@ -284,7 +284,7 @@ async fn a_pod_selector_leaves_and_counts_other_pods() {
     env.check(&pods[..1]).await;
 }
 
-/// Defect n: kubectl empties one node after the other, whatever it is told.
+/// Defect n: kubectl drains one node after the other, whatever its flags.
 #[tokio::test]
 async fn a_stuck_node_delays_no_other_with_concurrency() {
     let (env, first) = environment_with_node("concurrent").await;
@@ -313,7 +313,7 @@ async fn a_stuck_node_delays_no_other_with_concurrency() {
     let report = report(&output);
     assert_eq!(report["nodes"][0]["drained"], false, "{report:#}");
     assert_eq!(report["nodes"][1]["drained"], true, "{report:#}");
-    // Number 17: who holds it is said by name.
+    // Number 17: the output names the finalizer.
     assert!(
         output
             .stderr

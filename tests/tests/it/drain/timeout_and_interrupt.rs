@@ -53,7 +53,7 @@ async fn a_second_ctrl_c_exits_without_waiting() {
     env.check(&[pod]).await;
 }
 
-/// And it is told how things are where nothing was sent yet.
+/// Before the first eviction, drain reports that nothing was changed.
 #[tokio::test]
 async fn ctrl_c_before_the_cordon_reports_what_changed() {
     let (env, node, proxy) = silent("early", http::Method::PATCH, "/nodes/").await;
@@ -62,10 +62,10 @@ async fn ctrl_c_before_the_cordon_reports_what_changed() {
     interrupt(&drain);
     let (status, stderr) = end(&env, drain).await;
     assert_eq!(status, Some(130), "{stderr}");
-    let said = format!(
+    let message = format!(
         "interrupted before the drain began: nothing was evicted; possibly cordoned: {node}"
     );
-    assert!(stderr.contains(&said), "{stderr}");
+    assert!(stderr.contains(&message), "{stderr}");
     assert!(!env.is_cordoned(&node).await);
     env.check(&[]).await;
 }

@@ -22,7 +22,7 @@ async fn kubectl(env: &TestEnvironment, words: &[&str]) {
     kubectl.run(words).await.unwrap().success().unwrap();
 }
 
-/// §6, 11: a node that somebody else cordoned stays cordoned.
+/// Number 11: a node that somebody else cordoned stays cordoned.
 #[tokio::test]
 async fn undo_uncordons_only_nodes_that_a_drain_cordoned() {
     let (env, ours, theirs) = bench_with_nodes("undo").await;

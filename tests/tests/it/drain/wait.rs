@@ -49,7 +49,7 @@ async fn once_tries_each_pod_once_and_waits_for_no_budget() {
     env.check(&pods).await;
 }
 
-/// §6, 18: the pod of the named budget is deleted, that of the other stays.
+/// Number 18: the pod of the named budget is deleted, that of the other stays.
 #[tokio::test]
 async fn only_a_named_budget_is_bypassed_and_only_after_its_time() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "force-after").await;
@@ -109,7 +109,7 @@ async fn only_a_named_budget_is_bypassed_and_only_after_its_time() {
     env.check_forced(&before, &[deleted[0].name()]).await;
 }
 
-/// §6, 15: the replacement cannot go anywhere, and the scheduler says why.
+/// Number 15: the replacement cannot go anywhere, and the scheduler says why.
 #[tokio::test]
 async fn a_pending_replacement_is_reported_with_the_schedulers_words() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "wait-ready").await;
@@ -275,7 +275,7 @@ async fn wait_volumes_ends_when_volumes_are_detached() {
     env.check(&before).await;
 }
 
-/// §6, 19: the volume of a DaemonSet's pod stays where that pod is.
+/// Number 19: the volume of a DaemonSet's pod stays where that pod is.
 #[tokio::test]
 async fn a_daemon_set_pods_volume_delays_no_drain() {
     let (env, node, volume) = bench_with_volume("kept-volume").await;
@@ -335,7 +335,7 @@ async fn a_volume_that_stays_attached_is_named_at_the_end() {
     env.check(&before).await;
 }
 
-/// §6, 14: one node of a zone at a time, whatever the concurrency.
+/// Number 14: one node of a zone at a time, whatever the concurrency.
 #[tokio::test]
 async fn two_nodes_of_one_zone_are_never_drained_at_once() {
     let env = TestEnvironment::new(ControlPlane::shared_api().await, "zones").await;

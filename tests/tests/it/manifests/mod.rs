@@ -172,15 +172,15 @@ async fn may_do_exactly_what_is_documented(plane: &ControlPlane, installation: &
         let kubeconfig = installation.kubeconfig(account).await.unwrap();
         let kubectl = Kubectl::with_kubeconfig(kubeconfig, plane.folder()).unwrap();
         let list = ["auth", "can-i", "--list", "--no-headers", "-n", NAMESPACE];
-        let said = kubectl.run(list).await.unwrap().success().unwrap();
-        let mut rights: Vec<String> = said
+        let output = kubectl.run(list).await.unwrap().success().unwrap();
+        let mut permissions: Vec<String> = output
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
             // Everybody: paths of the API itself, and reviews of oneself.
             .filter(|line| !line.starts_with('[') && !line.starts_with("selfsubject"))
             .collect();
-        rights.sort();
-        assert_eq!(rights, documented, "{account}");
+        permissions.sort();
+        assert_eq!(permissions, documented, "{account}");
     }
 }
 
@@ -218,7 +218,7 @@ async fn applying_again_changes_nothing(installation: &Installation<'_>) {
         &["apply", "--server-side", "-k", &overlay],
         &["diff", "--server-side", "-k", &overlay],
     ] {
-        let said = installation
+        let output = installation
             .kubectl
             .run(words)
             .await
@@ -228,8 +228,11 @@ async fn applying_again_changes_nothing(installation: &Installation<'_>) {
         // (A budget is always "configured": its selector is replaced as a whole.)
         let changed =
             "webhookconfiguration.admissionregistration.k8s.io/nodelife-webhook configured";
-        assert!(!said.contains(changed), "{words:?}: {said}");
-        assert!(words[0] != "diff" || said.is_empty(), "{words:?}: {said}");
+        assert!(!output.contains(changed), "{words:?}: {output}");
+        assert!(
+            words[0] != "diff" || output.is_empty(),
+            "{words:?}: {output}"
+        );
     }
     // Back to the client's way: kubectl writes its annotation anew, and nothing else.
     installation.apply().await.unwrap();

@@ -23,10 +23,10 @@ fn generated_budgets_count_as_in_the_disruption_controller() {
     let worlds = worlds();
     let cases: Vec<BudgetCase> = worlds.iter().map(World::case).collect();
     let answers: Vec<BudgetAnswer> = oracle::ask("budget", &cases).unwrap();
-    let mut seen = Seen::default();
+    let mut coverage = Coverage::default();
     let mut differences = Vec::new();
     for (world, answer) in worlds.iter().zip(&answers) {
-        if let Err(difference) = world.compare(answer, &mut seen) {
+        if let Err(difference) = world.compare(answer, &mut coverage) {
             let case = serde_json::to_string(&world.case()).unwrap();
             differences.push(format!("{difference}; Go: {answer:?}; case: {case}"));
         }
@@ -43,20 +43,25 @@ fn generated_budgets_count_as_in_the_disruption_controller() {
             .collect::<Vec<_>>()
             .join("\n")
     );
-    println!("{} budgets: {seen:?}", worlds.len());
+    println!("{} budgets: {coverage:?}", worlds.len());
     // A generator that makes one kind of namespace only would prove nothing.
     let share = worlds.len() / 50;
     assert!(
-        [seen.allowing, seen.blocking, seen.failed, seen.never]
-            .iter()
-            .all(|count| *count > share),
-        "{seen:?}"
+        [
+            coverage.allowing,
+            coverage.blocking,
+            coverage.failed,
+            coverage.never
+        ]
+        .iter()
+        .all(|count| *count > share),
+        "{coverage:?}"
     );
 }
 
 /// How many came to which end.
 #[derive(Debug, Default)]
-struct Seen {
+struct Coverage {
     allowing: usize,
     blocking: usize,
     failed: usize,
@@ -141,7 +146,7 @@ impl World {
         self.groups.iter().flat_map(Group::workloads).collect()
     }
 
-    fn compare(&self, go: &BudgetAnswer, seen: &mut Seen) -> Result<(), String> {
+    fn compare(&self, go: &BudgetAnswer, coverage: &mut Coverage) -> Result<(), String> {
         let mut owners = Workloads::default();
         owners.add_listed(WorkloadKind::ALL, self.workloads());
         let pods = self.pods();
@@ -159,15 +164,15 @@ impl World {
                     return Err(format!("ours is {ours:?}"));
                 }
                 *if ours.allowed > 0 {
-                    &mut seen.allowing
+                    &mut coverage.allowing
                 } else {
-                    &mut seen.blocking
+                    &mut coverage.blocking
                 } += 1;
                 let mut synced = self.budget.clone();
                 synced.status = status.clone();
                 synced.status.observed_generation = synced.metadata.generation.unwrap_or(0);
                 agreement::never_allows(&synced, &pods, &self.workloads(), now())?;
-                self.compare_never(&counted, &owners, ours, seen)
+                self.compare_never(&counted, &owners, ours, coverage)
             }
             Err(first) => {
                 let Some(message) = failure(go) else {
@@ -182,7 +187,7 @@ impl World {
                     .filter_map(|pod| self.budget.count(&[*pod], &owners, now()).err())
                     .chain([first])
                     .any(|error| says(message, &error));
-                seen.failed += 1;
+                coverage.failed += 1;
                 told.then_some(())
                     .ok_or_else(|| "ours fails otherwise".to_owned())
             }
@@ -196,7 +201,7 @@ impl World {
         counted: &[&Pod],
         owners: &Workloads,
         ours: Counts,
-        seen: &mut Seen,
+        coverage: &mut Coverage,
     ) -> Result<(), String> {
         // An integer minAvailable is counted without a look at the controllers. What they could
         // reach is not known then, and nothing is claimed.
@@ -204,7 +209,7 @@ impl World {
             return Ok(());
         };
         if never.is_some() {
-            seen.never += 1;
+            coverage.never += 1;
             // Only pods beyond what the controllers want (surge, leftovers) may make it allow.
             let wanted: i32 = ours.expected.max(0);
             if ours.allowed > 0 && ours.healthy <= wanted && ours.desired >= wanted {

@@ -186,7 +186,7 @@ fn app(i: usize) -> String {
 }
 
 /// Makes the sets in a namespace of their own, and waits until every status is what we count.
-async fn compare(plane: &ControlPlane, sets: &[Set]) -> anyhow::Result<Seen> {
+async fn compare(plane: &ControlPlane, sets: &[Set]) -> anyhow::Result<Coverage> {
     let patience = TIMEOUT * 4;
     let namespace = TestNamespace::create(plane, "budgets").await?;
     for (i, set) in sets.iter().enumerate() {
@@ -222,23 +222,23 @@ async fn compare(plane: &ControlPlane, sets: &[Set]) -> anyhow::Result<Seen> {
     })
     .await?;
     // The statuses follow the pods: what is not equal yet may be so a moment later.
-    let seen = wait_until("every status as we count it", patience, async || {
+    let coverage = wait_until("every status as we count it", patience, async || {
         look(&cluster, &namespace.name, sets).await.map(Some)
     })
     .await?;
     namespace.delete().await?;
-    Ok(seen)
+    Ok(coverage)
 }
 
 /// What came of the budgets.
 #[derive(Debug, Default)]
-struct Seen {
+struct Coverage {
     allowing: usize,
     blocking: usize,
     failed: usize,
 }
 
-async fn look(cluster: &Cluster, namespace: &str, sets: &[Set]) -> anyhow::Result<Seen> {
+async fn look(cluster: &Cluster, namespace: &str, sets: &[Set]) -> anyhow::Result<Coverage> {
     let here = ListFilter {
         namespace: Some(namespace.to_owned()),
         ..ListFilter::default()
@@ -256,7 +256,7 @@ async fn look(cluster: &Cluster, namespace: &str, sets: &[Set]) -> anyhow::Resul
     let pods = cluster.list(&listing::PODS, &here, |_| {}).await?.items;
     let budgets = cluster.list(&listing::BUDGETS, &here, |_| {}).await?.items;
     anyhow::ensure!(budgets.len() == sets.len(), "{} budgets", budgets.len());
-    let mut seen = Seen::default();
+    let mut coverage = Coverage::default();
     for budget in budgets {
         let name = budget.metadata.name.clone();
         let set = sets
@@ -264,14 +264,19 @@ async fn look(cluster: &Cluster, namespace: &str, sets: &[Set]) -> anyhow::Resul
             .enumerate()
             .find(|(i, _)| app(*i) == name.as_str());
         let set = set.map(|(_, set)| set);
-        one(&budget, &pods, &owners, &mut seen)
+        one(&budget, &pods, &owners, &mut coverage)
             .and_then(|()| never_allows(&budget, &pods, &workloads, Timestamp::now()))
             .map_err(|difference| anyhow::anyhow!("{name}: {difference}: {set:?}"))?;
     }
-    Ok(seen)
+    Ok(coverage)
 }
 
-fn one(budget: &Budget, pods: &[Pod], owners: &Workloads, seen: &mut Seen) -> Result<(), String> {
+fn one(
+    budget: &Budget,
+    pods: &[Pod],
+    owners: &Workloads,
+    coverage: &mut Coverage,
+) -> Result<(), String> {
     let selected: Vec<&Pod> = pods.iter().filter(|pod| budget.selects(pod)).collect();
     let status = &budget.status;
     let failed = status
@@ -292,16 +297,16 @@ fn one(budget: &Budget, pods: &[Pod], owners: &Workloads, seen: &mut Seen) -> Re
                 ));
             }
             *if ours.allowed > 0 {
-                &mut seen.allowing
+                &mut coverage.allowing
             } else {
-                &mut seen.blocking
+                &mut coverage.blocking
             } += 1;
         }
         Err(error) => {
             if !failed || status.disruptions_allowed != 0 {
                 return Err(format!("ours fails with {error}, theirs is {status:?}"));
             }
-            seen.failed += 1;
+            coverage.failed += 1;
         }
     }
     Ok(())
@@ -322,20 +327,20 @@ async fn our_counts_equal_the_controller_managers_statuses() {
         .await
         .unwrap();
     let sets = seed::draw(count, &set());
-    let mut seen = Seen::default();
+    let mut coverage = Coverage::default();
     for batch in sets.chunks(TOGETHER * 3) {
         let compared = batch.chunks(TOGETHER).map(|sets| compare(&plane, sets));
         for part in try_join_all(compared).await.unwrap() {
-            seen.allowing += part.allowing;
-            seen.blocking += part.blocking;
-            seen.failed += part.failed;
+            coverage.allowing += part.allowing;
+            coverage.blocking += part.blocking;
+            coverage.failed += part.failed;
         }
     }
-    println!("{count} budgets: {seen:?}");
+    println!("{count} budgets: {coverage:?}");
     assert!(
-        [seen.allowing, seen.blocking, seen.failed]
+        [coverage.allowing, coverage.blocking, coverage.failed]
             .iter()
             .all(|n| *n * 50 > count),
-        "{seen:?}"
+        "{coverage:?}"
     );
 }

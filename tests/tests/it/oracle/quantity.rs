@@ -26,20 +26,20 @@ fn quantities_are_parsed_and_printed_as_in_go() {
         })
         .collect();
     let answers: Vec<QuantityAnswer> = oracle::ask("quantity", &cases).unwrap();
-    let mut seen = Seen::default();
+    let mut coverage = Coverage::default();
     let mut differences = Vec::new();
     for (text, go) in texts.iter().zip(&answers) {
-        if let Err(difference) = compare(Quantity::parse(text), go, &mut seen) {
+        if let Err(difference) = compare(Quantity::parse(text), go, &mut coverage) {
             differences.push(format!("{text:?}: {difference}; Go: {go:?}"));
         }
     }
     report(&differences);
     // A generator that makes one kind of text only would prove nothing.
-    let Seen {
+    let Coverage {
         equal,
         refused,
         out_of_range,
-    } = seen;
+    } = coverage;
     assert!(
         equal >= TEXTS / 2 && refused >= TEXTS / 20 && out_of_range >= 20,
         "{equal} equal, {refused} refused, {out_of_range} out of range"
@@ -65,7 +65,7 @@ fn sums_equal_those_of_go() {
     for (pair, go) in pairs.iter().zip(&answers) {
         let mut sum = Quantity::parse(&pair[0]).unwrap();
         sum += Quantity::parse(&pair[1]).unwrap();
-        if let Err(difference) = compare(Ok(sum), go, &mut Seen::default()) {
+        if let Err(difference) = compare(Ok(sum), go, &mut Coverage::default()) {
             differences.push(format!(
                 "{} + {}: {difference}; Go: {go:?}",
                 pair[0], pair[1]
@@ -77,7 +77,7 @@ fn sums_equal_those_of_go() {
 
 /// How many texts came to which end.
 #[derive(Default)]
-struct Seen {
+struct Coverage {
     equal: usize,
     refused: usize,
     out_of_range: usize,
@@ -86,17 +86,17 @@ struct Seen {
 fn compare(
     ours: Result<Quantity, QuantityError>,
     go: &QuantityAnswer,
-    seen: &mut Seen,
+    coverage: &mut Coverage,
 ) -> Result<(), String> {
     let refused = !go.error.is_empty();
     let ours = match ours {
         // By rule (core's quantity.rs): what does not fit is an error here, whatever Go does.
         Err(QuantityError::OutOfRange) => {
-            seen.out_of_range += 1;
+            coverage.out_of_range += 1;
             return Ok(());
         }
         Err(_) if refused => {
-            seen.refused += 1;
+            coverage.refused += 1;
             return Ok(());
         }
         Err(error) => return Err(format!("ours refuses it: {error}")),
@@ -108,7 +108,7 @@ fn compare(
         return Err(format!("ours is {} billionths, Go's {exact}", ours.nano()));
     }
     if !in_range(ours) {
-        seen.out_of_range += 1;
+        coverage.out_of_range += 1;
         return Ok(());
     }
     // What does not fit into 64 bits overflows silently in Go, and is none here. Below zero
@@ -132,7 +132,7 @@ fn compare(
     if ours.to_string() != go.canonical {
         return Err(format!("it is written {ours}"));
     }
-    seen.equal += 1;
+    coverage.equal += 1;
     Ok(())
 }
 

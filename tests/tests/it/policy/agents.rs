@@ -6,7 +6,7 @@ use nodelife_tests::installation::manifests;
 use nodelife_tests::{ControlPlane, Identity, Installation, Part, TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
-use super::{Call, NODE_NAME, NODE_UID, PATIENT, Said, make, pod, start};
+use super::{Call, NODE_NAME, NODE_UID, PATIENT, PolicyResponse, make, pod, start};
 
 /// The first account of `overlays/agents/config.yaml`.
 const NAMESPACE: &str = "kubevirt";
@@ -15,17 +15,17 @@ const USER: &str = "system:serviceaccount:kubevirt:kubevirt-handler";
 
 /// By one of our webhooks: a new pod is refused before `agents` is asked, when it is given its
 /// tolerations.
-fn refused(said: &Said, sentence: &str) {
-    assert_eq!(said.code, 403, "{said:?}");
-    let parts = said.message.split_once("\" denied the request: ");
-    let (by, why) = parts.unwrap_or_else(|| panic!("{said:?}"));
-    assert!(by.starts_with("admission webhook "), "{said:?}");
-    assert!(by.ends_with(".nodelife.dev"), "{said:?}");
-    assert!(why.contains(sentence), "{said:?}");
+fn refused(response: &PolicyResponse, sentence: &str) {
+    assert_eq!(response.code, 403, "{response:?}");
+    let parts = response.message.split_once("\" denied the request: ");
+    let (by, why) = parts.unwrap_or_else(|| panic!("{response:?}"));
+    assert!(by.starts_with("admission webhook "), "{response:?}");
+    assert!(by.ends_with(".nodelife.dev"), "{response:?}");
+    assert!(why.contains(sentence), "{response:?}");
 }
 
-fn honest(said: &Said) {
-    assert!(said.code < 300, "{said:?}");
+fn honest(response: &PolicyResponse) {
+    assert!(response.code < 300, "{response:?}");
 }
 
 fn taint() -> Value {
@@ -80,8 +80,8 @@ async fn world(plane: &ControlPlane) {
         async move {
             let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{name}");
             wait_until("the account", TIMEOUT, async || {
-                let said = Call::new("GET", &path, Value::Null).send(&admin).await?;
-                Ok((said.code == 200).then_some(()))
+                let response = Call::new("GET", &path, Value::Null).send(&admin).await?;
+                Ok((response.code == 200).then_some(()))
             })
             .await
             .unwrap();
@@ -120,13 +120,13 @@ async fn token(plane: &ControlPlane, bound: bool) -> String {
         spec["boundObjectRef"] = json!({"apiVersion": "v1", "kind": "Pod", "name": "agent"});
     }
     let path = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token");
-    let said = Call::new("POST", path, json!({"spec": spec}))
+    let response = Call::new("POST", path, json!({"spec": spec}))
         .send(&admin)
         .await
         .unwrap();
-    said.body["status"]["token"]
+    response.body["status"]["token"]
         .as_str()
-        .unwrap_or_else(|| panic!("{said:?}"))
+        .unwrap_or_else(|| panic!("{response:?}"))
         .to_owned()
 }
 
@@ -139,8 +139,8 @@ async fn legacy_token(plane: &ControlPlane) -> String {
     make(&admin, &[("/api/v1/namespaces/kubevirt/secrets", secret)]).await;
     let path = "/api/v1/namespaces/kubevirt/secrets/legacy";
     let token = wait_until("the Secret's token", TIMEOUT, async || {
-        let said = Call::new("GET", path, Value::Null).send(&admin).await?;
-        Ok(said.body["data"]["token"].as_str().map(str::to_owned))
+        let response = Call::new("GET", path, Value::Null).send(&admin).await?;
+        Ok(response.body["data"]["token"].as_str().map(str::to_owned))
     })
     .await
     .unwrap();
@@ -263,8 +263,8 @@ async fn attacks(agent: &kube::Client) {
             "an agent may not connect to nodes",
         ),
     ] {
-        let said = call.send(agent).await.unwrap();
-        refused(&said, sentence);
+        let response = call.send(agent).await.unwrap();
+        refused(&response, sentence);
     }
 }
 
@@ -291,8 +291,8 @@ async fn attacks_on_its_own_node(agent: &kube::Client) {
             "may not change metadata.ownerReferences of its node",
         ),
     ] {
-        let said = call.send(agent).await.unwrap();
-        refused(&said, sentence);
+        let response = call.send(agent).await.unwrap();
+        refused(&response, sentence);
     }
 }
 
@@ -318,9 +318,9 @@ async fn tokens_without_a_node(plane: &ControlPlane) {
     );
     for token in [token(plane, false).await, legacy_token(plane).await] {
         let client = plane.client(&Identity::Token(token)).await.unwrap();
-        let said = own.send(&client).await.unwrap();
+        let response = own.send(&client).await.unwrap();
         refused(
-            &said,
+            &response,
             "must have exactly one authentication.kubernetes.io/node-name",
         );
     }
@@ -362,9 +362,12 @@ async fn forged_extras(plane: &ControlPlane) {
         .client(&Identity::Token(token(plane, true).await))
         .await
         .unwrap();
-    let said = forged.send(&agent).await.unwrap();
-    assert_eq!(said.code, 403, "{said:?}");
-    assert!(said.message.contains("cannot impersonate"), "{said:?}");
+    let response = forged.send(&agent).await.unwrap();
+    assert_eq!(response.code, 403, "{response:?}");
+    assert!(
+        response.message.contains("cannot impersonate"),
+        "{response:?}"
+    );
 }
 
 /// The node goes and another takes its name: the old token is no longer the node's.

@@ -9,7 +9,7 @@ use nodelife_tests::oracle::{self, PoliciesAnswer, PolicyAnswer};
 use nodelife_tests::{ControlPlane, Identity, TIMEOUT, program, wait_until};
 use serde_json::{Value, json};
 
-use super::{Call, Said, parity, pod, soundness};
+use super::{Call, PolicyResponse, parity, pod, soundness};
 use crate::oracle::admission::cases::{SigningRequests, case};
 use crate::oracle::admission::engine::{self, Decision};
 use crate::oracle::admission::random::Random;
@@ -251,7 +251,7 @@ fn tolerate(cases: &[Value]) -> (usize, Vec<String>) {
 
 /// Puts the policies in the place of the webhook: what kubelets send is judged as by the in-tree
 /// plugin, which gave the answers `theirs`.
-pub(super) async fn take_its_place(plane: &ControlPlane, theirs: &[(Call, Said)]) {
+pub(super) async fn take_its_place(plane: &ControlPlane, theirs: &[(Call, PolicyResponse)]) {
     let kubectl = Kubectl::new(plane, &Identity::Admin).unwrap();
     let webhooks = "validatingwebhookconfigurations,mutatingwebhookconfigurations";
     let gone = kubectl.run(["delete", webhooks, "--all"]).await.unwrap();
@@ -294,7 +294,7 @@ pub(super) async fn take_its_place(plane: &ControlPlane, theirs: &[(Call, Said)]
 }
 
 /// Whether the refusal of a request stays with the webhook.
-fn needs_a_lookup(call: &Call, in_tree: &Said) -> bool {
+fn needs_a_lookup(call: &Call, in_tree: &PolicyResponse) -> bool {
     let paths = [
         "/eviction",
         "/token",
@@ -312,8 +312,8 @@ async fn default_tolerations(plane: &ControlPlane) {
         let call = Call::new("POST", "/api/v1/namespaces/default/pods", object).dry();
         let admin = admin.clone();
         async move {
-            let said = call.send(&admin).await?;
-            let list = said.body["spec"]["tolerations"].as_array().cloned();
+            let response = call.send(&admin).await?;
+            let list = response.body["spec"]["tolerations"].as_array().cloned();
             Ok::<_, anyhow::Error>(list.unwrap_or_default())
         }
     };

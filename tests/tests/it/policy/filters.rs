@@ -23,9 +23,9 @@ async fn send_all(admin: &kube::Client, calls: Vec<Call>, code: u16) {
     let mut answers = futures::stream::iter(calls)
         .map(|call| async move { (call.send(admin).await, call) })
         .buffer_unordered(AT_ONCE);
-    while let Some((said, call)) = answers.next().await {
-        let said = said.unwrap();
-        assert_eq!(said.code, code, "{call:?}: {said:?}");
+    while let Some((response, call)) = answers.next().await {
+        let response = response.unwrap();
+        assert_eq!(response.code, code, "{call:?}: {response:?}");
     }
 }
 
@@ -87,8 +87,8 @@ async fn heartbeats_and_unchanged_statuses_skip_the_webhook() {
     // kwok keeps the leases; from here on the kubelets of the test renew them as well.
     wait_until("the leases", TIMEOUT, async || {
         let path = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
-        let said = Call::new("GET", path, Value::Null).send(&admin).await?;
-        let count = said.body["items"].as_array().map_or(0, Vec::len);
+        let response = Call::new("GET", path, Value::Null).send(&admin).await?;
+        let count = response.body["items"].as_array().map_or(0, Vec::len);
         anyhow::ensure!(count >= nodes, "{count} of {nodes}");
         Ok(Some(()))
     })

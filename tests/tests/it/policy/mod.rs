@@ -80,7 +80,7 @@ impl Call {
     }
 
     /// Code and message of the answer.
-    async fn send(&self, client: &Client) -> Result<Said> {
+    async fn send(&self, client: &Client) -> Result<PolicyResponse> {
         let kind = if self.method == "PATCH" {
             MERGE
         } else {
@@ -107,7 +107,7 @@ impl Call {
             Some(message) if code >= 400 => message.to_owned(),
             _ => String::new(),
         };
-        Ok(Said {
+        Ok(PolicyResponse {
             code,
             message,
             body,
@@ -117,7 +117,7 @@ impl Call {
 
 /// An answer of the API server.
 #[derive(Clone, Debug)]
-struct Said {
+struct PolicyResponse {
     code: u16,
     message: String,
     body: Value,
@@ -138,8 +138,11 @@ async fn start(
     let replica = installation.replica(None, flags).await?;
     let admin = plane.admin().await?;
     wait_until("the webhook to be called", TIMEOUT, async || {
-        let said = probe.send(&admin).await?;
-        anyhow::ensure!(said.message.starts_with("admission webhook"), "{said:?}");
+        let response = probe.send(&admin).await?;
+        anyhow::ensure!(
+            response.message.starts_with("admission webhook"),
+            "{response:?}"
+        );
         Ok(Some(()))
     })
     .await?;
@@ -149,11 +152,11 @@ async fn start(
 /// Creates objects that a test starts from, in their order.
 async fn make(admin: &Client, objects: &[(&str, Value)]) {
     for (path, object) in objects {
-        let said = Call::new("POST", *path, object.clone())
+        let response = Call::new("POST", *path, object.clone())
             .send(admin)
             .await
             .unwrap();
-        assert!(said.code < 300, "{path}: {said:?}");
+        assert!(response.code < 300, "{path}: {response:?}");
     }
 }
 

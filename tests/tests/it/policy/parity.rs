@@ -7,7 +7,7 @@ use nodelife_tests::{ControlPlane, Installation};
 use serde_json::{Value, json};
 
 use super::requests::{NODES, all, world};
-use super::{Call, PATIENT, Said, exported, make, pod, start};
+use super::{Call, PATIENT, PolicyResponse, exported, make, pod, start};
 
 /// What follows these differs by design: a diff and the words of Go's ASN.1 reader.
 const OPEN_ENDED: [&str; 2] = [
@@ -18,18 +18,18 @@ const AT_ONCE: usize = 8;
 
 /// Name and UID of the objects of a list.
 async fn uids(admin: &kube::Client, path: &str) -> Vec<(String, String)> {
-    let said = Call::new("GET", path, Value::Null)
+    let response = Call::new("GET", path, Value::Null)
         .send(admin)
         .await
         .unwrap();
-    let items = said.body["items"].as_array().unwrap().iter();
+    let items = response.body["items"].as_array().unwrap().iter();
     let text = |item: &Value, field: &str| item["metadata"][field].as_str().unwrap().to_owned();
     items
         .map(|item| (text(item, "name"), text(item, "uid")))
         .collect()
 }
 
-pub(super) async fn answers(plane: &ControlPlane) -> Vec<(Call, Said)> {
+pub(super) async fn answers(plane: &ControlPlane) -> Vec<(Call, PolicyResponse)> {
     let admin = plane.admin().await.unwrap();
     let nodes = uids(&admin, "/api/v1/nodes").await;
     let pods = uids(&admin, "/api/v1/namespaces/default/pods").await;
@@ -38,8 +38,8 @@ pub(super) async fn answers(plane: &ControlPlane) -> Vec<(Call, Said)> {
         .map(|call| {
             let admin = admin.clone();
             async move {
-                let said = call.send(&admin).await.unwrap();
-                (call, said)
+                let response = call.send(&admin).await.unwrap();
+                (call, response)
             }
         })
         .buffered(AT_ONCE)
@@ -62,15 +62,19 @@ fn sentence<'m>(call: &Call, message: &'m str) -> &'m str {
     cut.map_or(sentence, |at| &sentence[..at])
 }
 
-pub(super) fn compare(call: &Call, in_tree: &Said, ours: &Said) -> Result<(), String> {
+pub(super) fn compare(
+    call: &Call,
+    in_tree: &PolicyResponse,
+    ours: &PolicyResponse,
+) -> Result<(), String> {
     let theirs = sentence(call, &in_tree.message);
     let open = OPEN_ENDED
         .iter()
         .any(|piece| theirs.contains(piece) && ours.message.contains(piece));
-    let said = open || in_tree.code != 403 || ours.message.contains(theirs);
+    let same_words = open || in_tree.code != 403 || ours.message.contains(theirs);
     // The object's own validation comes between the two phases: refused either way.
     let invalid = in_tree.code == 403 && ours.code == 422 && ours.message.contains(" is invalid: ");
-    if invalid || (in_tree.code == ours.code && said) {
+    if invalid || (in_tree.code == ours.code && same_words) {
         return Ok(());
     }
     Err(format!(
@@ -150,8 +154,8 @@ async fn without_a_replica(plane: &ControlPlane) {
         ),
         Call::patch("/api/v1/nodes/fresh/status", status),
     ] {
-        let said = call.by_node("fresh").send(&admin).await.unwrap();
-        assert!(said.code < 300, "{said:?}");
+        let response = call.by_node("fresh").send(&admin).await.unwrap();
+        assert!(response.code < 300, "{response:?}");
     }
     // The webhook's own pod on the new node, and what its kubelet needs for it.
     let namespace = "/api/v1/namespaces/nodelife-system";
@@ -181,22 +185,25 @@ async fn without_a_replica(plane: &ControlPlane) {
         "a token for the webhook's pod",
         nodelife_tests::TIMEOUT,
         async || {
-            let said = token.send(&admin).await?;
-            anyhow::ensure!(said.code == 201, "{said:?}");
+            let response = token.send(&admin).await?;
+            anyhow::ensure!(response.code == 201, "{response:?}");
             Ok(Some(()))
         },
     )
     .await
     .unwrap();
     let running = json!({"status": {"phase": "Running"}});
-    let said = Call::patch(format!("{namespace}/pods/webhook/status"), running).by_node("fresh");
-    assert_eq!(said.send(&admin).await.unwrap().code, 200);
+    let patch = Call::patch(format!("{namespace}/pods/webhook/status"), running).by_node("fresh");
+    assert_eq!(patch.send(&admin).await.unwrap().code, 200);
     // What the webhook exists for is refused while it cannot be asked.
     for node in NODES {
         let label = json!({"metadata": {"labels": {"node-role.kubernetes.io/x": ""}}});
         let dirty = Call::patch(format!("/api/v1/nodes/{node}"), label).by_node(node);
-        let said = dirty.send(&admin).await.unwrap();
-        assert_eq!(said.code, 500, "{said:?}");
-        assert!(said.message.contains("failed calling webhook"), "{said:?}");
+        let response = dirty.send(&admin).await.unwrap();
+        assert_eq!(response.code, 500, "{response:?}");
+        assert!(
+            response.message.contains("failed calling webhook"),
+            "{response:?}"
+        );
     }
 }

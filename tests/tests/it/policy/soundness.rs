@@ -50,7 +50,7 @@ fn is_left_out(case: &Value, message: &str) -> bool {
     );
     // The authorizer knows no node without a name.
     message.contains("could not determine node from user")
-        // It holds a node to its own lease; the creation alone bears the name in the body.
+        // It holds a node to its own lease; only a creation has the name in the body.
         || (resource == "leases" && operation != "CREATE")
         || (resource == "csinodes" && case["subresource"] != "" && !case["subresource"].is_null())
 }

@@ -75,7 +75,7 @@ fn is_verdict(answer: &HttpsResponse) -> bool {
 }
 
 /// Slow strangers, 200 objects of 3 MiB at once and three times as many small ones as it takes
-/// at a time. Whoever comes back as told gets a verdict; memory stays below what the manifests
+/// at a time. A client that retries as told gets a verdict; memory stays below what the manifests
 /// give the container, and so do file descriptors where a container begins with few of them.
 #[tokio::test]
 async fn a_flood_costs_no_memory_and_no_response() {

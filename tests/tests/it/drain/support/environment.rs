@@ -29,14 +29,14 @@ pub(in crate::drain) const READ: Permission = (
     "nodes,pods,poddisruptionbudgets.policy",
 );
 
-/// Its evictions.
+/// To evict pods.
 pub(in crate::drain) const EVICT: Permission = ("evict", "create", "pods/eviction");
 
-/// The cordon, and the lock.
+/// To cordon and to lock nodes.
 pub(in crate::drain) const CORDON: Permission = ("cordon", "patch", "nodes");
 
-/// Its events.
-pub(in crate::drain) const EVENTS: Permission = ("tell", "create", "events.events.k8s.io");
+/// To write events.
+pub(in crate::drain) const EVENTS: Permission = ("events", "create", "events.events.k8s.io");
 
 /// One test's part of a shared control plane.
 pub(in crate::drain) struct TestEnvironment {
@@ -345,7 +345,7 @@ pub(in crate::drain) fn conforms(document: &Value, kind: &str) {
     assert!(faults.is_empty(), "{document:#}: {faults:#?}");
 }
 
-/// A env on the shared API server with one node.
+/// An environment on the shared API server with one node.
 pub(in crate::drain) async fn environment_with_node(what: &str) -> (TestEnvironment, String) {
     let env = TestEnvironment::new(ControlPlane::shared_api().await, what).await;
     let node = env.node("a");
@@ -373,7 +373,7 @@ pub(in crate::drain) async fn events_on(
     let about = ListParams::default().fields(&format!("regarding.name={node}"));
     let mut events = events.list(&about).await.unwrap().items;
     events.retain(|event| event.reporting_controller.as_deref() == Some("nodelife.dev/drain"));
-    // Not by time: the clock that they bear is read off the server's answers.
+    // Not by time: their timestamps come from the `Date` of the server's responses.
     events.sort_by(|a, b| a.reason.cmp(&b.reason));
     events
         .into_iter()

@@ -20,7 +20,7 @@ impl Random {
         usize::try_from(self.next() % u64::try_from(end).unwrap()).unwrap()
     }
 
-    /// True in `percent` of the throws.
+    /// True in `percent` of 100 calls.
     pub(super) fn chance(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
@@ -29,7 +29,7 @@ impl Random {
         choices[self.below(choices.len())].clone()
     }
 
-    /// What is right nine times of ten, else one of the near misses.
+    /// `right` in nine of ten cases, else one of the near misses.
     pub(super) fn mostly<T: Clone>(&mut self, right: T, near: &[T]) -> T {
         if self.chance(90) {
             right
