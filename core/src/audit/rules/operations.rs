@@ -198,7 +198,7 @@ fn logs(node: &Node, config: &KubeletConfiguration) -> Option<String> {
     let files = config.container_log_max_files.map_or(FILES, i64::from);
     let pods = config.pod_limit(capacity(node, "cpu")?.value()?);
     let room = allocatable(node, "ephemeral-storage")?.value()?;
-    let all = i128::from(size) * i128::from(files) * i128::from(pods);
+    let all = (i128::from(size) * i128::from(files)).saturating_mul(i128::from(pods));
     (all > i128::from(room) / 2).then(|| {
         format!(
             "{} × {files} files × {pods} pods = {} Gi of {} Gi",
