@@ -22,16 +22,20 @@ pub const MASTERS_GROUP: &str = "system:masters";
 
 /// Whether the Node authorizer is in the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "state")]
+#[serde(
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    tag = "state"
+)]
 pub enum NodeAuthorizer {
     /// It gave its own reason.
     On,
     /// Others gave theirs, it did not.
     Off,
-    /// Another authorizer allowed nodes to read each other, so it was not asked.
-    Covered {
-        /// The other's reason.
-        by: Str,
+    /// Another authorizer allows nodes to read each other, so the Node authorizer gave no reason.
+    Unknown {
+        /// The reason of that authorizer.
+        allowed_by: Str,
     },
 }
 
@@ -42,12 +46,14 @@ impl NodeAuthorizer {
         if reason.contains(&own) {
             Self::On
         } else if allowed {
-            let by = if reason.is_empty() {
+            let allowed_by = if reason.is_empty() {
                 "an authorizer that gives no reason"
             } else {
                 reason
             };
-            Self::Covered { by: by.into() }
+            Self::Unknown {
+                allowed_by: allowed_by.into(),
+            }
         } else {
             Self::Off
         }
@@ -56,7 +62,11 @@ impl NodeAuthorizer {
 
 /// Whether the admission plugin NodeRestriction is on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", tag = "state")]
+#[serde(
+    rename_all = "camelCase",
+    rename_all_fields = "camelCase",
+    tag = "state"
+)]
 pub enum NodeRestriction {
     /// It refused, in its own words.
     On,
@@ -64,7 +74,7 @@ pub enum NodeRestriction {
     Off {
         /// The webhook or policy that refused in its place.
         #[serde(skip_serializing_if = "Option::is_none")]
-        instead: Option<Str>,
+        denied_by: Option<Str>,
     },
 }
 
@@ -90,9 +100,9 @@ impl Probed {
         let in_tree = format!(
             "nodes \"{OTHER}\" is forbidden: node \"{ASKER}\" is not allowed to modify node \"{OTHER}\""
         );
-        let off = |instead: Option<&str>| {
-            let instead = instead.map(Str::from);
-            Self::Known(NodeRestriction::Off { instead })
+        let off = |denied_by: Option<&str>| {
+            let denied_by = denied_by.map(Str::from);
+            Self::Known(NodeRestriction::Off { denied_by })
         };
         if message == in_tree {
             return Self::Known(NodeRestriction::On);
@@ -124,9 +134,9 @@ mod tests {
 
     const IN_TREE: &str = "nodes \"nodelife-probe-other\" is forbidden: node \"nodelife-probe\" is not allowed to modify node \"nodelife-probe-other\"";
 
-    fn off(instead: &str) -> Probed {
+    fn off(denied_by: &str) -> Probed {
         Probed::Known(NodeRestriction::Off {
-            instead: Some(instead.into()),
+            denied_by: Some(denied_by.into()),
         })
     }
 
@@ -165,7 +175,7 @@ mod tests {
             Probed::judge(403, impersonation),
             Probed::Nothing(_)
         ));
-        let created = Probed::Known(NodeRestriction::Off { instead: None });
+        let created = Probed::Known(NodeRestriction::Off { denied_by: None });
         assert_eq!(Probed::judge(201, ""), created);
     }
 
@@ -178,7 +188,7 @@ mod tests {
         let legacy = "RBAC: allowed by ClusterRoleBinding \"system:node\"";
         assert!(matches!(
             NodeAuthorizer::judge(true, legacy),
-            NodeAuthorizer::Covered { .. }
+            NodeAuthorizer::Unknown { .. }
         ));
     }
 }

@@ -89,11 +89,11 @@ pub struct PodShutdown {
     /// Priority.
     pub priority: i32,
     /// What it asks for (`terminationGracePeriodSeconds`).
-    pub wanted_seconds: i64,
+    pub grace_period_seconds: i64,
     /// What its group gets.
     pub allowed_seconds: i64,
     /// By how much it is cut.
-    pub cut_by_seconds: i64,
+    pub short_by_seconds: i64,
 }
 
 /// One group in a shutdown.
@@ -106,7 +106,7 @@ pub struct GroupShutdown {
     pub group: PriorityGroup,
     /// The longest that its pods can take to end: the lesser of its seconds and the longest grace
     /// in it. What is left of its seconds the kubelet waits for their volumes.
-    pub at_most_seconds: i64,
+    pub max_seconds: i64,
     /// Its pods, those that are cut first.
     pub pods: Vec<PodShutdown>,
 }
@@ -123,7 +123,7 @@ pub struct NodeShutdown {
     /// What the kubelet asks of systemd-logind (`InhibitDelayMaxSec`): the sum of all groups.
     pub requested_seconds: i64,
     /// The longest that this node's pods can take to end, their volumes left aside.
-    pub at_most_seconds: i64,
+    pub max_seconds: i64,
     /// In the order in which they are stopped.
     pub groups: Vec<GroupShutdown>,
 }
@@ -156,9 +156,9 @@ pub fn of_node<'a>(
             namespace: pod.metadata.namespace.clone(),
             name: pod.metadata.name.clone(),
             priority,
-            wanted_seconds: wanted,
+            grace_period_seconds: wanted,
             allowed_seconds: group.seconds,
-            cut_by_seconds: wanted.saturating_sub(group.seconds).max(0),
+            short_by_seconds: wanted.saturating_sub(group.seconds).max(0),
         });
     }
     let requested_seconds = total(groups.iter().map(|group| group.seconds));
@@ -171,7 +171,7 @@ pub fn of_node<'a>(
         node: node.metadata.name.clone(),
         graceful: !groups.is_empty(),
         requested_seconds,
-        at_most_seconds: total(groups.iter().map(|group| group.at_most_seconds)),
+        max_seconds: total(groups.iter().map(|group| group.max_seconds)),
         groups,
     }
 }
@@ -183,13 +183,13 @@ fn total(seconds: impl Iterator<Item = i64>) -> i64 {
 
 fn stop(group: PriorityGroup, mut pods: Vec<PodShutdown>) -> GroupShutdown {
     pods.sort_by(|a, b| {
-        (b.cut_by_seconds.cmp(&a.cut_by_seconds))
+        (b.short_by_seconds.cmp(&a.short_by_seconds))
             .then_with(|| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)))
     });
-    let longest = pods.iter().map(|pod| pod.wanted_seconds).max();
+    let longest = pods.iter().map(|pod| pod.grace_period_seconds).max();
     GroupShutdown {
         group,
-        at_most_seconds: longest.unwrap_or(0).min(group.seconds),
+        max_seconds: longest.unwrap_or(0).min(group.seconds),
         pods,
     }
 }
@@ -224,9 +224,9 @@ mod tests {
         assert_eq!(group_of(&groups, SYSTEM_CRITICAL), Some(1));
         let pods = [pod(0, 60), pod(2_000_001_000, 5)];
         let shutdown = of_node(&Node::default(), &configuration, &pods);
-        assert_eq!(shutdown.groups[0].pods[0].cut_by_seconds, 40);
+        assert_eq!(shutdown.groups[0].pods[0].short_by_seconds, 40);
         assert_eq!(shutdown.requested_seconds, 30);
-        assert_eq!(shutdown.at_most_seconds, 25);
+        assert_eq!(shutdown.max_seconds, 25);
     }
 
     #[test]
@@ -247,6 +247,6 @@ mod tests {
         let configuration = configured(json!({}));
         let shutdown = of_node(&Node::default(), &configuration, &[pod(0, 30)]);
         assert!(!shutdown.graceful);
-        assert_eq!(shutdown.at_most_seconds, 0);
+        assert_eq!(shutdown.max_seconds, 0);
     }
 }

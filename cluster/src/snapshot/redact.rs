@@ -133,15 +133,15 @@ pub fn redact(snapshot: &mut Snapshot) -> Result<(), serde_json::Error> {
         .into_keys()
         .map(|source| (source, Str::from("was not read (the reason is redacted)")))
         .collect();
-    // What refuses or allows in another's place is named by its owner as well.
-    if let Some(NodeAuthorizer::Covered { by }) = &mut snapshot.node_authorizer {
-        *by = Str::from("another authorizer (its reason is redacted)");
+    // Users choose the names of webhooks, policies and role bindings.
+    if let Some(NodeAuthorizer::Unknown { allowed_by }) = &mut snapshot.node_authorizer {
+        *allowed_by = Str::from("another authorizer (its reason is redacted)");
     }
     if let Some(NodeRestriction::Off {
-        instead: Some(instead),
+        denied_by: Some(denied_by),
     }) = &mut snapshot.node_restriction
     {
-        *instead = Str::from("a webhook or policy (its name is redacted)");
+        *denied_by = Str::from("a webhook or policy (its name is redacted)");
     }
     Ok(())
 }
@@ -255,8 +255,8 @@ mod tests {
                 "spec": {"maxUnavailable": "25%", "selector": {"matchLabels": {"app": "secret-app"}}},
                 "status": {"disruptedPods": {"secret-pod": "2026-01-02T03:04:05Z"}}}],
             "missing": {"leases": "secret-user may not list leases"},
-            "nodeAuthorizer": {"state": "covered", "by": "RBAC: allowed by secret-binding"},
-            "nodeRestriction": {"state": "off", "instead": "webhook secret-webhook"},
+            "nodeAuthorizer": {"state": "unknown", "allowedBy": "RBAC: allowed by secret-binding"},
+            "nodeRestriction": {"state": "off", "deniedBy": "webhook secret-webhook"},
         }))
         .unwrap();
         redact(&mut snapshot).unwrap();

@@ -81,14 +81,14 @@ pub struct Unexplained {
     /// Why not.
     pub reason: String,
     /// Capacity − Allocatable, by resource, as the node says them.
-    pub held_back: Amounts,
+    pub reserved: Amounts,
 }
 
 impl Unexplained {
     /// What `node` itself says of its resources.
     pub fn of(node: &Node, reason: String) -> Self {
         let offered = amounts(&node.status.allocatable);
-        let held_back =
+        let reserved =
             amounts(&node.status.capacity)
                 .into_iter()
                 .filter_map(|(name, mut amount)| {
@@ -98,7 +98,7 @@ impl Unexplained {
         Self {
             node: node.metadata.name.clone(),
             reason,
-            held_back: held_back.collect(),
+            reserved: reserved.collect(),
         }
     }
 }

@@ -184,16 +184,31 @@ fn of_field(name: &str, value: &Value) -> Value {
             "type": "object", "additionalProperties": {"type": "object"},
             "description": "KubeletConfiguration of kubelet.config.k8s.io/v1beta1, as configz gives it, by node name.",
         }),
-        "nodeAuthorizer" | "nodeRestriction" => json!({
+        "nodeAuthorizer" => json!({
             "type": "object",
             "properties": {
-                "state": {"enum": ["on", "off", "covered"]},
-                "by": {"type": "string", "description": "Who allowed in its place."},
-                "instead": {"type": "string", "description": "Who refused in its place."},
+                "state": {"enum": ["on", "off", "unknown"]},
+                "allowedBy": {
+                    "type": "string",
+                    "description": "Reason of the authorizer that allowed the request first.",
+                },
             },
             "required": ["state"],
             "additionalProperties": false,
-            "description": "Whether it is on.",
+            "description": "Whether the Node authorizer is on.",
+        }),
+        "nodeRestriction" => json!({
+            "type": "object",
+            "properties": {
+                "state": {"enum": ["on", "off"]},
+                "deniedBy": {
+                    "type": "string",
+                    "description": "Webhook or policy that denied the request instead.",
+                },
+            },
+            "required": ["state"],
+            "additionalProperties": false,
+            "description": "Whether the admission plugin NodeRestriction is on.",
         }),
         "nodes" => objects("Node"),
         "leases" => objects("Lease of kube-node-lease"),

@@ -137,7 +137,7 @@ fn drain_reports_match_their_schema() {
     let report = serde_json::to_value(machine.report(&[], now, now)).unwrap();
     assert_eq!(report["nodes"][0]["drained"], true, "{report:#}");
     assert_eq!(
-        report["nodes"][0]["awaits"][0],
+        report["nodes"][0]["waitingFor"][0],
         "0 of 1 pods of ReplicaSet shop/web are Ready"
     );
     holds(&report, "DrainReport");

@@ -86,19 +86,19 @@ fn a_replay_lists_denied_requests() {
     let report = stdout(&["webhook", "replay", &path, "-o", "json"], 3);
     let report: Value = serde_json::from_str(&report).unwrap();
     conforms(&report, "WebhookReplay");
-    let numbers = ["requests", "refused", "allowed", "unknown"].map(|field| report[field].as_u64());
+    let numbers = ["requests", "denied", "allowed", "unknown"].map(|field| report[field].as_u64());
     assert_eq!(numbers, [4, 2, 1, 1].map(Some));
-    let objection = &report["objections"][0];
-    assert_eq!(objection["count"], 2);
-    assert_eq!(objection["first"], "2026-01-01T00:00:01.000000Z");
-    assert_eq!(objection["last"], "2026-01-01T00:00:02.000000Z");
+    let violation = &report["violations"][0];
+    assert_eq!(violation["count"], 2);
+    assert_eq!(violation["first"], "2026-01-01T00:00:01.000000Z");
+    assert_eq!(violation["last"], "2026-01-01T00:00:02.000000Z");
     assert_eq!(
-        objection["message"],
+        violation["message"],
         r#"node "n1" is not allowed to modify node "n2""#
     );
     let table = run(&["webhook", "replay", &path]);
     assert!(
-        table.contains("4 writes: 2 would be refused, 1 pass, 1 cannot be told"),
+        table.contains("4 writes: 2 would be denied, 1 pass, 1 cannot be told"),
         "{table}"
     );
 }

@@ -204,7 +204,7 @@ async fn takes_its_place(kubectl: &Kubectl, who: &str) {
         let Some(finding) = finding else {
             anyhow::bail!("taken for the plugin: {report}");
         };
-        Ok((finding["evidence"]["instead"] == who).then_some(()))
+        Ok((finding["evidence"]["deniedBy"] == who).then_some(()))
     })
     .await
     .unwrap();

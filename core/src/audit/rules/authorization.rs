@@ -56,19 +56,19 @@ pub(super) const RULES: &[Rule] = &[
 ];
 
 fn unrestricted(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let Some(NodeRestriction::Off { instead }) = &context.snapshot.node_restriction else {
+    let Some(NodeRestriction::Off { denied_by }) = &context.snapshot.node_restriction else {
         return;
     };
     let probe = format!("a dry run of {ASKER_USER} that creates the node {OTHER}");
-    let found = match instead {
+    let found = match denied_by {
         None => {
             let message = format!("{probe} is allowed");
             FindingBuilder::named("Cluster", "kube-apiserver", message)
         }
-        Some(instead) => {
-            let message = format!("{probe} passes NodeRestriction; {instead} denies it");
+        Some(denied_by) => {
+            let message = format!("{probe} passes NodeRestriction; {denied_by} denies it");
             FindingBuilder::named("Cluster", "kube-apiserver", message)
-                .with("instead", instead.as_str())
+                .with("deniedBy", denied_by.as_str())
                 .severity(Severity::Info)
         }
     };
@@ -83,8 +83,8 @@ fn without_authorizer(context: &Context<'_>, findings: &mut Findings<'_>) {
             "{ASKER_USER} may not get the node {OTHER}, but the Node authorizer is not the reason"
         ))),
         // The Node authorizer may be on, but another authorizer already allows everything.
-        Some(NodeAuthorizer::Covered { by }) => {
-            let message = format!("{ASKER_USER} may get the node {OTHER}: {by}");
+        Some(NodeAuthorizer::Unknown { allowed_by }) => {
+            let message = format!("{ASKER_USER} may get the node {OTHER}: {allowed_by}");
             findings.push(cluster(message).inferred());
         }
     }

@@ -143,9 +143,9 @@ fn cut_short(context: &Context<'_>, findings: &mut Findings<'_>) {
             .groups
             .iter()
             .flat_map(|group| &group.pods)
-            .filter(|pod| pod.cut_by_seconds > 0)
+            .filter(|pod| pod.short_by_seconds > 0)
             .collect();
-        let Some(worst) = cut.iter().max_by_key(|pod| pod.cut_by_seconds) else {
+        let Some(worst) = cut.iter().max_by_key(|pod| pod.short_by_seconds) else {
             continue;
         };
         let names: Vec<_> = cut
@@ -157,9 +157,9 @@ fn cut_short(context: &Context<'_>, findings: &mut Findings<'_>) {
             format::count(cut.len(), "pod"),
             worst.namespace,
             worst.name,
-            worst.wanted_seconds,
+            worst.grace_period_seconds,
             worst.allowed_seconds,
-            worst.cut_by_seconds
+            worst.short_by_seconds
         );
         findings.push(FindingBuilder::node(node, message).with("pods", names));
     }

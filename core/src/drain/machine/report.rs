@@ -41,7 +41,7 @@ pub struct NodeReport {
     pub drained: bool,
     /// What it still waited for: replacements, volumes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub awaits: Vec<String>,
+    pub waiting_for: Vec<String>,
 }
 
 /// One pod of a report.
@@ -126,7 +126,7 @@ impl Machine {
         let reports = self
             .nodes()
             .map(|(name, phase)| NodeReport {
-                awaits: match phase {
+                waiting_for: match phase {
                     NodePhase::Settling => {
                         self.awaited(name).iter().map(ToString::to_string).collect()
                     }

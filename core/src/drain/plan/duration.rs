@@ -1,4 +1,4 @@
-//! Estimated duration in a plan: least, most and basis.
+//! Estimated duration of a plan: minimum, maximum and basis.
 
 use std::fmt;
 
@@ -10,17 +10,14 @@ pub(super) type Millis = u64;
 /// How long a drain will take.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "Duration"))]
 #[serde(rename_all = "camelCase")]
 pub struct Estimate {
     /// If every pod stops at once.
-    #[serde(rename = "leastSeconds")]
     #[cfg_attr(test, schemars(with = "f64"))]
-    pub least: Seconds,
+    pub min_seconds: Seconds,
     /// If every pod takes its whole grace period.
-    #[serde(rename = "mostSeconds")]
     #[cfg_attr(test, schemars(with = "f64"))]
-    pub most: Seconds,
+    pub max_seconds: Seconds,
     /// Where the numbers come from.
     pub basis: Vec<String>,
 }

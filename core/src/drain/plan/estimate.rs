@@ -97,8 +97,8 @@ pub(super) fn estimate(
         ));
     }
     Some(Estimate {
-        least: Seconds(least),
-        most: Seconds(most),
+        min_seconds: Seconds(least),
+        max_seconds: Seconds(most),
         basis,
     })
 }
@@ -239,8 +239,11 @@ mod tests {
             })
             .collect();
         let nodes = ["a".into(), "b".into()];
-        let duration = estimate(&nodes, &leaving, pods, concurrency, None)?;
-        Some((duration.least.rounded(), duration.most.rounded()))
+        let estimate = estimate(&nodes, &leaving, pods, concurrency, None)?;
+        Some((
+            estimate.min_seconds.rounded(),
+            estimate.max_seconds.rounded(),
+        ))
     }
 
     /// One at a time, under the budget of this name.

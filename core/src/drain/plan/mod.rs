@@ -40,7 +40,7 @@ pub struct DrainPlan {
     /// How long it will take; absent where nothing tells how long replacements take, or what
     /// the budgets allow.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub duration: Option<Estimate>,
+    pub estimate: Option<Estimate>,
     /// Every pod of the nodes, by namespace and name.
     pub pods: Vec<PlannedPod>,
     /// Why pods cannot be evicted as things are, by UID: what the drain goes by.
@@ -207,7 +207,7 @@ impl DrainPlan {
             api_version: crate::API_VERSION,
             kind: "DrainPlan",
             waves: foreseen.then(|| wave_of.values().copied().max().unwrap_or(0)),
-            duration: outlook.filter(|_| foreseen).and_then(|outlook| {
+            estimate: outlook.filter(|_| foreseen).and_then(|outlook| {
                 let (concurrency, grace) = (outlook.concurrency, outlook.grace_period_seconds);
                 estimate(&nodes, &leaving, outlook.pods, concurrency, grace)
             }),
@@ -358,14 +358,14 @@ mod tests {
         let mut budgets = Budgets::of([budget("web", 1, 4, 3)]);
         budgets.set_unreadable();
         let plan = plan_under(4, &budgets, false);
-        assert_eq!((plan.waves, plan.duration), (None, None));
+        assert_eq!((plan.waves, plan.estimate), (None, None));
         for pod in &plan.pods {
             assert_eq!((pod.action, pod.wave), (Action::Evict, None));
             assert_eq!(pod.reason, "unknown whether a budget protects it");
         }
         // And what passes them by has no need to know.
         let plan = plan_under(4, &budgets, true);
-        assert_eq!((plan.waves, plan.duration.is_some()), (Some(1), true));
+        assert_eq!((plan.waves, plan.estimate.is_some()), (Some(1), true));
     }
 
     #[test]
@@ -387,8 +387,8 @@ mod tests {
     fn without_a_budget_all_go_at_once() {
         let plan = plan(60, &[]);
         assert_eq!(plan.waves, Some(1));
-        let duration = plan.duration.unwrap();
-        let seconds = (duration.least, duration.most);
+        let estimate = plan.estimate.unwrap();
+        let seconds = (estimate.min_seconds, estimate.max_seconds);
         assert_eq!((seconds.0.rounded(), seconds.1.rounded()), (0, 30));
     }
 

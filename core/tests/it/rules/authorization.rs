@@ -6,7 +6,7 @@ use super::fixture::Fixture;
 pub(super) const FIXTURES: &[Fixture] = &[
     Fixture {
         rule: "NL-AUT-001",
-        fires: |s| s.node_restriction = Some(NodeRestriction::Off { instead: None }),
+        fires: |s| s.node_restriction = Some(NodeRestriction::Off { denied_by: None }),
         silent: |s| s.node_restriction = Some(NodeRestriction::On),
     },
     Fixture {

@@ -80,8 +80,8 @@ pub(super) fn print(
     printer.note(format_args!(
         "{evicted} would be evicted{waves}; nothing was changed"
     ));
-    if let Some(duration) = &plan.duration {
-        print_estimate(duration, printer);
+    if let Some(estimate) = &plan.estimate {
+        print_estimate(estimate, printer);
     }
     Ok(())
 }
@@ -94,16 +94,16 @@ pub(super) fn warn(pod: &PlannedPod, printer: &mut Printer) {
 }
 
 /// How long it will take, and how that is known.
-fn print_estimate(duration: &Estimate, printer: &mut Printer) {
-    let Estimate { least, most, basis } = duration;
-    if least.rounded() == most.rounded() {
-        printer.note(format_args!("estimated: about {least} s"));
+fn print_estimate(estimate: &Estimate, printer: &mut Printer) {
+    let (min, max) = (estimate.min_seconds, estimate.max_seconds);
+    if min.rounded() == max.rounded() {
+        printer.note(format_args!("estimated: about {min} s"));
     } else {
         printer.note(format_args!(
-            "estimated: {least} s (pods stop at once) to {most} s (full grace period)"
+            "estimated: {min} s (pods stop at once) to {max} s (full grace period)"
         ));
     }
-    for basis in basis {
+    for basis in &estimate.basis {
         printer.note(format_args!("  {basis}"));
     }
 }

@@ -240,11 +240,11 @@ fn print_unexplained(item: &Unexplained, node: &Node, printer: &mut Printer) -> 
     writeln!(printer.data(), "node/{}\n", item.node)?;
     let said = [&node.status.capacity, &node.status.allocatable].map(allocatable::amounts);
     let mut table = Table::new(["RESOURCE", "CAPACITY", "− HELD BACK", "= PUBLISHED"]);
-    for (name, held_back) in &item.held_back {
+    for (name, reserved) in &item.reserved {
         let [capacity, published] = said
             .each_ref()
             .map(|amounts| amounts.get(name).copied().unwrap_or_default());
-        let amounts = [capacity, *held_back, published].map(|amount| amount.to_string().into());
+        let amounts = [capacity, *reserved, published].map(|amount| amount.to_string().into());
         table.row(std::iter::once(name.as_str().into()).chain(amounts));
     }
     printer.table(&table)?;

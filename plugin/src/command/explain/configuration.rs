@@ -55,13 +55,13 @@ pub(super) fn of_provider(
     machine: NodeSize,
 ) -> anyhow::Result<KubeletConfiguration> {
     let mut configuration = of_defaults()?;
-    let held_back = provider.formula(machine);
+    let reserved = provider.formula(machine);
     let bytes = |amount| Quantity::new(amount, Format::BinarySi).to_string();
-    let cpu = Quantity::from_milli(held_back.cpu_milli, Format::DecimalSi);
+    let cpu = Quantity::from_milli(reserved.cpu_milli, Format::DecimalSi);
     configuration.kube_reserved = [
         ("cpu", cpu.to_string()),
-        ("memory", bytes(held_back.memory)),
-        ("ephemeral-storage", bytes(held_back.ephemeral_storage)),
+        ("memory", bytes(reserved.memory)),
+        ("ephemeral-storage", bytes(reserved.ephemeral_storage)),
     ]
     .into_iter()
     .map(|(name, amount)| (name.into(), amount.into()))
@@ -70,7 +70,7 @@ pub(super) fn of_provider(
         let flag = "imagefs.available<5%,nodefs.available<5%";
         configuration.set_eviction(EvictionMap::Hard, flag)?;
     } else {
-        let threshold = bytes(held_back.memory_eviction);
+        let threshold = bytes(reserved.memory_eviction);
         configuration
             .eviction_hard
             .insert("memory.available".into(), threshold.into());

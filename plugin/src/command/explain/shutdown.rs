@@ -103,7 +103,7 @@ fn print_item(item: &NodeShutdown, printer: &mut Printer) -> anyhow::Result<()> 
         "node/{}: the kubelet delays the shutdown by {}s (InhibitDelayMaxSec of systemd-logind \
          must allow it); its pods stop within {}s, and the rest of each group's time is for \
          unmounting volumes",
-        item.node, item.requested_seconds, item.at_most_seconds
+        item.node, item.requested_seconds, item.max_seconds
     ))?;
     writeln!(printer.data())?;
     let mut table = Table::new(["PRIORITY", "GRACE", "POD", "WANTS", "CUT BY"]);
@@ -123,12 +123,12 @@ fn print_item(item: &NodeShutdown, printer: &mut Printer) -> anyhow::Result<()> 
             );
         }
         for pod in &group.pods {
-            let cut = match pod.cut_by_seconds {
+            let cut = match pod.short_by_seconds {
                 0 => Cell::styled("not cut", style::GOOD),
                 seconds => Cell::styled(format!("{seconds}s"), style::WARNING),
             };
             let name = format!("pod/{}/{}", pod.namespace, pod.name);
-            let wants = format!("{}s", pod.wanted_seconds);
+            let wants = format!("{}s", pod.grace_period_seconds);
             table.row(head().into_iter().chain([name.into(), wants.into(), cut]));
         }
     }

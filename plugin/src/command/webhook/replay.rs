@@ -17,19 +17,19 @@ use crate::output::{Cell, Document, Printer, Table};
 struct Report {
     /// Completed writes in the log.
     requests: u64,
-    /// Of these, the ones that no rule objects to.
+    /// Requests that pass every rule.
     allowed: u64,
-    /// The ones that a rule objects to.
-    refused: u64,
-    /// The ones that the log says too little about.
+    /// Requests that a rule would deny.
+    denied: u64,
+    /// Requests of which the log records too little to decide.
     unknown: u64,
-    /// Objections, equal ones together, in the order of their first time.
-    objections: Vec<Counted>,
-    /// What the log lacks, and how often.
-    lacks: BTreeMap<String, u64>,
+    /// Violations, equal ones counted once, by the time of the first.
+    violations: Vec<Counted>,
+    /// What the log does not contain, and how often it was needed.
+    missing: BTreeMap<String, u64>,
 }
 
-/// Equal objections.
+/// Violations that are equal, counted.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Counted {
@@ -72,13 +72,13 @@ pub(super) fn run(args: &ReplayArgs, printer: &mut Printer) -> anyhow::Result<Ex
         match replay.next(&line, &policies, find).with_context(place)? {
             Replayed::Skipped => continue,
             Replayed::Allowed => report.allowed += 1,
-            Replayed::Unknown(lacks) => {
+            Replayed::Unknown(missing) => {
                 report.unknown += 1;
-                *report.lacks.entry(lacks).or_default() += 1;
+                *report.missing.entry(missing).or_default() += 1;
             }
             Replayed::Refused(objection) => {
-                report.refused += 1;
-                count(*objection, &mut report.objections, &mut places);
+                report.denied += 1;
+                count(*objection, &mut report.violations, &mut places);
             }
         }
         report.requests += 1;
@@ -88,7 +88,7 @@ pub(super) fn run(args: &ReplayArgs, printer: &mut Printer) -> anyhow::Result<Ex
         ExplainFormat::Json => printer.json(&Document::new("WebhookReplay", &report))?,
         ExplainFormat::Yaml => printer.yaml(&Document::new("WebhookReplay", &report))?,
     }
-    Ok(if report.refused > 0 {
+    Ok(if report.denied > 0 {
         ExitStatus::Findings
     } else {
         ExitStatus::Done
@@ -97,7 +97,7 @@ pub(super) fn run(args: &ReplayArgs, printer: &mut Printer) -> anyhow::Result<Ex
 
 fn count(
     objection: Objection,
-    objections: &mut Vec<Counted>,
+    violations: &mut Vec<Counted>,
     places: &mut BTreeMap<(String, String, String), usize>,
 ) {
     let Objection {
@@ -113,14 +113,14 @@ fn count(
     let key = (user.clone(), object, refusal.message.clone());
     let known = places
         .get(&key)
-        .and_then(|index| objections.get_mut(*index));
+        .and_then(|index| violations.get_mut(*index));
     if let Some(known) = known {
         known.count += 1;
         known.last = time;
         return;
     }
-    places.insert(key, objections.len());
-    objections.push(Counted {
+    places.insert(key, violations.len());
+    violations.push(Counted {
         count: 1,
         first: time.clone(),
         last: time,
@@ -145,7 +145,7 @@ fn print(report: &Report, printer: &mut Printer) -> anyhow::Result<()> {
         "NAME",
         "MESSAGE",
     ]);
-    for one in &report.objections {
+    for one in &report.violations {
         let name = if one.namespace.is_empty() {
             one.name.clone()
         } else {
@@ -161,15 +161,15 @@ fn print(report: &Report, printer: &mut Printer) -> anyhow::Result<()> {
             Cell::from(one.message.as_str()),
         ]);
     }
-    if !report.objections.is_empty() {
+    if !report.violations.is_empty() {
         printer.table(&table)?;
     }
     printer.note(format_args!(
-        "{} writes: {} would be refused, {} pass, {} cannot be told",
-        report.requests, report.refused, report.allowed, report.unknown
+        "{} writes: {} would be denied, {} pass, {} cannot be told",
+        report.requests, report.denied, report.allowed, report.unknown
     ));
-    for (lacks, count) in &report.lacks {
-        printer.note(format_args!("{count} times {lacks}"));
+    for (missing, count) in &report.missing {
+        printer.note(format_args!("{count} times {missing}"));
     }
     Ok(())
 }

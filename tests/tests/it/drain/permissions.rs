@@ -59,7 +59,7 @@ async fn a_drain_works_without_permission_to_read_budgets() {
         .await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     let plan = report(&output);
-    assert_eq!((plan.get("waves"), plan.get("duration")), (None, None));
+    assert_eq!((plan.get("waves"), plan.get("estimate")), (None, None));
     for pod in plan["pods"].as_array().unwrap() {
         assert_eq!(pod["action"], "evict");
         assert_eq!(pod["reason"], "unknown whether a budget protects it");

@@ -44,7 +44,7 @@ async fn the_plan_names_a_pod_that_fits_no_other_node() {
     );
     // Nothing would replace it, so that it needs no place.
     assert_eq!(warning_of("free"), None);
-    assert!(plan["duration"]["leastSeconds"].is_f64(), "{plan:#}");
+    assert!(plan["estimate"]["minSeconds"].is_f64(), "{plan:#}");
     env.check_nothing_written().await;
 
     let before = env.pods_on(&node).await;

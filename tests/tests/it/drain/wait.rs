@@ -133,7 +133,10 @@ async fn a_pending_replacement_is_reported_with_the_schedulers_words() {
     );
     let report = report(&output);
     assert_eq!(report["nodes"][0]["drained"], true, "{report:#}");
-    assert!(report["nodes"][0]["awaits"][0].is_string(), "{report:#}");
+    assert!(
+        report["nodes"][0]["waitingFor"][0].is_string(),
+        "{report:#}"
+    );
     env.check(&before).await;
 }
 

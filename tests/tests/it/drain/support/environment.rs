@@ -321,7 +321,7 @@ pub(in crate::drain) fn report(output: &Output) -> Value {
             pods.any(|pod| outcomes.contains(&pod["outcome"].as_str().unwrap()))
         };
         let mut nodes = document["nodes"].as_array().unwrap().iter();
-        let waits = nodes.any(|node| node.get("awaits").is_some());
+        let waits = nodes.any(|node| node.get("waitingFor").is_some());
         let worst = match output.status {
             // What is not known is in no outcome.
             Some(1) => 1,
