@@ -59,7 +59,7 @@ impl AuditRun {
         } else {
             ExitStatus::Done
         };
-        // What was found stands on stdout all the same; but an audit of nothing is no clean bill.
+        // The report is on stdout all the same, but auditing zero nodes is an error, not a pass.
         let Err(unknown) = self.has_nodes(&snapshot, &audit) else {
             return Ok(status);
         };
