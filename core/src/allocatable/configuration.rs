@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::go_duration::GoDuration;
-use crate::object::{ResourceList, null_is_default};
+use crate::object::{ResourceList, nullable};
 use crate::text::Str;
 
 /// `DefaultEvictionHard` (`pkg/kubelet/eviction/defaults_linux.go`, v1.36.3).
@@ -57,9 +57,9 @@ pub enum ConfigurationError {
     reason = "the fields are those of the kubelet's reference"
 )]
 pub struct KubeletConfiguration {
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub kube_reserved: ResourceList,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub system_reserved: ResourceList,
     #[serde(deserialize_with = "null_is_empty")]
     pub eviction_hard: BTreeMap<Str, Str>,
@@ -72,21 +72,21 @@ pub struct KubeletConfiguration {
     pub eviction_pressure_transition_period: Option<GoDuration>,
     pub merge_default_eviction_settings: Option<bool>,
     pub enforce_node_allocatable: Option<Vec<Str>>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub kube_reserved_cgroup: Str,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub system_reserved_cgroup: Str,
-    #[serde(rename = "reservedSystemCPUs", deserialize_with = "null_is_default")]
+    #[serde(rename = "reservedSystemCPUs", deserialize_with = "nullable")]
     pub reserved_system_cpus: Str,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub reserved_memory: Vec<MemoryReservation>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub cpu_manager_policy: Str,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub memory_manager_policy: Str,
     #[serde(rename = "cgroupsPerQOS")]
     pub cgroups_per_qos: Option<bool>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub cgroup_driver: Str,
     #[serde(rename = "failCgroupV1")]
     pub fail_cgroup_v1: Option<bool>,
@@ -98,31 +98,31 @@ pub struct KubeletConfiguration {
     pub node_lease_duration_seconds: Option<i32>,
     pub shutdown_grace_period: Option<GoDuration>,
     pub shutdown_grace_period_critical_pods: Option<GoDuration>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub shutdown_grace_period_by_pod_priority: Vec<ShutdownByPriority>,
     #[serde(rename = "serverTLSBootstrap")]
     pub server_tls_bootstrap: Option<bool>,
     pub rotate_certificates: Option<bool>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub tls_cert_file: Str,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub tls_cipher_suites: Vec<Str>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub authentication: Authentication,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub authorization: Authorization,
     pub read_only_port: Option<i32>,
     pub streaming_connection_idle_timeout: Option<GoDuration>,
     #[serde(rename = "makeIPTablesUtilChains")]
     pub make_iptables_util_chains: Option<bool>,
     pub fail_swap_on: Option<bool>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub memory_swap: MemorySwap,
     #[serde(rename = "imageGCHighThresholdPercent")]
     pub image_gc_high_threshold_percent: Option<i32>,
     #[serde(rename = "imageGCLowThresholdPercent")]
     pub image_gc_low_threshold_percent: Option<i32>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub container_log_max_size: Str,
     pub container_log_max_files: Option<i32>,
     pub serialize_image_pulls: Option<bool>,
@@ -131,7 +131,7 @@ pub struct KubeletConfiguration {
     pub local_storage_capacity_isolation: Option<bool>,
     #[serde(rename = "eventRecordQPS")]
     pub event_record_qps: Option<i32>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub feature_gates: BTreeMap<Str, bool>,
 }
 
@@ -160,10 +160,10 @@ pub struct ShutdownByPriority {
 #[serde(default)]
 pub struct Authentication {
     /// Callers without credentials.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub anonymous: Enabled,
     /// Callers with a token that the API server knows.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub webhook: Enabled,
 }
 
@@ -179,7 +179,7 @@ pub struct Enabled {
 #[serde(default)]
 pub struct Authorization {
     /// `Webhook` or `AlwaysAllow`.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub mode: Str,
 }
 
@@ -187,7 +187,7 @@ pub struct Authorization {
 #[serde(rename_all = "camelCase", default)]
 pub struct MemorySwap {
     /// `NoSwap` or `LimitedSwap`.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub swap_behavior: Str,
 }
 

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Meta;
-use super::meta::null_is_default;
+use super::meta::nullable;
 use crate::text::Str;
 
 /// `rbac.authorization.k8s.io/v1` ClusterRole.
@@ -11,7 +11,7 @@ use crate::text::Str;
 #[serde(default)]
 pub struct ClusterRole {
     pub metadata: Meta,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub rules: Vec<PolicyRule>,
 }
 
@@ -20,12 +20,12 @@ pub struct ClusterRole {
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyRule {
     /// Groups; `""` is the core group, `*` is all.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub api_groups: Vec<Str>,
     /// Resources, `nodes/proxy`.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub resources: Vec<Str>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub verbs: Vec<Str>,
 }
 
@@ -35,7 +35,7 @@ pub struct PolicyRule {
 pub struct ClusterRoleBinding {
     pub metadata: Meta,
     pub role_ref: RoleRef,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub subjects: Vec<RoleSubject>,
 }
 
@@ -52,7 +52,7 @@ pub struct RoleSubject {
     /// `User`, `Group` or `ServiceAccount`.
     pub kind: Str,
     pub name: Str,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub namespace: Str,
 }
 
@@ -62,7 +62,7 @@ pub struct RoleSubject {
 pub struct SigningRequest {
     pub metadata: Meta,
     pub spec: SigningRequestSpec,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub status: SigningRequestStatus,
 }
 
@@ -71,7 +71,7 @@ pub struct SigningRequest {
 pub struct SigningRequestSpec {
     /// `kubernetes.io/kubelet-serving`, …
     pub signer_name: Str,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub username: Str,
 }
 
@@ -79,6 +79,6 @@ pub struct SigningRequestSpec {
 #[serde(default)]
 pub struct SigningRequestStatus {
     /// `Approved`, `Denied` or `Failed`; none: pending.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub conditions: Vec<super::Condition>,
 }

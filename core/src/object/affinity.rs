@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::meta::null_is_default;
+use super::meta::nullable;
 use super::{LabelSelector, Node, Requirement};
 use crate::text::Str;
 
@@ -34,7 +34,7 @@ pub struct PodAntiAffinity {
     /// Pods of which none may be near.
     #[serde(
         rename = "requiredDuringSchedulingIgnoredDuringExecution",
-        deserialize_with = "null_is_default"
+        deserialize_with = "nullable"
     )]
     pub required: Vec<PodAffinityTerm>,
 }
@@ -47,10 +47,7 @@ pub struct PodAffinityTerm {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
     /// In which namespaces; none, and no selector of them: in the pod's own.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub namespaces: Vec<Str>,
     /// Namespaces by their labels; an empty one selects all.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +60,7 @@ pub struct PodAffinityTerm {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelector {
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
@@ -72,16 +69,10 @@ pub struct NodeSelector {
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelectorTerm {
     /// On labels.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub match_expressions: Vec<Requirement>,
     /// On `metadata.name`.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub match_fields: Vec<Requirement>,
 }
 

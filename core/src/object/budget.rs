@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::meta::null_is_default;
+use super::meta::nullable;
 use super::{Labels, Meta};
 use crate::text::Str;
 
@@ -16,7 +16,7 @@ pub struct Budget {
     pub metadata: Meta,
     pub spec: BudgetSpec,
     /// What the disruption controller counted.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub status: BudgetStatus,
 }
 
@@ -64,13 +64,10 @@ pub struct BudgetStatus {
     /// Pods by name whose eviction was allowed but not seen yet.
     #[serde(
         skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "null_is_default"
+        deserialize_with = "nullable"
     )]
     pub disrupted_pods: BTreeMap<Str, Timestamp>,
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub conditions: Vec<Condition>,
 }
 
@@ -100,14 +97,11 @@ pub struct LabelSelector {
     /// Labels that must be there with this value.
     #[serde(
         skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "null_is_default"
+        deserialize_with = "nullable"
     )]
     pub match_labels: Labels,
     /// Requirements that must all hold as well.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub match_expressions: Vec<Requirement>,
 }
 
@@ -118,10 +112,7 @@ pub struct Requirement {
     /// `In`, `NotIn`, `Exists` or `DoesNotExist`.
     pub operator: Str,
     /// Values for `In` and `NotIn`.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub values: Vec<Str>,
 }
 

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::Meta;
-use super::meta::null_is_default;
+use super::meta::nullable;
 use crate::text::Str;
 
 /// `v1` Event.
@@ -13,7 +13,7 @@ use crate::text::Str;
 pub struct Event {
     pub metadata: Meta,
     pub involved_object: ObjectRef,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub reason: Str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<i64>,
@@ -37,8 +37,8 @@ impl Event {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ObjectRef {
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub kind: Str,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub name: Str,
 }

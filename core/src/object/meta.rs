@@ -45,26 +45,20 @@ pub struct Meta {
     pub deletion_grace_period_seconds: Option<i64>,
     #[serde(
         skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "null_is_default"
+        deserialize_with = "nullable"
     )]
     pub labels: Labels,
     /// Annotations; decoders leave out `kubectl.kubernetes.io/last-applied-configuration`.
     #[serde(
         skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "null_is_default"
+        deserialize_with = "nullable"
     )]
     pub annotations: Annotations,
     /// Owners of the object.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub owner_references: Shared<Vec<OwnerReference>>,
     /// Finalizers that still block the deletion.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub finalizers: Shared<Vec<Str>>,
 }
 
@@ -76,7 +70,7 @@ impl Meta {
 }
 
 /// Reads `null` like an absent field, as the API server does.
-pub(crate) fn null_is_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Default + Deserialize<'de>,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::meta::{null_is_default, quantities};
+use super::meta::{nullable, quantities};
 use super::{Meta, ResourceList};
 use crate::text::Str;
 
@@ -14,7 +14,7 @@ pub struct Node {
     pub metadata: Meta,
     pub spec: NodeSpec,
     /// What the kubelet and the controllers say.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub status: NodeStatus,
 }
 
@@ -33,13 +33,10 @@ pub struct NodeSpec {
     #[serde(
         rename = "podCIDRs",
         skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
+        deserialize_with = "nullable"
     )]
     pub pod_cidrs: Vec<Str>,
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub taints: Vec<Taint>,
 }
 
@@ -66,32 +63,20 @@ pub struct NodeStatus {
     /// What pods may use of it.
     #[serde(deserialize_with = "quantities")]
     pub allocatable: ResourceList,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub conditions: Vec<NodeCondition>,
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub addresses: Vec<NodeAddress>,
     /// What the machine is.
     pub node_info: NodeInfo,
     /// The largest of the images that are there: at most 50, by default.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub images: Vec<NodeImage>,
     /// Volumes that the controller attached.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub volumes_attached: Vec<AttachedVolume>,
     /// Volumes that the kubelet holds mounted.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub volumes_in_use: Vec<Str>,
 }
 

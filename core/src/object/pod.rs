@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::meta::{null_is_default, quantities};
+use super::meta::{nullable, quantities};
 use super::{Affinity, Labels, Meta, ResourceList, Shared};
 use crate::text::Str;
 
@@ -20,7 +20,7 @@ pub struct Pod {
     pub metadata: Meta,
     pub spec: PodSpec,
     /// What the kubelet and the controllers say.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub status: PodStatus,
 }
 
@@ -77,7 +77,7 @@ pub struct PodSpec {
     /// Labels that the node must bear.
     #[serde(
         skip_serializing_if = "BTreeMap::is_empty",
-        deserialize_with = "null_is_default"
+        deserialize_with = "nullable"
     )]
     pub node_selector: Labels,
     /// What the scheduler insists on besides.
@@ -87,18 +87,12 @@ pub struct PodSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology_spread_constraints: Option<Shared<Vec<SpreadConstraint>>>,
     /// Tolerations, in the order that decides.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub tolerations: Shared<Vec<Toleration>>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub containers: Shared<Vec<Container>>,
     /// Containers that run first; with `restartPolicy: Always` they stay.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub init_containers: Shared<Vec<Container>>,
     /// What the sandbox itself takes.
     #[serde(
@@ -110,10 +104,7 @@ pub struct PodSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Shared<ContainerResources>>,
     /// Volumes; decoders leave out those that tie a pod to nothing.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub volumes: Shared<Vec<Volume>>,
 }
 
@@ -147,7 +138,7 @@ pub struct Toleration {
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
     pub name: Str,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub resources: ContainerResources,
     /// `Always` makes an init container a sidecar.
     #[serde(skip_serializing_if = "str::is_empty")]
@@ -229,10 +220,7 @@ pub struct PodStatus {
     #[serde(skip_serializing_if = "str::is_empty")]
     pub reason: Str,
     /// Conditions; decoders leave out those that tell nothing here.
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub conditions: Vec<PodCondition>,
     /// When the kubelet took it up.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::meta::null_is_default;
+use super::meta::nullable;
 
 /// What nodelife reads of `metav1.Status` (k8s.io/apimachinery v0.36.3,
 /// `pkg/apis/meta/v1/types.go`).
@@ -46,10 +46,7 @@ pub struct StatusDetails {
     pub kind: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
-    #[serde(
-        skip_serializing_if = "Vec::is_empty",
-        deserialize_with = "null_is_default"
-    )]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub causes: Vec<StatusCause>,
     /// Seconds to wait before the next try; 0 says nothing.
     #[serde(skip_serializing_if = "is_zero")]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::meta::null_is_default;
+use super::meta::nullable;
 use super::{Meta, NodeSelector};
 use crate::text::Str;
 
@@ -21,7 +21,7 @@ pub struct PersistentVolume {
 #[serde(rename_all = "camelCase", default)]
 pub struct PersistentVolumeSpec {
     /// `ReadWriteOnce`, …
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub access_modes: Vec<Str>,
     /// The claim that is bound to it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -42,7 +42,7 @@ pub struct ClaimRef {
 #[serde(default)]
 pub struct VolumeNodeAffinity {
     /// Any of its terms has to hold.
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub required: NodeSelector,
 }
 
@@ -52,7 +52,7 @@ pub struct VolumeNodeAffinity {
 pub struct VolumeAttachment {
     pub metadata: Meta,
     pub spec: VolumeAttachmentSpec,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub status: VolumeAttachmentStatus,
 }
 
@@ -61,7 +61,7 @@ pub struct VolumeAttachment {
 pub struct VolumeAttachmentSpec {
     pub attacher: Str,
     pub node_name: Str,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub source: VolumeAttachmentSource,
 }
 
@@ -91,7 +91,7 @@ pub struct VolumeAttachmentStatus {
 pub struct VolumeError {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time: Option<Timestamp>,
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub message: Str,
 }
 
@@ -106,7 +106,7 @@ pub struct CsiNode {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CsiNodeSpec {
-    #[serde(deserialize_with = "null_is_default")]
+    #[serde(deserialize_with = "nullable")]
     pub drivers: Vec<CsiDriver>,
 }
 

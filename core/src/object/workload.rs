@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::meta::null_is_default;
+use super::meta::nullable;
 use super::{LabelSelector, Meta};
 
 /// A controller of pods: what nodelife reads is the same for all kinds.
@@ -13,7 +13,7 @@ pub struct Workload {
     pub metadata: Meta,
     #[serde(default)]
     pub spec: WorkloadSpec,
-    #[serde(default, deserialize_with = "null_is_default")]
+    #[serde(default, deserialize_with = "nullable")]
     pub status: WorkloadStatus,
 }
 
