@@ -33,7 +33,6 @@ impl GoDuration {
         Some(Self(if negative { -nanoseconds } else { nanoseconds }))
     }
 
-    /// So many seconds.
     pub fn from_seconds(seconds: i64) -> Self {
         Self(seconds.saturating_mul(1_000_000_000))
     }
@@ -48,7 +47,6 @@ impl GoDuration {
         self.0 / 1_000_000_000
     }
 
-    /// Nanoseconds.
     pub fn nanoseconds(self) -> i64 {
         self.0
     }
@@ -84,17 +82,14 @@ fn scaled(number: &str, unit: i64) -> Option<i64> {
     } else {
         whole.parse().ok()?
     };
-    let mut sum = whole.checked_mul(unit)?;
-    let mut step = i128::from(unit);
     let mut part: i128 = 0;
     let mut divisor: i128 = 1;
     for digit in fraction.bytes().take(15) {
         part = part * 10 + i128::from(digit - b'0');
         divisor *= 10;
     }
-    step = step * part / divisor;
-    sum = sum.checked_add(i64::try_from(step).ok()?)?;
-    Some(sum)
+    let part = i64::try_from(i128::from(unit) * part / divisor).ok()?;
+    whole.checked_mul(unit)?.checked_add(part)
 }
 
 impl fmt::Display for GoDuration {

@@ -11,7 +11,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
-use std::ops::{AddAssign, Neg, SubAssign};
+use std::ops::{AddAssign, Sub};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -32,16 +32,12 @@ pub enum Format {
     DecimalExponent,
 }
 
-/// Why a text is not a quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    /// Characters where none may be.
     #[error("is not a number followed by a suffix such as m, k, Mi or Gi")]
     Format,
-    /// No digits.
     #[error("has no digits")]
     Number,
-    /// A suffix that Kubernetes does not know.
     #[error(
         "has a suffix that Kubernetes does not know (n u m k M G T P E, Ki Mi Gi Ti Pi Ei, e3)"
     )]
@@ -67,7 +63,6 @@ impl Quantity {
         }
     }
 
-    /// `value` thousandths.
     pub fn from_milli(value: i64, format: Format) -> Self {
         Self {
             nano: i128::from(value) * (NANO / 1000),
@@ -79,12 +74,42 @@ impl Quantity {
     /// a lone suffix (`Gi` is 0) included. Finer than a billionth is rounded away
     /// from zero; a binary quantity is cut at 2⁶³ − 1.
     pub fn parse(text: &str) -> Result<Self, QuantityError> {
-        parse(text)
+        if text.is_empty() {
+            return Err(QuantityError::Format);
+        }
+        let (negative, rest) = match text.strip_prefix('-') {
+            Some(rest) => (true, rest),
+            None => (false, text.strip_prefix('+').unwrap_or(text)),
+        };
+        let (whole, rest) = digits(rest);
+        let (fraction, suffix) = match rest.strip_prefix('.') {
+            Some(rest) => digits(rest),
+            None => ("", rest),
+        };
+        let suffix = Suffix::parse(suffix)?;
+        // Without digits Go takes 0 on its fast path, and fails on the slow one.
+        let slow = match suffix {
+            Suffix::Binary(power) => power >= 50,
+            Suffix::Decimal(power) | Suffix::Exponent(power) => power < -9,
+        };
+        if whole.is_empty() && fraction.is_empty() && slow {
+            return Err(QuantityError::Number);
+        }
+        let (magnitude, format) = match suffix {
+            Suffix::Decimal(power) => (decimal(whole, fraction, power)?, Format::DecimalSi),
+            Suffix::Exponent(power) => (decimal(whole, fraction, power)?, Format::DecimalExponent),
+            Suffix::Binary(power) => match binary(whole, fraction, power) {
+                below_one @ 1..NANO => (below_one, Format::DecimalSi),
+                magnitude => (magnitude, Format::BinarySi),
+            },
+        };
+        let nano = if negative { -magnitude } else { magnitude };
+        Ok(Self { nano, format })
     }
 
     /// Reads what a person wrote: like [`Quantity::parse`], but without digits it is an error.
     pub fn parse_strict(text: &str) -> Result<Self, QuantityError> {
-        let quantity = parse(text)?;
+        let quantity = Self::parse(text)?;
         let number = text.trim_start_matches(['+', '-']);
         let leads = number.starts_with(|c: char| c.is_ascii_digit());
         let fraction = number.strip_prefix('.');
@@ -103,7 +128,6 @@ impl Quantity {
         self.nano == 0
     }
 
-    /// Whether it is less than nothing.
     pub fn is_negative(self) -> bool {
         self.nano < 0
     }
@@ -158,22 +182,14 @@ impl AddAssign for Quantity {
 
 /// Keeps the format of the left side, unless that is zero (`Quantity.Sub`).
 /// Beyond the range it stays at the border.
-impl SubAssign for Quantity {
-    fn sub_assign(&mut self, other: Self) {
-        if self.nano == 0 {
-            self.format = other.format;
-        }
-        self.nano = self.nano.saturating_sub(other.nano);
-    }
-}
-
-impl Neg for Quantity {
+impl Sub for Quantity {
     type Output = Self;
 
-    fn neg(self) -> Self {
+    fn sub(self, other: Self) -> Self {
+        let kept = if self.nano == 0 { other } else { self };
         Self {
-            nano: self.nano.saturating_neg(),
-            ..self
+            nano: self.nano.saturating_sub(other.nano),
+            ..kept
         }
     }
 }
@@ -217,7 +233,7 @@ impl fmt::Display for Quantity {
 
 fn write_binary(f: &mut fmt::Formatter<'_>, mut value: i128) -> fmt::Result {
     let mut suffix = "";
-    for next in ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"] {
+    for (next, _) in binary_suffixes() {
         if value % 1024 != 0 {
             break;
         }
@@ -234,73 +250,31 @@ fn write_decimal(f: &mut fmt::Formatter<'_>, mut value: i128, format: Format) ->
         value /= 1000;
         exponent += 3;
     }
+    let mut suffixes = decimal_suffixes();
+    let suffix = suffixes.find_map(|(suffix, power)| (power == exponent).then_some(suffix));
     match (format, exponent) {
         (_, 0) => write!(f, "{value}"),
         (Format::DecimalExponent, _) => write!(f, "{value}e{exponent}"),
-        _ => write!(f, "{value}{}", decimal_suffix(exponent)),
+        _ => write!(f, "{value}{}", suffix.unwrap_or_default()),
     }
 }
 
-fn decimal_suffix(exponent: i32) -> &'static str {
-    match exponent {
-        -9 => "n",
-        -6 => "u",
-        -3 => "m",
-        3 => "k",
-        6 => "M",
-        9 => "G",
-        12 => "T",
-        15 => "P",
-        18 => "E",
-        _ => "",
-    }
+/// Suffixes with their powers of ten.
+fn decimal_suffixes() -> impl Iterator<Item = (&'static str, i32)> {
+    let suffixes = ["n", "u", "m", "", "k", "M", "G", "T", "P", "E"];
+    suffixes.into_iter().zip((-9..).step_by(3))
+}
+
+/// Suffixes with their powers of two.
+fn binary_suffixes() -> impl Iterator<Item = (&'static str, u32)> {
+    let suffixes = ["Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
+    suffixes.into_iter().zip((10..).step_by(10))
 }
 
 /// `a / b`, rounded away from zero.
 fn divide_up(a: i128, b: i128) -> i128 {
     let exact = a % b == 0;
     a / b + if exact { 0 } else { a.signum() }
-}
-
-fn parse(text: &str) -> Result<Quantity, QuantityError> {
-    if text.is_empty() {
-        return Err(QuantityError::Format);
-    }
-    let (negative, rest) = match text.as_bytes().first() {
-        Some(b'-') => (true, text.get(1..).unwrap_or_default()),
-        Some(b'+') => (false, text.get(1..).unwrap_or_default()),
-        _ => (false, text),
-    };
-    let (whole, rest) = digits(rest);
-    let (fraction, suffix) = match rest.strip_prefix('.') {
-        Some(rest) => digits(rest),
-        None => ("", rest),
-    };
-    let suffix = Suffix::parse(suffix)?;
-    // Without digits Go takes 0 on its fast path, and fails on the slow one.
-    let slow = match suffix {
-        Suffix::Binary(power) => power >= 50,
-        Suffix::Decimal(power) | Suffix::Exponent(power) => power < -9,
-    };
-    if whole.is_empty() && fraction.is_empty() && slow {
-        return Err(QuantityError::Number);
-    }
-    let (magnitude, format) = match suffix {
-        Suffix::Decimal(power) => (decimal(whole, fraction, power)?, Format::DecimalSi),
-        Suffix::Exponent(power) => (decimal(whole, fraction, power)?, Format::DecimalExponent),
-        Suffix::Binary(power) => {
-            let magnitude = binary(whole, fraction, power);
-            let below_one = magnitude > 0 && magnitude < NANO;
-            let format = if below_one {
-                Format::DecimalSi
-            } else {
-                Format::BinarySi
-            };
-            (magnitude, format)
-        }
-    };
-    let nano = if negative { -magnitude } else { magnitude };
-    Ok(Quantity { nano, format })
 }
 
 /// The leading digits, and the rest.
@@ -321,26 +295,13 @@ enum Suffix {
 
 impl Suffix {
     fn parse(text: &str) -> Result<Self, QuantityError> {
-        let known = match text {
-            "n" => Self::Decimal(-9),
-            "u" => Self::Decimal(-6),
-            "m" => Self::Decimal(-3),
-            "" => Self::Decimal(0),
-            "k" => Self::Decimal(3),
-            "M" => Self::Decimal(6),
-            "G" => Self::Decimal(9),
-            "T" => Self::Decimal(12),
-            "P" => Self::Decimal(15),
-            "E" => Self::Decimal(18),
-            "Ki" => Self::Binary(10),
-            "Mi" => Self::Binary(20),
-            "Gi" => Self::Binary(30),
-            "Ti" => Self::Binary(40),
-            "Pi" => Self::Binary(50),
-            "Ei" => Self::Binary(60),
-            _ => return Self::parse_exponent(text),
-        };
-        Ok(known)
+        if let Some((_, power)) = decimal_suffixes().find(|(suffix, _)| *suffix == text) {
+            Ok(Self::Decimal(power))
+        } else if let Some((_, power)) = binary_suffixes().find(|(suffix, _)| *suffix == text) {
+            Ok(Self::Binary(power))
+        } else {
+            Self::parse_exponent(text)
+        }
     }
 
     fn parse_exponent(text: &str) -> Result<Self, QuantityError> {
@@ -416,14 +377,6 @@ fn binary(whole: &str, fraction: &str, power: u32) -> i128 {
         .saturating_mul(unit)
         .saturating_add(part + i128::from(remainder))
         .min(MAX_BINARY)
-}
-
-impl std::str::FromStr for Quantity {
-    type Err = QuantityError;
-
-    fn from_str(text: &str) -> Result<Self, QuantityError> {
-        Self::parse(text)
-    }
 }
 
 impl Serialize for Quantity {
@@ -548,9 +501,8 @@ mod tests {
 
     #[test]
     fn sums_keep_the_format_of_the_left_side() {
-        let mut sum = Quantity::parse("1Gi").unwrap();
-        sum -= Quantity::parse("1000").unwrap();
-        assert_eq!(sum.to_string(), "1073740824");
+        let difference = Quantity::parse("1Gi").unwrap() - Quantity::parse("1000").unwrap();
+        assert_eq!(difference.to_string(), "1073740824");
         let mut sum = Quantity::default();
         sum += Quantity::parse("1Gi").unwrap();
         assert_eq!(sum.to_string(), "1Gi");

@@ -116,9 +116,7 @@ pub fn add(sum: &mut Amounts, more: &Amounts) {
         if let Some(so_far) = sum.get_mut(name) {
             *so_far += *amount;
         } else {
-            let mut first = amount.zeroed();
-            first += *amount;
-            sum.insert(name.clone(), first);
+            sum.insert(name.clone(), *amount);
         }
     }
 }

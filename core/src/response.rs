@@ -8,7 +8,6 @@ use crate::object::Status;
 /// all say 429; what tells them apart is the form of the body and the headers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApiResponse {
-    /// HTTP status.
     pub code: u16,
     /// The body, where it was a `Status`.
     pub status: Option<Status>,

@@ -26,7 +26,6 @@ pub enum Source {
     Budgets,
     /// Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and ReplicationControllers.
     Workloads,
-    /// The kubelets' configurations.
     KubeletConfigs,
     Volumes,
     VolumeAttachments,
@@ -36,9 +35,7 @@ pub enum Source {
     ClusterRoleBindings,
     /// Events about nodes.
     Events,
-    /// Whether the Node authorizer is on.
     NodeAuthorizer,
-    /// Whether the admission plugin NodeRestriction is on.
     NodeRestriction,
 }
 
@@ -104,7 +101,6 @@ pub struct Snapshot {
     pub leases: Vec<Lease>,
     pub pods: Vec<Pod>,
     pub budgets: Vec<Budget>,
-    /// Controllers of pods.
     pub workloads: Vec<Workload>,
     /// The kubelets' configurations, as configz gives them, by node name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -125,64 +121,48 @@ pub struct Snapshot {
     /// Events about nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<Vec<Event>>,
-    /// Whether the Node authorizer is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_authorizer: Option<NodeAuthorizer>,
-    /// Whether the admission plugin NodeRestriction is on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_restriction: Option<NodeRestriction>,
 }
 
 impl Snapshot {
-    /// How many objects of this source are here.
     pub fn count(&self, source: Source) -> usize {
+        self.listed(source).unwrap_or(0)
+    }
+
+    /// How many objects of this source are here; none when it was not read.
+    fn listed(&self, source: Source) -> Option<usize> {
         match source {
-            Source::Nodes => self.nodes.len(),
-            Source::Leases => self.leases.len(),
-            Source::Pods => self.pods.len(),
-            Source::Budgets => self.budgets.len(),
-            Source::Workloads => self.workloads.len(),
-            Source::KubeletConfigs => self.kubelet_configs.len(),
-            Source::Volumes => self.volumes.as_ref().map_or(0, Vec::len),
-            Source::VolumeAttachments => self.volume_attachments.as_ref().map_or(0, Vec::len),
-            Source::CsiNodes => self.csi_nodes.as_ref().map_or(0, Vec::len),
-            Source::SigningRequests => self.signing_requests.as_ref().map_or(0, Vec::len),
-            Source::ClusterRoles => self.cluster_roles.as_ref().map_or(0, Vec::len),
-            Source::ClusterRoleBindings => self.cluster_role_bindings.as_ref().map_or(0, Vec::len),
-            Source::Events => self.events.as_ref().map_or(0, Vec::len),
-            Source::NodeAuthorizer => usize::from(self.node_authorizer.is_some()),
-            Source::NodeRestriction => usize::from(self.node_restriction.is_some()),
+            Source::Nodes => Some(self.nodes.len()),
+            Source::Leases => Some(self.leases.len()),
+            Source::Pods => Some(self.pods.len()),
+            Source::Budgets => Some(self.budgets.len()),
+            Source::Workloads => Some(self.workloads.len()),
+            // Reading them is asked for apart, so having none is no answer.
+            Source::KubeletConfigs => Some(self.kubelet_configs.len()).filter(|count| *count > 0),
+            Source::Volumes => self.volumes.as_ref().map(Vec::len),
+            Source::VolumeAttachments => self.volume_attachments.as_ref().map(Vec::len),
+            Source::CsiNodes => self.csi_nodes.as_ref().map(Vec::len),
+            Source::SigningRequests => self.signing_requests.as_ref().map(Vec::len),
+            Source::ClusterRoles => self.cluster_roles.as_ref().map(Vec::len),
+            Source::ClusterRoleBindings => self.cluster_role_bindings.as_ref().map(Vec::len),
+            Source::Events => self.events.as_ref().map(Vec::len),
+            Source::NodeAuthorizer => self.node_authorizer.as_ref().map(|_| 1),
+            Source::NodeRestriction => self.node_restriction.as_ref().map(|_| 1),
         }
     }
 
     /// Why there is nothing of this source; none when it was read.
     pub fn why_missing(&self, source: Source) -> Option<&str> {
         let absent = match source {
-            Source::Nodes | Source::Leases | Source::Pods | Source::Budgets | Source::Workloads => {
-                None
-            }
-            // Reading them is asked for apart, so having none is no answer.
-            Source::KubeletConfigs => self
-                .kubelet_configs
-                .is_empty()
-                .then_some("--configz was not given"),
-            Source::Volumes => not_listed(self.volumes.as_ref()),
-            Source::VolumeAttachments => not_listed(self.volume_attachments.as_ref()),
-            Source::CsiNodes => not_listed(self.csi_nodes.as_ref()),
-            Source::SigningRequests => not_listed(self.signing_requests.as_ref()),
-            Source::ClusterRoles => not_listed(self.cluster_roles.as_ref()),
-            Source::ClusterRoleBindings => not_listed(self.cluster_role_bindings.as_ref()),
-            Source::Events => not_listed(self.events.as_ref()),
-            Source::NodeAuthorizer => (self.node_authorizer.is_none())
-                .then_some("the snapshot does not say whether it is on"),
-            Source::NodeRestriction => {
-                (self.node_restriction.is_none()).then_some("--probe was not given")
-            }
+            Source::KubeletConfigs => "--configz was not given",
+            Source::NodeAuthorizer => "the snapshot does not say whether it is on",
+            Source::NodeRestriction => "--probe was not given",
+            _ => "they are not in the snapshot",
         };
-        self.missing.get(&source).map(Str::as_str).or(absent)
+        let missing = self.missing.get(&source).map(Str::as_str);
+        missing.or_else(|| self.listed(source).is_none().then_some(absent))
     }
-}
-
-fn not_listed<T>(list: Option<&Vec<T>>) -> Option<&'static str> {
-    list.is_none().then_some("they are not in the snapshot")
 }

@@ -70,7 +70,6 @@ const fn condition_taint(
     }
 }
 
-/// The node's taint with this key and effect.
 pub fn find<'a>(node: &'a Node, key: &str, effect: &str) -> Option<&'a Taint> {
     node.spec
         .taints

@@ -10,10 +10,10 @@ use std::ops::Deref;
 
 use arcstr::ArcStr;
 use foldhash::HashSet;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 /// An immutable string that is shared when it is cloned.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Str(ArcStr);
 
@@ -101,26 +101,6 @@ impl schemars::JsonSchema for Str {
     }
 }
 
-impl<'de> Deserialize<'de> for Str {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Visitor;
-
-        impl serde::de::Visitor<'_> for Visitor {
-            type Value = Str;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a string")
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Str, E> {
-                Ok(Str::from(text))
-            }
-        }
-
-        deserializer.deserialize_str(Visitor)
-    }
-}
-
 /// Keeps one copy of each string that passes through it.
 #[derive(Debug, Default)]
 pub struct Interner {
@@ -128,7 +108,6 @@ pub struct Interner {
 }
 
 impl Interner {
-    /// An empty table.
     pub fn new() -> Self {
         Self::default()
     }

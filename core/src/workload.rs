@@ -28,7 +28,6 @@ pub struct Workloads {
 }
 
 impl Workloads {
-    /// The controllers that a snapshot holds.
     pub fn of(snapshot: &Snapshot) -> Self {
         let mut workloads = Self::default();
         if !snapshot.missing.contains_key(&Source::Workloads) {
@@ -49,7 +48,6 @@ impl Workloads {
         }
     }
 
-    /// Takes up a new state of a controller.
     pub fn update(&mut self, workload: Workload) {
         self.by_uid.insert(workload.metadata.uid.clone(), workload);
     }
@@ -64,7 +62,6 @@ impl Workloads {
         self.checked.contains_key(uid)
     }
 
-    /// Whether the controller is still there.
     pub fn presence(&self, reference: &OwnerReference) -> Presence {
         if let Some(checked) = self.checked.get(reference.uid.as_str()) {
             return *checked;
@@ -114,7 +111,6 @@ impl Workloads {
     }
 }
 
-/// Namespace, kind and name of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WorkloadKey {
     pub namespace: Str,

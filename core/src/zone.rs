@@ -9,12 +9,11 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::object::{Labels, Node};
+use crate::object::{Labels, Node, Taint};
+use crate::taint::{NO_EXECUTE, NOT_READY, UNREACHABLE, find};
 use crate::text::Str;
 
-/// Zone of a node.
 pub const ZONE_LABEL: &str = "topology.kubernetes.io/zone";
-/// Region of a node.
 pub const REGION_LABEL: &str = "topology.kubernetes.io/region";
 /// Deprecated zone label; it still wins over [`ZONE_LABEL`].
 pub const BETA_ZONE_LABEL: &str = "failure-domain.beta.kubernetes.io/zone";
@@ -236,7 +235,9 @@ impl ZoneReport {
             if waits_for_taint(node) {
                 count.queued += 1;
             }
-            count.last_taint = count.last_taint.max(tainted_at(node));
+            count.last_taint = taints(node)
+                .filter_map(|t| t.time_added)
+                .fold(count.last_taint, |a, b| a.max(Some(b)));
         }
         excluded.sort();
         let zones: Vec<_> = counts
@@ -264,34 +265,23 @@ impl ZoneReport {
         }
     }
 
-    /// The zone of a node with these labels.
     pub fn zone_of(&self, labels: &Labels) -> Option<&Zone> {
         let key = ZoneKey::of(labels);
         self.zones.iter().find(|zone| zone.key == key)
     }
 }
 
-/// Whether the controller will put a `NoExecute` taint on the node when its rate allows.
-pub fn waits_for_taint(node: &Node) -> bool {
-    use crate::taint::{NO_EXECUTE, NOT_READY, UNREACHABLE, find};
-    let Some(ready) = node.condition("Ready") else {
-        return false;
-    };
-    let tainted = find(node, NOT_READY, NO_EXECUTE).is_some()
-        || find(node, UNREACHABLE, NO_EXECUTE).is_some();
-    // A swap of one for the other is not rate limited, so only untainted nodes queue.
-    ready.status != "True" && !tainted
+/// The `NoExecute` taints that the controller put on the node.
+fn taints(node: &Node) -> impl Iterator<Item = &Taint> {
+    let keys = [NOT_READY, UNREACHABLE].into_iter();
+    keys.filter_map(|key| find(node, key, NO_EXECUTE))
 }
 
-/// When the controller put its `NoExecute` taint on the node.
-fn tainted_at(node: &Node) -> Option<Timestamp> {
-    use crate::taint::{NO_EXECUTE, NOT_READY, UNREACHABLE, find};
-    let taint = [NOT_READY, UNREACHABLE].map(|key| find(node, key, NO_EXECUTE));
-    taint
-        .into_iter()
-        .flatten()
-        .filter_map(|taint| taint.time_added)
-        .max()
+/// Whether the controller will put a `NoExecute` taint on the node when its rate allows.
+pub fn waits_for_taint(node: &Node) -> bool {
+    // A swap of one for the other is not rate limited, so only untainted nodes queue.
+    let ready = node.condition("Ready");
+    ready.is_some_and(|ready| ready.status != "True") && taints(node).next().is_none()
 }
 
 #[derive(Default)]

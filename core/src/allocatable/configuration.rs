@@ -52,10 +52,6 @@ pub enum ConfigurationError {
 /// `kubelet.config.k8s.io/v1beta1` KubeletConfiguration. Absent fields are `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[expect(
-    missing_docs,
-    reason = "the fields are those of the kubelet's reference"
-)]
 pub struct KubeletConfiguration {
     #[serde(deserialize_with = "nullable")]
     pub kube_reserved: ResourceList,
@@ -139,7 +135,6 @@ pub struct KubeletConfiguration {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MemoryReservation {
-    /// Which NUMA node.
     pub numa_node: i32,
     /// How much of `memory` and `hugepages-…`.
     pub limits: ResourceList,
@@ -149,13 +144,10 @@ pub struct MemoryReservation {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ShutdownByPriority {
-    /// The least priority.
     pub priority: i32,
-    /// Seconds.
     pub shutdown_grace_period_seconds: i64,
 }
 
-/// Who may call the kubelet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Authentication {
@@ -174,7 +166,6 @@ pub struct Enabled {
     pub enabled: Option<bool>,
 }
 
-/// What callers may do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Authorization {

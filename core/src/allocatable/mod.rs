@@ -88,17 +88,16 @@ impl Unexplained {
     /// What `node` itself says of its resources.
     pub fn of(node: &Node, reason: String) -> Self {
         let offered = amounts(&node.status.allocatable);
-        let reserved =
-            amounts(&node.status.capacity)
-                .into_iter()
-                .filter_map(|(name, mut amount)| {
-                    amount -= *offered.get(&name)?;
-                    Some((name, amount))
-                });
+        let capacity = amounts(&node.status.capacity).into_iter();
         Self {
             node: node.metadata.name.clone(),
             reason,
-            reserved: reserved.collect(),
+            reserved: capacity
+                .filter_map(|(name, amount)| {
+                    let reserved = amount - *offered.get(&name)?;
+                    Some((name, reserved))
+                })
+                .collect(),
         }
     }
 }
@@ -116,16 +115,13 @@ pub fn compute(capacity: &Amounts, configuration: &KubeletConfiguration) -> Allo
                 line.system_reserved = reserved(&configuration.system_reserved, name);
                 line.eviction_hard = eviction(&thresholds, name, *amount);
             }
-            line.allocatable -= line.reserved();
-            line.allocatable = line.allocatable.at_least(amount.zeroed());
+            line.allocatable = (*amount - line.reserved()).at_least(amount.zeroed());
             (name.clone(), line)
         })
         .collect();
     take_hugepages(&mut resources);
     let kubepods_memory_limit = resources.get("memory").map(|line| {
-        let mut limit = line.capacity;
-        limit -= line.system_reserved;
-        limit -= line.kube_reserved;
+        let limit = line.capacity - line.system_reserved - line.kube_reserved;
         limit.at_least(limit.zeroed())
     });
     let refusals = refusal::refusals(&resources, configuration);
@@ -187,8 +183,8 @@ fn take_hugepages(resources: &mut BTreeMap<Str, Line>) {
     if let Some(memory) = resources.get_mut("memory") {
         for page in pages {
             memory.hugepages += page;
-            memory.allocatable -= page;
-            memory.allocatable = memory.allocatable.at_least(memory.capacity.zeroed());
+            let left = memory.allocatable - page;
+            memory.allocatable = left.at_least(memory.capacity.zeroed());
         }
     }
 }

@@ -12,7 +12,6 @@ use crate::object::Node;
 const MIB: i64 = 1 << 20;
 const GIB: i64 = 1 << 30;
 
-/// Whose formula.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {

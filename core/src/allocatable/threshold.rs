@@ -66,7 +66,6 @@ impl Threshold {
         }
     }
 
-    /// The share in percent.
     pub fn percent(self) -> Option<f32> {
         match self {
             Self::Amount(_) => None,

@@ -33,7 +33,6 @@ pub struct Context<'a> {
     requests: OnceLock<HashMap<&'a str, Amounts>>,
 }
 
-/// A budget and the pods that it selects.
 #[derive(Debug)]
 pub struct BudgetPods<'a> {
     pub budget: &'a Budget,
@@ -209,7 +208,6 @@ pub(super) fn belongs_to_node(pod: &Pod) -> bool {
             .is_some_and(|owner| owner.kind == "DaemonSet" || owner.kind == "Node")
 }
 
-/// Whether the node runs the control plane.
 pub(super) fn is_control_plane(node: &Node) -> bool {
     [
         "node-role.kubernetes.io/control-plane",

@@ -7,11 +7,14 @@ use serde::{Deserialize, Serialize};
 use crate::text::Str;
 
 /// How bad it is. Ordered: `Info < Warning < Error`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// Worth knowing.
+    #[default]
     Info,
     /// Will hurt under some condition that the finding names.
     Warning,

@@ -14,17 +14,16 @@ use crate::text::Str;
 /// Lists the rules and groups, separated by commas, that do not apply to the object.
 pub const SKIP_ANNOTATION: &str = "nodelife.dev/skip-rules";
 
-/// Builds a [`Finding`].
 #[derive(Debug)]
 pub struct FindingBuilder<'a> {
-    subject: Subject,
+    pub(super) subject: Subject,
     message: String,
     evidence: BTreeMap<Str, Value>,
     severity: Option<Severity>,
     confidence: Confidence,
-    fix: Option<String>,
     nodes: Vec<&'a str>,
-    skip: Option<&'a Str>,
+    /// The value of [`SKIP_ANNOTATION`].
+    pub(super) skip: Option<&'a Str>,
 }
 
 impl<'a> FindingBuilder<'a> {
@@ -66,7 +65,6 @@ impl<'a> FindingBuilder<'a> {
             evidence: BTreeMap::new(),
             severity: None,
             confidence: Confidence::Measured,
-            fix: None,
             nodes: Vec::new(),
             skip: None,
         }
@@ -92,18 +90,6 @@ impl<'a> FindingBuilder<'a> {
         self
     }
 
-    /// Sets the namespace of a subject that is not an object of the snapshot.
-    #[must_use]
-    pub fn in_namespace(mut self, namespace: &str) -> Self {
-        self.subject.namespace = Some(namespace.into());
-        self
-    }
-
-    /// Uses the skip annotation of another object.
-    pub fn skippable_by(&mut self, meta: Option<&'a Meta>) {
-        self.skip = meta.and_then(|meta| meta.annotations.get(SKIP_ANNOTATION));
-    }
-
     /// Overrides the rule's severity.
     #[must_use]
     pub fn severity(mut self, severity: Severity) -> Self {
@@ -111,7 +97,6 @@ impl<'a> FindingBuilder<'a> {
         self
     }
 
-    /// Overrides the rule's severity if `special`.
     #[must_use]
     pub fn severity_if(self, special: bool, severity: Severity) -> Self {
         if special {
@@ -127,46 +112,21 @@ impl<'a> FindingBuilder<'a> {
         self.confidence = Confidence::Inferred;
         self
     }
-
-    /// Overrides the rule's fix.
-    #[must_use]
-    pub fn fix(mut self, fix: String) -> Self {
-        self.fix = Some(fix);
-        self
-    }
 }
 
 /// Collects one rule's findings: drops unselected ones and counts suppressed ones.
 #[derive(Debug)]
 pub struct Findings<'a> {
-    rule: &'static str,
-    severity: Severity,
-    fix: &'static str,
-    selection: &'a Selection,
-    context: &'a Context<'a>,
+    pub(super) rule: &'static str,
+    pub(super) severity: Severity,
+    pub(super) fix: &'static str,
+    pub(super) selection: &'a Selection,
+    pub(super) context: &'a Context<'a>,
     pub(super) kept: Vec<Finding>,
     pub(super) suppressed: usize,
 }
 
-impl<'a> Findings<'a> {
-    pub(super) fn new(
-        rule: &'static str,
-        severity: Severity,
-        fix: &'static str,
-        selection: &'a Selection,
-        context: &'a Context<'a>,
-    ) -> Self {
-        Self {
-            rule,
-            severity,
-            fix,
-            selection,
-            context,
-            kept: Vec::new(),
-            suppressed: 0,
-        }
-    }
-
+impl Findings<'_> {
     pub fn push(&mut self, found: FindingBuilder<'_>) {
         let severity = found.severity.unwrap_or(self.severity);
         if severity < self.selection.severity || !self.concerns_wanted_node(&found) {
@@ -183,7 +143,7 @@ impl<'a> Findings<'a> {
             message: found.message,
             evidence: found.evidence,
             confidence: found.confidence,
-            fix: found.fix.unwrap_or_else(|| self.fix.into()),
+            fix: self.fix.into(),
         });
     }
 

@@ -47,7 +47,15 @@ pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audi
             continue;
         }
         audit.checked += 1;
-        let mut findings = Findings::new(rule.id, rule.severity, rule.fix, selection, &context);
+        let mut findings = Findings {
+            rule: rule.id,
+            severity: rule.severity,
+            fix: rule.fix,
+            selection,
+            context: &context,
+            kept: Vec::new(),
+            suppressed: 0,
+        };
         rule.run(&context, &mut findings);
         audit.suppressed += findings.suppressed;
         audit.findings.append(&mut findings.kept);

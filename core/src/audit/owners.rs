@@ -44,28 +44,19 @@ impl Owner {
 
     /// A finding about the owner and the nodes of `pods`. The skip annotation of any pod applies.
     pub(super) fn found<'a>(&self, pods: &[&'a Pod], message: String) -> FindingBuilder<'a> {
-        let annotations = pods
-            .iter()
-            .map(|pod| &pod.metadata)
-            .find(|meta| meta.annotations.contains_key(SKIP_ANNOTATION));
+        let example = pods.first().map(|pod| pod.metadata.name.as_str());
+        let nodes = pods.iter().map(|pod| pod.spec.node_name.as_str());
         let mut found = FindingBuilder::named(&self.kind, &self.name, message)
-            .in_namespace(&self.namespace)
             .with("pods", pods.len())
-            .with(
-                "example",
-                pods.first().map(|pod| pod.metadata.name.as_str()),
-            )
-            .on_all(
-                pods.iter()
-                    .map(|pod| pod.spec.node_name.as_str())
-                    .filter(|node| !node.is_empty()),
-            );
-        found.skippable_by(annotations);
+            .with("example", example)
+            .on_all(nodes.filter(|node| !node.is_empty()));
+        found.subject.namespace = Some(self.namespace.as_str().into());
+        let mut annotations = pods.iter().map(|pod| &pod.metadata.annotations);
+        found.skip = annotations.find_map(|annotations| annotations.get(SKIP_ANNOTATION));
         found
     }
 }
 
-/// Groups pods by owner.
 pub(super) fn by_owner<'a>(
     context: &Context<'_>,
     pods: impl IntoIterator<Item = &'a Pod>,
@@ -77,7 +68,6 @@ pub(super) fn by_owner<'a>(
     owners
 }
 
-/// Whether the pod has a system-critical priority.
 pub(super) fn is_system_critical(pod: &Pod) -> bool {
     pod.spec.priority.unwrap_or_default() >= crate::object::SYSTEM_CRITICAL
         || pod.spec.priority_class_name.starts_with("system-")

@@ -22,18 +22,11 @@ pub fn pool_of(labels: &Labels) -> Option<&str> {
     POOL_LABELS.iter().find_map(label)
 }
 
-/// A pool and a machine type.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Pool<'a> {
-    name: &'a str,
-    machine: &'a str,
-}
-
-impl Pool<'_> {
     /// The provider's name of the pool.
-    pub(super) fn name(&self) -> &str {
-        self.name
-    }
+    pub(super) name: &'a str,
+    machine: &'a str,
 }
 
 impl fmt::Display for Pool<'_> {

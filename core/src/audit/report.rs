@@ -32,12 +32,6 @@ pub struct Audit {
     pub suppressed: usize,
 }
 
-impl Audit {
-    pub fn worst(&self) -> Option<Severity> {
-        self.findings.iter().map(|finding| finding.severity).max()
-    }
-}
-
 /// What an audit found.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -109,7 +103,6 @@ impl AuditReport {
         }
     }
 
-    /// The severity of the worst finding.
     pub fn worst(&self) -> Option<Severity> {
         self.findings.iter().map(|f| f.severity).max()
     }

@@ -6,7 +6,7 @@ use crate::text::Str;
 use crate::zone;
 
 /// What is asked of an audit. The default asks for everything.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selection {
     /// Ids or group codes to check; empty: all.
     pub rules: Vec<String>,
@@ -32,22 +32,7 @@ pub struct SkipOn {
     pub nodes: LabelSelector,
 }
 
-impl Default for Selection {
-    fn default() -> Self {
-        Self {
-            rules: Vec::new(),
-            skip: Vec::new(),
-            skip_on: Vec::new(),
-            severity: Severity::Info,
-            nodes: Vec::new(),
-            selector: None,
-            zone_settings: None,
-        }
-    }
-}
-
 impl Selection {
-    /// Whether the rule is to be checked.
     pub fn wants(&self, rule: &str) -> bool {
         (self.rules.is_empty() || self.rules.iter().any(|name| names(name, rule)))
             && !self.skip.iter().any(|name| names(name, rule))
@@ -60,7 +45,6 @@ impl Selection {
         all.map(String::as_str)
     }
 
-    /// Whether findings about this node are wanted.
     pub fn wants_node(&self, node: &Node) -> bool {
         let name = &node.metadata.name;
         let labels = &node.metadata.labels;
@@ -76,7 +60,6 @@ impl Selection {
         })
     }
 
-    /// Whether every node matters.
     pub(super) fn wants_all_nodes(&self) -> bool {
         self.nodes.is_empty() && self.selector.is_none()
     }

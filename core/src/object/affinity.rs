@@ -12,7 +12,6 @@ use crate::text::Str;
 pub struct Affinity {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_affinity: Option<NodeAffinity>,
-    /// Pods that must not run nearby.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_anti_affinity: Option<PodAntiAffinity>,
 }
@@ -20,7 +19,6 @@ pub struct Affinity {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct NodeAffinity {
-    /// What has to hold.
     #[serde(
         rename = "requiredDuringSchedulingIgnoredDuringExecution",
         skip_serializing_if = "Option::is_none"
@@ -68,7 +66,6 @@ pub struct NodeSelector {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSelectorTerm {
-    /// On labels.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub match_expressions: Vec<Requirement>,
     /// On `metadata.name`.

@@ -23,10 +23,8 @@ pub struct Budget {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BudgetSpec {
-    /// How many must stay.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_available: Option<IntOrString>,
-    /// How many may be missing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unavailable: Option<IntOrString>,
     /// Absent selects nothing, empty selects every pod of the namespace.
@@ -53,7 +51,6 @@ pub enum UnhealthyPodEvictionPolicy {
 pub struct BudgetStatus {
     /// The generation that the controller counted for.
     pub observed_generation: i64,
-    /// How many evictions are allowed now.
     pub disruptions_allowed: i32,
     /// How many selected pods are Ready.
     pub current_healthy: i32,
@@ -94,13 +91,11 @@ pub enum IntOrString {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LabelSelector {
-    /// Labels that must be there with this value.
     #[serde(
         skip_serializing_if = "BTreeMap::is_empty",
         deserialize_with = "nullable"
     )]
     pub match_labels: Labels,
-    /// Requirements that must all hold as well.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub match_expressions: Vec<Requirement>,
 }

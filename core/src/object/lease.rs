@@ -12,14 +12,12 @@ use crate::text::Str;
 pub struct Lease {
     /// Metadata; a node's lease bears the node's name.
     pub metadata: Meta,
-    /// Who holds it, and since when.
     pub spec: LeaseSpec,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseSpec {
-    /// The holder's name.
     pub holder_identity: Option<Str>,
     /// How long a renewal holds, in seconds.
     pub lease_duration_seconds: Option<i32>,

@@ -34,7 +34,6 @@ pub struct Meta {
     /// Counts changes of the spec.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub generation: Option<i64>,
-    /// When the API server accepted the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<Timestamp>,
     /// Set once deletion was asked for; for pods it includes the grace period.
@@ -54,7 +53,6 @@ pub struct Meta {
         deserialize_with = "nullable"
     )]
     pub annotations: Annotations,
-    /// Owners of the object.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub owner_references: Shared<Vec<OwnerReference>>,
     /// Finalizers that still block the deletion.

@@ -13,7 +13,6 @@ use crate::text::Str;
 pub struct Node {
     pub metadata: Meta,
     pub spec: NodeSpec,
-    /// What the kubelet and the controllers say.
     #[serde(deserialize_with = "nullable")]
     pub status: NodeStatus,
 }
@@ -57,22 +56,18 @@ pub struct Taint {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeStatus {
-    /// What the machine has.
     #[serde(deserialize_with = "quantities")]
     pub capacity: ResourceList,
-    /// What pods may use of it.
     #[serde(deserialize_with = "quantities")]
     pub allocatable: ResourceList,
     #[serde(deserialize_with = "nullable")]
     pub conditions: Vec<NodeCondition>,
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub addresses: Vec<NodeAddress>,
-    /// What the machine is.
     pub node_info: NodeInfo,
     /// The largest of the images that are there: at most 50, by default.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub images: Vec<NodeImage>,
-    /// Volumes that the controller attached.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub volumes_attached: Vec<AttachedVolume>,
     /// Volumes that the kubelet holds mounted.
@@ -103,7 +98,6 @@ pub struct NodeCondition {
     pub reason: Str,
     #[serde(skip_serializing_if = "str::is_empty")]
     pub message: Str,
-    /// When the kubelet last said so.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_heartbeat_time: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -119,7 +113,6 @@ pub struct NodeAddress {
     pub address: Str,
 }
 
-/// What the kubelet says of its machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeInfo {
@@ -146,7 +139,6 @@ pub struct NodeInfo {
     pub operating_system: Str,
     /// `amd64`
     pub architecture: Str,
-    /// Swap, where there is any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub swap: Option<NodeSwap>,
 }
@@ -170,6 +162,5 @@ pub struct NodeImage {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AttachedVolume {
-    /// Unique volume name.
     pub name: Str,
 }

@@ -19,7 +19,6 @@ pub const SYSTEM_CRITICAL: i32 = 2_000_000_000;
 pub struct Pod {
     pub metadata: Meta,
     pub spec: PodSpec,
-    /// What the kubelet and the controllers say.
     #[serde(deserialize_with = "nullable")]
     pub status: PodStatus,
 }
@@ -62,19 +61,15 @@ pub struct PodSpec {
     /// Priority, resolved from its class at admission.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i32>,
-    /// Name of the PriorityClass.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub priority_class_name: Str,
-    /// Whose identity it runs under.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub service_account_name: Str,
     /// Seconds between the request to stop and the kill.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub termination_grace_period_seconds: Option<i64>,
-    /// Shares the node's network.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub host_network: bool,
-    /// Labels that the node must bear.
     #[serde(
         skip_serializing_if = "BTreeMap::is_empty",
         deserialize_with = "nullable"
@@ -83,7 +78,6 @@ pub struct PodSpec {
     /// What the scheduler insists on besides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Shared<Affinity>>,
-    /// Over which domains its like are spread.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topology_spread_constraints: Option<Shared<Vec<SpreadConstraint>>>,
     /// Tolerations, in the order that decides.
@@ -170,10 +164,8 @@ pub struct Volume {
     /// Lost with the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub empty_dir: Option<EmptyDir>,
-    /// Bound to a claim.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub persistent_volume_claim: Option<ClaimSource>,
-    /// A path of the node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_path: Option<HostPath>,
 }
@@ -188,7 +180,6 @@ impl Volume {
     }
 }
 
-/// `emptyDir`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EmptyDir {
@@ -204,7 +195,6 @@ pub struct ClaimSource {
     pub claim_name: Str,
 }
 
-/// `hostPath`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostPath {

@@ -25,13 +25,6 @@ impl<T> Clone for Shared<T> {
     }
 }
 
-impl<T: Default> Shared<T> {
-    /// An empty collection.
-    pub fn new() -> Self {
-        Self::default()
-    }
-}
-
 impl<T> Deref for Shared<T> {
     type Target = T;
 

@@ -61,13 +61,11 @@ pub struct StatusCause {
     pub reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// The field that it is about.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub field: String,
 }
 
 impl Status {
-    /// The first cause with this reason.
     pub fn cause(&self, reason: &str) -> Option<&StatusCause> {
         let details = self.details.as_ref()?;
         details.causes.iter().find(|cause| cause.reason == reason)

@@ -23,10 +23,8 @@ pub struct PersistentVolumeSpec {
     /// `ReadWriteOnce`, …
     #[serde(deserialize_with = "nullable")]
     pub access_modes: Vec<Str>,
-    /// The claim that is bound to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub claim_ref: Option<ClaimRef>,
-    /// Where it can be reached from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_affinity: Option<VolumeNodeAffinity>,
 }
@@ -76,12 +74,9 @@ pub struct VolumeAttachmentSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct VolumeAttachmentStatus {
-    /// Whether the driver has attached it.
     pub attached: bool,
-    /// The last failure to attach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attach_error: Option<VolumeError>,
-    /// The last failure to detach.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub detach_error: Option<VolumeError>,
 }
@@ -119,7 +114,6 @@ pub struct CsiDriver {
     pub allocatable: Option<VolumeCount>,
 }
 
-/// How many volumes a node takes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct VolumeCount {

@@ -137,7 +137,7 @@ fn is_quantity(path: &str) -> bool {
 }
 
 fn same_amount(old: &str, new: &str) -> bool {
-    match (old.parse::<Quantity>(), new.parse::<Quantity>()) {
+    match (Quantity::parse(old), Quantity::parse(new)) {
         (Ok(old), Ok(new)) => old == new,
         _ => old == new,
     }

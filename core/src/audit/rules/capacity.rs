@@ -159,8 +159,7 @@ fn overcommitted(context: &Context<'_>, findings: &mut Findings<'_>) {
             if *requested <= room {
                 continue;
             }
-            let mut over = *requested;
-            over -= room;
+            let over = *requested - room;
             let message =
                 format!("{resource}: requests {requested} − Allocatable {room} = {over} too much");
             findings.push(
@@ -186,7 +185,6 @@ fn pods_at_limit<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
     Some(found.severity_if(pods > limit, Severity::Error))
 }
 
-/// The number of pods and its limit.
 fn pods_and_limit(context: &Context<'_>, node: &Node) -> Option<(i64, i64)> {
     let limit = allocatable(node, "pods")?.value()?;
     let pods = context.active_pods_on(&node.metadata.name).count();

@@ -104,7 +104,6 @@ fn requests<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a SigningReques
     context.snapshot.signing_requests.iter().flatten()
 }
 
-/// The node that a request is from.
 fn node_of(request: &SigningRequest) -> &str {
     let user = request.spec.username.as_str();
     user.strip_prefix("system:node:").unwrap_or(user)

@@ -238,7 +238,7 @@ fn disagree(
                 .collect();
             let message = format!("{what}: {}", each.join(", "));
             let names = nodes.iter().map(|node| node.metadata.name.as_str());
-            findings.push(FindingBuilder::named("Pool", pool.name(), message).on_all(names));
+            findings.push(FindingBuilder::named("Pool", pool.name, message).on_all(names));
         }
     }
 }

@@ -32,13 +32,11 @@ pub(super) fn nothing_reserved<'a>(_: &Context<'a>, node: &'a Node) -> Option<Fi
 /// Capacity − Allocatable of CPU and memory, without huge pages: the kubelet subtracts their
 /// whole capacity from the memory.
 pub(super) fn kept_back(node: &Node) -> Option<(Quantity, Quantity)> {
-    let mut cpu = capacity(node, "cpu")?;
-    cpu -= allocatable(node, "cpu")?;
-    let mut memory = capacity(node, "memory")?;
-    memory -= allocatable(node, "memory")?;
+    let cpu = capacity(node, "cpu")? - allocatable(node, "cpu")?;
+    let mut memory = capacity(node, "memory")? - allocatable(node, "memory")?;
     for (name, amount) in &node.status.capacity {
         if name.starts_with("hugepages-") {
-            memory -= Quantity::parse(amount).ok()?;
+            memory = memory - Quantity::parse(amount).ok()?;
         }
     }
     Some((cpu, memory))
@@ -55,8 +53,7 @@ pub(super) fn drift(context: &Context<'_>, findings: &mut Findings<'_>) {
             if published == line.allocatable {
                 continue;
             }
-            let mut difference = published;
-            difference -= line.allocatable;
+            let difference = published - line.allocatable;
             let message = format!(
                 "{name}: {} − kube {} − system {} − eviction {} − huge pages {} = {}, but the \
                  node reports {published} ({difference} off)",
