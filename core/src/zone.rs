@@ -235,9 +235,8 @@ impl ZoneReport {
             if waits_for_taint(node) {
                 count.queued += 1;
             }
-            count.last_taint = taints(node)
-                .filter_map(|t| t.time_added)
-                .fold(count.last_taint, |a, b| a.max(Some(b)));
+            let tainted_at = taints(node).filter_map(|taint| taint.time_added).max();
+            count.last_taint = count.last_taint.max(tainted_at);
         }
         excluded.sort();
         let zones: Vec<_> = counts

@@ -143,13 +143,18 @@ impl<'a> Context<'a> {
         all.get(node)
     }
 
-    /// Nodes whose kubelet's configuration was read.
-    pub fn configs(&self) -> impl Iterator<Item = (&'a Node, &'a KubeletConfiguration)> {
-        let snapshot = self.snapshot;
-        snapshot.nodes.iter().filter_map(|node| {
-            let config = snapshot.kubelet_configs.get(&node.metadata.name)?;
-            Some((node, config))
-        })
+    /// The configuration of the node's kubelet, where it was read.
+    pub fn config(&self, node: &str) -> Option<&'a KubeletConfiguration> {
+        self.snapshot.kubelet_configs.get(node)
+    }
+
+    /// Pods that should have stopped more than a minute ago, and the seconds since: the deletion
+    /// timestamp includes the grace period.
+    pub fn overdue_pods(&self) -> impl Iterator<Item = (&'a Pod, i64)> {
+        const SETTLED: i64 = 60;
+        let pods = self.snapshot.pods.iter();
+        pods.filter_map(|pod| Some((pod, self.seconds_since(pod.metadata.deletion_timestamp?))))
+            .filter(|(_, late)| *late > SETTLED)
     }
 
     /// Whole seconds from `then` to now; negative for the future.
@@ -188,6 +193,16 @@ impl<'a> Context<'a> {
 /// The node's capacity of a resource; none if it is absent or invalid.
 pub(super) fn capacity(node: &Node, resource: &str) -> Option<Quantity> {
     amount(node.status.capacity.get(resource))
+}
+
+/// What the node's pods request of a resource, and its Allocatable.
+pub(super) fn requested(
+    context: &Context<'_>,
+    node: &Node,
+    resource: &str,
+) -> Option<(Quantity, Quantity)> {
+    let requested = context.requests_on(&node.metadata.name)?.get(resource)?;
+    Some((*requested, allocatable(node, resource)?))
 }
 
 /// The node's Allocatable of a resource; none if it is absent or invalid.

@@ -10,6 +10,7 @@ use super::finding::{Confidence, Finding, Severity, Subject};
 use super::selection::{Selection, names};
 use crate::object::{Budget, Meta, Node, Pod};
 use crate::text::Str;
+use crate::zone::ZoneKey;
 
 /// Lists the rules and groups, separated by commas, that do not apply to the object.
 pub const SKIP_ANNOTATION: &str = "nodelife.dev/skip-rules";
@@ -51,6 +52,18 @@ impl<'a> FindingBuilder<'a> {
         found.subject.namespace = namespace;
         found.skip = meta.annotations.get(SKIP_ANNOTATION);
         found
+    }
+
+    /// A finding about a zone and its nodes.
+    pub fn zone(context: &Context<'a>, key: &ZoneKey, message: String) -> Self {
+        let nodes = context.nodes();
+        let members = nodes.filter(|node| ZoneKey::of(&node.metadata.labels) == *key);
+        Self::named("Zone", &key.to_string(), message)
+            .on_all(members.map(|node| node.metadata.name.as_str()))
+    }
+
+    pub fn cluster(message: String) -> Self {
+        Self::named("Cluster", "cluster", message)
     }
 
     /// A finding about a subject that is not an object: a zone, a pool, the cluster.

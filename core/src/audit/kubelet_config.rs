@@ -16,8 +16,9 @@ pub(super) fn each(
     check: impl Fn(&Node, &KubeletConfiguration) -> Option<String>,
 ) {
     let mut answers: BTreeMap<String, Vec<&Node>> = BTreeMap::new();
-    for (node, config) in context.configs() {
-        if let Some(message) = check(node, config) {
+    for node in context.nodes() {
+        let config = context.config(&node.metadata.name);
+        if let Some(message) = config.and_then(|config| check(node, config)) {
             answers.entry(message).or_default().push(node);
         }
     }

@@ -53,12 +53,18 @@ pub(super) fn pools<'a>(context: &Context<'a>) -> BTreeMap<Pool<'a>, Vec<&'a Nod
     pools
 }
 
-/// The value that occurs most often, the smallest of several.
-pub(super) fn most_common<T: Ord + Clone>(values: impl IntoIterator<Item = T>) -> Option<T> {
-    let mut counts: BTreeMap<T, usize> = BTreeMap::new();
+/// How often each value occurs.
+pub(super) fn counts<T: Ord>(values: impl IntoIterator<Item = T>) -> BTreeMap<T, usize> {
+    let mut counts = BTreeMap::new();
     for value in values {
         *counts.entry(value).or_default() += 1;
     }
+    counts
+}
+
+/// The value that occurs most often, the smallest of several.
+pub(super) fn most_common<T: Ord>(values: impl IntoIterator<Item = T>) -> Option<T> {
+    let counts = counts(values);
     let most = counts.values().copied().max()?;
     counts
         .into_iter()

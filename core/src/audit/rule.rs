@@ -34,6 +34,8 @@ pub enum Check {
     All(fn(&Context<'_>, &mut Findings<'_>)),
     /// One node, with at most one finding.
     Node(for<'a> fn(&Context<'a>, &'a Node) -> Option<FindingBuilder<'a>>),
+    /// One node, with any number of findings.
+    EachNode(fn(&Context<'_>, &Node, &mut Findings<'_>)),
     /// The configuration of one kubelet. Nodes with the same message share one finding.
     Configuration(fn(&Node, &KubeletConfiguration) -> Option<String>),
 }
@@ -50,6 +52,11 @@ impl Rule {
             Check::Node(check) => {
                 for found in context.nodes().filter_map(|node| check(context, node)) {
                     findings.push(found);
+                }
+            }
+            Check::EachNode(check) => {
+                for node in context.nodes() {
+                    check(context, node, findings);
                 }
             }
             Check::Configuration(check) => kubelet_config::each(context, findings, check),

@@ -60,32 +60,30 @@ fn unrestricted(context: &Context<'_>, findings: &mut Findings<'_>) {
         return;
     };
     let probe = format!("a dry run of {ASKER_USER} that creates the node {OTHER}");
-    let found = match denied_by {
-        None => {
-            let message = format!("{probe} is allowed");
-            FindingBuilder::named("Cluster", "kube-apiserver", message)
-        }
+    findings.push(match denied_by {
+        None => api_server(format!("{probe} is allowed")),
         Some(denied_by) => {
             let message = format!("{probe} passes NodeRestriction; {denied_by} denies it");
-            FindingBuilder::named("Cluster", "kube-apiserver", message)
-                .with("deniedBy", denied_by.as_str())
-                .severity(Severity::Info)
+            let found = api_server(message).with("deniedBy", denied_by.as_str());
+            found.severity(Severity::Info)
         }
-    };
-    findings.push(found);
+    });
+}
+
+fn api_server(message: String) -> FindingBuilder<'static> {
+    FindingBuilder::named("Cluster", "kube-apiserver", message)
 }
 
 fn without_authorizer(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let cluster = |message| FindingBuilder::named("Cluster", "kube-apiserver", message);
     match &context.snapshot.node_authorizer {
         None | Some(NodeAuthorizer::On) => {}
-        Some(NodeAuthorizer::Off) => findings.push(cluster(format!(
+        Some(NodeAuthorizer::Off) => findings.push(api_server(format!(
             "{ASKER_USER} may not get the node {OTHER}, but the Node authorizer is not the reason"
         ))),
         // The Node authorizer may be on, but another authorizer already allows everything.
         Some(NodeAuthorizer::Unknown { allowed_by }) => {
             let message = format!("{ASKER_USER} may get the node {OTHER}: {allowed_by}");
-            findings.push(cluster(message).inferred());
+            findings.push(api_server(message).inferred());
         }
     }
 }
@@ -121,11 +119,8 @@ fn legacy_binding(context: &Context<'_>, findings: &mut Findings<'_>) {
         let mut subjects = binding.subjects.iter();
         if role && subjects.any(|s| s.kind == "Group" && s.name == "system:nodes") {
             let message = "role system:node for the group system:nodes".to_owned();
-            findings.push(FindingBuilder::object(
-                "ClusterRoleBinding",
-                &binding.metadata,
-                message,
-            ));
+            let found = FindingBuilder::object("ClusterRoleBinding", &binding.metadata, message);
+            findings.push(found);
         }
     }
 }

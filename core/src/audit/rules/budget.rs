@@ -1,7 +1,7 @@
 //! PDB: disruption budgets, and whether nodes can be drained.
 
 use foldhash::HashSet;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::audit::context::BudgetPods;
 use crate::audit::owners::{by_owner, full_name};
@@ -266,31 +266,26 @@ fn unhealthy(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 fn bare(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for pod in context
-        .evictable_pods()
-        .filter(|pod| !pod.spec.node_name.is_empty())
-    {
-        if pod.metadata.controller().is_none() {
-            let message = format!("no controller; on {}", pod.spec.node_name);
-            findings
-                .push(FindingBuilder::pod(pod, message).with("node", pod.spec.node_name.as_str()));
-        }
+    for pod in bound(context).filter(|pod| pod.metadata.controller().is_none()) {
+        let node = pod.spec.node_name.as_str();
+        let found = FindingBuilder::pod(pod, format!("no controller; on {node}"));
+        findings.push(found.with("node", node));
     }
+}
+
+fn bound<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a Pod> + use<'a> {
+    let pods = context.evictable_pods();
+    pods.filter(|pod| !pod.spec.node_name.is_empty())
 }
 
 fn one_node(context: &Context<'_>, findings: &mut Findings<'_>) {
     if context.snapshot.nodes.len() < 2 {
         return;
     }
-    let bound = context
-        .evictable_pods()
-        .filter(|pod| !pod.spec.node_name.is_empty());
-    for (owner, pods) in by_owner(context, bound) {
+    for (owner, pods) in by_owner(context, bound(context)) {
         let one_off = matches!(owner.kind.as_str(), "Job" | "CronJob" | "Pod");
-        let mut nodes: Vec<_> = pods.iter().map(|pod| pod.spec.node_name.as_str()).collect();
-        nodes.sort_unstable();
-        nodes.dedup();
-        if let ([node], true, false) = (nodes.as_slice(), pods.len() > 1, one_off) {
+        let nodes: BTreeSet<_> = pods.iter().map(|pod| pod.spec.node_name.as_str()).collect();
+        if let (Some(node), 1, 2.., false) = (nodes.first(), nodes.len(), pods.len(), one_off) {
             let message = format!("all {} on {node}", format::count(pods.len(), "pod"));
             findings.push(owner.found(&pods, message).with("node", *node));
         }
@@ -309,10 +304,8 @@ fn no_budget(context: &Context<'_>, findings: &mut Findings<'_>) {
             owner.kind.as_str(),
             "Deployment" | "StatefulSet" | "ReplicaSet"
         );
-        let bare = pods
-            .iter()
-            .all(|pod| !protected.contains(&pod.metadata.uid));
-        if replicated && pods.len() > 1 && bare {
+        let mut uids = pods.iter().map(|pod| &pod.metadata.uid);
+        if replicated && pods.len() > 1 && !uids.any(|uid| protected.contains(uid)) {
             let message = format!(
                 "{}, and no budget selects them",
                 format::count(pods.len(), "replica")
@@ -324,22 +317,15 @@ fn no_budget(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 fn do_not_disturb(context: &Context<'_>, findings: &mut Findings<'_>) {
     for pod in context.evictable_pods() {
-        let Some((annotation, value)) = protections(pod).next() else {
-            continue;
-        };
-        findings.push(FindingBuilder::pod(pod, format!("{annotation}: {value}")));
+        if let Some((annotation, value)) = protections(pod).next() {
+            findings.push(FindingBuilder::pod(pod, format!("{annotation}: {value}")));
+        }
     }
 }
 
 fn finalizer(context: &Context<'_>, findings: &mut Findings<'_>) {
-    const SETTLED: i64 = 60;
-    for pod in &context.snapshot.pods {
-        // The deletion timestamp includes the grace period.
-        let Some(deleted) = pod.metadata.deletion_timestamp else {
-            continue;
-        };
-        let late = context.seconds_since(deleted);
-        if late > SETTLED && !pod.metadata.finalizers.is_empty() {
+    for (pod, late) in context.overdue_pods() {
+        if !pod.metadata.finalizers.is_empty() {
             let names = pod.metadata.finalizers.iter().map(crate::text::Str::as_str);
             let message = format!(
                 "{} past its grace period, held by {}",
@@ -353,15 +339,12 @@ fn finalizer(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 fn long_grace(context: &Context<'_>, findings: &mut Findings<'_>) {
     const HOUR: i64 = 3600;
-    let slow = context
-        .evictable_pods()
-        .filter(|pod| shutdown::grace(pod) > HOUR);
-    for (owner, pods) in by_owner(context, slow) {
+    let pods = context.evictable_pods();
+    for (owner, pods) in by_owner(context, pods.filter(|pod| shutdown::grace(pod) > HOUR)) {
         let most = pods
             .iter()
             .map(|pod| shutdown::grace(pod))
-            .max()
-            .unwrap_or_default();
+            .fold(0, i64::max);
         let message = format!(
             "terminationGracePeriodSeconds: {most} ({}) on {}",
             format::duration(most),

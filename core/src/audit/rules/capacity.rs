@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 
 use crate::allocatable::{DEFAULT_MAX_PODS, KubeletConfiguration};
-use crate::audit::context::{allocatable, capacity};
+use crate::audit::context::{allocatable, capacity, requested};
 use crate::audit::headroom::{self, Headroom};
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
@@ -23,7 +23,7 @@ pub(super) const RULES: &[Rule] = &[
               scheduler. When the kubelet restarts, it rejects pods with OutOfcpu or OutOfmemory.",
         fix: "Drain the node, or move pods to other nodes until the requests fit.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#node-allocatable",
-        check: Check::All(overcommitted),
+        check: Check::EachNode(overcommitted),
     },
     Rule {
         id: "NL-CAP-002",
@@ -34,7 +34,7 @@ pub(super) const RULES: &[Rule] = &[
               have room.",
         fix: "No action is needed unless pods are Pending.",
         link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
-        check: Check::All(almost_full),
+        check: Check::EachNode(almost_full),
     },
     Rule {
         id: "NL-CAP-003",
@@ -147,18 +147,11 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
-fn overcommitted(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let Some(requests) = context.requests_on(&node.metadata.name) else {
-            continue;
-        };
-        for (resource, requested) in requests {
-            let Some(room) = allocatable(node, resource) else {
-                continue;
-            };
-            if *requested <= room {
-                continue;
-            }
+fn overcommitted(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let requests = context.requests_on(&node.metadata.name);
+    for (resource, requested) in requests.into_iter().flatten() {
+        let room = allocatable(node, resource).filter(|room| requested > room);
+        if let Some(room) = room {
             let over = *requested - room;
             let message =
                 format!("{resource}: requests {requested} − Allocatable {room} = {over} too much");
@@ -173,7 +166,8 @@ fn overcommitted(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 fn pods_at_limit<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    let (pods, limit) = pods_and_limit(context, node)?;
+    let limit = allocatable(node, "pods")?.value()?;
+    let pods = i64::try_from(context.active_pods_on(&node.metadata.name).count()).ok()?;
     // 90 % or more, in whole numbers.
     if limit == 0 || i128::from(pods) * 10 < i128::from(limit) * 9 {
         return None;
@@ -185,32 +179,22 @@ fn pods_at_limit<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBui
     Some(found.severity_if(pods > limit, Severity::Error))
 }
 
-fn pods_and_limit(context: &Context<'_>, node: &Node) -> Option<(i64, i64)> {
-    let limit = allocatable(node, "pods")?.value()?;
-    let pods = context.active_pods_on(&node.metadata.name).count();
-    Some((i64::try_from(pods).ok()?, limit))
-}
-
 fn percent(part: Quantity, whole: Quantity) -> f64 {
     100.0 * part.approximate() / whole.approximate()
 }
 
-fn almost_full(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        for name in headroom::RESOURCES {
-            let requests = context.requests_on(&node.metadata.name);
-            let requested = requests.and_then(|sum| sum.get(name));
-            let (Some(requested), Some(room)) = (requested, allocatable(node, name)) else {
-                continue;
-            };
-            // NL-CAP-001 reports more than 100 %.
-            if *requested <= room && percent(*requested, room) >= 90.0 {
-                let message = format!(
-                    "{name}: {requested} of {room} Allocatable requested ({:.0} %)",
-                    percent(*requested, room)
-                );
-                findings.push(FindingBuilder::node(node, message).with("resource", name));
-            }
+fn almost_full(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    for name in headroom::RESOURCES {
+        // NL-CAP-001 reports more than 100 %.
+        if let Some((requested, room)) = requested(context, node, name)
+            && requested <= room
+            && percent(requested, room) >= 90.0
+        {
+            let message = format!(
+                "{name}: {requested} of {room} Allocatable requested ({:.0} %)",
+                percent(requested, room)
+            );
+            findings.push(FindingBuilder::node(node, message).with("resource", name));
         }
     }
 }
@@ -238,16 +222,12 @@ fn limits(context: &Context<'_>, findings: &mut Findings<'_>) {
 fn best_effort<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     /// A share of fewer pods means little.
     const ENOUGH: usize = 10;
-    let pods: Vec<_> = context.active_pods_on(&node.metadata.name).collect();
-    let idle = pods
-        .iter()
-        .filter(|pod| pod.status.qos_class == "BestEffort")
-        .count();
-    (pods.len() >= ENOUGH && idle * 5 > pods.len()).then(|| {
-        let message = format!(
-            "{idle} of {} are BestEffort",
-            format::count(pods.len(), "pod")
-        );
+    let (idle, others): (Vec<_>, Vec<_>) = context
+        .active_pods_on(&node.metadata.name)
+        .partition(|pod| pod.status.qos_class == "BestEffort");
+    let (idle, all) = (idle.len(), idle.len() + others.len());
+    (all >= ENOUGH && idle * 5 > all).then(|| {
+        let message = format!("{idle} of {} are BestEffort", format::count(all, "pod"));
         FindingBuilder::node(node, message).with("bestEffort", idle)
     })
 }
@@ -261,8 +241,7 @@ fn no_headroom(context: &Context<'_>, findings: &mut Findings<'_>) {
         let name = &largest.metadata.name;
         if let Some(left) = headroom.short_without(|node| node.metadata.name == *name) {
             let message = headroom.say(name, left);
-            let found =
-                FindingBuilder::named("Cluster", "cluster", message).with("resource", resource);
+            let found = FindingBuilder::cluster(message).with("resource", resource);
             findings.push(found.inferred());
         }
     }
@@ -274,13 +253,9 @@ fn no_zone_headroom(context: &Context<'_>, findings: &mut Findings<'_>) {
         for zone in context.zones.zones.iter().filter(|z| !z.key.is_empty()) {
             let lost = |node: &Node| ZoneKey::of(&node.metadata.labels) == zone.key;
             if let Some(left) = headroom.short_without(lost) {
-                let name = zone.key.to_string();
-                let message = headroom.say(&name, left);
-                let members = context.nodes().filter(|node| lost(node));
-                let found = FindingBuilder::named("Zone", &name, message)
-                    .with("resource", resource)
-                    .on_all(members.map(|node| node.metadata.name.as_str()));
-                findings.push(found.inferred());
+                let message = headroom.say(&zone.key.to_string(), left);
+                let found = FindingBuilder::zone(context, &zone.key, message);
+                findings.push(found.with("resource", resource).inferred());
             }
         }
     }
@@ -324,15 +299,11 @@ fn usable((first, last): (u32, u32)) -> i64 {
 /// IPv4 ranges of the node with the number of pods that it takes.
 fn ranges<'a>(context: &Context<'a>) -> Vec<(&'a Node, (u32, u32), i64)> {
     let ranges = context.nodes().filter_map(|node| {
-        let range = node.spec.pod_cidrs.iter().find_map(|cidr| range(cidr));
-        let range = range.or_else(|| range_of_old(node))?;
+        let mut cidrs = node.spec.pod_cidrs.iter().chain([&node.spec.pod_cidr]);
+        let range = cidrs.find_map(|cidr| range(cidr))?;
         Some((node, range, allocatable(node, "pods")?.value()?))
     });
     ranges.collect()
-}
-
-fn range_of_old(node: &Node) -> Option<(u32, u32)> {
-    range(&node.spec.pod_cidr)
 }
 
 fn too_few_addresses(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -370,11 +341,8 @@ fn overlap(context: &Context<'_>, findings: &mut Findings<'_>) {
         if first <= last {
             let name = other.metadata.name.as_str();
             let message = format!("its pod range overlaps that of {name}");
-            findings.push(
-                FindingBuilder::node(node, message)
-                    .on(name)
-                    .with("other", name),
-            );
+            let found = FindingBuilder::node(node, message).on(name);
+            findings.push(found.with("other", name));
         }
     }
 }

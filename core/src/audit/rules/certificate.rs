@@ -1,8 +1,7 @@
 //! CRT: certificates and the kubelet's own API.
 
-use std::collections::BTreeMap;
-
 use crate::allocatable::KubeletConfiguration;
+use crate::audit::pools::counts;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::object::{ClusterRole, Node, SigningRequest};
@@ -127,22 +126,15 @@ fn pending(context: &Context<'_>, findings: &mut Findings<'_>) {
 fn again(context: &Context<'_>, findings: &mut Findings<'_>) {
     const HOUR: i64 = 3600;
     const OFTEN: usize = 5;
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for request in requests(context) {
-        let young = context
-            .age(&request.metadata)
-            .is_some_and(|age| age <= HOUR);
-        if young && request.spec.username.starts_with("system:node:") {
-            *counts.entry(node_of(request)).or_default() += 1;
-        }
-    }
-    for (node, count) in counts.into_iter().filter(|(_, count)| *count > OFTEN) {
+    let of_nodes = requests(context).filter(|request| {
+        let age = context.age(&request.metadata);
+        age.is_some_and(|age| age <= HOUR) && request.spec.username.starts_with("system:node:")
+    });
+    let counts = counts(of_nodes.map(node_of)).into_iter();
+    for (node, count) in counts.filter(|(_, count)| *count > OFTEN) {
         let message = format!("{count} requests within an hour");
-        findings.push(
-            FindingBuilder::named("Node", node, message)
-                .on(node)
-                .with("requests", count),
-        );
+        let found = FindingBuilder::named("Node", node, message).on(node);
+        findings.push(found.with("requests", count));
     }
 }
 
@@ -196,11 +188,8 @@ fn proxy(context: &Context<'_>, findings: &mut Findings<'_>) {
         "kube-apiserver-kubelet-client",
         "kube-apiserver",
     ];
-    let roles: Vec<_> = context
-        .snapshot
-        .cluster_roles
-        .iter()
-        .flatten()
+    let roles = context.snapshot.cluster_roles.iter().flatten();
+    let roles: Vec<_> = roles
         .filter(|role| gives_proxy(role))
         .map(|role| role.metadata.name.as_str())
         .collect();

@@ -1,6 +1,6 @@
 //! HB: heartbeats, leases and conditions.
 
-use crate::audit::context::allocatable;
+use crate::audit::context::requested;
 use crate::audit::pools::most_common;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity, kubelet_config};
 use crate::format;
@@ -71,7 +71,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Look for failed status updates in the kubelet's log. Possible causes: a webhook \
               denies them, a permission is missing, or the status is too large.",
         link: "https://kubernetes.io/docs/reference/node/node-status/",
-        check: Check::All(status_silent),
+        check: Check::Node(status_silent),
     },
     Rule {
         id: "NL-HB-006",
@@ -143,7 +143,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Find the pods that use the resource. Raise their requests to their actual usage, or \
               add capacity.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
-        check: Check::All(pressure),
+        check: Check::EachNode(pressure),
     },
     Rule {
         id: "NL-HB-012",
@@ -165,7 +165,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Read the condition's message. If the fault is permanent, drain and replace the \
               machine.",
         link: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
-        check: Check::All(custom),
+        check: Check::EachNode(custom),
     },
     Rule {
         id: "NL-HB-014",
@@ -186,7 +186,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The component that posts this condition has stopped, so new faults are not reported.",
         fix: "Restart the kubelet, or the agent that posts the condition.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
-        check: Check::All(unknown_condition),
+        check: Check::EachNode(unknown_condition),
     },
 ];
 
@@ -194,9 +194,7 @@ fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
     if !node.is_ready() {
         return None;
     }
-    let spec = context
-        .lease(&node.metadata.name)
-        .map(|lease| &lease.spec)?;
+    let spec = &context.lease(&node.metadata.name)?.spec;
     let renewed = spec.renew_time?;
     let silent = context.seconds_since(renewed);
     let duration = spec.lease_duration_seconds.unwrap_or(LEASE_DURATION);
@@ -281,8 +279,7 @@ fn no_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<
 fn clock_ahead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     /// A list request can take this long.
     const TOLERATED: i64 = 5;
-    let lease = context.lease(&node.metadata.name);
-    let renewed = lease.and_then(|lease| lease.spec.renew_time)?;
+    let renewed = context.lease(&node.metadata.name)?.spec.renew_time?;
     let ahead = -context.seconds_since(renewed);
     (ahead > TOLERATED).then(|| {
         let message = format!(
@@ -293,38 +290,29 @@ fn clock_ahead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
     })
 }
 
-fn status_silent(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn status_silent<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     /// `nodeStatusReportFrequency` (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
     const REPORT: i64 = 300;
-    for node in context.nodes() {
-        let lease = context.lease(&node.metadata.name);
-        let renewed = lease.and_then(|lease| lease.spec.renew_time);
-        let posted = node.condition("Ready").and_then(|c| c.last_heartbeat_time);
-        let (Some(renewed), Some(posted)) = (renewed, posted) else {
-            continue;
-        };
-        let config = context.snapshot.kubelet_configs.get(&node.metadata.name);
-        let report = config
-            .and_then(|config| config.node_status_report_frequency)
-            .map_or(REPORT, crate::go_duration::GoDuration::seconds);
-        // The kubelet delays a report by up to half of its period.
-        let limit = report * 3 / 2 + 60;
-        let (lease_age, status_age) = (
-            context.seconds_since(renewed),
-            context.seconds_since(posted),
+    let renewed = context.lease(&node.metadata.name)?.spec.renew_time?;
+    let posted = node.condition("Ready")?.last_heartbeat_time?;
+    let config = context.config(&node.metadata.name);
+    let report = config
+        .and_then(|config| config.node_status_report_frequency)
+        .map_or(REPORT, crate::go_duration::GoDuration::seconds);
+    // The kubelet delays a report by up to half of its period.
+    let limit = report * 3 / 2 + 60;
+    let lease_age = context.seconds_since(renewed);
+    let status_age = context.seconds_since(posted);
+    (lease_age <= 40 && status_age > limit).then(|| {
+        let message = format!(
+            "the lease was renewed {} ago, but the status was posted {} ago; the usual \
+             interval is {}",
+            format::duration(lease_age),
+            format::duration(status_age),
+            format::duration(report)
         );
-        if lease_age <= 40 && status_age > limit {
-            let message = format!(
-                "the lease was renewed {} ago, but the status was posted {} ago; the usual \
-                 interval is {}",
-                format::duration(lease_age),
-                format::duration(status_age),
-                format::duration(report)
-            );
-            findings
-                .push(FindingBuilder::node(node, message).with("secondsSinceStatus", status_age));
-        }
-    }
+        FindingBuilder::node(node, message).with("secondsSinceStatus", status_age)
+    })
 }
 
 fn odd_duration(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -400,27 +388,23 @@ fn flapping<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<
     })
 }
 
-fn pressure(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        for (kind, resource) in [
-            ("MemoryPressure", "memory"),
-            ("DiskPressure", "ephemeral-storage"),
-            ("PIDPressure", "pid"),
-        ] {
-            let Some(condition) = node.condition(kind).filter(|c| c.status == "True") else {
-                continue;
-            };
-            let requests = context.requests_on(&node.metadata.name);
-            let requested = requests.and_then(|sum| sum.get(resource));
-            let numbers = match (requested, allocatable(node, resource)) {
-                (Some(requested), Some(room)) => {
-                    format!("; pods requested {requested} of {room} {resource}")
-                }
-                _ => String::new(),
-            };
-            let message = format!("{kind}: {}{numbers}", condition.message);
-            findings.push(FindingBuilder::node(node, message).with("condition", kind));
-        }
+fn pressure(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    for (kind, resource) in [
+        ("MemoryPressure", "memory"),
+        ("DiskPressure", "ephemeral-storage"),
+        ("PIDPressure", "pid"),
+    ] {
+        let Some(condition) = node.condition(kind).filter(|c| c.status == "True") else {
+            continue;
+        };
+        let numbers = requested(context, node, resource)
+            .map(|(requested, room)| format!("; pods requested {requested} of {room} {resource}"));
+        let message = format!(
+            "{kind}: {}{}",
+            condition.message,
+            numbers.unwrap_or_default()
+        );
+        findings.push(FindingBuilder::node(node, message).with("condition", kind));
     }
 }
 
@@ -450,18 +434,18 @@ fn is_fault(condition: &NodeCondition) -> bool {
         || (kind != "Ready" && kind.ends_with("Ready") && condition.status == "False")
 }
 
-fn custom(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        for condition in node.status.conditions.iter().filter(|c| is_fault(c)) {
-            let message = format!(
-                "{} is {}: {}: {}",
-                condition.kind, condition.status, condition.reason, condition.message
-            );
-            findings.push(
-                FindingBuilder::node(node, message).with("condition", condition.kind.as_str()),
-            );
-        }
+fn custom(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    for condition in node.status.conditions.iter().filter(|c| is_fault(c)) {
+        let message = format!(
+            "{} is {}: {}: {}",
+            condition.kind, condition.status, condition.reason, condition.message
+        );
+        findings.push(found(node, condition, message));
     }
+}
+
+fn found<'a>(node: &'a Node, about: &NodeCondition, message: String) -> FindingBuilder<'a> {
+    FindingBuilder::node(node, message).with("condition", about.kind.as_str())
 }
 
 fn no_detector(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -475,19 +459,15 @@ fn no_detector(context: &Context<'_>, findings: &mut Findings<'_>) {
             "none of {} has a condition from a detector",
             format::count(nodes, "node")
         );
-        findings.push(FindingBuilder::named("Cluster", "cluster", message));
+        findings.push(FindingBuilder::cluster(message));
     }
 }
 
-fn unknown_condition(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes().filter(|node| node.is_ready()) {
-        for condition in &node.status.conditions {
-            if condition.status == "Unknown" {
-                let message = format!("Ready, but {} is Unknown", condition.kind);
-                findings.push(
-                    FindingBuilder::node(node, message).with("condition", condition.kind.as_str()),
-                );
-            }
+fn unknown_condition(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    for condition in &node.status.conditions {
+        if node.is_ready() && condition.status == "Unknown" {
+            let message = format!("Ready, but {} is Unknown", condition.kind);
+            findings.push(found(node, condition, message));
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) const RULES: &[Rule] = &[
               the current one. They see different zones.",
         fix: "Remove the failure-domain.beta.kubernetes.io labels.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesiozone",
-        check: Check::All(beta_differs),
+        check: Check::EachNode(beta_differs),
     },
     Rule {
         id: "NL-LBL-003",
@@ -105,11 +105,8 @@ fn topology_missing(context: &Context<'_>, findings: &mut Findings<'_>) {
         (REGION_LABEL, BETA_REGION_LABEL),
     ]
     .map(|(stable, beta)| {
-        let bearers = context
-            .nodes()
-            .filter(|node| has(node, stable, beta))
-            .count();
-        (stable, beta, bearers)
+        let bearers = context.nodes().filter(|node| has(node, stable, beta));
+        (stable, beta, bearers.count())
     });
     for node in context.nodes() {
         let absent: Vec<_> = wanted
@@ -130,20 +127,17 @@ fn topology_missing(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn beta_differs(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let labels = &node.metadata.labels;
-        for (beta, stable) in [
-            (BETA_ZONE_LABEL, ZONE_LABEL),
-            (BETA_REGION_LABEL, REGION_LABEL),
-        ] {
-            let (Some(old), Some(new)) = (labels.get(beta), labels.get(stable)) else {
-                continue;
-            };
-            if old != new {
-                let message = format!("{beta}={old}, {stable}={new}");
-                findings.push(FindingBuilder::node(node, message).with("label", beta));
-            }
+fn beta_differs(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let labels = &node.metadata.labels;
+    for (beta, stable) in [
+        (BETA_ZONE_LABEL, ZONE_LABEL),
+        (BETA_REGION_LABEL, REGION_LABEL),
+    ] {
+        if let (Some(old), Some(new)) = (labels.get(beta), labels.get(stable))
+            && old != new
+        {
+            let message = format!("{beta}={old}, {stable}={new}");
+            findings.push(FindingBuilder::node(node, message).with("label", beta));
         }
     }
 }
@@ -163,10 +157,8 @@ fn roles(node: &Node) -> Vec<&str> {
 }
 
 fn role(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let bearers = context
-        .nodes()
-        .filter(|node| roles(node).len() == 1)
-        .count();
+    let bearers = context.nodes().filter(|node| roles(node).len() == 1);
+    let bearers = bearers.count();
     // If most nodes have no role (managed clouds), no role is missing.
     if bearers * 2 <= context.snapshot.nodes.len() {
         return;
@@ -194,12 +186,8 @@ fn excluded_traffic<'a>(context: &Context<'a>, node: &'a Node) -> Option<Finding
 }
 
 fn excluded_count<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    if is_control_plane(node) {
-        return None;
-    }
-    node.metadata
-        .labels
-        .contains_key(EXCLUDE_LABEL)
+    let labelled = node.metadata.labels.contains_key(EXCLUDE_LABEL);
+    (labelled && !is_control_plane(node))
         .then(|| FindingBuilder::node(node, format!("label {EXCLUDE_LABEL}")))
 }
 

@@ -83,20 +83,17 @@ pub(super) const RULES: &[Rule] = &[
         why: "A node with many pods takes a long time to recover after a restart or an upgrade.",
         fix: "Set serializeImagePulls: false, and limit the pulls with maxParallelImagePulls.",
         link: "https://kubernetes.io/docs/concepts/containers/images/#serial-and-parallel-image-pulls",
-        check: Check::All(serial_pulls),
+        check: Check::Node(serial_pulls),
     },
 ];
 
-/// Seconds since the node was cordoned, where the taint says so.
+/// Seconds since the node was cordoned, where it is and the taint says so.
 fn cordoned_for(context: &Context<'_>, node: &Node) -> Option<i64> {
-    let taint = find(node, UNSCHEDULABLE, NO_SCHEDULE)?;
+    let taint = find(node, UNSCHEDULABLE, NO_SCHEDULE).filter(|_| node.spec.unschedulable)?;
     taint.time_added.map(|then| context.seconds_since(then))
 }
 
 fn drain_unfinished<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    if !node.spec.unschedulable {
-        return None;
-    }
     let seconds = cordoned_for(context, node).filter(|seconds| *seconds > HOUR)?;
     let left: Vec<_> = context
         .active_pods_on(&node.metadata.name)
@@ -121,14 +118,9 @@ fn drain_unfinished<'a>(context: &Context<'a>, node: &'a Node) -> Option<Finding
 
 fn forgotten<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const DAY: i64 = 86_400;
-    if !node.spec.unschedulable {
-        return None;
-    }
     let seconds = cordoned_for(context, node).filter(|seconds| *seconds > DAY)?;
-    let busy = context
-        .active_pods_on(&node.metadata.name)
-        .any(|pod| !belongs_to_node(pod));
-    if busy {
+    let mut pods = context.active_pods_on(&node.metadata.name);
+    if pods.any(|pod| !belongs_to_node(pod)) {
         return None;
     }
     let message = format!("cordoned for {}, and empty", format::duration(seconds));
@@ -163,11 +155,10 @@ fn fields(config: &KubeletConfiguration) -> BTreeMap<String, String> {
 }
 
 fn config_drift(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let configs = &context.snapshot.kubelet_configs;
     for (pool, nodes) in pools::pools(context) {
         let all: Vec<_> = nodes
             .iter()
-            .filter_map(|node| Some((*node, fields(configs.get(&node.metadata.name)?))))
+            .filter_map(|node| Some((*node, fields(context.config(&node.metadata.name)?))))
             .collect();
         let Some(usual) = most_common(all.iter().map(|(_, fields)| fields.clone())) else {
             continue;
@@ -209,13 +200,12 @@ fn logs(node: &Node, config: &KubeletConfiguration) -> Option<String> {
     })
 }
 
-fn serial_pulls(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn serial_pulls<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const MANY: usize = 50;
-    for (node, config) in context.configs() {
-        let pods = context.active_pods_on(&node.metadata.name).count();
-        if config.serialize_image_pulls != Some(false) && pods > MANY {
-            let message = format!("{pods} pods, but the kubelet pulls images one at a time");
-            findings.push(FindingBuilder::node(node, message).with("pods", pods));
-        }
-    }
+    let config = context.config(&node.metadata.name)?;
+    let pods = context.active_pods_on(&node.metadata.name).count();
+    (config.serialize_image_pulls != Some(false) && pods > MANY).then(|| {
+        let message = format!("{pods} pods, but the kubelet pulls images one at a time");
+        FindingBuilder::node(node, message).with("pods", pods)
+    })
 }

@@ -1,8 +1,7 @@
 //! POD: pods left over.
 
-use std::collections::BTreeMap;
-
 use crate::audit::owners::by_owner;
+use crate::audit::pools::counts;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::object::{Node, Pod};
@@ -48,7 +47,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Check their reasons, then delete them: kubectl delete pods --field-selector \
               status.phase=Failed",
         link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-garbage-collection",
-        check: Check::All(failed),
+        check: Check::Node(failed),
     },
     Rule {
         id: "NL-POD-004",
@@ -99,16 +98,9 @@ fn on_missing_node(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 fn not_stopping(context: &Context<'_>, findings: &mut Findings<'_>) {
-    const SETTLED: i64 = 60;
-    for pod in &context.snapshot.pods {
-        let Some(deleted) = pod.metadata.deletion_timestamp else {
-            continue;
-        };
-        let late = context.seconds_since(deleted);
-        // NL-PDB-009 reports pods with finalizers.
-        if late <= SETTLED || !pod.metadata.finalizers.is_empty() {
-            continue;
-        }
+    // NL-PDB-009 reports pods with finalizers.
+    let pods = context.overdue_pods();
+    for (pod, late) in pods.filter(|(pod, _)| pod.metadata.finalizers.is_empty()) {
         let Some(node) = context.node(&pod.spec.node_name) else {
             continue;
         };
@@ -126,35 +118,27 @@ fn not_stopping(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn failed(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn failed<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const MANY: usize = 20;
-    for node in context.nodes() {
-        let pods = context.pods_on(&node.metadata.name).iter();
-        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
-        for pod in pods.filter(|pod| pod.status.phase == "Failed") {
-            *reasons.entry(pod.status.reason.as_str()).or_default() += 1;
-        }
-        let total: usize = reasons.values().sum();
-        if total > MANY {
-            let reasons: Vec<_> = reasons
-                .iter()
-                .map(|(reason, n)| {
-                    format!("{} {n}", if reason.is_empty() { "failed" } else { reason })
-                })
-                .collect();
-            let message = format!("{total} failed pods: {}", reasons.join(", "));
-            findings.push(FindingBuilder::node(node, message).with("pods", total));
-        }
-    }
+    let pods = context.pods_on(&node.metadata.name).iter();
+    let failed = pods.filter(|pod| pod.status.phase == "Failed");
+    let reasons = counts(failed.map(|pod| pod.status.reason.as_str()));
+    let total: usize = reasons.values().sum();
+    (total > MANY).then(|| {
+        let named = |reason| if reason == "" { "failed" } else { reason };
+        let reasons = reasons
+            .into_iter()
+            .map(|(reason, n)| format!("{} {n}", named(reason)));
+        let reasons: Vec<_> = reasons.collect();
+        let message = format!("{total} failed pods: {}", reasons.join(", "));
+        FindingBuilder::node(node, message).with("pods", total)
+    })
 }
 
 fn ready_on_dead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const SETTLED: i64 = 60;
-    if node.is_ready() {
-        return None;
-    }
-    let since = node.condition("Ready").and_then(|c| c.last_transition_time);
-    if since.is_none_or(|since| context.seconds_since(since) <= SETTLED) {
+    let since = node.condition("Ready")?.last_transition_time?;
+    if node.is_ready() || context.seconds_since(since) <= SETTLED {
         return None;
     }
     let ready: Vec<_> = context

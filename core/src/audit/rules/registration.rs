@@ -1,6 +1,6 @@
 //! REG: registration and identity.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::allocatable::KubeletConfiguration;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
@@ -187,13 +187,9 @@ fn shared<'a>(
     nodes.into_iter().collect()
 }
 
-fn names<'a>(nodes: &[&'a Node]) -> Vec<&'a str> {
-    nodes.iter().map(|n| n.metadata.name.as_str()).collect()
-}
-
 /// One finding about a group of nodes that share `what`.
 fn found_shared<'a>(what: &str, value: &str, nodes: &[&'a Node]) -> FindingBuilder<'a> {
-    let names = names(nodes);
+    let names: Vec<_> = nodes.iter().map(|n| n.metadata.name.as_str()).collect();
     let message = format!(
         "{} report the same {what} {value}: {}",
         format::count(nodes.len(), "node"),
@@ -232,13 +228,7 @@ fn same_provider_id(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 fn same_address(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let internal = |node: &Node| {
-        let addresses = node.status.addresses.iter();
-        addresses
-            .filter(|a| a.kind == "InternalIP")
-            .map(|a| a.address.to_string())
-            .collect()
-    };
+    let internal = |node: &Node| addresses(node, "InternalIP").map(String::from).collect();
     for (address, nodes) in shared(context, internal) {
         findings.push(found_shared("InternalIP", &address, &nodes));
     }
@@ -265,13 +255,8 @@ fn same_system_uuid(context: &Context<'_>, findings: &mut Findings<'_>) {
 fn same_boot(context: &Context<'_>, findings: &mut Findings<'_>) {
     let total = context.snapshot.nodes.len();
     for (boot, nodes) in shared(context, |n| vec![n.status.node_info.boot_id.to_string()]) {
-        let mut machines: Vec<_> = nodes
-            .iter()
-            .map(|n| &n.status.node_info.machine_id)
-            .collect();
-        machines.sort();
-        machines.dedup();
-        if machines.len() < 2 {
+        let machines = nodes.iter().map(|n| &n.status.node_info.machine_id);
+        if machines.collect::<BTreeSet<_>>().len() < 2 {
             continue;
         }
         let found = found_shared("boot ID", &boot, &nodes);
@@ -284,21 +269,17 @@ fn same_boot(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-fn address<'a>(node: &'a Node, kind: &str) -> Option<&'a str> {
-    let mut addresses = node.status.addresses.iter();
+fn addresses<'a>(node: &'a Node, kind: &str) -> impl Iterator<Item = &'a str> {
+    let addresses = node.status.addresses.iter();
     addresses
-        .find(|a| a.kind == kind)
+        .filter(move |a| a.kind == kind)
         .map(|a| a.address.as_str())
 }
 
 fn hostname_label(context: &Context<'_>, findings: &mut Findings<'_>) {
     let label = |node: &Node| {
-        let labels = &node.metadata.labels;
-        labels
-            .get("kubernetes.io/hostname")
-            .map(ToString::to_string)
-            .into_iter()
-            .collect()
+        let label = node.metadata.labels.get("kubernetes.io/hostname");
+        label.iter().map(ToString::to_string).collect()
     };
     for (name, nodes) in shared(context, label) {
         findings.push(found_shared("label kubernetes.io/hostname", &name, &nodes));
@@ -307,7 +288,8 @@ fn hostname_label(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 fn name_override<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let name = node.metadata.name.as_str();
-    let host = address(node, "Hostname").filter(|h| !h.eq_ignore_ascii_case(name))?;
+    let host = addresses(node, "Hostname").next();
+    let host = host.filter(|h| !h.eq_ignore_ascii_case(name))?;
     let message = format!("the hostname is {host}");
     Some(FindingBuilder::node(node, message).with("hostname", host))
 }
@@ -363,19 +345,15 @@ fn orphan_lease(context: &Context<'_>, findings: &mut Findings<'_>) {
             "not renewed for {}, and the node does not exist",
             format::duration(age)
         );
-        findings.push(
-            FindingBuilder::object("Lease", &lease.metadata, message).on(&lease.metadata.name),
-        );
+        let found = FindingBuilder::object("Lease", &lease.metadata, message);
+        findings.push(found.on(&lease.metadata.name));
     }
 }
 
 fn foreign_owner<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let lease = context.lease(&node.metadata.name)?;
-    let owner = lease
-        .metadata
-        .owner_references
-        .iter()
-        .find(|o| o.kind == "Node");
+    let mut owners = lease.metadata.owner_references.iter();
+    let owner = owners.find(|o| o.kind == "Node");
     let owner = owner.filter(|owner| owner.uid != node.metadata.uid)?;
     let message = format!(
         "the lease's owner is a Node with UID {}, but this node has UID {}",
@@ -403,15 +381,8 @@ fn never_posted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuil
 }
 
 fn no_address<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    let mut families: Vec<_> = node
-        .status
-        .addresses
-        .iter()
-        .filter(|a| a.kind == "InternalIP")
-        .map(|a| a.address.contains(':'))
-        .collect();
-    families.sort_unstable();
-    families.dedup();
+    let addresses = addresses(node, "InternalIP");
+    let families: BTreeSet<_> = addresses.map(|address| address.contains(':')).collect();
     let message = if families.is_empty() {
         "no InternalIP".to_owned()
     } else if node.spec.pod_cidrs.len() > families.len() {

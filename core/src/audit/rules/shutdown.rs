@@ -43,7 +43,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Raise the group's seconds, or shorten the pods' grace periods. Run `kubectl \
               nodelife explain shutdown` to see all groups.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
-        check: Check::All(cut_short),
+        check: Check::Node(cut_short),
     },
     Rule {
         id: "NL-SHD-004",
@@ -100,7 +100,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Keep the sum of all groups below the notice period: 120 s on AWS, 30 s on Google \
               Cloud and Azure.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
-        check: Check::All(spot),
+        check: Check::Node(spot),
     },
     Rule {
         id: "NL-SHD-010",
@@ -135,34 +135,25 @@ fn invalid(node: &Node, config: &KubeletConfiguration) -> Option<String> {
     refusal(node, config, "hutdownGracePeriod")
 }
 
-fn cut_short(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for (node, config) in context.configs() {
-        let pods = context.active_pods_on(&node.metadata.name);
-        let plan = shutdown::of_node(node, config, pods);
-        let cut: Vec<_> = plan
-            .groups
-            .iter()
-            .flat_map(|group| &group.pods)
-            .filter(|pod| pod.short_by_seconds > 0)
-            .collect();
-        let Some(worst) = cut.iter().max_by_key(|pod| pod.short_by_seconds) else {
-            continue;
-        };
-        let names: Vec<_> = cut
-            .iter()
-            .map(|p| format!("{}/{}", p.namespace, p.name))
-            .collect();
-        let message = format!(
-            "{} cut short, {}/{} most of all: {}s needed − {}s allowed = {}s",
-            format::count(cut.len(), "pod"),
-            worst.namespace,
-            worst.name,
-            worst.grace_period_seconds,
-            worst.allowed_seconds,
-            worst.short_by_seconds
-        );
-        findings.push(FindingBuilder::node(node, message).with("pods", names));
-    }
+fn cut_short<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let config = context.config(&node.metadata.name)?;
+    let pods = context.active_pods_on(&node.metadata.name);
+    let plan = shutdown::of_node(node, config, pods);
+    let pods = plan.groups.iter().flat_map(|group| &group.pods);
+    let cut: Vec<_> = pods.filter(|pod| pod.short_by_seconds > 0).collect();
+    let worst = cut.iter().max_by_key(|pod| pod.short_by_seconds)?;
+    let names = cut.iter().map(|p| format!("{}/{}", p.namespace, p.name));
+    let message = format!(
+        "{} cut short, {}/{} most of all: {}s needed − {}s allowed = {}s",
+        format::count(cut.len(), "pod"),
+        worst.namespace,
+        worst.name,
+        worst.grace_period_seconds,
+        worst.allowed_seconds,
+        worst.short_by_seconds
+    );
+    let found = FindingBuilder::node(node, message);
+    Some(found.with("pods", names.collect::<Vec<_>>()))
 }
 
 fn no_time(_: &Node, config: &KubeletConfiguration) -> Option<String> {
@@ -187,7 +178,7 @@ fn early_driver(context: &Context<'_>, findings: &mut Findings<'_>) {
     let system = context.snapshot.pods.iter().filter(|pod| {
         let owner = pod.metadata.controller();
         let daemon = owner.is_some_and(|owner| owner.kind == "DaemonSet");
-        let config = context.snapshot.kubelet_configs.get(&pod.spec.node_name);
+        let config = context.config(&pod.spec.node_name);
         let priority = pod.spec.priority.unwrap_or_default();
         daemon
             && pod.metadata.namespace == "kube-system"
@@ -195,25 +186,20 @@ fn early_driver(context: &Context<'_>, findings: &mut Findings<'_>) {
             && config.is_some_and(|config| !shutdown::groups(config).is_empty())
     });
     for (owner, pods) in by_owner(context, system) {
-        let priority = pods
-            .first()
-            .and_then(|pod| pod.spec.priority)
-            .unwrap_or_default();
+        let priority = pods.first().and_then(|pod| pod.spec.priority);
+        let priority = priority.unwrap_or_default();
         let message = format!("priority {priority}, below {SYSTEM_CRITICAL}");
         findings.push(owner.found(&pods, message).with("priority", priority));
     }
 }
 
+fn is_out_of_service(node: &Node) -> bool {
+    let mut taints = node.spec.taints.iter();
+    taints.any(|taint| taint.key == OUT_OF_SERVICE)
+}
+
 fn forgotten_taint<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    if !node.is_ready() {
-        return None;
-    }
-    (node
-        .spec
-        .taints
-        .iter()
-        .any(|taint| taint.key == OUT_OF_SERVICE))
-    .then(|| {
+    (node.is_ready() && is_out_of_service(node)).then(|| {
         let message = format!("Ready, and tainted {OUT_OF_SERVICE}");
         FindingBuilder::node(node, message)
     })
@@ -224,22 +210,15 @@ fn stuck<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>
     let ready = node.condition("Ready").filter(|c| c.status == "Unknown");
     let since = ready.and_then(|c| c.last_transition_time);
     let dead = since.map_or(0, |t| context.seconds_since(t));
-    let told = node
-        .spec
-        .taints
-        .iter()
-        .any(|taint| taint.key == OUT_OF_SERVICE);
-    if dead <= LONG || told {
+    if dead <= LONG || is_out_of_service(node) {
         return None;
     }
     let pods: Vec<_> = context
         .active_pods_on(&node.metadata.name)
         .filter(|pod| pod.is_terminating())
         .filter(|pod| {
-            pod.spec
-                .volumes
-                .iter()
-                .any(|v| v.persistent_volume_claim.is_some())
+            let mut volumes = pod.spec.volumes.iter();
+            volumes.any(|volume| volume.persistent_volume_claim.is_some())
         })
         .map(|pod| pod.metadata.name.as_str())
         .collect();
@@ -257,9 +236,8 @@ fn stuck<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>
 fn spot_notice(node: &Node) -> Option<i64> {
     let labels = &node.metadata.labels;
     let is = |key: &str, value: &str| {
-        labels
-            .get(key)
-            .is_some_and(|v| v.eq_ignore_ascii_case(value))
+        let label = labels.get(key);
+        label.is_some_and(|label| label.eq_ignore_ascii_case(value))
     };
     let aws = node.spec.provider_id.starts_with("aws://");
     if is("eks.amazonaws.com/capacityType", "SPOT")
@@ -275,17 +253,12 @@ fn spot_notice(node: &Node) -> Option<i64> {
     }
 }
 
-fn spot(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for (node, config) in context.configs() {
-        let total: i64 = shutdown::groups(config)
-            .iter()
-            .map(|group| group.seconds)
-            .sum();
-        if let Some(notice) = spot_notice(node).filter(|notice| total > *notice) {
-            let message = format!("the groups take up to {total}s, the notice is {notice}s");
-            findings.push(FindingBuilder::node(node, message).with("seconds", total));
-        }
-    }
+fn spot<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let groups = shutdown::groups(context.config(&node.metadata.name)?);
+    let total: i64 = groups.iter().map(|group| group.seconds).sum();
+    let notice = spot_notice(node).filter(|notice| total > *notice)?;
+    let message = format!("the groups take up to {total}s, the notice is {notice}s");
+    Some(FindingBuilder::node(node, message).with("seconds", total))
 }
 
 fn left_over<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {

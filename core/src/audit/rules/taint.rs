@@ -5,11 +5,11 @@ use jiff::Timestamp;
 use crate::audit::context::{belongs_to_node, is_control_plane};
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
-use crate::object::Node;
+use crate::object::{Node, NodeCondition};
 use crate::snapshot::Source;
 use crate::taint::{
-    self, CONDITION_TAINTS, NO_EXECUTE, NO_SCHEDULE, NOT_READY, PREFER_NO_SCHEDULE, SHUTDOWN,
-    UNREACHABLE, UNSCHEDULABLE,
+    self, CONDITION_TAINTS, ConditionTaint, NO_EXECUTE, NO_SCHEDULE, NOT_READY, PREFER_NO_SCHEDULE,
+    SHUTDOWN, UNREACHABLE, UNSCHEDULABLE,
 };
 use crate::zone::waits_for_taint;
 
@@ -30,7 +30,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Check kube-controller-manager: does it run, is it the leader, and is \
               node-lifecycle-controller enabled?",
         link: LINK,
-        check: Check::All(taint_missing),
+        check: Check::EachNode(taint_missing),
     },
     Rule {
         id: "NL-TNT-002",
@@ -42,7 +42,7 @@ pub(super) const RULES: &[Rule] = &[
               the node.",
         fix: "Remove the taint. If it comes back, find the component that adds it.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-nodes-by-condition",
-        check: Check::All(taint_left),
+        check: Check::EachNode(taint_left),
     },
     Rule {
         id: "NL-TNT-003",
@@ -87,7 +87,7 @@ pub(super) const RULES: &[Rule] = &[
               empty.",
         fix: "Remove the taint, or add a matching toleration to the workloads that need this node.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: Check::All(wasted),
+        check: Check::EachNode(wasted),
     },
     Rule {
         id: "NL-TNT-007",
@@ -99,7 +99,7 @@ pub(super) const RULES: &[Rule] = &[
               cannot run on nodes with the other.",
         fix: "Add tolerations of the new taint, then replace the taint.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane-taint",
-        check: Check::All(deprecated),
+        check: Check::EachNode(deprecated),
     },
     Rule {
         id: "NL-TNT-009",
@@ -132,56 +132,47 @@ pub(super) const RULES: &[Rule] = &[
               used.",
         fix: "Read the autoscaler's log. Usually a budget or an annotation blocks the drain.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
-        check: Check::All(stuck_scale_down),
+        check: Check::EachNode(stuck_scale_down),
     },
 ];
 
-fn taint_missing(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        for wanted in CONDITION_TAINTS {
-            let Some(condition) = node.condition(wanted.condition) else {
-                continue;
-            };
-            let since = condition.last_transition_time;
-            let lasts = since.map_or(i64::MAX, |t| context.seconds_since(t));
-            let tainted = taint::find(node, wanted.key, NO_SCHEDULE).is_some();
-            if condition.status != wanted.status || tainted || lasts <= SETTLED {
-                continue;
-            }
-            let lasting = since.map_or(String::new(), |_| {
-                format!(" for {}", format::duration(lasts))
-            });
-            let message = format!(
-                "{} is {}{lasting}, but the taint {}:{NO_SCHEDULE} is missing",
-                wanted.condition, wanted.status, wanted.key
-            );
-            findings.push(
-                FindingBuilder::node(node, message)
-                    .with("condition", wanted.condition)
-                    .with("taint", wanted.key),
-            );
-        }
+/// Conditions that contradict their taint, which is there or missing, and since how many seconds
+/// they do; absent: since always.
+fn contradictions<'a>(
+    context: &Context<'_>,
+    node: &'a Node,
+    tainted: bool,
+) -> impl Iterator<Item = (ConditionTaint, &'a NodeCondition, Option<i64>)> {
+    CONDITION_TAINTS.into_iter().filter_map(move |wanted| {
+        let condition = node.condition(wanted.condition)?;
+        let since = condition.last_transition_time;
+        let lasts = since.map(|t| context.seconds_since(t));
+        let contradicts = (condition.status == wanted.status) != tainted
+            && taint::find(node, wanted.key, NO_SCHEDULE).is_some() == tainted;
+        (contradicts && lasts.is_none_or(|lasts| lasts > SETTLED))
+            .then_some((wanted, condition, lasts))
+    })
+}
+
+fn taint_missing(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    for (wanted, _, lasts) in contradictions(context, node, false) {
+        let lasting = lasts.map_or(String::new(), |s| format!(" for {}", format::duration(s)));
+        let message = format!(
+            "{} is {}{lasting}, but the taint {}:{NO_SCHEDULE} is missing",
+            wanted.condition, wanted.status, wanted.key
+        );
+        let found = FindingBuilder::node(node, message).with("condition", wanted.condition);
+        findings.push(found.with("taint", wanted.key));
     }
 }
 
-fn taint_left(context: &Context<'_>, findings: &mut Findings<'_>) {
-    const SETTLED: i64 = 30;
-    for node in context.nodes() {
-        for wanted in CONDITION_TAINTS {
-            let Some(condition) = node.condition(wanted.condition) else {
-                continue;
-            };
-            let since = condition.last_transition_time;
-            let lasts = since.map_or(i64::MAX, |t| context.seconds_since(t));
-            let tainted = taint::find(node, wanted.key, NO_SCHEDULE).is_some();
-            if tainted && condition.status != wanted.status && lasts > SETTLED {
-                let message = format!(
-                    "tainted {}, but {} is {}",
-                    wanted.key, wanted.condition, condition.status
-                );
-                findings.push(FindingBuilder::node(node, message).with("taint", wanted.key));
-            }
-        }
+fn taint_left(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    for (wanted, condition, _) in contradictions(context, node, true) {
+        let message = format!(
+            "tainted {}, but {} is {}",
+            wanted.key, wanted.condition, condition.status
+        );
+        findings.push(FindingBuilder::node(node, message).with("taint", wanted.key));
     }
 }
 
@@ -189,11 +180,8 @@ fn not_evicted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
     if !waits_for_taint(node) {
         return None;
     }
-    let ready = node.condition("Ready").and_then(|c| c.last_transition_time);
-    let zone = context.zones.zone_of(&node.metadata.labels);
-    let (Some(since), Some(zone)) = (ready, zone) else {
-        return None;
-    };
+    let since = node.condition("Ready")?.last_transition_time?;
+    let zone = context.zones.zone_of(&node.metadata.labels)?;
     let lasts = context.seconds_since(since);
     #[expect(clippy::cast_possible_truncation, reason = "compared in whole seconds")]
     let expected = zone
@@ -246,37 +234,29 @@ fn is_own(key: &str) -> bool {
         && !key.contains("ClusterAutoscaler")
 }
 
-fn wasted(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let taints = node.spec.taints.iter();
-        for taint in taints.filter(|t| t.effect != PREFER_NO_SCHEDULE && is_own(&t.key)) {
-            let tolerated = context.snapshot.pods.iter().any(|pod| {
-                let mut tolerations = pod.spec.tolerations.iter();
-                !belongs_to_node(pod) && tolerations.any(|t| !t.is_blanket() && t.tolerates(taint))
-            });
-            let busy = context
-                .active_pods_on(&node.metadata.name)
-                .any(|pod| !belongs_to_node(pod));
-            if !tolerated && !busy {
-                let message = format!(
-                    "no workload tolerates {}={}:{}, and no workload runs there",
-                    taint.key, taint.value, taint.effect
-                );
-                findings
-                    .push(FindingBuilder::node(node, message).with("taint", taint.key.as_str()));
-            }
+fn wasted(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let taints = node.spec.taints.iter();
+    for taint in taints.filter(|t| t.effect != PREFER_NO_SCHEDULE && is_own(&t.key)) {
+        let tolerated = context.snapshot.pods.iter().any(|pod| {
+            let mut tolerations = pod.spec.tolerations.iter();
+            !belongs_to_node(pod) && tolerations.any(|t| !t.is_blanket() && t.tolerates(taint))
+        });
+        let mut pods = context.active_pods_on(&node.metadata.name);
+        if !tolerated && pods.all(belongs_to_node) {
+            let message = format!(
+                "no workload tolerates {}={}:{}, and no workload runs there",
+                taint.key, taint.value, taint.effect
+            );
+            findings.push(FindingBuilder::node(node, message).with("taint", taint.key.as_str()));
         }
     }
 }
 
-fn deprecated(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        for taint in &node.spec.taints {
-            if taint.key == "node-role.kubernetes.io/master" {
-                let message = format!("{}:{}", taint.key, taint.effect);
-                findings.push(FindingBuilder::node(node, message));
-            }
-        }
+fn deprecated(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let taints = node.spec.taints.iter();
+    for taint in taints.filter(|taint| taint.key == "node-role.kubernetes.io/master") {
+        let message = format!("{}:{}", taint.key, taint.effect);
+        findings.push(FindingBuilder::node(node, message));
     }
 }
 
@@ -293,46 +273,36 @@ fn shut_down<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder
 }
 
 fn open_control_plane(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let workers = context
-        .nodes()
-        .filter(|node| !is_control_plane(node))
-        .count();
+    let (control_plane, workers): (Vec<_>, Vec<_>) =
+        context.nodes().partition(|n| is_control_plane(n));
+    let workers = workers.len();
     if workers < 2 {
         return;
     }
-    for node in context.nodes().filter(|node| is_control_plane(node)) {
-        let closed = node
-            .spec
-            .taints
-            .iter()
-            .any(|t| t.effect != PREFER_NO_SCHEDULE);
-        if !closed && !node.spec.unschedulable {
+    for node in control_plane {
+        let mut taints = node.spec.taints.iter();
+        if !node.spec.unschedulable && taints.all(|t| t.effect == PREFER_NO_SCHEDULE) {
             let message = format!("no NoSchedule taint, although there are {workers} workers");
             findings.push(FindingBuilder::node(node, message));
         }
     }
 }
 
-fn stuck_scale_down(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn stuck_scale_down(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     const LONG: i64 = 1800;
-    for node in context.nodes() {
-        for taint in &node.spec.taints {
-            let ours = taint.key.starts_with("ToBeDeletedByClusterAutoscaler")
-                || taint.key == "karpenter.sh/disrupted";
-            // The cluster autoscaler writes the Unix time into the value.
-            let stamp = taint
-                .value
-                .parse()
-                .ok()
-                .and_then(|s| Timestamp::from_second(s).ok());
-            let Some(since) = taint.time_added.or(stamp).filter(|_| ours) else {
-                continue;
-            };
-            let lasts = context.seconds_since(since);
-            if lasts > LONG {
-                let message = format!("tainted {} for {}", taint.key, format::duration(lasts));
-                findings.push(FindingBuilder::node(node, message).with("seconds", lasts));
-            }
+    for taint in &node.spec.taints {
+        let ours = taint.key.starts_with("ToBeDeletedByClusterAutoscaler")
+            || taint.key == "karpenter.sh/disrupted";
+        // The cluster autoscaler writes the Unix time into the value.
+        let stamp = taint.value.parse().map(Timestamp::from_second);
+        let since = taint
+            .time_added
+            .or_else(|| stamp.ok()?.ok())
+            .filter(|_| ours);
+        let lasts = since.map(|since| context.seconds_since(since));
+        if let Some(lasts) = lasts.filter(|lasts| *lasts > LONG) {
+            let message = format!("tainted {} for {}", taint.key, format::duration(lasts));
+            findings.push(FindingBuilder::node(node, message).with("seconds", lasts));
         }
     }
 }

@@ -282,11 +282,8 @@ fn single(context: &Context<'_>, findings: &mut Findings<'_>) {
                  dies",
                 format::duration(grace + 5 + seconds)
             );
-            findings.push(
-                owner
-                    .found(&entry.pods, message)
-                    .with("seconds", grace + 5 + seconds),
-            );
+            let found = owner.found(&entry.pods, message);
+            findings.push(found.with("seconds", grace + 5 + seconds));
         }
     }
 }

@@ -1,14 +1,10 @@
 //! VER: versions and operating systems.
 
-use std::collections::BTreeMap;
-
 use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
 
 use crate::allocatable::KubeletConfiguration;
-use crate::audit::{
-    Check, Context, FindingBuilder, Findings, Rule, Severity, kubelet_config, pools,
-};
+use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity, pools};
 use crate::format;
 use crate::object::Node;
 use crate::snapshot::Source;
@@ -25,7 +21,7 @@ pub(super) const RULES: &[Rule] = &[
               silently drop fields.",
         fix: "Upgrade the node, or the control plane first.",
         link: "https://kubernetes.io/releases/version-skew-policy/",
-        check: Check::All(skew),
+        check: Check::Node(skew),
     },
     Rule {
         id: "NL-VER-002",
@@ -47,7 +43,7 @@ pub(super) const RULES: &[Rule] = &[
               vulnerabilities stay unfixed, unless your provider fixes them.",
         fix: "Upgrade the node, after the control plane.",
         link: "https://kubernetes.io/releases/patch-releases/",
-        check: Check::All(unsupported),
+        check: Check::Node(unsupported),
     },
     Rule {
         id: "NL-VER-004",
@@ -102,7 +98,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Disable swap permanently (/etc/fstab, systemd), or set failSwapOn: false together \
               with memorySwap.swapBehavior.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-management/",
-        check: Check::All(swap),
+        check: Check::Node(swap),
     },
     Rule {
         id: "NL-VER-009",
@@ -113,7 +109,7 @@ pub(super) const RULES: &[Rule] = &[
               that cannot run them.",
         fix: "Correct the label, or restart the kubelet.",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch",
-        check: Check::All(wrong_label),
+        check: Check::EachNode(wrong_label),
     },
     Rule {
         id: "NL-VER-010",
@@ -124,7 +120,7 @@ pub(super) const RULES: &[Rule] = &[
               pressure, the two managers see different states and the node becomes unstable.",
         fix: "Set cgroupDriver: systemd in the kubelet and in the container runtime.",
         link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/#cgroup-drivers",
-        check: Check::All(two_managers),
+        check: Check::Configuration(two_managers),
     },
     Rule {
         id: "NL-VER-011",
@@ -153,27 +149,20 @@ fn kubelet(node: &Node) -> Option<Version> {
     Version::parse(&node.status.node_info.kubelet_version)
 }
 
-fn skew(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let Some(server) = context.server else {
-        return;
+fn skew<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let server = context.server?;
+    let own = kubelet(node).filter(|own| own.major == server.major)?;
+    let message = if own.minor > server.minor {
+        format!("kubelet {own} is newer than the API server {server}")
+    } else if own.minor + 3 < server.minor {
+        format!(
+            "kubelet {own} is {} minor versions older than the API server {server}; 3 are allowed",
+            server.minor - own.minor
+        )
+    } else {
+        return None;
     };
-    for node in context.nodes() {
-        let Some(own) = kubelet(node).filter(|own| own.major == server.major) else {
-            continue;
-        };
-        let message = if own.minor > server.minor {
-            format!("kubelet {own} is newer than the API server {server}")
-        } else if own.minor + 3 < server.minor {
-            format!(
-                "kubelet {own} is {} minor versions older than the API server {server}; 3 are \
-                 allowed",
-                server.minor - own.minor
-            )
-        } else {
-            continue;
-        };
-        findings.push(FindingBuilder::node(node, message).with("kubelet", own.to_string()));
-    }
+    Some(FindingBuilder::node(node, message).with("kubelet", own.to_string()))
 }
 
 /// The last day of support of each minor version from 1.20 on. Those up to 1.31 are from
@@ -204,19 +193,14 @@ fn last_day(version: Version) -> Option<Date> {
     known.filter(|_| version.major == 1).map(|(_, day)| *day)
 }
 
-fn unsupported(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn unsupported<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let today = context.now.to_zoned(TimeZone::UTC).date();
-    for node in context.nodes() {
-        let Some(own) = kubelet(node) else {
-            continue;
-        };
-        if let Some(day) = last_day(own).filter(|day| *day < today) {
-            let minor = format!("{}.{}", own.major, own.minor);
-            let message = format!("kubelet {own}; no fixes for {minor} since {day}");
-            let found = FindingBuilder::node(node, message).with("kubelet", own.to_string());
-            findings.push(found.with("since", day.to_string()));
-        }
-    }
+    let own = kubelet(node)?;
+    let day = last_day(own).filter(|day| *day < today)?;
+    let minor = format!("{}.{}", own.major, own.minor);
+    let message = format!("kubelet {own}; no fixes for {minor} since {day}");
+    let found = FindingBuilder::node(node, message).with("kubelet", own.to_string());
+    Some(found.with("since", day.to_string()))
 }
 
 /// Reports pools whose nodes have different texts.
@@ -227,10 +211,7 @@ fn disagree(
     text: impl Fn(&Node) -> &str,
 ) {
     for (pool, nodes) in pools::pools(context) {
-        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-        for node in &nodes {
-            *counts.entry(text(node)).or_default() += 1;
-        }
+        let counts = pools::counts(nodes.iter().map(|node| text(node)));
         if counts.len() > 1 {
             let each: Vec<_> = counts
                 .iter()
@@ -287,35 +268,32 @@ fn cgroup_v1(_: &Node, config: &KubeletConfiguration) -> Option<String> {
 
 /// `NewContainerManager` refuses (`pkg/kubelet/cm/container_manager_linux.go`, v1.36.3);
 /// `failSwapOn` is true by default.
-fn swap(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for (node, config) in context.configs() {
-        let swap = node.status.node_info.swap.unwrap_or_default().capacity;
-        if swap > 0 && config.fail_swap_on != Some(false) {
-            let message = format!("{} Mi of swap, and failSwapOn is true", swap >> 20);
-            findings.push(FindingBuilder::node(node, message).with("bytes", swap));
+fn swap<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let config = context.config(&node.metadata.name)?;
+    let swap = node.status.node_info.swap?.capacity;
+    (swap > 0 && config.fail_swap_on != Some(false)).then(|| {
+        let message = format!("{} Mi of swap, and failSwapOn is true", swap >> 20);
+        FindingBuilder::node(node, message).with("bytes", swap)
+    })
+}
+
+fn wrong_label(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let info = &node.status.node_info;
+    for (key, truth) in [
+        ("kubernetes.io/arch", &info.architecture),
+        ("kubernetes.io/os", &info.operating_system),
+        ("beta.kubernetes.io/arch", &info.architecture),
+        ("beta.kubernetes.io/os", &info.operating_system),
+    ] {
+        let label = node.metadata.labels.get(key);
+        if let Some(label) = label.filter(|label| *label != truth && !truth.is_empty()) {
+            let message = format!("{key}={label}, but the kubelet reports {truth}");
+            findings.push(FindingBuilder::node(node, message).with("label", key));
         }
     }
 }
 
-fn wrong_label(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let info = &node.status.node_info;
-        for (key, truth) in [
-            ("kubernetes.io/arch", &info.architecture),
-            ("kubernetes.io/os", &info.operating_system),
-            ("beta.kubernetes.io/arch", &info.architecture),
-            ("beta.kubernetes.io/os", &info.operating_system),
-        ] {
-            let label = node.metadata.labels.get(key);
-            if let Some(label) = label.filter(|label| *label != truth && !truth.is_empty()) {
-                let message = format!("{key}={label}, but the kubelet reports {truth}");
-                findings.push(FindingBuilder::node(node, message).with("label", key));
-            }
-        }
-    }
-}
-
-fn two_managers(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn two_managers(node: &Node, config: &KubeletConfiguration) -> Option<String> {
     const SYSTEMD: [&str; 9] = [
         "Ubuntu",
         "Debian",
@@ -327,19 +305,16 @@ fn two_managers(context: &Context<'_>, findings: &mut Findings<'_>) {
         "Flatcar",
         "SUSE",
     ];
-    kubelet_config::each(context, findings, |node, config| {
-        let image = &node.status.node_info.os_image;
-        let systemd = SYSTEMD.iter().any(|name| image.contains(name));
-        (systemd && config.cgroup_driver == "cgroupfs")
-            .then(|| format!("cgroupDriver: cgroupfs on {image}"))
-    });
+    let image = &node.status.node_info.os_image;
+    let systemd = SYSTEMD.iter().any(|name| image.contains(name));
+    (systemd && config.cgroup_driver == "cgroupfs")
+        .then(|| format!("cgroupDriver: cgroupfs on {image}"))
 }
 
 fn aged<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     const HALF_A_YEAR: i64 = 180 * 86_400;
-    let age = context
-        .age(&node.metadata)
-        .filter(|age| *age > HALF_A_YEAR)?;
+    let age = context.age(&node.metadata);
+    let age = age.filter(|age| *age > HALF_A_YEAR)?;
     let message = format!("registered {} ago", format::duration(age));
     Some(FindingBuilder::node(node, message).with("seconds", age))
 }

@@ -6,6 +6,7 @@ use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::object::{Node, PersistentVolume, Pod, VolumeAttachment};
 use crate::snapshot::Source;
+use crate::text::Str;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -147,13 +148,8 @@ fn unused(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 fn disagree<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let attached = &node.status.volumes_attached;
-    let lost: Vec<_> = node
-        .status
-        .volumes_in_use
-        .iter()
-        .filter(|name| !attached.iter().any(|volume| volume.name == ***name))
-        .map(crate::text::Str::as_str)
-        .collect();
+    let mut lost: Vec<_> = node.status.volumes_in_use.iter().map(Str::as_str).collect();
+    lost.retain(|name| !attached.iter().any(|volume| volume.name == *name));
     (!lost.is_empty()).then(|| {
         let message = format!(
             "in use but not listed as attached: {}",
@@ -168,10 +164,8 @@ fn twice(context: &Context<'_>, findings: &mut Findings<'_>) {
     let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for attachment in attachments(context).filter(|a| a.status.attached) {
         if let Some(name) = volume_of(attachment) {
-            nodes
-                .entry(name)
-                .or_default()
-                .push(&attachment.spec.node_name);
+            let node = attachment.spec.node_name.as_str();
+            nodes.entry(name).or_default().push(node);
         }
     }
     for (name, nodes) in nodes.into_iter().filter(|(_, nodes)| nodes.len() > 1) {

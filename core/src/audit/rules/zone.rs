@@ -9,7 +9,7 @@ use crate::format;
 use crate::object::Pod;
 use crate::snapshot::Source;
 use crate::text::Str;
-use crate::zone::{ZONE_LABEL, Zone, ZoneKey, ZoneState, failures_to_partial};
+use crate::zone::{ZONE_LABEL, Zone, ZoneState, failures_to_partial};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -102,18 +102,14 @@ fn disrupted(context: &Context<'_>, findings: &mut Findings<'_>) {
             zone.state,
             pace(zone)
         );
-        let members = context
-            .nodes()
-            .filter(|node| ZoneKey::of(&node.metadata.labels) == zone.key);
         findings.push(
-            FindingBuilder::named("Zone", &zone.key.to_string(), message)
+            FindingBuilder::zone(context, &zone.key, message)
                 .with("size", zone.size)
                 .with("notReady", zone.not_ready)
                 .with("state", format!("{:?}", zone.state))
                 .with("evictionRate", zone.eviction_rate.to_string())
                 .with("queued", zone.queued)
-                .with("secondsToLastTaint", zone.seconds_to_last_taint)
-                .on_all(members.map(|node| node.metadata.name.as_str())),
+                .with("secondsToLastTaint", zone.seconds_to_last_taint),
         );
     }
 }
@@ -146,16 +142,8 @@ fn all_down(context: &Context<'_>, findings: &mut Findings<'_>) {
             "no node in {} is ready; evictions have stopped everywhere",
             format::count(zones, "zone")
         );
-        findings.push(FindingBuilder::named("Cluster", "cluster", message).with("zones", zones));
+        findings.push(FindingBuilder::cluster(message).with("zones", zones));
     }
-}
-
-fn found<'a>(context: &Context<'a>, zone: &Zone, message: String) -> FindingBuilder<'a> {
-    let nodes = context.nodes();
-    let members = nodes.filter(|node| ZoneKey::of(&node.metadata.labels) == zone.key);
-    FindingBuilder::named("Zone", &zone.key.to_string(), message)
-        .with("size", zone.size)
-        .on_all(members.map(|node| node.metadata.name.as_str()))
 }
 
 fn tiny(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -163,10 +151,11 @@ fn tiny(context: &Context<'_>, findings: &mut Findings<'_>) {
     // A cluster with one small zone is just a small cluster.
     for zone in zones
         .iter()
-        .filter(|zone| zone.size > 0 && zone.size < 3 && zones.len() > 1)
+        .filter(|zone| matches!(zone.size, 1 | 2) && zones.len() > 1)
     {
         let message = format::count(zone.size, "node");
-        findings.push(found(context, zone, message));
+        let found = FindingBuilder::zone(context, &zone.key, message);
+        findings.push(found.with("size", zone.size));
     }
 }
 
@@ -183,22 +172,17 @@ fn next_stops(context: &Context<'_>, findings: &mut Findings<'_>) {
                 zone.not_ready,
                 format::count(zone.size, "node")
             );
-            findings.push(found(context, zone, message).with("border", border));
+            let found = FindingBuilder::zone(context, &zone.key, message);
+            findings.push(found.with("size", zone.size).with("border", border));
         }
     }
 }
 
 fn uneven(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let zones = &context.zones.zones;
-    let named = || {
-        zones
-            .iter()
-            .filter(|zone| zone.size > 0 && !zone.key.zone.is_empty())
-    };
-    let (Some(least), Some(most)) = (
-        named().min_by_key(|zone| zone.size),
-        named().max_by_key(|zone| zone.size),
-    ) else {
+    let zones = context.zones.zones.iter();
+    let named = zones.filter(|zone| zone.size > 0 && !zone.key.zone.is_empty());
+    let least = named.clone().min_by_key(|zone| zone.size);
+    let (Some(least), Some(most)) = (least, named.max_by_key(|zone| zone.size)) else {
         return;
     };
     if least.size * 2 < most.size {
@@ -209,7 +193,7 @@ fn uneven(context: &Context<'_>, findings: &mut Findings<'_>) {
             least.key,
             format::count(least.size, "node")
         );
-        findings.push(FindingBuilder::named("Cluster", "cluster", message));
+        findings.push(FindingBuilder::cluster(message));
     }
 }
 
@@ -220,19 +204,15 @@ fn stranded(context: &Context<'_>, findings: &mut Findings<'_>) {
             continue;
         };
         let reach = &affinity.required;
-        let reached = context
-            .nodes()
-            .any(|node| is_open(node) && reach.matches(node));
+        let mut nodes = context.nodes();
+        let reached = nodes.any(|node| is_open(node) && reach.matches(node));
         if !reach.node_selector_terms.is_empty() && !reached {
             let message = format!(
                 "claim {}/{}: no ready and uncordoned node can access it",
                 claim.namespace, claim.name
             );
-            findings.push(FindingBuilder::object(
-                "PersistentVolume",
-                &volume.metadata,
-                message,
-            ));
+            let found = FindingBuilder::object("PersistentVolume", &volume.metadata, message);
+            findings.push(found);
         }
     }
 }
@@ -270,6 +250,6 @@ fn nothing_to_spread_over(context: &Context<'_>, findings: &mut Findings<'_>) {
         format::count(owners.len(), "workload"),
         format::list(names.iter().map(String::as_str))
     );
-    let found = FindingBuilder::named("Cluster", "cluster", message);
+    let found = FindingBuilder::cluster(message);
     findings.push(found.with("zone", *zone).with("workloads", owners.len()));
 }

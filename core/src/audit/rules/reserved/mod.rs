@@ -35,7 +35,7 @@ pub(super) const RULES: &[Rule] = &[
               change it.",
         fix: "Restart the kubelet. If Allocatable will shrink, drain the node first.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
-        check: Check::All(reservation::drift),
+        check: Check::EachNode(reservation::drift),
     },
     Rule {
         id: "NL-RES-003",
@@ -46,7 +46,7 @@ pub(super) const RULES: &[Rule] = &[
               cores, and memory without Mi or Gi means bytes.",
         fix: "Compare kubeReserved and systemReserved with the actual usage of the system daemons.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
-        check: Check::All(reservation::half_reserved),
+        check: Check::EachNode(reservation::half_reserved),
     },
     Rule {
         id: "NL-RES-004",
@@ -57,7 +57,7 @@ pub(super) const RULES: &[Rule] = &[
               bytes.",
         fix: "Use Mi or Gi.",
         link: "https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/",
-        check: Check::All(reservation::no_unit),
+        check: Check::Configuration(reservation::no_unit),
     },
     Rule {
         id: "NL-RES-005",
@@ -103,7 +103,7 @@ pub(super) const RULES: &[Rule] = &[
               part: pods that request it can be scheduled but cannot get exclusive CPUs.",
         fix: "Reserve whole CPUs, or list them in reservedSystemCPUs.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/",
-        check: Check::All(reservation::cpu_manager),
+        check: Check::Node(reservation::cpu_manager),
     },
     Rule {
         id: "NL-RES-009",
@@ -206,7 +206,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The kubelet subtracts their memory from Allocatable even if no pod uses them.",
         fix: "Remove the huge pages from the kernel's arguments, or let pods request them.",
         link: "https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/",
-        check: Check::All(provider::idle_hugepages),
+        check: Check::EachNode(provider::idle_hugepages),
     },
     Rule {
         id: "NL-RES-018",
@@ -239,7 +239,7 @@ pub(super) const RULES: &[Rule] = &[
               request these devices stay Pending.",
         fix: "Check the device plugin's pod on the node.",
         link: "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
-        check: Check::All(provider::dead_devices),
+        check: Check::EachNode(provider::dead_devices),
     },
     Rule {
         id: "NL-RES-021",
@@ -262,7 +262,7 @@ pub(super) const RULES: &[Rule] = &[
               small for them.",
         fix: "Use larger nodes, or lower the requests of the DaemonSets.",
         link: "https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/",
-        check: Check::All(provider::overhead),
+        check: Check::EachNode(provider::overhead),
     },
     Rule {
         id: "NL-RES-023",

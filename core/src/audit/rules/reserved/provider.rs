@@ -19,18 +19,12 @@ fn kept(node: &Node) -> Option<(i64, i64)> {
 
 pub(super) fn differs<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let provider = Provider::of(node)?;
-    let amount = |name| capacity(node, name);
-    let machine = || {
-        Some(NodeSize {
-            cpu: amount("cpu")?.milli_value()?,
-            memory: amount("memory")?.value()?,
-            pods: amount("pods")?.value()?,
-        })
-    };
-    let (Some((cpu, memory)), Some(machine)) = (kept(node), machine()) else {
-        return None;
-    };
-    let formula = provider.formula(machine);
+    let (cpu, memory) = kept(node)?;
+    let formula = provider.formula(NodeSize {
+        cpu: capacity(node, "cpu")?.milli_value()?,
+        memory: capacity(node, "memory")?.value()?,
+        pods: capacity(node, "pods")?.value()?,
+    });
     let expected = formula.memory.saturating_add(formula.memory_eviction);
     if (cpu, memory) == (formula.cpu_milli, expected) {
         return None;
@@ -53,16 +47,14 @@ pub(super) fn other_pods<'a>(context: &Context<'a>, node: &'a Node) -> Option<Fi
     if Provider::of(node) != Some(Provider::Eks) {
         return None;
     }
-    let config = context.snapshot.kubelet_configs.get(&node.metadata.name);
+    let config = context.config(&node.metadata.name);
     let configured = config
         .and_then(|config| config.kube_reserved.get("memory"))
         .and_then(|text| Quantity::parse(text).ok()?.value());
     // Without the configuration: the image's eviction threshold is 100Mi.
     let reserved = configured.or_else(|| Some(kept(node)?.1.saturating_sub(100 * MIB)));
-    let limit = capacity(node, "pods").and_then(Quantity::value);
-    let (Some(computed), Some(limit)) = (reserved.and_then(eks_pods), limit) else {
-        return None;
-    };
+    let computed = reserved.and_then(eks_pods)?;
+    let limit = capacity(node, "pods")?.value()?;
     if computed == limit {
         return None;
     }
@@ -102,54 +94,47 @@ pub(super) fn outlier(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-pub(super) fn idle_hugepages(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let requests = context.requests_on(&node.metadata.name);
-        for (name, text) in &node.status.capacity {
-            let amount = Quantity::parse(text).unwrap_or_default();
-            let asked = requests.is_some_and(|sum| sum.get(name).is_some_and(|a| !a.is_zero()));
-            if name.starts_with("hugepages-") && !amount.is_zero() && !asked {
-                let message = format!("{amount} of memory in {name}, but no pod requests it");
-                findings.push(FindingBuilder::node(node, message).with("resource", name.as_str()));
-            }
+pub(super) fn idle_hugepages(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let requests = context.requests_on(&node.metadata.name);
+    for (name, text) in &node.status.capacity {
+        let amount = Quantity::parse(text).unwrap_or_default();
+        let asked = requests.is_some_and(|sum| sum.get(name).is_some_and(|a| !a.is_zero()));
+        if name.starts_with("hugepages-") && !amount.is_zero() && !asked {
+            let message = format!("{amount} of memory in {name}, but no pod requests it");
+            findings.push(FindingBuilder::node(node, message).with("resource", name.as_str()));
         }
     }
 }
 
-pub(super) fn dead_devices(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        for name in node
-            .status
-            .capacity
-            .keys()
-            .filter(|name| name.contains('/'))
-        {
-            let all = capacity(node, name).unwrap_or_default();
-            let offered = allocatable(node, name).unwrap_or_default();
-            if !all.is_zero() && offered.is_zero() {
-                let message = format!("{name}: {all} on the machine, 0 Allocatable");
-                findings.push(FindingBuilder::node(node, message).with("resource", name.as_str()));
-            }
+pub(super) fn dead_devices(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let names = node.status.capacity.keys();
+    for name in names.filter(|name| name.contains('/')) {
+        let all = capacity(node, name).unwrap_or_default();
+        let offered = allocatable(node, name).unwrap_or_default();
+        if !all.is_zero() && offered.is_zero() {
+            let message = format!("{name}: {all} on the machine, 0 Allocatable");
+            findings.push(FindingBuilder::node(node, message).with("resource", name.as_str()));
         }
     }
 }
 
-pub(super) fn overhead(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes().filter(|node| !is_control_plane(node)) {
-        let mut sum = Amounts::new();
-        let pods = context.active_pods_on(&node.metadata.name);
-        for pod in pods.filter(|pod| belongs_to_node(pod)) {
-            request::add(&mut sum, &request::requests(pod));
-        }
-        for name in ["cpu", "memory"] {
-            let (Some(used), Some(room)) = (sum.get(name), allocatable(node, name)) else {
-                continue;
-            };
-            if !room.is_zero() && used.nano().saturating_mul(10) > room.nano().saturating_mul(3) {
-                let percent = 100.0 * used.approximate() / room.approximate();
-                let message = format!("{name}: {used} of {room} ({percent:.0} %)");
-                findings.push(FindingBuilder::node(node, message).with("resource", name));
-            }
+pub(super) fn overhead(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    if is_control_plane(node) {
+        return;
+    }
+    let mut sum = Amounts::new();
+    let pods = context.active_pods_on(&node.metadata.name);
+    for pod in pods.filter(|pod| belongs_to_node(pod)) {
+        request::add(&mut sum, &request::requests(pod));
+    }
+    for name in ["cpu", "memory"] {
+        let (Some(used), Some(room)) = (sum.get(name), allocatable(node, name)) else {
+            continue;
+        };
+        if !room.is_zero() && used.nano().saturating_mul(10) > room.nano().saturating_mul(3) {
+            let percent = 100.0 * used.approximate() / room.approximate();
+            let message = format!("{name}: {used} of {room} ({percent:.0} %)");
+            findings.push(FindingBuilder::node(node, message).with("resource", name));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! RES: reservations in the kubelets' configurations.
 
-use crate::allocatable::{self, CpuSet, KubeletConfiguration, Line};
+use crate::allocatable::{self, CpuSet, KubeletConfiguration};
 use crate::audit::context::{allocatable, capacity};
-use crate::audit::kubelet_config::{self, refusal};
+use crate::audit::kubelet_config::refusal;
 use crate::audit::{Context, FindingBuilder, Findings, Severity};
 use crate::object::Node;
 use crate::quantity::{Format, Quantity};
@@ -42,70 +42,58 @@ pub(super) fn kept_back(node: &Node) -> Option<(Quantity, Quantity)> {
     Some((cpu, memory))
 }
 
-pub(super) fn drift(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for (node, config) in context.configs() {
-        let computed = allocatable::of_node(node, config);
-        for (name, line) in &computed.resources {
-            let (Some(published), false) = (line.published, name == "pods" || name.contains('/'))
-            else {
-                continue;
-            };
-            if published == line.allocatable {
-                continue;
-            }
-            let difference = published - line.allocatable;
-            let message = format!(
-                "{name}: {} − kube {} − system {} − eviction {} − huge pages {} = {}, but the \
-                 node reports {published} ({difference} off)",
-                line.capacity,
-                line.kube_reserved,
-                line.system_reserved,
-                line.eviction_hard,
-                line.hugepages,
-                line.allocatable
-            );
-            findings.push(
-                FindingBuilder::node(node, message)
-                    .with("resource", name.as_str())
-                    .with("computed", line.allocatable.to_string())
-                    .with("published", published.to_string()),
-            );
-        }
-    }
-}
-
-pub(super) fn half_reserved(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for node in context.nodes() {
-        let Some((cpu, memory)) = kept_back(node) else {
+pub(super) fn drift(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let config = context.config(&node.metadata.name);
+    let computed = config.map(|config| allocatable::of_node(node, config).resources);
+    for (name, line) in computed.into_iter().flatten() {
+        let published = line.published.filter(|amount| *amount != line.allocatable);
+        let (Some(published), false) = (published, name == "pods" || name.contains('/')) else {
             continue;
         };
-        for (name, kept) in [("cpu", cpu), ("memory", memory)] {
-            let Some(all) = capacity(node, name) else {
-                continue;
-            };
-            if !all.is_zero() && kept.nano() > all.nano() / 2 {
-                let message = format!("{name}: {kept} of {all} are reserved");
-                let found = FindingBuilder::node(node, message).with("resource", name);
-                findings.push(found.inferred());
-            }
+        let difference = published - line.allocatable;
+        let message = format!(
+            "{name}: {} − kube {} − system {} − eviction {} − huge pages {} = {}, but the \
+             node reports {published} ({difference} off)",
+            line.capacity,
+            line.kube_reserved,
+            line.system_reserved,
+            line.eviction_hard,
+            line.hugepages,
+            line.allocatable
+        );
+        findings.push(
+            FindingBuilder::node(node, message)
+                .with("resource", name.as_str())
+                .with("computed", line.allocatable.to_string())
+                .with("published", published.to_string()),
+        );
+    }
+}
+
+pub(super) fn half_reserved(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let kept = kept_back(node).map(|(cpu, memory)| [("cpu", cpu), ("memory", memory)]);
+    for (name, kept) in kept.into_iter().flatten() {
+        let all = capacity(node, name).unwrap_or_default();
+        if !all.is_zero() && kept.nano() > all.nano() / 2 {
+            let message = format!("{name}: {kept} of {all} are reserved");
+            let found = FindingBuilder::node(node, message).with("resource", name);
+            findings.push(found.inferred());
         }
     }
 }
 
-pub(super) fn no_unit(context: &Context<'_>, findings: &mut Findings<'_>) {
+pub(super) fn no_unit(_: &Node, config: &KubeletConfiguration) -> Option<String> {
     let least = Quantity::new(1 << 20, Format::BinarySi);
-    kubelet_config::each(context, findings, |_, config| {
-        let lists = [
-            ("kubeReserved", &config.kube_reserved),
-            ("systemReserved", &config.system_reserved),
-        ];
-        lists.into_iter().find_map(|(field, list)| {
-            let text = list.get("memory")?;
-            let amount = Quantity::parse(text).ok()?;
-            let tiny = !amount.is_zero() && amount < least;
-            tiny.then(|| format!("{field}.memory: {text} is {amount} bytes"))
-        })
-    });
+    let lists = [
+        ("kubeReserved", &config.kube_reserved),
+        ("systemReserved", &config.system_reserved),
+    ];
+    lists.into_iter().find_map(|(field, list)| {
+        let text = list.get("memory")?;
+        let amount = Quantity::parse(text).ok()?;
+        let tiny = !amount.is_zero() && amount < least;
+        tiny.then(|| format!("{field}.memory: {text} is {amount} bytes"))
+    })
 }
 
 pub(super) fn enforced(_: &Node, config: &KubeletConfiguration) -> Option<String> {
@@ -139,29 +127,25 @@ pub(super) fn memory_manager(node: &Node, config: &KubeletConfiguration) -> Opti
     refusal(node, config, "reservedMemory")
 }
 
-pub(super) fn cpu_manager(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for (node, config) in context.configs() {
-        if config.cpu_manager_policy != "static" {
-            continue;
-        }
-        let computed = allocatable::of_node(node, config);
-        let Some(cpu) = computed.resources.get("cpu").map(Line::reserved) else {
-            continue;
-        };
-        let milli = cpu.milli_value().unwrap_or_default();
-        if milli == 0 {
-            let message = "cpuManagerPolicy: static, but no CPU is reserved".to_owned();
-            findings.push(FindingBuilder::node(node, message));
-        } else if milli % 1000 != 0 {
-            let message = format!(
-                "the reserved {cpu} CPUs are rounded up to {}: {}m of Allocatable cannot be used \
-                 exclusively",
-                milli / 1000 + 1,
-                1000 - milli % 1000
-            );
-            findings.push(FindingBuilder::node(node, message).severity(Severity::Warning));
-        }
+pub(super) fn cpu_manager<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let config = context.config(&node.metadata.name);
+    let config = config.filter(|config| config.cpu_manager_policy == "static")?;
+    let computed = allocatable::of_node(node, config);
+    let cpu = computed.resources.get("cpu")?.reserved();
+    let milli = cpu.milli_value().unwrap_or_default();
+    if milli == 0 {
+        let message = "cpuManagerPolicy: static, but no CPU is reserved".to_owned();
+        return Some(FindingBuilder::node(node, message));
     }
+    (milli % 1000 != 0).then(|| {
+        let message = format!(
+            "the reserved {cpu} CPUs are rounded up to {}: {}m of Allocatable cannot be used \
+             exclusively",
+            milli / 1000 + 1,
+            1000 - milli % 1000
+        );
+        FindingBuilder::node(node, message).severity(Severity::Warning)
+    })
 }
 
 pub(super) fn reserved_cpus(_: &Node, config: &KubeletConfiguration) -> Option<String> {
