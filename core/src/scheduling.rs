@@ -194,28 +194,24 @@ impl<'a> Placement<'a> {
         wanted: &Room,
         moved: bool,
     ) -> Option<Reason> {
+        let crowds = || self.crowds(host.node, pod, moved);
         host.closed_to(pod)
             .or_else(|| host.too_full_for(wanted, moved))
             .or_else(|| self.out_of_reach(host.node, pod))
-            .or_else(|| {
-                self.crowds(host.node, pod, moved)
-                    .then_some(Reason::Neighbour)
-            })
+            .or_else(|| crowds().then_some(Reason::Neighbour))
     }
 
     fn out_of_reach(&self, node: &Node, pod: &Pod) -> Option<Reason> {
         let claims = pod.spec.volumes.iter();
         let claims = claims.filter_map(|volume| volume.persistent_volume_claim.as_ref());
-        claims
-            .filter_map(|claim| {
-                let key = (pod.metadata.namespace.as_str(), claim.claim_name.as_str());
-                self.volumes.get(&key)
-            })
-            .find(|volume| {
-                let affinity = volume.spec.node_affinity.as_ref();
-                affinity.is_some_and(|affinity| !affinity.required.matches(node))
-            })
-            .map(|volume| Reason::Volume(volume.metadata.name.clone()))
+        let namespace = pod.metadata.namespace.as_str();
+        let mut volumes =
+            claims.filter_map(|claim| self.volumes.get(&(namespace, &*claim.claim_name)));
+        let volume = volumes.find(|volume| {
+            let affinity = volume.spec.node_affinity.as_ref();
+            affinity.is_some_and(|affinity| !affinity.required.matches(node))
+        })?;
+        Some(Reason::Volume(volume.metadata.name.clone()))
     }
 
     /// Whether the pod does not stand one that is near `node`, or one of those it.
@@ -261,11 +257,9 @@ fn selects(term: &PodAffinityTerm, owner: &Pod, other: &Pod) -> bool {
         None if term.namespaces.is_empty() => owner.metadata.namespace == *namespace,
         Some(_) | None => false,
     };
+    let selector = term.label_selector.as_ref();
     (here || term.namespaces.contains(namespace))
-        && term
-            .label_selector
-            .as_ref()
-            .is_some_and(|selector| selector.matches(&other.metadata.labels))
+        && selector.is_some_and(|selector| selector.matches(&other.metadata.labels))
 }
 
 impl<'a> Candidate<'a> {
@@ -307,14 +301,10 @@ impl<'a> Candidate<'a> {
             return Some(Reason::Taint(taint.key.clone()));
         }
         let labels = &node.metadata.labels;
-        let selected = spec
-            .node_selector
-            .iter()
-            .all(|(key, value)| labels.get(key.as_str()) == Some(value));
-        let required = spec
-            .affinity
-            .as_ref()
-            .and_then(|affinity| affinity.node_affinity.as_ref()?.required.as_ref());
+        let mut selector = spec.node_selector.iter();
+        let selected = selector.all(|(key, value)| labels.get(key.as_str()) == Some(value));
+        let affinity = spec.affinity.as_ref();
+        let required = affinity.and_then(|one| one.node_affinity.as_ref()?.required.as_ref());
         let liked = required.is_none_or(|selector| selector.matches(node));
         (!selected || !liked).then_some(Reason::Affinity)
     }

@@ -29,31 +29,22 @@ pub struct PriorityGroup {
 
 /// The groups of a configuration in the order in which they are stopped; empty: the
 /// graceful shutdown is off.
-pub fn groups(configuration: &KubeletConfiguration) -> Vec<PriorityGroup> {
-    let total = configuration.shutdown_grace_period.unwrap_or_default();
-    let critical = configuration
+pub fn groups(config: &KubeletConfiguration) -> Vec<PriorityGroup> {
+    let total = config.shutdown_grace_period.unwrap_or_default();
+    let critical = config
         .shutdown_grace_period_critical_pods
         .unwrap_or_default();
-    let mut groups: Vec<PriorityGroup> = configuration
-        .shutdown_grace_period_by_pod_priority
-        .iter()
-        .map(|group| PriorityGroup {
-            priority: group.priority,
-            seconds: group.shutdown_grace_period_seconds,
-        })
+    let group = |priority, seconds| PriorityGroup { priority, seconds };
+    let by_priority = config.shutdown_grace_period_by_pod_priority.iter();
+    let mut groups: Vec<_> = by_priority
+        .map(|given| group(given.priority, given.shutdown_grace_period_seconds))
         .collect();
     // More for critical pods than there is: the kubelet refuses to start.
     if groups.is_empty() && total.nanoseconds() > 0 && critical <= total {
         let ordinary = total.nanoseconds().saturating_sub(critical.nanoseconds());
         let ordinary = ordinary / 1_000_000_000;
-        groups.push(PriorityGroup {
-            priority: 0,
-            seconds: ordinary,
-        });
-        groups.push(PriorityGroup {
-            priority: SYSTEM_CRITICAL,
-            seconds: critical.seconds(),
-        });
+        groups.push(group(0, ordinary));
+        groups.push(group(SYSTEM_CRITICAL, critical.seconds()));
     }
     groups.sort_by_key(|group| group.priority);
     groups
@@ -140,10 +131,10 @@ pub struct ShutdownReport {
 /// What a shutdown of `node` would do to `pods`, those on it that have not ended.
 pub fn of_node<'a>(
     node: &Node,
-    configuration: &KubeletConfiguration,
+    config: &KubeletConfiguration,
     pods: impl IntoIterator<Item = &'a Pod>,
 ) -> NodeShutdown {
-    let groups = groups(configuration);
+    let groups = groups(config);
     let mut members: BTreeMap<usize, Vec<PodShutdown>> = BTreeMap::new();
     for pod in pods {
         let priority = pod.spec.priority.unwrap_or_default();

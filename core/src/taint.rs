@@ -7,6 +7,7 @@
 //! taints (`pkg/controller/nodelifecycle/node_lifecycle_controller.go`).
 
 use crate::object::{Node, Taint, Toleration};
+use crate::text::Str;
 
 /// Ready is `False`.
 pub const NOT_READY: &str = "node.kubernetes.io/not-ready";
@@ -71,27 +72,21 @@ const fn condition_taint(
 }
 
 pub fn find<'a>(node: &'a Node, key: &str, effect: &str) -> Option<&'a Taint> {
-    node.spec
-        .taints
-        .iter()
-        .find(|t| t.key == key && t.effect == effect)
+    let mut taints = node.spec.taints.iter();
+    taints.find(|t| t.key == key && t.effect == effect)
 }
 
 impl Toleration {
     /// Whether it tolerates `taint`. `Lt` and `Gt` never match: their gate
     /// (TaintTolerationComparisonOperators) is alpha and off.
     pub fn tolerates(&self, taint: &Taint) -> bool {
-        if !self.effect.is_empty() && self.effect != taint.effect {
-            return false;
-        }
-        if !self.key.is_empty() && self.key != taint.key {
-            return false;
-        }
-        match self.operator.as_str() {
-            "" | "Equal" => self.value == taint.value,
-            "Exists" => true,
-            _ => false,
-        }
+        let matches = |own: &Str, other: &Str| own.is_empty() || own == other;
+        matches(&self.effect, &taint.effect)
+            && matches(&self.key, &taint.key)
+            && match self.operator.as_str() {
+                "" | "Equal" => self.value == taint.value,
+                operator => operator == "Exists",
+            }
     }
 
     /// Whether it tolerates every taint there is: `Exists` without key and effect.

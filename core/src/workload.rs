@@ -44,7 +44,7 @@ impl Workloads {
     ) {
         self.listed.extend(kinds);
         for workload in workloads {
-            self.by_uid.insert(workload.metadata.uid.clone(), workload);
+            self.update(workload);
         }
     }
 
@@ -164,10 +164,7 @@ impl WorkloadKind {
     /// The kind that a reference names; none for custom resources, even those
     /// that bear the name of a kind of Kubernetes in another API group.
     pub fn of(reference: &OwnerReference) -> Option<Self> {
-        let group = reference
-            .api_version
-            .split_once('/')
-            .map_or("", |(group, _)| group);
+        let (group, _) = reference.api_version.split_once('/').unwrap_or_default();
         match (group, reference.kind.as_str()) {
             ("apps" | "extensions", "Deployment") => Some(Self::Deployment),
             ("apps" | "extensions", "ReplicaSet") => Some(Self::ReplicaSet),

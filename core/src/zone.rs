@@ -70,15 +70,11 @@ impl Settings {
         let old = server
             .and_then(crate::version::Version::parse)
             .is_some_and(|version| (version.major, version.minor) < (1, 32));
-        let grace_period = if old {
-            GRACE_PERIOD_BEFORE_1_32
-        } else {
-            GRACE_PERIOD
-        };
-        Self {
-            grace_period,
-            ..Self::default()
+        let mut settings = Self::default();
+        if old {
+            settings.grace_period = GRACE_PERIOD_BEFORE_1_32;
         }
+        settings
     }
 
     /// Seconds from a node's last sign of life until its condition Ready is Unknown, at the
@@ -104,11 +100,8 @@ impl ZoneKey {
     /// The key of a node with these labels. All nodes without any share one.
     pub fn of(labels: &Labels) -> Self {
         let first = |beta: &str, stable: &str| {
-            labels
-                .get(beta)
-                .or_else(|| labels.get(stable))
-                .cloned()
-                .unwrap_or_default()
+            let label = labels.get(beta).or_else(|| labels.get(stable));
+            label.cloned().unwrap_or_default()
         };
         Self {
             region: first(BETA_REGION_LABEL, REGION_LABEL),
@@ -222,9 +215,8 @@ impl ZoneReport {
         let mut counts: BTreeMap<ZoneKey, Count> = BTreeMap::new();
         let mut excluded = Vec::new();
         for node in nodes {
-            let count = counts
-                .entry(ZoneKey::of(&node.metadata.labels))
-                .or_default();
+            let zone = ZoneKey::of(&node.metadata.labels);
+            let count = counts.entry(zone).or_default();
             if node.metadata.labels.contains_key(EXCLUDE_LABEL) {
                 excluded.push(node.metadata.name.clone());
             } else if node.is_ready() {
@@ -239,15 +231,10 @@ impl ZoneReport {
             count.last_taint = count.last_taint.max(tainted_at);
         }
         excluded.sort();
-        let zones: Vec<_> = counts
+        let mut zones: Vec<_> = counts
             .into_iter()
             .map(|(key, count)| count.judge(key, settings, now))
             .collect();
-        Self::with_overall_state(zones, excluded)
-    }
-
-    /// Applies what all zones together decide.
-    fn with_overall_state(mut zones: Vec<Zone>, excluded: Vec<Str>) -> Self {
         let mut counted = zones.iter().filter(|zone| zone.size > 0).peekable();
         let all_fully_disrupted =
             counted.peek().is_some() && counted.all(|zone| zone.state == ZoneState::FullDisruption);

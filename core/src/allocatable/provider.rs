@@ -5,15 +5,12 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::object::Node;
 
 const MIB: i64 = 1 << 20;
 const GIB: i64 = 1 << 30;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Provider {
     /// AL2023 images (awslabs/amazon-eks-ami, `nodeadm/internal/kubelet/config.go`).
     Eks,
@@ -120,8 +117,7 @@ pub struct NodeSize {
 }
 
 /// What a formula keeps back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reservation {
     /// Thousandths of a core.
     pub cpu_milli: i64,

@@ -50,37 +50,30 @@ impl CpuSet {
 
 /// The configuration with `reservedSystemCPUs` put into the reservations: it replaces
 /// the CPU of both, silently.
-pub(super) fn with_reserved_cpus(configuration: &KubeletConfiguration) -> KubeletConfiguration {
-    let mut configuration = configuration.clone();
-    let cpus = CpuSet::parse(&configuration.reserved_system_cpus).unwrap_or_default();
+pub(super) fn with_reserved_cpus(config: &KubeletConfiguration) -> KubeletConfiguration {
+    let mut config = config.clone();
+    let cpus = CpuSet::parse(&config.reserved_system_cpus).unwrap_or_default();
     if !cpus.is_empty() {
-        configuration.kube_reserved.remove("cpu");
+        config.kube_reserved.remove("cpu");
         let count = cpus.len().to_string();
-        (configuration.system_reserved).insert("cpu".into(), count.into());
+        (config.system_reserved).insert("cpu".into(), count.into());
     }
-    configuration
+    config
 }
 
 /// Why a kubelet would not start on a machine with these resources; empty: it would.
-pub fn refusals(
-    resources: &BTreeMap<Str, Line>,
-    configuration: &KubeletConfiguration,
-) -> Vec<String> {
+pub fn refusals(resources: &BTreeMap<Str, Line>, config: &KubeletConfiguration) -> Vec<String> {
     let mut refusals = Vec::new();
-    reservations("kubeReserved", &configuration.kube_reserved, &mut refusals);
-    reservations(
-        "systemReserved",
-        &configuration.system_reserved,
-        &mut refusals,
-    );
-    refusals.extend(parse_all(&configuration.eviction_hard).1);
-    soft_thresholds(configuration, &mut refusals);
+    reservations("kubeReserved", &config.kube_reserved, &mut refusals);
+    reservations("systemReserved", &config.system_reserved, &mut refusals);
+    refusals.extend(parse_all(&config.eviction_hard).1);
+    soft_thresholds(config, &mut refusals);
     beyond_capacity(resources, &mut refusals);
-    enforcement(configuration, &mut refusals);
-    reserved_cpus(resources, configuration, &mut refusals);
-    reserved_memory(resources, configuration, &mut refusals);
-    shutdown(configuration, &mut refusals);
-    ranges(configuration, &mut refusals);
+    enforcement(config, &mut refusals);
+    reserved_cpus(resources, config, &mut refusals);
+    reserved_memory(resources, config, &mut refusals);
+    shutdown(config, &mut refusals);
+    ranges(config, &mut refusals);
     refusals
 }
 
@@ -101,10 +94,10 @@ fn reservations(field: &str, list: &ResourceList, refusals: &mut Vec<String>) {
     }
 }
 
-fn soft_thresholds(configuration: &KubeletConfiguration, refusals: &mut Vec<String>) {
-    let (soft, wrong) = parse_all(&configuration.eviction_soft);
+fn soft_thresholds(config: &KubeletConfiguration, refusals: &mut Vec<String>) {
+    let (soft, wrong) = parse_all(&config.eviction_soft);
     refusals.extend(wrong);
-    let grace = &configuration.eviction_soft_grace_period;
+    let grace = &config.eviction_soft_grace_period;
     for signal in soft.keys() {
         if !grace.contains_key(*signal) {
             refusals.push(format!(
@@ -122,7 +115,7 @@ fn soft_thresholds(configuration: &KubeletConfiguration, refusals: &mut Vec<Stri
             ));
         }
     }
-    for (signal, text) in &configuration.eviction_minimum_reclaim {
+    for (signal, text) in &config.eviction_minimum_reclaim {
         if let Err(wrong) = check_reclaim(signal, text) {
             refusals.push(format!("evictionMinimumReclaim: {wrong}"));
         }
@@ -142,8 +135,8 @@ fn beyond_capacity(resources: &BTreeMap<Str, Line>, refusals: &mut Vec<String>) 
     }
 }
 
-fn enforcement(configuration: &KubeletConfiguration, refusals: &mut Vec<String>) {
-    let enforced = configuration.enforced();
+fn enforcement(config: &KubeletConfiguration, refusals: &mut Vec<String>) {
+    let enforced = config.enforced();
     let mut seen = BTreeSet::new();
     for value in &enforced {
         if !seen.insert(*value) {
@@ -162,12 +155,11 @@ fn enforcement(configuration: &KubeletConfiguration, refusals: &mut Vec<String>)
                 continue;
             }
             "pods" => None,
-            "system-reserved" | "system-reserved-compressible" => Some((
-                "systemReservedCgroup",
-                &configuration.system_reserved_cgroup,
-            )),
+            "system-reserved" | "system-reserved-compressible" => {
+                Some(("systemReservedCgroup", &config.system_reserved_cgroup))
+            }
             "kube-reserved" | "kube-reserved-compressible" => {
-                Some(("kubeReservedCgroup", &configuration.kube_reserved_cgroup))
+                Some(("kubeReservedCgroup", &config.kube_reserved_cgroup))
             }
             other => {
                 refusals.push(format!("enforceNodeAllocatable: unknown option {other:?}"));
@@ -181,7 +173,7 @@ fn enforcement(configuration: &KubeletConfiguration, refusals: &mut Vec<String>)
                 "{field} must be specified when {value:?} is enforced"
             ));
         }
-        if configuration.cgroups_per_qos == Some(false) {
+        if config.cgroups_per_qos == Some(false) {
             refusals.push(format!(
                 "cgroupsPerQOS must be true when {value:?} is enforced"
             ));
@@ -199,10 +191,10 @@ fn enforcement(configuration: &KubeletConfiguration, refusals: &mut Vec<String>)
 
 fn reserved_cpus(
     resources: &BTreeMap<Str, Line>,
-    configuration: &KubeletConfiguration,
+    config: &KubeletConfiguration,
     refusals: &mut Vec<String>,
 ) {
-    let list = &configuration.reserved_system_cpus;
+    let list = &config.reserved_system_cpus;
     // The kubelet asks the machine which CPUs are online (`getReservedCPUs`,
     // cmd/kubelet/app/server.go); a number of CPUs alone says that they are counted from 0.
     let online = resources
@@ -221,10 +213,7 @@ fn reserved_cpus(
             }
         }
     }
-    let cgroups = [
-        &configuration.system_reserved_cgroup,
-        &configuration.kube_reserved_cgroup,
-    ];
+    let cgroups = [&config.system_reserved_cgroup, &config.kube_reserved_cgroup];
     if !list.is_empty() && cgroups.iter().any(|path| !path.is_empty()) {
         refusals.push(
             "reservedSystemCPUs cannot be used with systemReservedCgroup or kubeReservedCgroup"
@@ -232,7 +221,7 @@ fn reserved_cpus(
         );
     }
     let reserved = resources.get("cpu").map(Line::reserved);
-    if configuration.cpu_manager_policy == "static" && reserved.is_some_and(Quantity::is_zero) {
+    if config.cpu_manager_policy == "static" && reserved.is_some_and(Quantity::is_zero) {
         refusals.push(
             "cpuManagerPolicy static requires systemReserved.cpu + kubeReserved.cpu to be \
              greater than zero"
@@ -243,13 +232,13 @@ fn reserved_cpus(
 
 fn reserved_memory(
     resources: &BTreeMap<Str, Line>,
-    configuration: &KubeletConfiguration,
+    config: &KubeletConfiguration,
     refusals: &mut Vec<String>,
 ) {
     let mut kept: BTreeMap<&str, Quantity> = BTreeMap::new();
     let mut seen = BTreeSet::new();
     let mut uneven = Vec::new();
-    for reservation in &configuration.reserved_memory {
+    for reservation in &config.reserved_memory {
         let node = reservation.numa_node;
         for (name, text) in &reservation.limits {
             if name != "memory" && !is_hugepages(name) {
@@ -288,7 +277,7 @@ fn reserved_memory(
             }
         }
     }
-    match configuration.memory_manager_policy.as_str() {
+    match config.memory_manager_policy.as_str() {
         "" | "None" => return,
         "Static" => refusals.append(&mut uneven),
         other => {
@@ -311,9 +300,9 @@ fn reserved_memory(
     }
 }
 
-fn shutdown(configuration: &KubeletConfiguration, refusals: &mut Vec<String>) {
-    let total = configuration.shutdown_grace_period.unwrap_or_default();
-    let critical = configuration
+fn shutdown(config: &KubeletConfiguration, refusals: &mut Vec<String>) {
+    let total = config.shutdown_grace_period.unwrap_or_default();
+    let critical = config
         .shutdown_grace_period_critical_pods
         .unwrap_or_default();
     if critical > total {
@@ -334,9 +323,7 @@ fn shutdown(configuration: &KubeletConfiguration, refusals: &mut Vec<String>) {
             ));
         }
     }
-    let by_priority = !configuration
-        .shutdown_grace_period_by_pod_priority
-        .is_empty();
+    let by_priority = !config.shutdown_grace_period_by_pod_priority.is_empty();
     if by_priority && (total > none || critical > none) {
         refusals.push(
             "cannot specify both shutdownGracePeriodByPodPriority and shutdownGracePeriod at the \
@@ -346,9 +333,9 @@ fn shutdown(configuration: &KubeletConfiguration, refusals: &mut Vec<String>) {
     }
 }
 
-fn ranges(configuration: &KubeletConfiguration, refusals: &mut Vec<String>) {
-    let high = configuration.image_gc_high_threshold_percent.unwrap_or(85);
-    let low = configuration.image_gc_low_threshold_percent.unwrap_or(80);
+fn ranges(config: &KubeletConfiguration, refusals: &mut Vec<String>) {
+    let high = config.image_gc_high_threshold_percent.unwrap_or(85);
+    let low = config.image_gc_low_threshold_percent.unwrap_or(80);
     if low >= high {
         refusals.push(format!(
             "imageGCLowThresholdPercent {low} must be less than imageGCHighThresholdPercent {high}"
@@ -365,14 +352,14 @@ fn ranges(configuration: &KubeletConfiguration, refusals: &mut Vec<String>) {
         }
     }
     for (field, value) in [
-        ("maxPods", configuration.max_pods),
-        ("podsPerCore", configuration.pods_per_core),
+        ("maxPods", config.max_pods),
+        ("podsPerCore", config.pods_per_core),
     ] {
         if value.is_some_and(i64::is_negative) {
             refusals.push(format!("{field} must not be a negative number"));
         }
     }
-    if configuration
+    if config
         .node_lease_duration_seconds
         .is_some_and(|seconds| seconds <= 0)
     {

@@ -30,10 +30,8 @@ impl<'a> Headroom<'a> {
             .map(|node| {
                 let mut offer = allocatable(node, resource).map_or(0, Quantity::nano);
                 for pod in context.active_pods_on(&node.metadata.name) {
-                    let amount = requests
-                        .of(pod)
-                        .get(resource)
-                        .map_or(0, |amount| amount.nano());
+                    let amount = requests.of(pod).get(resource);
+                    let amount = amount.map_or(0, |amount| amount.nano());
                     // DaemonSet and static pods use their node's room and need none elsewhere.
                     if belongs_to_node(pod) {
                         offer = offer.saturating_sub(amount);
@@ -72,27 +70,16 @@ impl<'a> Headroom<'a> {
 
     /// The arithmetic as text.
     pub(super) fn say(&self, without: &str, left: i128) -> String {
-        let unit = if self.resource == "cpu" {
-            "cores"
-        } else {
-            "Gi"
+        let (size, unit) = match self.resource {
+            "cpu" => (1, "cores"),
+            _ => (1 << 30, "Gi"),
         };
         format!(
-            "{}: without {without}, {} {unit} are left for {} {unit} of requests",
+            "{}: without {without}, {:.1} {unit} are left for {:.1} {unit} of requests",
             self.resource,
-            self.shown(left),
-            self.shown(self.wanted)
+            units(left) / f64::from(size),
+            units(self.wanted) / f64::from(size)
         )
-    }
-
-    fn shown(&self, nano: i128) -> String {
-        let units = units(nano);
-        let shown = if self.resource == "cpu" {
-            units
-        } else {
-            units / f64::from(1 << 30)
-        };
-        format!("{shown:.1}")
     }
 
     fn loss(&self, of: Lost, lost: impl Fn(&Node) -> bool) -> Loss {

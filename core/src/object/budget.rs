@@ -119,11 +119,8 @@ impl LabelSelector {
     /// `pkg/labels/selector.go`). A selector that does not convert there (unknown
     /// operator, `In` without values, `Exists` with some) matches nothing here.
     pub fn matches(&self, labels: &Labels) -> bool {
-        let plain = self
-            .match_labels
-            .iter()
-            .all(|(key, value)| labels.get(key.as_str()) == Some(value));
-        plain
+        let mut plain = self.match_labels.iter();
+        plain.all(|(key, value)| labels.get(key.as_str()) == Some(value))
             && self.match_expressions.iter().all(Requirement::is_valid)
             && self.match_expressions.iter().all(|r| r.matches(labels))
     }

@@ -125,9 +125,9 @@ fn failed<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a
     let reasons = counts(failed.map(|pod| pod.status.reason.as_str()));
     let total: usize = reasons.values().sum();
     (total > MANY).then(|| {
-        let named = |reason| if reason == "" { "failed" } else { reason };
+        let named = |reason: &'a str| if reason.is_empty() { "failed" } else { reason };
         let reasons = reasons
-            .into_iter()
+            .iter()
             .map(|(reason, n)| format!("{} {n}", named(reason)));
         let reasons: Vec<_> = reasons.collect();
         let message = format!("{total} failed pods: {}", reasons.join(", "));
