@@ -34,14 +34,14 @@ pub struct Permissions {
 }
 
 /// What the drain is asked to do.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct DrainOptions {
     /// What the user allows.
     pub permissions: Permissions,
     /// When it ends, done or not.
     pub deadline: Option<Timestamp>,
-    /// How many nodes are emptied at once, at least 1.
+    /// How many nodes are emptied at once; 0 is 1.
     pub concurrency: usize,
     /// Who goes first.
     pub order: EvictionOrder,
@@ -80,30 +80,6 @@ pub struct Bypass {
     pub at: Timestamp,
     /// The budgets that are passed by, and no others.
     pub budgets: BTreeSet<BudgetKey>,
-}
-
-impl Default for DrainOptions {
-    fn default() -> Self {
-        Self {
-            permissions: Permissions::default(),
-            deadline: None,
-            concurrency: 1,
-            order: EvictionOrder::None,
-            implicit: None,
-            pod_timeout: None,
-            blocked_timeout: None,
-            given_up: BTreeMap::new(),
-            wait_for_impossible: false,
-            once: false,
-            max_per_zone: None,
-            cordon_each: false,
-            zones: BTreeMap::new(),
-            wait_ready: false,
-            wait_volumes: false,
-            claims: BTreeMap::new(),
-            force: None,
-        }
-    }
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use crate::object::{Node, Pod};
 
 /// What holds a terminating pod, as far as its object and its node's show; nothing if it
 /// is not terminating.
-pub fn diagnosis(pod: &Pod, node: Option<&Node>, now: Timestamp) -> Vec<String> {
+pub fn diagnosis(pod: &Pod, nodes: &[Node], now: Timestamp) -> Vec<String> {
     let mut reasons = Vec::new();
     let Some(due) = pod.metadata.deletion_timestamp else {
         return reasons;
@@ -25,6 +25,9 @@ pub fn diagnosis(pod: &Pod, node: Option<&Node>, now: Timestamp) -> Vec<String> 
             names.join(", ")
         ));
     } else if left <= 0 {
+        let node = nodes
+            .iter()
+            .find(|node| node.metadata.name == pod.spec.node_name);
         reasons.push(match node {
             Some(node) if !node.is_ready() => format!(
                 "node {} is not Ready, so its kubelet cannot stop the pod; if the machine is off \
@@ -61,13 +64,13 @@ mod tests {
     fn finalizers_are_named_and_grace_is_counted() {
         let now = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(10);
         let mut held = pod("a", "n");
-        assert!(diagnosis(&held, None, now).is_empty());
+        assert!(diagnosis(&held, &[], now).is_empty());
         held.metadata.deletion_timestamp = Some(now + SignedDuration::from_secs(12));
-        assert_eq!(diagnosis(&held, None, now), ["12 s of grace period left"]);
+        assert_eq!(diagnosis(&held, &[], now), ["12 s of grace period left"]);
         held.metadata.deletion_timestamp = Some(now - SignedDuration::from_secs(5));
         held.metadata.finalizers.push("example.com/hold".into());
         assert_eq!(
-            diagnosis(&held, None, now),
+            diagnosis(&held, &[], now),
             [
                 "grace period over for 5 s",
                 "held by finalizers (example.com/hold); the controller that set them must remove \
@@ -89,7 +92,7 @@ mod tests {
             }),
             ..Volume::default()
         });
-        let reasons = diagnosis(&lost, Some(&node), now);
+        let reasons = diagnosis(&lost, &[node], now);
         assert!(reasons[1].contains("out-of-service"), "{reasons:?}");
         assert!(reasons[2].contains("claims data"), "{reasons:?}");
     }

@@ -7,11 +7,9 @@ use super::backoff::jittered;
 use super::event::Effect;
 use super::replicas::CountReader;
 use super::state::{
-    BlockReason, Blocked, EvictionInputs, NodePhase, PodState, RetryTrigger, Tracked, Unevictable,
+    BlockReason, Blocked, EvictionInputs, PodState, RetryTrigger, Tracked, Unevictable,
 };
-use crate::disruption::{
-    BudgetKey, EvictionDecision, Exemption, IMPLICIT_TIMEOUT, Limit, decide, is_operated,
-};
+use crate::disruption::{BudgetKey, EvictionDecision, Exemption, IMPLICIT_TIMEOUT, Limit, decide};
 use crate::drain::verdict::Impossible;
 use crate::object::Pod;
 use crate::text::Str;
@@ -38,11 +36,20 @@ struct Charge {
     takes_disruption: bool,
 }
 
+impl Due {
+    fn charged(limit: Limit, takes_disruption: bool) -> Self {
+        Self::Evict(Some(Charge {
+            limit,
+            takes_disruption,
+        }))
+    }
+}
+
 impl Machine {
     /// Sends what is due and marks what has to wait.
-    pub(super) fn dispatch(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
-        self.ledger.expire(now);
-        self.give_up_out_of_order(effects);
+    pub(super) fn dispatch(&mut self) {
+        self.ledger.expire(self.now);
+        self.give_up_out_of_order();
         if self.sent_unaccounted && self.can_read_budgets() {
             // The ledger does not know what was sent before: wait for the responses.
             if self.in_flight() > 0 {
@@ -57,18 +64,18 @@ impl Machine {
             let Some(tracked) = self.pods.get(uid.as_str()) else {
                 continue;
             };
-            match self.due(tracked, now) {
+            match self.due(tracked) {
                 Due::Nothing => {}
-                Due::Evict(charge) => self.evict(&uid, charge, now, effects),
-                Due::Bypass(budget) => self.bypass(&uid, budget, now, effects),
-                Due::Get => self.fetch_pod(&uid, effects),
+                Due::Evict(charge) => self.evict(&uid, charge),
+                Due::Bypass(budget) => self.bypass(&uid, budget),
+                Due::Get => self.fetch_pod(&uid),
                 Due::Count(workload) => {
-                    self.request_count(&workload, CountReader::ImplicitBudget, effects);
+                    self.request_count(&workload, CountReader::ImplicitBudget);
                 }
-                Due::Block(block) => self.block(&uid, block, now, effects),
+                Due::Block(block) => self.block(&uid, block),
                 Due::GiveUp(why) => {
                     let state = PodState::Impossible(Unevictable::Budgets(why));
-                    self.set(&uid, state, effects);
+                    self.set(&uid, state);
                 }
             }
         }
@@ -82,10 +89,7 @@ impl Machine {
             .pods
             .values()
             .filter(|tracked| matches!(tracked.state, PodState::Waiting | PodState::Blocked(_)))
-            .filter(|tracked| {
-                self.nodes.get(tracked.pod.spec.node_name.as_str()) == Some(&NodePhase::Draining)
-            })
-            .filter(|tracked| self.is_in_order(tracked))
+            .filter(|tracked| self.is_draining(tracked) && self.is_in_order(tracked))
             .collect();
         waiting.sort_by(|a, b| {
             let key = |t: &Tracked| {
@@ -110,11 +114,11 @@ impl Machine {
             .collect()
     }
 
-    fn due(&self, tracked: &Tracked, now: Timestamp) -> Due {
+    fn due(&self, tracked: &Tracked) -> Due {
         let mut overdue = false;
-        let bypassed = self.bypassed_budget(tracked, now);
+        let bypassed = self.bypassed_budget(tracked);
         if let PodState::Blocked(blocked) = &tracked.state {
-            overdue = now >= blocked.retry_at;
+            overdue = self.now >= blocked.retry_at;
             match &blocked.retry_on {
                 RetryTrigger::TimerThenGet if overdue => return Due::Get,
                 RetryTrigger::TimerThenGet | RetryTrigger::Timer if !overdue => {
@@ -138,29 +142,21 @@ impl Machine {
         if let Some(budget) = bypassed {
             return Due::Bypass(budget);
         }
-        let probe = overdue
-            || tracked.attempts == 0
-                && is_operated(pod, &decision, &self.store.budgets, &self.store.workloads);
+        let probe = overdue || tracked.attempts == 0 && self.is_operated(pod, &decision);
         match decision {
-            EvictionDecision::Exempt(Exemption::NoBudget) => self.due_without_budget(tracked, now),
+            EvictionDecision::Exempt(Exemption::NoBudget) => self.due_without_budget(tracked),
             EvictionDecision::Exempt(Exemption::NotRunning) => Due::Evict(None),
             EvictionDecision::Exempt(Exemption::Unready(budget))
                 if self.ledger.is_idle(&Limit::from(&budget)) =>
             {
-                Due::Evict(Some(Charge {
-                    limit: Limit::Budget(budget),
-                    takes_disruption: false,
-                }))
+                Due::charged(Limit::Budget(budget), false)
             }
             EvictionDecision::Counted { budget, allowed }
                 if self
                     .ledger
-                    .allows_another(&Limit::from(&budget), allowed, now) =>
+                    .allows_another(&Limit::from(&budget), allowed, self.now) =>
             {
-                Due::Evict(Some(Charge {
-                    limit: Limit::Budget(budget),
-                    takes_disruption: true,
-                }))
+                Due::charged(Limit::Budget(budget), true)
             }
             EvictionDecision::Exempt(Exemption::Unready(_)) | EvictionDecision::Counted { .. } => {
                 Due::Nothing
@@ -168,10 +164,7 @@ impl Machine {
             EvictionDecision::Refused { budget, .. }
                 if probe && self.ledger.is_idle(&Limit::from(&budget)) =>
             {
-                Due::Evict(Some(Charge {
-                    limit: Limit::Budget(budget),
-                    takes_disruption: true,
-                }))
+                Due::charged(Limit::Budget(budget), true)
             }
             EvictionDecision::Refused { budget, refusal } => {
                 Due::Block(BlockReason::Budget { budget, refusal })
@@ -179,26 +172,26 @@ impl Machine {
             EvictionDecision::SeveralBudgets(budgets) => {
                 self.due_under_several(tracked, budgets, probe)
             }
-            EvictionDecision::BudgetsUnreadable => self.due_unreadable(tracked, now),
+            EvictionDecision::BudgetsUnreadable => self.due_unreadable(tracked),
         }
     }
 
     /// Budgets may not be seen: the API server decides, and the implicit budget holds for all
     /// workloads. One eviction at a time in a namespace is one at a time for each of its budgets.
-    fn due_unreadable(&self, tracked: &Tracked, now: Timestamp) -> Due {
+    fn due_unreadable(&self, tracked: &Tracked) -> Due {
         let namespace = &tracked.pod.metadata.namespace;
         let busy = |other: &Tracked| {
             other.state == PodState::Evicting && other.pod.metadata.namespace == *namespace
         };
-        if self.pods.values().any(busy) || self.waits_for_sibling(tracked, now) {
+        if self.pods.values().any(busy) || self.waits_for_sibling(tracked) {
             return Due::Nothing;
         }
-        self.due_without_budget(tracked, now)
+        self.due_without_budget(tracked)
     }
 
     /// Whether a budget that is not seen has just refused another pod of the same controller. It
     /// would most likely refuse this one as well, so they take turns.
-    fn waits_for_sibling(&self, tracked: &Tracked, now: Timestamp) -> bool {
+    fn waits_for_sibling(&self, tracked: &Tracked) -> bool {
         let uid = |t: &Tracked| t.pod.metadata.controller().map(|c| c.uid.clone());
         let Some(controller) = uid(tracked) else {
             return false;
@@ -212,11 +205,11 @@ impl Machine {
                 _ => None,
             })
             .max_by_key(|blocked| blocked.since)
-            .is_some_and(|last| now < last.retry_at)
+            .is_some_and(|last| self.now < last.retry_at)
     }
 
     /// No budget selects the pod: the implicit one decides.
-    fn due_without_budget(&self, tracked: &Tracked, now: Timestamp) -> Due {
+    fn due_without_budget(&self, tracked: &Tracked) -> Due {
         let counts = self
             .settings
             .implicit
@@ -234,18 +227,18 @@ impl Machine {
             .ready_counts
             .ready(&controller.uid)
             .unwrap_or(counts.has);
-        let patient = |since: Timestamp| now < since + IMPLICIT_TIMEOUT;
+        let patient = |since: Timestamp| self.now < since + IMPLICIT_TIMEOUT;
         let waited = tracked.blocked_since.is_some_and(|since| !patient(since));
         // It gives way to one pod, not to all that have waited as long.
         let gives_way = waited && !self.ledger.last_sent(&limit).is_some_and(patient);
-        let spare = self.ledger.allows_another(&limit, counts.allowed(), now)
+        let spare = self
+            .ledger
+            .allows_another(&limit, counts.allowed(), self.now)
             || gives_way && self.ledger.is_idle(&limit);
         if spare {
-            Due::Evict(Some(Charge {
-                limit,
-                takes_disruption: true,
-            }))
-        } else if self.ledger.is_idle(&limit) && self.ready_counts.is_due(&controller.uid, now) {
+            Due::charged(limit, true)
+        } else if self.ledger.is_idle(&limit) && self.ready_counts.is_due(&controller.uid, self.now)
+        {
             Due::Count(controller.uid.clone())
         } else if counts.allowed() > 0 && !self.ready_counts.is_unknown(&controller.uid) {
             Due::Nothing
@@ -260,32 +253,16 @@ impl Machine {
 
     fn due_under_several(&self, tracked: &Tracked, budgets: Vec<BudgetKey>, probe: bool) -> Due {
         let decision = EvictionDecision::SeveralBudgets(budgets.clone());
-        let operated = is_operated(
-            &tracked.pod,
-            &decision,
-            &self.store.budgets,
-            &self.store.workloads,
-        );
-        if !operated && self.settings.wait_for_impossible {
-            return Due::Block(BlockReason::SeveralBudgets(budgets));
-        }
-        if !operated {
-            return Due::GiveUp(Impossible::SeveralBudgets(budgets));
-        }
-        if probe {
-            Due::Evict(None)
-        } else {
-            Due::Block(BlockReason::SeveralBudgets(budgets))
+        match self.is_operated(&tracked.pod, &decision) {
+            true if probe => Due::Evict(None),
+            false if !self.settings.wait_for_impossible => {
+                Due::GiveUp(Impossible::SeveralBudgets(budgets))
+            }
+            _ => Due::Block(BlockReason::SeveralBudgets(budgets)),
         }
     }
 
-    fn evict(
-        &mut self,
-        uid: &Str,
-        charge: Option<Charge>,
-        now: Timestamp,
-        effects: &mut Vec<Effect>,
-    ) {
+    fn evict(&mut self, uid: &Str, charge: Option<Charge>) {
         let Some(tracked) = self.pods.get(uid.as_str()) else {
             return;
         };
@@ -297,23 +274,23 @@ impl Machine {
             if matches!(charge.limit, Limit::Workload(_))
                 && let Some(controller) = meta.controller()
             {
-                self.ready_counts.eviction_sent(&controller.uid, now);
+                self.ready_counts.eviction_sent(&controller.uid, self.now);
             }
             self.ledger.record_sent(
                 charge.limit,
                 uid.clone(),
                 name.clone(),
                 charge.takes_disruption,
-                now,
+                self.now,
             );
         }
         if let Some(tracked) = self.pods.get_mut(uid.as_str()) {
             tracked.attempts = tracked.attempts.saturating_add(1);
-            tracked.started_at.get_or_insert(now);
+            tracked.started_at.get_or_insert(self.now);
             tracked.sent_with = view;
         }
-        self.set(uid, PodState::Evicting, effects);
-        effects.push(Effect::Evict {
+        self.set(uid, PodState::Evicting);
+        self.effects.push(Effect::Evict {
             namespace,
             name,
             uid: uid.clone(),
@@ -322,12 +299,9 @@ impl Machine {
 
     /// The budget that refuses this pod, if the user has named it as one to pass by and has
     /// waited long enough.
-    fn bypassed_budget(&self, tracked: &Tracked, now: Timestamp) -> Option<BudgetKey> {
-        let force = self
-            .settings
-            .force
-            .as_ref()
-            .filter(|force| now >= force.at)?;
+    fn bypassed_budget(&self, tracked: &Tracked) -> Option<BudgetKey> {
+        let force = self.settings.force.as_ref();
+        let force = force.filter(|force| self.now >= force.at)?;
         let budget = match (decide(&tracked.pod, &self.store.budgets), &tracked.state) {
             (EvictionDecision::Refused { budget, .. }, _) => budget,
             // The server has named it.
@@ -339,12 +313,12 @@ impl Machine {
         force.budgets.contains(&budget).then_some(budget)
     }
 
-    fn bypass(&mut self, uid: &Str, budget: BudgetKey, now: Timestamp, effects: &mut Vec<Effect>) {
+    fn bypass(&mut self, uid: &Str, budget: BudgetKey) {
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             return;
         };
         tracked.attempts = tracked.attempts.saturating_add(1);
-        tracked.started_at.get_or_insert(now);
+        tracked.started_at.get_or_insert(self.now);
         let effect = Effect::Bypass {
             namespace: tracked.pod.metadata.namespace.clone(),
             name: tracked.pod.metadata.name.clone(),
@@ -353,11 +327,11 @@ impl Machine {
             // No grace at all would free the name while the pod still runs.
             at_least: (crate::shutdown::grace(&tracked.pod) < 1).then_some(1),
         };
-        self.set(uid, PodState::Evicting, effects);
-        effects.push(effect);
+        self.set(uid, PodState::Evicting);
+        self.effects.push(effect);
     }
 
-    pub(super) fn fetch_pod(&mut self, uid: &Str, effects: &mut Vec<Effect>) {
+    pub(super) fn fetch_pod(&mut self, uid: &Str) {
         let Some(tracked) = self.pods.get(uid.as_str()) else {
             return;
         };
@@ -367,29 +341,31 @@ impl Machine {
             name: meta.name.clone(),
             uid: uid.clone(),
         };
-        self.set(uid, PodState::Fetching, effects);
-        effects.push(effect);
+        self.set(uid, PodState::Fetching);
+        self.effects.push(effect);
     }
 
     /// Marks a pod whose budget allows nothing by the watch; one that is marked already
     /// keeps its times.
-    fn block(&mut self, uid: &Str, block: BlockReason, now: Timestamp, effects: &mut Vec<Effect>) {
+    fn block(&mut self, uid: &Str, block: BlockReason) {
         let Some(tracked) = self.pods.get(uid.as_str()) else {
             return;
         };
         let (since, retry_at) = match &tracked.state {
-            PodState::Blocked(before) if now < before.retry_at => (before.since, before.retry_at),
-            PodState::Blocked(before) => (before.since, now + jittered(FALLBACK, tracked)),
-            _ => (now, now + jittered(FALLBACK, tracked)),
+            PodState::Blocked(before) if self.now < before.retry_at => {
+                (before.since, before.retry_at)
+            }
+            PodState::Blocked(before) => (before.since, self.now + jittered(FALLBACK, tracked)),
+            _ => (self.now, self.now + jittered(FALLBACK, tracked)),
         };
         let state = PodState::Blocked(Blocked {
             block,
             since,
-            first: tracked.blocked_since.unwrap_or(now),
+            first: tracked.blocked_since.unwrap_or(self.now),
             retry_at,
             retry_on: RetryTrigger::BudgetAllows,
         });
-        self.set(uid, state, effects);
+        self.set(uid, state);
     }
 
     /// What decides about an eviction of this pod now.

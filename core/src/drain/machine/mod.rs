@@ -71,6 +71,9 @@ pub struct Machine {
     /// Whether something was sent that the ledger does not know.
     sent_unaccounted: bool,
     stop: Option<StopReason>,
+    /// The time of the step under way, and what it has found to be done so far.
+    now: Timestamp,
+    effects: Vec<Effect>,
 }
 
 impl Machine {
@@ -92,6 +95,8 @@ impl Machine {
             ordered: false,
             sent_unaccounted: false,
             stop: None,
+            now: Timestamp::UNIX_EPOCH,
+            effects: Vec::new(),
         }
     }
 
@@ -185,19 +190,20 @@ impl Machine {
 
     /// Takes in an event and says what is to be done.
     pub fn step(&mut self, event: DrainEvent, now: Timestamp) -> Vec<Effect> {
-        let mut effects = Vec::new();
-        self.take_in(event, now, &mut effects);
-        if self.stop.is_none() && self.settings.deadline.is_some_and(|end| now >= end) {
+        self.now = now;
+        self.take_in(event);
+        if self.stop.is_none() && self.settings.deadline.is_some_and(|end| self.now >= end) {
             self.stop = Some(StopReason::Deadline);
         }
         if self.stop.is_none() {
-            self.expire_pods(now, &mut effects);
-            self.dispatch(now, &mut effects);
-            self.advance_nodes(now, &mut effects);
-            self.request_replacement_counts(now, &mut effects);
+            self.expire_pods();
+            self.dispatch();
+            self.advance_nodes();
+            self.request_replacement_counts();
         }
         // A pod that was seen and sent, or blocked, in one step changed once.
         let mut reported = BTreeSet::new();
+        let mut effects = std::mem::take(&mut self.effects);
         effects.retain(|effect| match effect {
             Effect::Changed { uid } => reported.insert(uid.clone()),
             _ => true,
@@ -205,7 +211,7 @@ impl Machine {
         effects
     }
 
-    fn take_in(&mut self, event: DrainEvent, now: Timestamp, effects: &mut Vec<Effect>) {
+    fn take_in(&mut self, event: DrainEvent) {
         match &event {
             DrainEvent::Budgets(_) => self.ledger.clear_budgets(),
             DrainEvent::Budget(budget) => self.ledger.record_status(budget),
@@ -229,28 +235,28 @@ impl Machine {
             | DrainEvent::BudgetGone(_)
             | DrainEvent::Workloads { .. }
             | DrainEvent::Workload(_) => {}
-            DrainEvent::Listed { node, pods } => self.pods_listed(node, pods, now, effects),
-            DrainEvent::Pod(pod) => self.pod_updated(*pod, now, effects),
-            DrainEvent::PodGone { uid } => self.pod_deleted(&uid, now, effects),
+            DrainEvent::Listed { node, pods } => self.pods_listed(node, pods),
+            DrainEvent::Pod(pod) => self.pod_updated(*pod),
+            DrainEvent::PodGone { uid } => self.pod_deleted(&uid),
             DrainEvent::Answered { uid, result } => {
-                self.eviction_answered(&uid, result, now, effects);
+                self.eviction_answered(&uid, result);
             }
-            DrainEvent::PodFetched { uid, found } => self.pod_fetched(&uid, found, now, effects),
+            DrainEvent::PodFetched { uid, found } => self.pod_fetched(&uid, found),
             DrainEvent::PodFetchFailed { uid, message } => {
-                self.pod_fetch_failed(&uid, message, now, effects);
+                self.pod_fetch_failed(&uid, message);
             }
-            DrainEvent::Owner { uid, presence } => self.owner_checked(&uid, presence, now, effects),
+            DrainEvent::Owner { uid, presence } => self.owner_checked(&uid, presence),
             DrainEvent::Cordoned { node } => self.cordoned(&node),
             DrainEvent::ConfirmFailed { node } => {
                 // A pod that came meanwhile has opened the node again.
                 if let Some(phase) = self.nodes.get_mut(node.as_str())
                     && *phase == NodePhase::Confirming
                 {
-                    *phase = NodePhase::Unconfirmed(now + SignedDuration::from_secs(1));
+                    *phase = NodePhase::Unconfirmed(self.now + SignedDuration::from_secs(1));
                 }
             }
             DrainEvent::Counted { workload, count } => {
-                self.record_count(&workload, count, now, effects);
+                self.record_count(&workload, count);
             }
             DrainEvent::Attachments(all) => self.attachments_listed(all),
             DrainEvent::Attachment(attachment) => self.attachment_updated(*attachment),
@@ -268,11 +274,14 @@ impl Machine {
         }
     }
 
-    fn expire_pods(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+    fn expire_pods(&mut self) {
         let over: Vec<(Str, PodState)> = self
             .pods
             .iter()
-            .filter(|(_, tracked)| self.times_out_at(tracked).is_some_and(|end| now >= end))
+            .filter(|(_, tracked)| {
+                self.times_out_at(tracked)
+                    .is_some_and(|end| self.now >= end)
+            })
             .filter_map(|(uid, tracked)| {
                 let state = match &tracked.state {
                     PodState::Blocked(blocked) => PodState::GivenUp(blocked.block.clone()),
@@ -283,12 +292,12 @@ impl Machine {
             })
             .collect();
         for (uid, state) in over {
-            self.set(&uid, state, effects);
+            self.set(&uid, state);
         }
     }
 
     /// Changes a pod's state, and says so if it is news.
-    fn set(&mut self, uid: &Str, state: PodState, effects: &mut Vec<Effect>) {
+    fn set(&mut self, uid: &Str, state: PodState) {
         let state = match state {
             // What has to be looked at first is not settled by the answer.
             PodState::Blocked(blocked)
@@ -321,7 +330,7 @@ impl Machine {
         }
         tracked.state = state;
         if news {
-            effects.push(Effect::Changed { uid: uid.clone() });
+            self.effects.push(Effect::Changed { uid: uid.clone() });
         }
     }
 

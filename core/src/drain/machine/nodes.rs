@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
-
 use super::Machine;
 use super::event::Effect;
-use super::state::NodePhase;
+use super::state::{NodePhase, Tracked};
 use crate::text::Str;
 
 impl Machine {
@@ -19,8 +17,22 @@ impl Machine {
         }
     }
 
+    pub(super) fn is_draining(&self, tracked: &Tracked) -> bool {
+        self.nodes.get(&tracked.pod.spec.node_name) == Some(&NodePhase::Draining)
+    }
+
+    /// Whether nothing more is to be done or waited for on this node.
+    pub(super) fn is_settled(&self, node: &str) -> bool {
+        self.pods_on(node).all(|tracked| tracked.state.is_settled())
+    }
+
+    pub(super) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Tracked> {
+        self.pods()
+            .filter(move |tracked| tracked.pod.spec.node_name == node)
+    }
+
     /// Begins nodes as long as there is room, and confirms those that look empty.
-    pub(super) fn advance_nodes(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+    pub(super) fn advance_nodes(&mut self) {
         let open: BTreeSet<&Str> = self
             .pods
             .values()
@@ -33,7 +45,7 @@ impl Machine {
             };
             let due = match phase {
                 NodePhase::Draining => self.listed.contains(node.as_str()),
-                NodePhase::Unconfirmed(at) => now >= *at,
+                NodePhase::Unconfirmed(at) => self.now >= *at,
                 NodePhase::Waiting
                 | NodePhase::Cordoning
                 | NodePhase::Confirming
@@ -42,10 +54,10 @@ impl Machine {
             };
             if due && !open.contains(node) {
                 *phase = NodePhase::Confirming;
-                effects.push(Effect::Confirm { node: node.clone() });
+                self.effects.push(Effect::Confirm { node: node.clone() });
             }
         }
-        self.finish_nodes(effects);
+        self.finish_nodes();
         let next = self.next_nodes();
         if next.is_empty() {
             return;
@@ -53,17 +65,17 @@ impl Machine {
         for node in next {
             if self.settings.cordon_each {
                 self.nodes.insert(node.clone(), NodePhase::Cordoning);
-                effects.push(Effect::Cordon { node });
+                self.effects.push(Effect::Cordon { node });
             } else {
                 self.nodes.insert(node, NodePhase::Draining);
             }
         }
-        self.dispatch(now, effects);
-        self.advance_nodes(now, effects);
+        self.dispatch();
+        self.advance_nodes();
     }
 
     /// Nodes that wait for nothing more are listed once more: pods may have come meanwhile.
-    fn finish_nodes(&mut self, effects: &mut Vec<Effect>) {
+    fn finish_nodes(&mut self) {
         let settled: Vec<Str> = self
             .nodes()
             .filter(|(node, phase)| *phase == NodePhase::Settling && self.awaited(node).is_empty())
@@ -71,7 +83,7 @@ impl Machine {
             .collect();
         for node in settled {
             self.nodes.insert(node.clone(), NodePhase::Confirming);
-            effects.push(Effect::Confirm { node });
+            self.effects.push(Effect::Confirm { node });
         }
     }
 

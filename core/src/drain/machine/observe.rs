@@ -2,8 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use jiff::Timestamp;
-
 use super::Machine;
 use super::event::Effect;
 use super::state::{EvictionInputs, NodePhase, PodState, Tracked, Unevictable};
@@ -16,46 +14,32 @@ use crate::workload::Presence;
 
 impl Machine {
     /// A consistent list: what it does not hold is gone.
-    pub(super) fn pods_listed(
-        &mut self,
-        node: Str,
-        pods: Vec<Pod>,
-        now: Timestamp,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(super) fn pods_listed(&mut self, node: Str, pods: Vec<Pod>) {
         let there: BTreeSet<Str> = pods.iter().map(|p| p.metadata.uid.clone()).collect();
         let missing: Vec<Str> = self
-            .pods
-            .iter()
-            .filter(|(uid, tracked)| {
-                tracked.pod.spec.node_name == node && !there.contains(uid.as_str())
-            })
-            .map(|(uid, _)| uid.clone())
+            .pods_on(&node)
+            .map(|tracked| tracked.pod.metadata.uid.clone())
+            .filter(|uid| !there.contains(uid))
             .collect();
         for uid in missing {
-            self.pod_deleted(&uid, now, effects);
+            self.pod_deleted(&uid);
         }
         for pod in pods {
-            self.recheck_deleted(&pod, effects);
-            self.pod_updated(pod, now, effects);
+            self.recheck_deleted(&pod);
+            self.pod_updated(pod);
         }
-        let Some(phase) = self.nodes.get_mut(node.as_str()) else {
+        let Some(phase) = self.nodes.get(node.as_str()) else {
             return;
         };
         if *phase == NodePhase::Confirming {
-            let settled = self
-                .pods
-                .values()
-                .filter(|tracked| tracked.pod.spec.node_name == node)
-                .all(|tracked| tracked.state.is_settled());
-            if !settled {
-                *phase = NodePhase::Draining;
+            if !self.is_settled(&node) {
+                self.nodes.insert(node.clone(), NodePhase::Draining);
             } else if self.awaited(&node).is_empty() {
                 self.nodes.insert(node.clone(), NodePhase::Done);
-                effects.push(Effect::Done { node: node.clone() });
+                self.effects.push(Effect::Done { node: node.clone() });
             } else {
                 self.nodes.insert(node.clone(), NodePhase::Settling);
-                effects.push(Effect::Awaits { node: node.clone() });
+                self.effects.push(Effect::Awaits { node: node.clone() });
             }
         }
         self.record_initial_replicas();
@@ -64,28 +48,28 @@ impl Machine {
 
     /// A pod that was believed to be gone and is in a list: either the list is older, or
     /// something on the way has spoken for the API server. A look tells.
-    fn recheck_deleted(&mut self, pod: &Pod, effects: &mut Vec<Effect>) {
+    fn recheck_deleted(&mut self, pod: &Pod) {
         let uid = &pod.metadata.uid;
         if let Some(tracked) = self.pods.get_mut(uid.as_str())
             && tracked.is_gone()
         {
             tracked.finished_at = None;
-            self.fetch_pod(uid, effects);
+            self.fetch_pod(uid);
         }
     }
 
     /// A state of a pod that a watch, a list or a look showed.
-    pub(super) fn pod_updated(&mut self, pod: Pod, now: Timestamp, effects: &mut Vec<Effect>) {
+    pub(super) fn pod_updated(&mut self, pod: Pod) {
         let uid = pod.metadata.uid.clone();
         if !self.nodes.contains_key(pod.spec.node_name.as_str()) {
             return;
         }
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             let node = pod.spec.node_name.clone();
-            let tracked = self.classify(pod, now, effects);
+            let tracked = self.classify(pod);
             self.ordered |= tracked.order != 0;
             self.pods.insert(uid.clone(), tracked);
-            effects.push(Effect::Changed { uid });
+            self.effects.push(Effect::Changed { uid });
             self.reopen(&node);
             return;
         };
@@ -104,11 +88,11 @@ impl Machine {
                 if terminating =>
             {
                 let node = tracked.pod.spec.node_name.clone();
-                self.set(&uid, PodState::Terminating { since: now }, effects);
+                self.set(&uid, PodState::Terminating { since: self.now });
                 self.reopen(&node);
             }
             PodState::Completing if tracked.pod.is_terminal() => {
-                self.set(&uid, PodState::Waiting, effects);
+                self.set(&uid, PodState::Waiting);
             }
             _ => {}
         }
@@ -116,53 +100,49 @@ impl Machine {
 
     /// A node that was thought to be empty is not.
     fn reopen(&mut self, node: &Str) {
-        if let Some(phase) = self.nodes.get_mut(node.as_str())
-            && matches!(
-                phase,
-                NodePhase::Confirming
-                    | NodePhase::Unconfirmed(_)
-                    | NodePhase::Settling
-                    | NodePhase::Done
-            )
-            && self
-                .pods
-                .values()
-                .any(|t| t.pod.spec.node_name == *node && !t.state.is_settled())
+        let settled = self.is_settled(node);
+        if let Some(
+            phase @ (NodePhase::Confirming
+            | NodePhase::Unconfirmed(_)
+            | NodePhase::Settling
+            | NodePhase::Done),
+        ) = self.nodes.get_mut(node.as_str())
+            && !settled
         {
             *phase = NodePhase::Draining;
         }
     }
 
-    pub(super) fn pod_deleted(&mut self, uid: &Str, now: Timestamp, effects: &mut Vec<Effect>) {
+    pub(super) fn pod_deleted(&mut self, uid: &Str) {
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             return;
         };
         if tracked.is_gone() {
             return;
         }
-        tracked.finished_at = Some(now);
+        tracked.finished_at = Some(self.now);
         // Where nothing has to end in the pod, its deletion is seen before the eviction's
         // own answer, and only that tells whether it went by us.
         if tracked.state != PodState::Evicting {
-            self.set(uid, PodState::Gone, effects);
+            self.set(uid, PodState::Gone);
         }
     }
 
     /// The first verdict on a pod.
-    fn classify(&self, pod: Pod, now: Timestamp, effects: &mut Vec<Effect>) -> Tracked {
+    fn classify(&mut self, pod: Pod) -> Tracked {
         let known: Vec<Pod> = self.pods.values().map(|t| t.pod.clone()).collect();
         let context = InventoryContext {
             budgets: &self.store.budgets,
             workloads: &self.store.workloads,
             pods: &known,
-            now,
+            now: self.now,
         };
         let item = inspect(&pod, &self.settings.permissions, context);
         let state = match item.verdict {
             PodVerdict::Skip(skip) => PodState::Skipped(skip),
-            PodVerdict::Await(WaitReason::Terminating) => PodState::Terminating { since: now },
+            PodVerdict::Await(WaitReason::Terminating) => PodState::Terminating { since: self.now },
             PodVerdict::Await(WaitReason::Completion(_)) => PodState::Completing,
-            PodVerdict::Refuse(needs) => self.refused(&pod, needs, effects),
+            PodVerdict::Refuse(needs) => self.refused(&pod, needs),
             PodVerdict::Impossible(_) | PodVerdict::Evict(_) => PodState::Waiting,
         };
         // Whether a budget can ever allow is judged by the plan, which knows all its pods.
@@ -189,13 +169,13 @@ impl Machine {
 
     /// A pod that came late may belong to a controller that is younger than the list
     /// of controllers: it is looked up before the pod is given up.
-    fn refused(&self, pod: &Pod, needs: Vec<MissingFlag>, effects: &mut Vec<Effect>) -> PodState {
+    fn refused(&mut self, pod: &Pod, needs: Vec<MissingFlag>) -> PodState {
         let gone = needs
             .iter()
             .any(|need| matches!(need, MissingFlag::ControllerGone { .. }));
         match pod.metadata.controller() {
             Some(owner) if gone && !self.store.workloads.is_checked(&owner.uid) => {
-                effects.push(Effect::GetOwner {
+                self.effects.push(Effect::GetOwner {
                     namespace: pod.metadata.namespace.clone(),
                     owner: owner.clone(),
                 });
@@ -205,34 +185,22 @@ impl Machine {
         }
     }
 
-    pub(super) fn owner_checked(
-        &mut self,
-        owner: &Str,
-        presence: Presence,
-        now: Timestamp,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(super) fn owner_checked(&mut self, owner: &Str, presence: Presence) {
         self.store.workloads.add_checked(owner.clone(), presence);
-        let waiting: Vec<Str> = self
+        let waiting: Vec<(Str, Pod)> = self
             .pods
             .iter()
             .filter(|(_, tracked)| {
+                let controller = tracked.pod.metadata.controller();
                 tracked.state == PodState::CheckingOwner
-                    && tracked
-                        .pod
-                        .metadata
-                        .controller()
-                        .is_some_and(|c| c.uid == *owner)
+                    && controller.is_some_and(|c| c.uid == *owner)
             })
-            .map(|(uid, _)| uid.clone())
+            .map(|(uid, tracked)| (uid.clone(), tracked.pod.clone()))
             .collect();
-        for uid in waiting {
-            let Some(tracked) = self.pods.get(uid.as_str()) else {
-                continue;
-            };
-            let judged = self.classify(tracked.pod.clone(), now, effects);
+        for (uid, pod) in waiting {
+            let judged = self.classify(pod);
             self.pods.insert(uid.clone(), judged);
-            effects.push(Effect::Changed { uid });
+            self.effects.push(Effect::Changed { uid });
         }
     }
 }

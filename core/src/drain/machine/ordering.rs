@@ -1,8 +1,7 @@
 //! Eviction order by `--order` and `order=N`.
 
 use super::Machine;
-use super::event::Effect;
-use super::state::{BlockReason, Blocked, NodePhase, PodState, Tracked};
+use super::state::{BlockReason, Blocked, PodState, Tracked};
 use crate::drain::options::EvictionOrder;
 use crate::text::Str;
 
@@ -16,21 +15,21 @@ impl Machine {
         let tier = self.tier(tracked);
         !self.pods.values().any(|other| {
             self.tier(other) < tier
-                && self.nodes.get(other.pod.spec.node_name.as_str()) == Some(&NodePhase::Draining)
+                && self.is_draining(other)
                 && !other.state.is_settled()
                 && !self.may_be_overtaken(&other.state)
         })
     }
 
     /// Under a strict order what stays keeps those that come after it.
-    pub(super) fn give_up_out_of_order(&mut self, effects: &mut Vec<Effect>) {
+    pub(super) fn give_up_out_of_order(&mut self) {
         if self.settings.order != EvictionOrder::Strict {
             return;
         }
         let stays = |t: &&Tracked| {
             t.state.is_settled()
                 && !matches!(t.state, PodState::Gone | PodState::Skipped(_))
-                && self.nodes.get(t.pod.spec.node_name.as_str()) == Some(&NodePhase::Draining)
+                && self.is_draining(t)
         };
         let waits = |t: &&Tracked| matches!(t.state, PodState::Waiting | PodState::Blocked(_));
         let mut behind: Vec<(Str, String)> = Vec::new();
@@ -43,7 +42,7 @@ impl Machine {
             }
         }
         for (uid, first) in behind {
-            self.set(&uid, PodState::GivenUp(BlockReason::Behind(first)), effects);
+            self.set(&uid, PodState::GivenUp(BlockReason::Behind(first)));
         }
     }
 

@@ -77,15 +77,14 @@ pub struct PodReport {
 impl Machine {
     /// Whether a consistent list showed nothing on this node that had to go.
     pub fn is_drained(&self, node: &str) -> bool {
-        let left = |t: &Tracked| t.pod.spec.node_name == node && t.outcome() > Outcome::Skipped;
         let phase = self.nodes.get(node);
-        matches!(phase, Some(NodePhase::Settling | NodePhase::Done)) && !self.pods().any(left)
+        matches!(phase, Some(NodePhase::Settling | NodePhase::Done))
+            && !self.pods_on(node).any(|t| t.outcome() > Outcome::Skipped)
     }
 
     /// The namespace of a pod that the user may not evict, on a node from which nothing was evicted
     /// for want of that right; none where something was, or may have been.
     pub fn forbidden_namespace(&self, node: &str) -> Option<&Str> {
-        let here = || self.pods().filter(|t| t.pod.spec.node_name == node);
         let went = |t: &Tracked| {
             let goes = matches!(
                 t.state,
@@ -97,8 +96,8 @@ impl Machine {
             let state = &t.state;
             matches!(state, PodState::Impossible(Unevictable::Forbidden(_)))
         };
-        let barred = here().find(forbidden)?;
-        (!here().any(went)).then_some(&barred.pod.metadata.namespace)
+        let barred = self.pods_on(node).find(forbidden)?;
+        (!self.pods_on(node).any(went)).then_some(&barred.pod.metadata.namespace)
     }
 
     /// The report, as of now. `nodes`: what is known of them, for what they say about pods that

@@ -1,11 +1,11 @@
 //! Handlers of API responses.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use super::Machine;
 use super::backoff::{BUDGET_WAIT, IN_PROGRESS_WAIT, OPEN_WAIT, fixed, jittered};
-use super::event::Effect;
-use super::state::{BlockReason, Blocked, EvictionInputs, PodState, RetryTrigger, Unevictable};
+use super::state::RetryTrigger::{self, InputsChanged, Timer, TimerThenGet};
+use super::state::{BlockReason, Blocked, EvictionInputs, PodState, Unevictable};
 use crate::disruption::{BudgetKey, BudgetRefusal, EvictionDecision, decide, is_operated};
 use crate::drain::eviction::EvictionResult;
 use crate::drain::verdict::Impossible;
@@ -16,15 +16,9 @@ use crate::text::Str;
 const DENIALS: u32 = 3;
 
 impl Machine {
-    pub(super) fn eviction_answered(
-        &mut self,
-        uid: &Str,
-        result: EvictionResult,
-        now: Timestamp,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(super) fn eviction_answered(&mut self, uid: &Str, result: EvictionResult) {
         let accepted = result == EvictionResult::Accepted;
-        self.ledger.record_answer(uid, accepted, now);
+        self.ledger.record_answer(uid, accepted, self.now);
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             return;
         };
@@ -37,12 +31,12 @@ impl Machine {
             return;
         }
         if tracked.is_gone() {
-            self.set(uid, PodState::Gone, effects);
+            self.set(uid, PodState::Gone);
             return;
         }
         if accepted || tracked.pod.is_terminating() {
             tracked.failures = 0;
-            self.set(uid, PodState::Terminating { since: now }, effects);
+            self.set(uid, PodState::Terminating { since: self.now });
             return;
         }
         let seen = std::mem::take(&mut tracked.sent_with);
@@ -51,41 +45,28 @@ impl Machine {
         let (block, wait, retry_on) = match result {
             // "Gone" comes from a look: the answer says only that the name is free.
             EvictionResult::Accepted | EvictionResult::NotFound => {
-                return self.fetch_pod(uid, effects);
+                return self.fetch_pod(uid);
             }
-            EvictionResult::Conflict => {
-                let retry_on = RetryTrigger::TimerThenGet;
-                (BlockReason::Conflict, OPEN_WAIT, retry_on)
-            }
+            EvictionResult::Conflict => (BlockReason::Conflict, OPEN_WAIT, TimerThenGet),
             EvictionResult::BudgetExhausted { message } => {
                 let block = self.budget_block(uid, message, None);
-                (
-                    block,
-                    self.budget_wait(uid),
-                    RetryTrigger::InputsChanged(seen),
-                )
+                (block, self.budget_wait(uid), InputsChanged(seen))
             }
             EvictionResult::BudgetNotObserved {
                 message,
                 retry_after,
             } => {
                 let block = self.budget_block(uid, message, Some(BudgetRefusal::NotObserved));
-                let retry_on = RetryTrigger::InputsChanged(seen);
-                (block, fixed(retry_after), retry_on)
+                (block, fixed(retry_after), InputsChanged(seen))
             }
             EvictionResult::BudgetBroken(message) => {
-                let retry_on = RetryTrigger::InputsChanged(seen);
-                (BlockReason::Denied(message), IN_PROGRESS_WAIT, retry_on)
+                let block = BlockReason::Denied(message);
+                (block, IN_PROGRESS_WAIT, InputsChanged(seen))
             }
-            EvictionResult::SeveralBudgets => {
-                if let Some(state) = self.several(uid, seen, now) {
-                    self.set(uid, state, effects);
-                }
-                return;
-            }
+            EvictionResult::SeveralBudgets => return self.several(uid, seen),
             EvictionResult::Throttled { by, retry_after } => {
                 let wait = retry_after.map_or(OPEN_WAIT, fixed);
-                (BlockReason::Throttled(by), wait, RetryTrigger::Timer)
+                (BlockReason::Throttled(by), wait, Timer)
             }
             EvictionResult::Denied {
                 message,
@@ -93,51 +74,41 @@ impl Machine {
                 retry_after,
             } => {
                 let wait = retry_after.map_or(IN_PROGRESS_WAIT, fixed);
-                (BlockReason::Denied(message), wait, RetryTrigger::Timer)
+                (BlockReason::Denied(message), wait, Timer)
             }
             EvictionResult::Denied { message, .. } if failures < DENIALS => {
-                (BlockReason::Denied(message), OPEN_WAIT, RetryTrigger::Timer)
+                (BlockReason::Denied(message), OPEN_WAIT, Timer)
             }
             EvictionResult::NamespaceTerminating => {
-                let retry_on = RetryTrigger::TimerThenGet;
-                (BlockReason::NamespaceTerminating, BUDGET_WAIT, retry_on)
+                (BlockReason::NamespaceTerminating, BUDGET_WAIT, TimerThenGet)
             }
             EvictionResult::Uncertain {
                 message,
                 retry_after,
             } => {
                 let wait = retry_after.map_or(OPEN_WAIT, fixed);
-                let retry_on = RetryTrigger::TimerThenGet;
-                (BlockReason::Uncertain(message), wait, retry_on)
+                (BlockReason::Uncertain(message), wait, TimerThenGet)
             }
             EvictionResult::Forbidden(message) => {
                 let state = PodState::Impossible(Unevictable::Forbidden(message));
-                return self.set(uid, state, effects);
+                return self.set(uid, state);
             }
             EvictionResult::Denied { message, .. } | EvictionResult::Invalid(message) => {
                 let state = PodState::Impossible(Unevictable::Rejected(message));
-                return self.set(uid, state, effects);
+                return self.set(uid, state);
             }
         };
-        if let Some(state) = self.blocked(uid, block, wait, retry_on, now) {
-            self.set(uid, state, effects);
-        }
+        self.retry_later(uid, block, wait, retry_on);
     }
 
-    pub(super) fn pod_fetched(
-        &mut self,
-        uid: &Str,
-        found: Option<Box<Pod>>,
-        now: Timestamp,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(super) fn pod_fetched(&mut self, uid: &Str, found: Option<Box<Pod>>) {
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             return;
         };
         let found = match found {
             // Under the same name there may be another pod, even on another node.
             Some(pod) if pod.metadata.uid == *uid => pod,
-            _ => return self.pod_deleted(uid, now, effects),
+            _ => return self.pod_deleted(uid),
         };
         tracked.pod = *found;
         if tracked.state != PodState::Fetching {
@@ -145,7 +116,7 @@ impl Machine {
         }
         let state = if tracked.pod.is_terminating() {
             tracked.failures = 0;
-            PodState::Terminating { since: now }
+            PodState::Terminating { since: self.now }
         } else if self.settings.once && tracked.attempts > 0 {
             PodState::GivenUp(BlockReason::Uncertain(
                 "the eviction was not carried out".to_owned(),
@@ -153,16 +124,10 @@ impl Machine {
         } else {
             PodState::Waiting
         };
-        self.set(uid, state, effects);
+        self.set(uid, state);
     }
 
-    pub(super) fn pod_fetch_failed(
-        &mut self,
-        uid: &Str,
-        message: String,
-        now: Timestamp,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(super) fn pod_fetch_failed(&mut self, uid: &Str, message: String) {
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             return;
         };
@@ -171,31 +136,35 @@ impl Machine {
         }
         tracked.failures = tracked.failures.saturating_add(1);
         let block = BlockReason::Uncertain(message);
-        if let Some(state) = self.blocked(uid, block, OPEN_WAIT, RetryTrigger::TimerThenGet, now) {
-            self.set(uid, state, effects);
-        }
+        self.retry_later(uid, block, OPEN_WAIT, TimerThenGet);
     }
 
-    /// The state of a pod that was refused and comes back after a wait that doubles
-    /// from the first number of seconds to the second.
-    fn blocked(
-        &self,
+    /// Has a pod that was refused come back after a wait that doubles from the first number of
+    /// seconds to the second.
+    fn retry_later(
+        &mut self,
         uid: &Str,
         block: BlockReason,
         (first, longest): (i64, i64),
         retry_on: RetryTrigger,
-        now: Timestamp,
-    ) -> Option<PodState> {
-        let tracked = self.pods.get(uid.as_str())?;
+    ) {
+        let Some(tracked) = self.pods.get(uid.as_str()) else {
+            return;
+        };
         let doublings = tracked.failures.saturating_sub(1).min(10);
         let seconds = first.saturating_mul(1 << doublings).clamp(first, longest);
-        Some(PodState::Blocked(Blocked {
+        let state = PodState::Blocked(Blocked {
             block,
-            since: now,
-            first: tracked.blocked_since.unwrap_or(now),
-            retry_at: now + jittered(SignedDuration::from_secs(seconds), tracked),
+            since: self.now,
+            first: tracked.blocked_since.unwrap_or(self.now),
+            retry_at: self.now + jittered(SignedDuration::from_secs(seconds), tracked),
             retry_on,
-        }))
+        });
+        self.set(uid, state);
+    }
+
+    pub(super) fn is_operated(&self, pod: &Pod, decision: &EvictionDecision) -> bool {
+        is_operated(pod, decision, &self.store.budgets, &self.store.workloads)
     }
 
     /// How long a pod waits that its budget refused. An operator that acts on the attempt is at
@@ -203,12 +172,7 @@ impl Machine {
     fn budget_wait(&self, uid: &Str) -> (i64, i64) {
         let operated = self.pods.get(uid.as_str()).is_some_and(|tracked| {
             let decision = decide(&tracked.pod, &self.store.budgets);
-            is_operated(
-                &tracked.pod,
-                &decision,
-                &self.store.budgets,
-                &self.store.workloads,
-            )
+            self.is_operated(&tracked.pod, &decision)
         });
         if operated {
             IN_PROGRESS_WAIT
@@ -253,31 +217,22 @@ impl Machine {
         }
     }
 
-    fn several(&self, uid: &Str, seen: EvictionInputs, now: Timestamp) -> Option<PodState> {
-        let tracked = self.pods.get(uid.as_str())?;
+    fn several(&mut self, uid: &Str, seen: EvictionInputs) {
+        let Some(tracked) = self.pods.get(uid.as_str()) else {
+            return;
+        };
         let budgets = match decide(&tracked.pod, &self.store.budgets) {
             EvictionDecision::SeveralBudgets(budgets) => budgets,
             _ => Vec::new(),
         };
         let decision = EvictionDecision::SeveralBudgets(budgets.clone());
-        let operated = is_operated(
-            &tracked.pod,
-            &decision,
-            &self.store.budgets,
-            &self.store.workloads,
-        );
-        if operated || self.settings.wait_for_impossible {
+        if self.is_operated(&tracked.pod, &decision) || self.settings.wait_for_impossible {
             let block = BlockReason::SeveralBudgets(budgets);
-            return self.blocked(
-                uid,
-                block,
-                IN_PROGRESS_WAIT,
-                RetryTrigger::InputsChanged(seen),
-                now,
-            );
+            self.retry_later(uid, block, IN_PROGRESS_WAIT, InputsChanged(seen));
+        } else {
+            let why = Impossible::SeveralBudgets(budgets);
+            self.set(uid, PodState::Impossible(Unevictable::Budgets(why)));
         }
-        let why = Impossible::SeveralBudgets(budgets);
-        Some(PodState::Impossible(Unevictable::Budgets(why)))
     }
 }
 

@@ -9,8 +9,7 @@ use jiff::Timestamp;
 use super::Machine;
 use super::event::{Effect, ReplicaCount};
 use super::replicas::{CountReader, RECOUNT};
-use super::state::NodePhase;
-use super::state::{PodState, Tracked};
+use super::state::{NodePhase, PodState, Tracked};
 use crate::disruption::{Limit, keeps_replicas};
 use crate::object::{VolumeAttachment, Workload};
 use crate::text::Str;
@@ -59,10 +58,8 @@ impl fmt::Display for Awaited {
 impl Machine {
     /// The controllers of pods that are gone from the node by our doing.
     fn controllers_of_evicted(&self, node: &str) -> BTreeSet<Str> {
-        let gone =
-            |t: &&Tracked| t.pod.spec.node_name == node && t.accepted && t.state == PodState::Gone;
-        let controllers = self.pods().filter(gone);
-        controllers
+        self.pods_on(node)
+            .filter(|t| t.accepted && t.state == PodState::Gone)
             .filter_map(|t| t.pod.metadata.controller())
             .filter(|controller| {
                 let workload = self.store.workloads.workload(&controller.uid);
@@ -112,7 +109,6 @@ impl Machine {
 
     /// The volumes that only pods which are gone used, and that are still attached to the node.
     fn attached(&self, node: &str) -> Vec<Str> {
-        let here = || self.pods().filter(|t| t.pod.spec.node_name == node);
         let claims = |t: &Tracked| -> Vec<(Str, Str)> {
             let namespace = &t.pod.metadata.namespace;
             let volumes = t.pod.spec.volumes.iter();
@@ -122,11 +118,13 @@ impl Machine {
                 .collect()
         };
         // A DaemonSet's pod keeps its volume where it is.
-        let kept: BTreeSet<_> = here()
+        let kept: BTreeSet<_> = self
+            .pods_on(node)
             .filter(|t| t.state != PodState::Gone)
             .flat_map(claims)
             .collect();
-        let left: BTreeSet<_> = here()
+        let left: BTreeSet<_> = self
+            .pods_on(node)
             .filter(|t| t.state == PodState::Gone)
             .flat_map(claims)
             .filter(|claim| !kept.contains(claim))
@@ -165,7 +163,7 @@ impl Machine {
 
     /// Has the pods counted that empty nodes wait for: the status of their controllers may be
     /// older than what they lost.
-    pub(super) fn request_replacement_counts(&mut self, now: Timestamp, effects: &mut Vec<Effect>) {
+    pub(super) fn request_replacement_counts(&mut self) {
         if !self.settings.wait_ready {
             return;
         }
@@ -176,13 +174,14 @@ impl Machine {
         for uid in waiting {
             let waits = self.waiting_for(&uid);
             let replaced = self.ready_counts.replacements(&uid);
-            if !waits.is_empty() && replaced.is_some_and(|replaced| replaced.is_due(now)) {
-                self.request_count(&uid, CountReader::Replacements(waits), effects);
+            if !waits.is_empty() && replaced.is_some_and(|replaced| replaced.is_due(self.now)) {
+                self.request_count(&uid, CountReader::Replacements(waits));
             }
         }
     }
 
-    fn settling_nodes(&self) -> Vec<Str> {
+    /// The nodes that are empty and wait for something.
+    pub fn settling_nodes(&self) -> Vec<Str> {
         let settling = self
             .nodes()
             .filter(|(_, phase)| *phase == NodePhase::Settling);
@@ -205,17 +204,11 @@ impl Machine {
     }
 
     /// A count of the workload's pods ended; none if it failed.
-    pub(super) fn record_count(
-        &mut self,
-        uid: &Str,
-        count: Option<ReplicaCount>,
-        now: Timestamp,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(super) fn record_count(&mut self, uid: &Str, count: Option<ReplicaCount>) {
         match self.ready_counts.end(uid) {
             Some(CountReader::ImplicitBudget) => {
                 let ready = count.map(|count| count.ready);
-                self.ready_counts.record_for_budget(uid, ready, now);
+                self.ready_counts.record_for_budget(uid, ready, self.now);
                 if ready.is_some()
                     && let Some(workload) = self.store.workloads.workload(uid)
                 {
@@ -225,13 +218,14 @@ impl Machine {
             Some(CountReader::Replacements(nodes)) => {
                 let open = self.waiting_for(uid);
                 let wanted = self.wanted(uid).map(|(wanted, _)| wanted);
-                let due = Some(now + RECOUNT);
+                let due = Some(self.now + RECOUNT);
                 self.ready_counts.schedule_replacements(uid, due);
                 if let (Some(count), Some(wanted)) = (count, wanted)
                     && let Some(replaced) = self.ready_counts.replacements_mut(uid)
                 {
                     let short = replaced.record(count, wanted, nodes, &open);
-                    effects.extend(short.into_iter().map(|node| Effect::Awaits { node }));
+                    self.effects
+                        .extend(short.into_iter().map(|node| Effect::Awaits { node }));
                 }
             }
             None => {}
@@ -277,18 +271,13 @@ impl Machine {
     }
 
     /// Has the pods of a workload counted, unless a count is on its way.
-    pub(super) fn request_count(
-        &mut self,
-        uid: &Str,
-        reader: CountReader,
-        effects: &mut Vec<Effect>,
-    ) {
+    pub(super) fn request_count(&mut self, uid: &Str, reader: CountReader) {
         let Some(workload) = self.store.workloads.workload(uid) else {
             return;
         };
         let with_pending = matches!(reader, CountReader::Replacements(_));
         if self.ready_counts.begin(uid, reader) {
-            effects.push(Effect::Count {
+            self.effects.push(Effect::Count {
                 namespace: workload.metadata.namespace.clone(),
                 workload: uid.clone(),
                 labels: selector(workload),

@@ -1,6 +1,7 @@
 //! State of one pod in a drain.
 
 use std::fmt;
+use std::mem::discriminant;
 
 use jiff::Timestamp;
 
@@ -192,9 +193,9 @@ impl PodState {
                 (BlockReason::Budget { budget: a, .. }, BlockReason::Budget { budget: b, .. }) => {
                     a == b
                 }
-                (one, two) => std::mem::discriminant(one) == std::mem::discriminant(two),
+                (one, two) => discriminant(one) == discriminant(two),
             },
-            (one, two) => std::mem::discriminant(one) == std::mem::discriminant(two),
+            (one, two) => discriminant(one) == discriminant(two),
         }
     }
 }
@@ -220,9 +221,7 @@ impl fmt::Display for PodState {
                 Ok(())
             }
             Self::Impossible(reason) => write!(f, "cannot be evicted: {reason}"),
-            Self::GivenUp(block) => {
-                write!(f, "gave up: {block}")
-            }
+            Self::GivenUp(block) => write!(f, "gave up: {block}"),
             Self::Stuck => f.write_str("evicted, but not gone within --pod-timeout"),
         }
     }
@@ -333,17 +332,10 @@ pub enum Outcome {
     Impossible,
 }
 
-impl Outcome {
+impl fmt::Display for Outcome {
     /// The word of the document.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Evicted => "evicted",
-            Self::Skipped => "skipped",
-            Self::Pending => "pending",
-            Self::Blocked => "blocked",
-            Self::Stuck => "stuck",
-            Self::Impossible => "impossible",
-        }
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -387,11 +379,8 @@ impl Tracked {
     pub(super) fn reason(&self, nodes: &[Node], now: Timestamp) -> String {
         match &self.state {
             PodState::Terminating { .. } | PodState::Stuck => {
-                let node = nodes
-                    .iter()
-                    .find(|node| node.metadata.name == self.pod.spec.node_name);
                 let mut reason = self.state.to_string();
-                for (i, why) in diagnosis(&self.pod, node, now).iter().enumerate() {
+                for (i, why) in diagnosis(&self.pod, nodes, now).iter().enumerate() {
                     reason.push_str(if i == 0 { ": " } else { "; " });
                     reason.push_str(why);
                 }

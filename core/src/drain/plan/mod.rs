@@ -6,6 +6,7 @@ mod startup;
 mod waves;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::Serialize;
 
@@ -132,17 +133,10 @@ pub enum Action {
     Impossible,
 }
 
-impl Action {
+impl fmt::Display for Action {
     /// The word of the document.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Evict => "evict",
-            Self::Delete => "delete",
-            Self::Wait => "wait",
-            Self::Skip => "skip",
-            Self::Refuse => "refuse",
-            Self::Impossible => "impossible",
-        }
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
     }
 }
 
@@ -156,9 +150,6 @@ impl DrainPlan {
         deletes: bool,
         outlook: Option<&PlanContext<'_>>,
     ) -> Self {
-        let room = |item: &InventoryItem| {
-            implicit.and_then(|(i, workloads)| i.counts(&item.pod, workloads))
-        };
         let mut order: Vec<&InventoryItem> = items.iter().collect();
         // As the machine takes them: pods that are not Ready first.
         order.sort_by_key(|item| item.pod.is_ready());
@@ -168,9 +159,9 @@ impl DrainPlan {
                 let PodVerdict::Evict(decision) = &item.verdict else {
                     return None;
                 };
-                let room = Some(decision)
-                    .filter(|decision| **decision == EvictionDecision::Exempt(Exemption::NoBudget))
-                    .and_then(|_| room(item));
+                let room = implicit
+                    .filter(|_| *decision == EvictionDecision::Exempt(Exemption::NoBudget))
+                    .and_then(|(budget, workloads)| budget.counts(&item.pod, workloads));
                 let share = Allowance::of(decision, budgets, room).filter(|_| !deletes);
                 Some(PlannedEviction {
                     pod: &item.pod,
@@ -196,11 +187,9 @@ impl DrainPlan {
         let pods = items
             .iter()
             .map(|item| {
-                let uid = &item.pod.metadata.uid;
-                PlannedPod {
-                    unschedulable: nowhere.remove(uid.as_str()),
-                    ..planned(item, wave_of.get(uid.as_str()).copied(), deletes)
-                }
+                let uid = item.pod.metadata.uid.as_str();
+                let wave = wave_of.get(uid).copied();
+                planned(item, wave, nowhere.remove(uid), deletes)
             })
             .collect();
         Self {
@@ -243,7 +232,12 @@ impl DrainPlan {
     }
 }
 
-fn planned(item: &InventoryItem, wave: Option<u32>, deletes: bool) -> PlannedPod {
+fn planned(
+    item: &InventoryItem,
+    wave: Option<u32>,
+    unschedulable: Option<String>,
+    deletes: bool,
+) -> PlannedPod {
     let meta = &item.pod.metadata;
     let (action, reason, budget) = match &item.verdict {
         PodVerdict::Skip(skip) => (Action::Skip, skip.to_string(), None),
@@ -272,7 +266,7 @@ fn planned(item: &InventoryItem, wave: Option<u32>, deletes: bool) -> PlannedPod
         wave,
         reason,
         budget: budget.map(|key| key.to_string()),
-        unschedulable: None,
+        unschedulable,
         warnings: item.warnings.clone(),
     }
 }

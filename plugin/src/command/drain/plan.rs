@@ -60,7 +60,7 @@ pub(super) fn print(
         let wave = pod.wave.map_or_else(|| "-".to_owned(), |w| w.to_string());
         table.row([
             Cell::from(wave),
-            Cell::from(pod.action.as_str().to_owned()),
+            Cell::from(pod.action.to_string()),
             Cell::from(pod.node.to_string()),
             Cell::from(format!("{}/{}", pod.namespace, pod.name)),
             Cell::from(pod.reason.clone()),

@@ -11,7 +11,7 @@ impl Executor<'_> {
     pub(super) fn finish(&mut self) -> anyhow::Result<ExitStatus> {
         let now = self.now();
         let status = self.status();
-        for node in self.settling() {
+        for node in self.machine.settling_nodes() {
             self.print_awaited(&node);
         }
         for (node, _) in self.machine.nodes() {
@@ -20,11 +20,12 @@ impl Executor<'_> {
                     .record(node, EventReason::Stopped, "", "not drained");
             }
         }
-        let report = self.machine.report(&self.view.nodes, self.started_at, now);
-        let report = self.options.print_report.then_some(&report);
         let to_uncordon = self.to_uncordon();
-        self.log
-            .finish(&self.machine, report, status, (now, &to_uncordon))?;
+        self.log.finish(&self.machine, status, now, &to_uncordon);
+        if self.options.print_report {
+            let report = self.machine.report(&self.view.nodes, self.started_at, now);
+            self.log.printer().json(&report)?;
+        }
         self.warn_forbidden(&to_uncordon);
         Ok(status)
     }
@@ -65,15 +66,6 @@ impl Executor<'_> {
         }
     }
 
-    /// The nodes that are empty and wait for something.
-    fn settling(&self) -> Vec<Str> {
-        let nodes = self.machine.nodes();
-        nodes
-            .filter(|(_, phase)| *phase == NodePhase::Settling)
-            .map(|(node, _)| node.clone())
-            .collect()
-    }
-
     pub(super) fn print_awaited(&mut self, node: &str) {
         for awaited in self.machine.awaited(node) {
             let text = format_args!("node/{node}: no pod left to evict; waiting: {awaited}");
@@ -105,7 +97,8 @@ impl Executor<'_> {
     /// Time ran out before a node was seen to be empty.
     fn unfinished(&self) -> ExitStatus {
         let awaited = self
-            .settling()
+            .machine
+            .settling_nodes()
             .iter()
             .flat_map(|node| self.machine.awaited(node))
             .map(|awaited| match awaited {

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;
 use nodelife_core::drain::{
-    DrainReport, Machine, NodePhase, Outcome, PodState, SkipReason, StopReason, Tracked, diagnosis,
+    Machine, NodePhase, Outcome, PodState, SkipReason, StopReason, Tracked, diagnosis,
 };
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
@@ -152,20 +152,15 @@ impl<'a> ProgressLog<'a> {
             return;
         }
         let meta = &tracked.pod.metadata;
-        let took = tracked
-            .started_at
-            .zip(tracked.finished_at)
-            .map(|(start, end)| end.duration_since(start).as_secs_f64());
-        match took {
-            Some(seconds) => self.printer.note(format_args!(
-                "{}/{}: {} after {seconds:.1} s",
-                meta.namespace, meta.name, tracked.state
-            )),
-            None => self.printer.note(format_args!(
-                "{}/{}: {}",
-                meta.namespace, meta.name, tracked.state
-            )),
-        }
+        let took = match (tracked.started_at, tracked.finished_at) {
+            (Some(start), Some(end)) => {
+                format!(" after {:.1} s", end.duration_since(start).as_secs_f64())
+            }
+            _ => String::new(),
+        };
+        let (namespace, name) = (&meta.namespace, &meta.name);
+        self.printer
+            .note(format_args!("{namespace}/{name}: {}{took}", tracked.state));
     }
 
     /// Whether that was the last that was said of it, though it was tried again since.
@@ -226,31 +221,19 @@ impl<'a> ProgressLog<'a> {
         self.printer.note(format_args!("interrupted{more}"));
     }
 
-    /// How it ended at this time, and how to go on; `report`: to be printed to stdout;
-    /// `to_uncordon`: the nodes whose cordon is taken
+    /// How it ended at this time, and how to go on; `to_uncordon`: the nodes whose cordon is taken
     /// back.
     pub(crate) fn finish(
         &mut self,
         machine: &Machine,
-        report: Option<&DrainReport>,
         status: ExitStatus,
-        (now, to_uncordon): (Timestamp, &[Str]),
-    ) -> anyhow::Result<()> {
-        self.printer.live(Vec::new());
-        self.print_summary(machine, status, (now, to_uncordon));
-        report.map_or(Ok(()), |report| self.printer.json(report))
-    }
-
-    fn print_summary(
-        &mut self,
-        machine: &Machine,
-        status: ExitStatus,
-        (now, to_uncordon): (Timestamp, &[Str]),
+        now: Timestamp,
+        to_uncordon: &[Str],
     ) {
-        match machine.stopped() {
-            Some(StopReason::Deadline) => self.printer.note("timed out (--timeout)"),
-            // That was told when it happened.
-            Some(StopReason::Interrupted) | None => {}
+        self.printer.live(Vec::new());
+        // An interruption was told when it happened.
+        if machine.stopped() == Some(StopReason::Deadline) {
+            self.printer.note("timed out (--timeout)");
         }
         if status == ExitStatus::Done {
             return;
@@ -270,11 +253,7 @@ impl<'a> ProgressLog<'a> {
                 tracked.state,
                 outcome_word(tracked, now)
             ));
-            let node = self
-                .nodes
-                .iter()
-                .find(|node| node.metadata.name == tracked.pod.spec.node_name);
-            for reason in diagnosis(&tracked.pod, node, now) {
+            for reason in diagnosis(&tracked.pod, &self.nodes, now) {
                 self.printer.note(format_args!("  {reason}"));
             }
         }
@@ -311,11 +290,13 @@ pub(crate) fn warn_budgets_unreadable(why: &impl fmt::Display, printer: &mut Pri
 }
 
 /// What became of a pod that is left, in a word: one that has grace left is not stuck yet.
-fn outcome_word(tracked: &Tracked, now: Timestamp) -> &'static str {
+fn outcome_word(tracked: &Tracked, now: Timestamp) -> String {
     let due = tracked.pod.metadata.deletion_timestamp;
     match &tracked.state {
-        PodState::Terminating { .. } if due.is_none_or(|due| due > now) => "not gone yet",
-        _ => tracked.outcome().as_str(),
+        PodState::Terminating { .. } if due.is_none_or(|due| due > now) => {
+            "not gone yet".to_owned()
+        }
+        _ => tracked.outcome().to_string(),
     }
 }
 

@@ -58,12 +58,7 @@ fn row(tracked: &Tracked, nodes: &[Node], now: Timestamp) -> Row {
         _ => (4, "waiting", None),
     };
     let reason = match &tracked.state {
-        PodState::Terminating { .. } => {
-            let node = nodes
-                .iter()
-                .find(|node| node.metadata.name == tracked.pod.spec.node_name);
-            diagnosis(&tracked.pod, node, now).join("; ")
-        }
+        PodState::Terminating { .. } => diagnosis(&tracked.pod, nodes, now).join("; "),
         PodState::Waiting | PodState::Evicting => String::new(),
         PodState::Blocked(blocked) => numbers(&blocked.block),
         state => state.to_string(),
