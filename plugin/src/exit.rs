@@ -5,30 +5,35 @@ use std::process::ExitCode;
 
 use crate::output::Printer;
 
-/// The exit statuses of every command, one table for all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The exit statuses of every command, one table for all. Ordered by which of two goes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ExitStatus {
     /// 0: done; no finding at or above `--fail-on`.
     Done,
-    /// 1: the API server could not be reached, the state is not known, or an internal error.
-    Failed,
-    /// 2: the command line does not make sense.
-    Usage,
     /// 3: findings, or a configuration that the kubelet would refuse.
     Findings,
-    /// 4: drain refused: a flag is needed; nothing was changed.
-    Refused,
     /// 5: a budget is in the way; may succeed later.
     Blocked,
     /// 6: evicted, but not gone.
     Stuck,
     /// 7: cannot succeed as things are.
     Impossible,
+    /// 1: the API server could not be reached, the state is not known, or an internal error.
+    Failed,
+    /// 4: drain refused: a flag is needed; nothing was changed.
+    Refused,
+    /// 2: the command line does not make sense.
+    Usage,
     /// 130: interrupted by SIGINT or SIGTERM.
     Interrupted,
 }
 
 impl ExitStatus {
+    /// Findings if there are any.
+    pub(crate) fn of_findings(any: bool) -> Self {
+        if any { Self::Findings } else { Self::Done }
+    }
+
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done => 0,
@@ -49,25 +54,7 @@ impl ExitStatus {
     /// statuses that end a command on the spot stand above those.
     #[must_use]
     pub(crate) fn and(self, other: Self) -> Self {
-        if self.rank() >= other.rank() {
-            self
-        } else {
-            other
-        }
-    }
-
-    fn rank(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::Findings => 1,
-            Self::Blocked => 2,
-            Self::Stuck => 3,
-            Self::Impossible => 4,
-            Self::Failed => 5,
-            Self::Refused => 6,
-            Self::Usage => 7,
-            Self::Interrupted => 8,
-        }
+        self.max(other)
     }
 
     /// Tells the user about an error and gives the status for it.

@@ -101,7 +101,7 @@ pub(crate) struct DrainArgs {
     /// Add a pod to Deployments whose budget can never allow an eviction: by a rollout, or by one
     /// more replica until the drain ends
     #[arg(long, value_enum, value_name = "HOW")]
-    pub(crate) surge: Option<SurgeArg>,
+    pub(crate) surge: Option<SurgeStrategy>,
     /// What to do if a budget can never allow to evict a pod
     #[arg(long, value_enum, default_value = "refuse", value_name = "WHAT")]
     pub(crate) on_impossible: OnImpossible,
@@ -234,7 +234,7 @@ pub(crate) enum OnImpossible {
 
 /// `--surge`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum SurgeArg {
+pub(crate) enum SurgeStrategy {
     /// Restart the rollout, which starts a new pod before it stops the old one
     Restart,
     /// Add a replica, and remove it at the end

@@ -5,10 +5,6 @@ use std::time::Duration;
 use nodelife_core::go_duration::GoDuration;
 
 /// A Go duration (`time.ParseDuration`): `90s`, `1m30s`, `1.5h`, `0`. Never negative here.
-///
-/// # Errors
-///
-/// A sentence for the user.
 pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
     GoDuration::parse(text)
         .and_then(GoDuration::unsigned)
@@ -17,10 +13,6 @@ pub(crate) fn go_duration(text: &str) -> Result<Duration, String> {
 
 /// `--request-timeout`: a Go duration, or a bare number of seconds
 /// (`k8s.io/client-go/tools/clientcmd/overrides.go`, `ParseTimeout`, v0.36.3).
-///
-/// # Errors
-///
-/// A sentence for the user.
 pub(crate) fn request_timeout(text: &str) -> Result<Duration, String> {
     match text.parse::<u64>() {
         Ok(seconds) => Ok(Duration::from_secs(seconds)),

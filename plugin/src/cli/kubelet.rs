@@ -40,17 +40,11 @@ pub(crate) struct EvictionArgs {
 impl EvictionArgs {
     /// The maps that are given, with their texts.
     pub(crate) fn maps(&self) -> impl Iterator<Item = (EvictionMap, &str)> {
-        let Self {
-            hard,
-            soft,
-            soft_grace_period,
-            minimum_reclaim,
-        } = self;
         let maps = [
-            (EvictionMap::Hard, hard),
-            (EvictionMap::Soft, soft),
-            (EvictionMap::SoftGracePeriod, soft_grace_period),
-            (EvictionMap::MinimumReclaim, minimum_reclaim),
+            (EvictionMap::Hard, &self.hard),
+            (EvictionMap::Soft, &self.soft),
+            (EvictionMap::SoftGracePeriod, &self.soft_grace_period),
+            (EvictionMap::MinimumReclaim, &self.minimum_reclaim),
         ];
         maps.into_iter()
             .filter_map(|(map, text)| Some((map, text.as_deref()?)))

@@ -13,14 +13,9 @@ use super::{input, rules};
 use crate::cli::{AuditArgs, AuditFormat, ClusterArgs};
 use crate::exit::ExitStatus;
 use crate::output::{Printer, style};
-use crate::report::{AuditReport, Baseline, Layout, Report};
+use crate::report::{AuditReport, Baseline, Report};
 
 /// Runs `audit`.
-///
-/// # Errors
-///
-/// An unknown rule; a baseline, file or cluster that cannot be read; a node that is not
-/// there; those of stdout.
 pub(crate) async fn run(
     args: AuditArgs,
     cluster: &ClusterArgs,
@@ -54,11 +49,7 @@ impl AuditRun {
         self.report(&snapshot, &audit, printer)?;
         let fail_on = self.args.fail_on;
         let fails = audit.worst().is_some_and(|worst| fail_on.includes(worst));
-        let status = if fails {
-            ExitStatus::Findings
-        } else {
-            ExitStatus::Done
-        };
+        let status = ExitStatus::of_findings(fails);
         // The report is on stdout all the same, but auditing zero nodes is an error, not a pass.
         let Err(unknown) = self.has_nodes(&snapshot, &audit) else {
             return Ok(status);
@@ -142,21 +133,13 @@ impl AuditRun {
         audit: &AuditReport,
         printer: &mut Printer,
     ) -> anyhow::Result<()> {
-        let args = &self.args;
         let report = Report {
             audit,
             snapshot,
             rules: &self.rules(),
-            fail_on: args.fail_on,
-            layout: Layout {
-                wide: args.output == AuditFormat::Wide,
-                headers: !args.no_headers,
-                labels: &args.label_columns,
-                group_by: args.group_by.as_deref(),
-                sort_by: args.sort_by,
-            },
+            args: &self.args,
         };
-        report.print(args.output, printer)?;
+        report.print(printer)?;
         summarise(audit, snapshot, printer);
         Ok(())
     }

@@ -95,10 +95,6 @@ fn with_candidates(command: Command) -> Command {
 }
 
 /// Runs `completion`.
-///
-/// # Errors
-///
-/// `--install` for another one than kubectl; the script cannot be written.
 pub(crate) fn run(args: &CompletionArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
     let shell = match args.shell {
         Shell::Bash => "bash",

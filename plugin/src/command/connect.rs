@@ -6,10 +6,6 @@ use crate::cli::ClusterArgs;
 use crate::output::Printer;
 
 /// Connects to the cluster of these flags.
-///
-/// # Errors
-///
-/// A sentence that says what is missing or wrong.
 pub(crate) async fn connect(
     cluster: &ClusterArgs,
     printer: &mut Printer,
@@ -20,10 +16,6 @@ pub(crate) async fn connect(
 }
 
 /// As [`connect`], without a request.
-///
-/// # Errors
-///
-/// A sentence that says what is missing or wrong.
 pub(crate) async fn prepare(
     cluster: &ClusterArgs,
     printer: &mut Printer,

@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::SignedDuration;
 use nodelife_cluster::snapshot;
+use nodelife_core::audit::Selection;
+use nodelife_core::object::{LabelSelector, Node};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
@@ -96,6 +98,25 @@ pub(crate) fn node_names(words: &[String]) -> Vec<Str> {
         _ => word,
     });
     names.map(Str::from).collect()
+}
+
+/// The nodes that are named, or that the selector takes, by name.
+pub(crate) fn select_nodes<'a>(
+    snapshot: &'a Snapshot,
+    names: &[String],
+    selector: Option<&LabelSelector>,
+    input: &InputArgs,
+) -> anyhow::Result<Vec<&'a Node>> {
+    let selection = Selection {
+        nodes: node_names(names),
+        selector: selector.cloned(),
+        ..Selection::default()
+    };
+    check_nodes(snapshot, &selection.nodes, input)?;
+    let nodes = snapshot.nodes.iter();
+    let mut nodes: Vec<&Node> = nodes.filter(|node| selection.wants_node(node)).collect();
+    nodes.sort_by_key(|node| &node.metadata.name);
+    Ok(nodes)
 }
 
 /// Checks that each of these nodes is there.

@@ -12,10 +12,6 @@ use crate::exit::ExitStatus;
 use crate::output::Printer;
 
 /// Runs `snapshot`.
-///
-/// # Errors
-///
-/// The cluster cannot be read; the file cannot be written.
 pub(crate) async fn run(
     args: SnapshotArgs,
     cluster: &ClusterArgs,

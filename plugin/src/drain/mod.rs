@@ -13,7 +13,7 @@ pub(crate) use executor::{Executor, ExecutorOptions};
 pub(crate) use node::uncordon::undo_cordons;
 pub(crate) use output::log::warn_budgets_unreadable;
 pub(crate) use removal::RemovalMethod;
-pub(crate) use surge::{SurgeStrategy, Surges};
+pub(crate) use surge::Surges;
 pub(crate) use view::ClusterView;
 pub(crate) use view::nodes::{select_from, select_nodes, unique_names};
 pub(crate) use view::surroundings::list_all_pods;

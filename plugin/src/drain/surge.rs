@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 
 use super::removal::{RemovalMethod, remove};
 use super::view::ClusterView;
+use crate::cli::drain::SurgeStrategy;
 use crate::output::Printer;
 
 const DEPLOYMENTS: Resource = Resource::grouped("apps", "v1", "deployments");
@@ -23,15 +24,6 @@ const SURGED_FROM: &str = "nodelife.dev/surged-from";
 
 /// What makes a Deployment start a new pod (`kubectl rollout restart` writes the same).
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
-
-/// How a Deployment gets another pod.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SurgeStrategy {
-    /// By a rollout, which starts the new pod before it stops the old one.
-    Restart,
-    /// By one more replica, until the drain ends.
-    Scale,
-}
 
 /// A Deployment: namespace and name.
 type Key = (Str, Str);

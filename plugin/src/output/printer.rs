@@ -5,10 +5,11 @@ use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use anstream::AutoStream;
 use nodelife_cluster::ServerWarnings;
+use nodelife_core::format::count;
 
 use super::table::wrap;
-use super::{Progress, Table, style};
-use crate::cli::{ColorWhen, TerminalArgs};
+use super::{Document, Progress, Table, style};
+use crate::cli::{ColorWhen, ExplainFormat, TerminalArgs};
 
 /// Bytes gathered before a write, so that a report of 100,000 lines is not as many calls.
 const BUFFER: usize = 64 * 1024;
@@ -107,6 +108,22 @@ impl Printer {
         self.clear_progress();
         let text = serde_saphyr::to_string(document)?;
         Ok(self.out.write_all(text.as_bytes())?)
+    }
+
+    /// Prints a document as JSON or YAML; says `false` where a table is wanted instead.
+    pub(crate) fn document<T: serde::Serialize>(
+        &mut self,
+        kind: &'static str,
+        content: &T,
+        format: ExplainFormat,
+    ) -> anyhow::Result<bool> {
+        let document = Document::new(kind, content);
+        match format {
+            ExplainFormat::Table => return Ok(false),
+            ExplainFormat::Json => self.json(&document)?,
+            ExplainFormat::Yaml => self.yaml(&document)?,
+        }
+        Ok(true)
     }
 
     /// A sentence that is good to know; silent with `--quiet`.
@@ -211,11 +228,9 @@ impl Printer {
         if !self.warnings_as_errors {
             return Ok(());
         }
-        match self.warnings_received {
-            0 => Ok(()),
-            1 => Err(anyhow::anyhow!("1 warning received")),
-            count => Err(anyhow::anyhow!("{count} warnings received")),
-        }
+        let received = self.warnings_received;
+        anyhow::ensure!(received == 0, "{} received", count(received, "warning"));
+        Ok(())
     }
 
     /// A line on stderr, in order with what went to stdout before it.

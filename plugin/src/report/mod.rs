@@ -15,7 +15,6 @@ mod text;
 
 pub(crate) use document::Baseline;
 pub(crate) use nodelife_core::audit::AuditReport;
-pub(crate) use table::Layout;
 pub(crate) use text::word;
 
 use std::io::Write as _;
@@ -24,7 +23,7 @@ use nodelife_core::audit::Rule;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{Settings, ZoneReport};
 
-use crate::cli::{AuditFormat, FailOn};
+use crate::cli::{AuditArgs, AuditFormat};
 use crate::output::{Document, Printer};
 use fleet::Fleet;
 
@@ -35,17 +34,15 @@ pub(crate) struct Report<'a> {
     pub(crate) snapshot: &'a Snapshot,
     /// The rules that were asked for.
     pub(crate) rules: &'a [&'static Rule],
-    /// From which severity on a finding is a failure.
-    pub(crate) fail_on: FailOn,
-    /// How tables are laid out.
-    pub(crate) layout: Layout<'a>,
+    /// How it is shown.
+    pub(crate) args: &'a AuditArgs,
 }
 
 impl Report<'_> {
     /// Writes it to stdout.
-    pub(crate) fn print(&self, format: AuditFormat, printer: &mut Printer) -> anyhow::Result<()> {
+    pub(crate) fn print(&self, printer: &mut Printer) -> anyhow::Result<()> {
         let document = Document::new(document::KIND, self.audit);
-        match format {
+        match self.args.output {
             AuditFormat::Table | AuditFormat::Wide => self.print_tables(printer),
             AuditFormat::Json => printer.json(&document),
             AuditFormat::Yaml => printer.yaml(&document),
@@ -54,7 +51,12 @@ impl Report<'_> {
             AuditFormat::Html => Ok(html::write(self.audit, &self.fleet(), printer.data())?),
             AuditFormat::Junit => {
                 let ids = self.rules.iter().map(|rule| rule.id);
-                Ok(junit::write(self.audit, ids, self.fail_on, printer.data())?)
+                Ok(junit::write(
+                    self.audit,
+                    ids,
+                    self.args.fail_on,
+                    printer.data(),
+                )?)
             }
             AuditFormat::Sarif => Ok(sarif::write(self.audit, self.rules, printer.data())?),
             AuditFormat::Prometheus => Ok(prometheus::write(self.audit, printer.data())?),
@@ -62,7 +64,7 @@ impl Report<'_> {
     }
 
     fn print_tables(&self, printer: &mut Printer) -> anyhow::Result<()> {
-        let tables = table::tables(self.audit, self.snapshot, self.layout);
+        let tables = table::tables(self.audit, self.snapshot, self.args);
         for (i, (heading, table)) in tables.iter().enumerate() {
             if i > 0 {
                 writeln!(printer.data())?;

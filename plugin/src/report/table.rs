@@ -2,52 +2,40 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use nodelife_core::audit::AuditReport;
-use nodelife_core::audit::{Confidence, Finding};
+use nodelife_core::audit::{AuditReport, Confidence, Finding};
 use nodelife_core::object::{Labels, Node};
 use nodelife_core::snapshot::Snapshot;
 
 use super::text::{object, word};
-use crate::cli::SortBy;
+use crate::cli::{AuditArgs, AuditFormat, SortBy};
 use crate::output::{Cell, Table, style};
 
 /// What a label that is not there is shown as, in kubectl's habit.
 const NO_LABEL: &str = "<none>";
 
-/// How the table is laid out.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Layout<'a> {
-    /// Every field in a column of its own.
-    pub(crate) wide: bool,
-    /// Whether there is a header.
-    pub(crate) headers: bool,
-    /// Labels of the node that are columns.
-    pub(crate) labels: &'a [String],
-    /// A label of the node by whose values the findings are parted.
-    pub(crate) group_by: Option<&'a str>,
-    pub(crate) sort_by: SortBy,
-}
-
 /// The findings as tables, each with its heading if they are parted.
 pub(super) fn tables(
     report: &AuditReport,
     snapshot: &Snapshot,
-    layout: Layout<'_>,
+    args: &AuditArgs,
 ) -> Vec<(Option<String>, Table)> {
     let places = Places::of(snapshot);
     let mut groups: BTreeMap<Option<String>, Vec<&Finding>> = BTreeMap::new();
     for finding in &report.findings {
-        let group = layout.group_by.map(|label| match places.labels(finding) {
-            Some(labels) => format!("{label}={}", value(labels, label)),
-            None => "not about one node".to_owned(),
-        });
+        let group = args
+            .group_by
+            .as_ref()
+            .map(|label| match places.labels(finding) {
+                Some(labels) => format!("{label}={}", value(labels, label)),
+                None => "not about one node".to_owned(),
+            });
         groups.entry(group).or_default().push(finding);
     }
     groups
         .into_iter()
         .map(|(heading, mut findings)| {
-            sort(&mut findings, layout.sort_by, &places);
-            (heading, table(&findings, layout, &places))
+            sort(&mut findings, args.sort_by, &places);
+            (heading, table(&findings, args, &places))
         })
         .collect()
 }
@@ -62,23 +50,28 @@ fn sort(findings: &mut [&Finding], by: SortBy, places: &Places<'_>) {
     }
 }
 
-fn table(findings: &[&Finding], layout: Layout<'_>, places: &Places<'_>) -> Table {
+fn table(findings: &[&Finding], args: &AuditArgs, places: &Places<'_>) -> Table {
+    let wide = args.output == AuditFormat::Wide;
     let mut header = vec!["SEVERITY", "RULE", "OBJECT"];
-    let titles: Vec<String> = layout.labels.iter().map(|label| title(label)).collect();
+    let titles: Vec<String> = args
+        .label_columns
+        .iter()
+        .map(|label| title(label))
+        .collect();
     header.extend(titles.iter().map(String::as_str));
-    if layout.wide {
+    if wide {
         header.extend(["CONFIDENCE", "MESSAGE", "FIX"]);
     } else {
         header.push("MESSAGE");
     }
     let mut table = Table::new(header);
-    if !layout.headers {
+    if args.no_headers {
         table = table.without_header();
     }
     let mut findings = findings.iter().peekable();
     while let Some(finding) = findings.next() {
         let mut row = Vec::from(head(finding));
-        for label in layout.labels {
+        for label in &args.label_columns {
             let labels = places.labels(finding);
             row.push(
                 labels
@@ -86,18 +79,18 @@ fn table(findings: &[&Finding], layout: Layout<'_>, places: &Places<'_>) -> Tabl
                     .into(),
             );
         }
-        if layout.wide {
+        if wide {
             row.push(confidence(finding.confidence).into());
         }
         row.push(finding.message.as_str().into());
-        if layout.wide {
+        if wide {
             row.push(finding.fix.as_str().into());
         }
         table.row(row);
         let goes_on = findings
             .peek()
             .is_some_and(|next| next.rule == finding.rule && next.fix == finding.fix);
-        if !layout.wide && !goes_on && !finding.fix.is_empty() {
+        if !wide && !goes_on && !finding.fix.is_empty() {
             table.note(Cell::styled(format!("fix: {}", finding.fix), style::FAINT));
         }
     }

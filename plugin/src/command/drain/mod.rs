@@ -119,7 +119,7 @@ async fn prepare(
     );
     let surges = match args.surge {
         Some(how) => {
-            let how = (how.into(), method);
+            let how = (how, method);
             Surges::select(&cluster, &view, &mut plan, how, printer).await?
         }
         None => Surges::default(),

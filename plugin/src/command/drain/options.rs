@@ -9,8 +9,8 @@ use nodelife_core::drain::{Bypass, DrainOptions, DrainPlan, Permissions};
 use nodelife_core::text::Str;
 use tokio::time::Instant;
 
-use crate::cli::drain::{DrainArgs, DryRun, OnImpossible, SurgeArg};
-use crate::drain::{ClusterView, RemovalMethod, SurgeStrategy};
+use crate::cli::drain::{DrainArgs, DryRun, OnImpossible};
+use crate::drain::{ClusterView, RemovalMethod};
 use crate::exit::UsageError;
 
 pub(super) fn drain_options(
@@ -64,15 +64,6 @@ pub(super) fn removal_method(args: &DrainArgs) -> RemovalMethod {
     RemovalMethod {
         delete: args.safety.disable_eviction,
         grace_period_seconds: u32::try_from(args.grace_period).ok(),
-    }
-}
-
-impl From<SurgeArg> for SurgeStrategy {
-    fn from(surge: SurgeArg) -> Self {
-        match surge {
-            SurgeArg::Restart => Self::Restart,
-            SurgeArg::Scale => Self::Scale,
-        }
     }
 }
 

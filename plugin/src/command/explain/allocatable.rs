@@ -8,13 +8,11 @@ use nodelife_core::allocatable::{
     self, Allocatable, AllocatableReport, Amounts, DEFAULT_MAX_PODS, KubeletConfiguration, Line,
     Unexplained,
 };
-use nodelife_core::audit::Selection;
 use nodelife_core::object::Node;
 use nodelife_core::quantity::{Format, Quantity};
 use nodelife_core::snapshot::Source;
 
 use super::configuration;
-use super::document::print_document;
 use crate::cli::{AllocatableArgs, ClusterArgs};
 use crate::command::input;
 use crate::exit::{ExitStatus, UsageError};
@@ -28,10 +26,6 @@ struct Report {
 }
 
 /// Runs `explain allocatable`.
-///
-/// # Errors
-///
-/// A file or cluster that cannot be read; a node that is not there; those of stdout.
 pub(super) async fn run(
     args: AllocatableArgs,
     cluster: &ClusterArgs,
@@ -46,7 +40,7 @@ pub(super) async fn run(
         }
         None => of_nodes(&args, cluster, printer).await?,
     };
-    if !print_document("AllocatableReport", &report.document, args.output, printer)? {
+    if !printer.document("AllocatableReport", &report.document, args.output)? {
         print(&report, printer)?;
         if let (Some(provider), None) = (args.provider, &args.capacity) {
             writeln!(printer.data())?;
@@ -57,11 +51,8 @@ pub(super) async fn run(
             ))?;
         }
     }
-    Ok(if report.document.items.iter().all(|item| item.accepted) {
-        ExitStatus::Done
-    } else {
-        ExitStatus::Findings
-    })
+    let refused = report.document.items.iter().any(|item| !item.accepted);
+    Ok(ExitStatus::of_findings(refused))
 }
 
 /// A machine that is described on the command line.
@@ -122,18 +113,8 @@ async fn of_nodes(
         sources.insert(Source::KubeletConfigs);
     }
     let snapshot = input::read(&args.input, &sources, cluster, printer).await?;
-    let selection = Selection {
-        nodes: input::node_names(&args.nodes),
-        selector: args.selector.clone(),
-        ..Selection::default()
-    };
-    input::check_nodes(&snapshot, &selection.nodes, &args.input)?;
-    let mut nodes: Vec<&Node> = snapshot
-        .nodes
-        .iter()
-        .filter(|node| selection.wants_node(node))
-        .collect();
-    nodes.sort_by_key(|node| &node.metadata.name);
+    let selector = args.selector.as_ref();
+    let nodes = input::select_nodes(&snapshot, &args.nodes, selector, &args.input)?;
     let why = snapshot.why_missing(Source::KubeletConfigs);
     let why = why.unwrap_or("it was not read");
     let mut report = Report::default();

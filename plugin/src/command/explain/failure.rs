@@ -5,17 +5,12 @@ use std::io::Write as _;
 use nodelife_core::failure::{self, FailureTimeline};
 use nodelife_core::snapshot::Source;
 
-use super::document::print_document;
 use crate::cli::{ClusterArgs, FailureArgs};
 use crate::command::input;
 use crate::exit::ExitStatus;
 use crate::output::{Printer, Table};
 
 /// Runs `explain failure`.
-///
-/// # Errors
-///
-/// A file or cluster that cannot be read; the node is not there; those of stdout.
 pub(super) async fn run(
     args: FailureArgs,
     cluster: &ClusterArgs,
@@ -26,18 +21,14 @@ pub(super) async fn run(
     if let Some(reason) = snapshot.why_missing(Source::Pods) {
         anyhow::bail!("cannot predict what happens to the pods: pods not read: {reason}");
     }
-    let names = input::node_names(std::slice::from_ref(&args.node));
-    input::check_nodes(&snapshot, &names, &args.input)?;
+    let names = std::slice::from_ref(&args.node);
+    let nodes = input::select_nodes(&snapshot, names, None, &args.input)?;
     let settings = args.controller.settings(snapshot.server_version.as_deref());
-    for node in snapshot
-        .nodes
-        .iter()
-        .filter(|n| names.contains(&n.metadata.name))
-    {
+    for node in nodes {
         let pods = snapshot.pods.iter();
         let pods = pods.filter(|pod| pod.spec.node_name == node.metadata.name);
         let timeline = failure::timeline(node, &snapshot.nodes, pods, &settings);
-        if !print_document("FailureTimeline", &timeline, args.output, printer)? {
+        if !printer.document("FailureTimeline", &timeline, args.output)? {
             print(&timeline, printer)?;
         }
     }

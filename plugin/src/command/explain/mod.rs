@@ -2,7 +2,6 @@
 
 mod allocatable;
 mod configuration;
-mod document;
 mod failure;
 mod shutdown;
 mod text;
@@ -13,10 +12,6 @@ use crate::exit::ExitStatus;
 use crate::output::Printer;
 
 /// Runs `explain`.
-///
-/// # Errors
-///
-/// An unknown rule; a file or cluster that cannot be read; those of stdout.
 pub(crate) async fn run(
     args: ExplainArgs,
     cluster: &ClusterArgs,

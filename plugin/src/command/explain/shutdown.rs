@@ -3,24 +3,16 @@
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
-use nodelife_core::audit::Selection;
-use nodelife_core::object::Node;
 use nodelife_core::shutdown::{self, NodeShutdown, ShutdownReport};
 use nodelife_core::snapshot::Source;
 
 use super::configuration;
-use super::document::print_document;
 use crate::cli::{ClusterArgs, EvictionArgs, ShutdownArgs};
 use crate::command::input;
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table, style};
 
 /// Runs `explain shutdown`.
-///
-/// # Errors
-///
-/// A file or cluster that cannot be read; a node that is not there or whose
-/// configuration is not known; those of stdout.
 pub(super) async fn run(
     args: ShutdownArgs,
     cluster: &ClusterArgs,
@@ -35,18 +27,8 @@ pub(super) async fn run(
     if let Some(reason) = snapshot.why_missing(Source::Pods) {
         anyhow::bail!("cannot predict what happens to the pods: pods not read: {reason}");
     }
-    let selection = Selection {
-        nodes: input::node_names(&args.nodes),
-        selector: args.selector.clone(),
-        ..Selection::default()
-    };
-    input::check_nodes(&snapshot, &selection.nodes, &args.input)?;
-    let mut nodes: Vec<&Node> = snapshot
-        .nodes
-        .iter()
-        .filter(|node| selection.wants_node(node))
-        .collect();
-    nodes.sort_by_key(|node| &node.metadata.name);
+    let selector = args.selector.as_ref();
+    let nodes = input::select_nodes(&snapshot, &args.nodes, selector, &args.input)?;
     let mut report = ShutdownReport::default();
     let mut unknown = Vec::new();
     for node in nodes {
@@ -56,8 +38,8 @@ pub(super) async fn run(
             unknown.push(name.as_str());
             continue;
         };
-        let on_it = |pod: &&_| pod_is_on(pod, name);
-        let pods = snapshot.pods.iter().filter(on_it);
+        let pods = snapshot.pods.iter();
+        let pods = pods.filter(|pod| pod.spec.node_name == *name && !pod.is_terminal());
         report.items.push(shutdown::of_node(node, known, pods));
     }
     if report.items.is_empty() && !unknown.is_empty() {
@@ -66,7 +48,7 @@ pub(super) async fn run(
              --kubelet-config FILE"
         );
     }
-    if !print_document("ShutdownReport", &report, args.output, printer)? {
+    if !printer.document("ShutdownReport", &report, args.output)? {
         print(&report, printer)?;
     }
     if !unknown.is_empty() {
@@ -76,10 +58,6 @@ pub(super) async fn run(
         ));
     }
     Ok(ExitStatus::Done)
-}
-
-fn pod_is_on(pod: &nodelife_core::object::Pod, node: &str) -> bool {
-    pod.spec.node_name == *node && !pod.is_terminal()
 }
 
 fn print(report: &ShutdownReport, printer: &mut Printer) -> anyhow::Result<()> {

@@ -5,17 +5,12 @@ use std::io::Write as _;
 use nodelife_core::snapshot::Source;
 use nodelife_core::zone::{Settings, Zone, ZoneReport, ZoneState, failures_to_partial};
 
-use super::document::print_document;
 use crate::cli::{ClusterArgs, ZonesArgs};
 use crate::command::input;
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table, style};
 
 /// Runs `explain zones`.
-///
-/// # Errors
-///
-/// A file or cluster that cannot be read; those of stdout.
 pub(super) async fn run(
     args: ZonesArgs,
     cluster: &ClusterArgs,
@@ -25,7 +20,7 @@ pub(super) async fn run(
     let snapshot = input::read(&args.input, &sources, cluster, printer).await?;
     let settings = args.controller.settings(snapshot.server_version.as_deref());
     let report = ZoneReport::of(&snapshot.nodes, &settings, snapshot.taken_at);
-    if !print_document("ZoneReport", &report, args.output, printer)? {
+    if !printer.document("ZoneReport", &report, args.output)? {
         print(&report, &settings, printer)?;
     }
     Ok(ExitStatus::Done)

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::chain::{Health, Installed, Link, at, exempts, link, names};
+use super::chain::{Health, Installed, Link, at, exempts, link, names, ok};
 
 /// Webhook configurations are never sent to webhooks, so this always works.
 const BREAK_GLASS: &str = "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration nodelife-webhook frees the cluster";
@@ -27,7 +27,7 @@ pub(super) fn fail(installed: &Installed, links: &[Link]) -> Option<Link> {
     }
     if reasons.is_empty() {
         let message = format!("Fail for {closed}, with replicas on several nodes");
-        return Some(link("failurePolicy", Health::Ok, message, ""));
+        return Some(ok("failurePolicy", message));
     }
     let message = format!(
         "Fail is not advised for {closed}: what nodes write may be refused ({})",

@@ -51,6 +51,11 @@ pub(super) fn link(
     }
 }
 
+/// A link that is as it should be.
+pub(super) fn ok(name: &'static str, message: impl Into<String>) -> Link {
+    link(name, Health::Ok, message, "")
+}
+
 const APPLY: &str = "apply the manifests again";
 const CERTS: &str =
     "see the log of the Deployment nodelife-certs: it makes the certificates and repairs them";
@@ -82,7 +87,7 @@ pub(super) fn inspect(installed: &Installed, now: Timestamp) -> Vec<Link> {
             "see the Deployment nodelife-webhook and its pods",
         )
     } else {
-        link("endpoints", Health::Ok, format!("{ready} ready"), "")
+        ok("endpoints", format!("{ready} ready"))
     });
     if ready > 0 {
         links.push(if nodes < 2 {
@@ -94,12 +99,7 @@ pub(super) fn inspect(installed: &Installed, now: Timestamp) -> Vec<Link> {
                 "use the overlay ha, or more nodes",
             )
         } else {
-            link(
-                "spread",
-                Health::Ok,
-                format!("{ready} ready on {nodes} nodes"),
-                "",
-            )
+            ok("spread", format!("{ready} ready on {nodes} nodes"))
         });
     }
     links
@@ -117,7 +117,7 @@ fn configurations(installed: &Installed) -> Link {
         .map(|(kind, _)| kind)
         .collect();
     if missing.is_empty() {
-        return link("configurations", Health::Ok, "both are there", "");
+        return ok("configurations", "both are there");
     }
     let message = format!(
         "there is no {} {}",
@@ -147,7 +147,7 @@ fn bundle(webhook: &Value) -> Vec<u8> {
 fn bundles(webhooks: &[&Value]) -> Link {
     let empty = names(webhooks, |one| bundle(one).is_empty());
     if empty.is_empty() {
-        return link("caBundle", Health::Ok, "in every webhook", "");
+        return ok("caBundle", "in every webhook");
     }
     let message = format!("wiped: none in {empty}, so no certificate is accepted");
     link("caBundle", Health::Broken, message, CERTS)
@@ -178,7 +178,7 @@ fn certificate(installed: &Installed, webhooks: &[&Value], now: Timestamp) -> Li
         return link("certificate", Health::Broken, message, CERTS);
     }
     let until = end.map_or_else(String::new, |end| format!("accepted until {end}"));
-    link("certificate", Health::Ok, until, "")
+    ok("certificate", until)
 }
 
 /// Whether the webhook's own pods can start without the webhook.
@@ -186,12 +186,7 @@ fn exemption(installed: &Installed, webhooks: &[&Value]) -> Link {
     let namespace = installed.namespace.as_str();
     let caught = names(webhooks, |one| !exempts(one, namespace));
     if caught.is_empty() {
-        return link(
-            "exemption",
-            Health::Ok,
-            format!("{namespace} is exempt"),
-            "",
-        );
+        return ok("exemption", format!("{namespace} is exempt"));
     }
     let message = format!(
         "own namespace not exempt: {caught} also judges {namespace}, so its pods may wait for themselves"
@@ -232,12 +227,7 @@ fn filters(webhooks: &[&Value]) -> Link {
                 .is_none_or(Vec::is_empty)
     });
     if bare.is_empty() {
-        return link(
-            "filters",
-            Health::Ok,
-            "heartbeats are filtered in the API server",
-            "",
-        );
+        return ok("filters", "heartbeats are filtered in the API server");
     }
     let message = format!("filters missing: {bare} is called for every heartbeat");
     link("filters", Health::Broken, message, APPLY)

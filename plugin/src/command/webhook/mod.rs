@@ -13,10 +13,6 @@ use crate::exit::ExitStatus;
 use crate::output::Printer;
 
 /// Runs `webhook`.
-///
-/// # Errors
-///
-/// The cluster or a file cannot be read; those of stdout.
 pub(crate) async fn run(
     args: WebhookArgs,
     cluster: &ClusterArgs,

@@ -6,7 +6,7 @@ use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::PODS;
 use serde_json::json;
 
-use super::chain::{Health, Link, link};
+use super::chain::{Health, Link, link, ok};
 
 /// The webhook that sees every pod.
 const WEBHOOK: &str = "tolerations.nodelife.dev";
@@ -44,7 +44,7 @@ pub(super) async fn call(cluster: &Cluster) -> Link {
             link("call", Health::Broken, message, FIX)
         }
         (Ok(before), Ok(after)) if after.answered > before.answered => {
-            link("call", Health::Ok, "a dry run reached the webhook", "")
+            ok("call", "a dry run reached the webhook")
         }
         (Ok(_), Ok(_)) => {
             let message = match answered {

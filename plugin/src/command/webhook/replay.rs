@@ -8,9 +8,9 @@ use nodelife_admission::{Objection, Replay, Replayed};
 use serde::Serialize;
 
 use super::engine;
-use crate::cli::{ExplainFormat, ReplayArgs};
+use crate::cli::ReplayArgs;
 use crate::exit::ExitStatus;
-use crate::output::{Cell, Document, Printer, Table};
+use crate::output::{Cell, Printer, Table};
 
 #[derive(Default, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -47,10 +47,6 @@ struct Counted {
 }
 
 /// Runs `webhook replay`: exit status 3 when something would have been denied.
-///
-/// # Errors
-///
-/// A file cannot be read, a line is no audit event; those of stdout.
 pub(super) fn run(args: &ReplayArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
     let (policies, objects) = engine::read(&args.engine)?;
     let file = args.log.display();
@@ -83,16 +79,10 @@ pub(super) fn run(args: &ReplayArgs, printer: &mut Printer) -> anyhow::Result<Ex
         }
         report.requests += 1;
     }
-    match args.engine.output {
-        ExplainFormat::Table => print(&report, printer)?,
-        ExplainFormat::Json => printer.json(&Document::new("WebhookReplay", &report))?,
-        ExplainFormat::Yaml => printer.yaml(&Document::new("WebhookReplay", &report))?,
+    if !printer.document("WebhookReplay", &report, args.engine.output)? {
+        print(&report, printer)?;
     }
-    Ok(if report.denied > 0 {
-        ExitStatus::Findings
-    } else {
-        ExitStatus::Done
-    })
+    Ok(ExitStatus::of_findings(report.denied > 0))
 }
 
 fn count(

@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::chain::{Health, Installed, Link, at, inspect};
 use super::{advice, probe};
-use crate::cli::{ClusterArgs, ExplainFormat, StatusArgs};
+use crate::cli::{ClusterArgs, StatusArgs};
 use crate::command::connect::connect;
 use crate::exit::ExitStatus;
-use crate::output::{Cell, Document, Printer, Table};
+use crate::output::{Cell, Printer, Table};
 
 const GROUP: &str = "admissionregistration.k8s.io";
 const CONFIGURATIONS: [Resource; 2] = [
@@ -28,10 +28,6 @@ struct Report {
 }
 
 /// Runs `webhook status`: exit status 3 when a link is broken.
-///
-/// # Errors
-///
-/// The webhook configurations cannot be read; those of stdout.
 pub(crate) async fn run(
     args: StatusArgs,
     cluster: &ClusterArgs,
@@ -46,16 +42,10 @@ pub(crate) async fn run(
     }
     let broken = links.iter().any(|one| one.health == Health::Broken);
     let report = Report { links };
-    match args.output {
-        ExplainFormat::Table => print(&report.links, printer)?,
-        ExplainFormat::Json => printer.json(&Document::new("WebhookStatus", &report))?,
-        ExplainFormat::Yaml => printer.yaml(&Document::new("WebhookStatus", &report))?,
+    if !printer.document("WebhookStatus", &report, args.output)? {
+        print(&report.links, printer)?;
     }
-    Ok(if broken {
-        ExitStatus::Findings
-    } else {
-        ExitStatus::Done
-    })
+    Ok(ExitStatus::of_findings(broken))
 }
 
 fn print(links: &[Link], printer: &mut Printer) -> anyhow::Result<()> {

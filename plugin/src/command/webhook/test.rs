@@ -8,9 +8,9 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::engine;
-use crate::cli::{ExplainFormat, TestArgs};
+use crate::cli::TestArgs;
 use crate::exit::ExitStatus;
-use crate::output::{Cell, Document, Printer, Table};
+use crate::output::{Cell, Printer, Table};
 
 #[derive(Serialize)]
 struct Report {
@@ -43,10 +43,6 @@ struct Answered {
 }
 
 /// Runs `webhook test`: exit status 3 when one is denied.
-///
-/// # Errors
-///
-/// A file cannot be read or holds something else; those of stdout.
 pub(super) fn run(args: &TestArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
     let (policies, objects) = engine::read(&args.engine)?;
     let file = args.filename.display();
@@ -62,16 +58,10 @@ pub(super) fn run(args: &TestArgs, printer: &mut Printer) -> anyhow::Result<Exit
     anyhow::ensure!(!verdicts.is_empty(), "{file} holds no AdmissionReview");
     let denied = verdicts.iter().any(|one| one.verdict == "deny");
     let report = Report { verdicts };
-    match args.engine.output {
-        ExplainFormat::Table => print(&report.verdicts, printer)?,
-        ExplainFormat::Json => printer.json(&Document::new("WebhookTest", &report))?,
-        ExplainFormat::Yaml => printer.yaml(&Document::new("WebhookTest", &report))?,
+    if !printer.document("WebhookTest", &report, args.engine.output)? {
+        print(&report.verdicts, printer)?;
     }
-    Ok(if denied {
-        ExitStatus::Findings
-    } else {
-        ExitStatus::Done
-    })
+    Ok(ExitStatus::of_findings(denied))
 }
 
 /// Decides as the mutating phase does, which sees the raw object and may patch it.

@@ -48,23 +48,18 @@ pub(in crate::drain) async fn undo(
     for node in nodes {
         let done = retry_on_conflict(|| one(cluster, node, run, dry)).await?;
         let would = if dry { "would be " } else { "" };
-        match done {
-            UncordonDecision::Uncordon => {
-                printer.note(format_args!("node/{node}: {would}uncordoned"));
-            }
+        let what = match done {
+            UncordonDecision::Uncordon => format!("{would}uncordoned"),
             UncordonDecision::RemoveAnnotation | UncordonDecision::Nothing => {
-                printer.note(format_args!("node/{node}: not cordoned"));
+                "not cordoned".to_owned()
             }
-            UncordonDecision::NotOurs => printer.note(format_args!(
-                "node/{node}: left cordoned: no nodelife drain cordoned it"
-            )),
-            UncordonDecision::RecordonedByOther => printer.note(format_args!(
-                "node/{node}: left cordoned: somebody cordoned it again since"
-            )),
-            UncordonDecision::OtherRun => printer.note(format_args!(
-                "node/{node}: left cordoned: another drain cordoned it"
-            )),
-        }
+            UncordonDecision::NotOurs => "left cordoned: no nodelife drain cordoned it".to_owned(),
+            UncordonDecision::RecordonedByOther => {
+                "left cordoned: somebody cordoned it again since".to_owned()
+            }
+            UncordonDecision::OtherRun => "left cordoned: another drain cordoned it".to_owned(),
+        };
+        printer.note(format_args!("node/{node}: {what}"));
     }
     Ok(())
 }

@@ -23,42 +23,6 @@ pub(crate) struct ClusterObjects {
 
 /// All pods of the cluster, or a sentence for the user that says why they are not read.
 pub(crate) async fn list_all_pods(cluster: &Cluster) -> Result<Result<Vec<Pod>, String>, ApiError> {
-    match pods(cluster).await {
-        Ok(Ok(pods)) => Ok(Ok(pods)),
-        Ok(Err(count)) => Ok(Err(format!("the cluster has {count} pods"))),
-        Err(error @ ApiError::Forbidden(_)) => Ok(Err(error.to_string())),
-        Err(error) => Err(error),
-    }
-}
-
-/// Reads the rest; `volumes`: whether those matter to a pod of the drain. What cannot be read is
-/// a sentence for the user.
-pub(crate) async fn read(
-    cluster: &Cluster,
-    (nodes, pods): (Vec<Node>, Vec<Pod>),
-    volumes: bool,
-) -> Result<Result<ClusterObjects, String>, ApiError> {
-    let volumes = if volumes {
-        match cluster
-            .list(&listing::VOLUMES, &ListFilter::default(), |_| {})
-            .await
-        {
-            Ok(listed) => listed.items,
-            Err(error @ ApiError::Forbidden(_)) => return Ok(Err(error.to_string())),
-            Err(error) => return Err(error),
-        }
-    } else {
-        Vec::new()
-    };
-    Ok(Ok(ClusterObjects {
-        nodes,
-        pods,
-        volumes,
-    }))
-}
-
-/// All pods, or how many there are if those are too many.
-async fn pods(cluster: &Cluster) -> Result<Result<Vec<Pod>, u64>, ApiError> {
     let (sender, too_many) = oneshot::channel();
     let sender = Mutex::new(Some(sender));
     let all = ListFilter::default();
@@ -73,9 +37,39 @@ async fn pods(cluster: &Cluster) -> Result<Result<Vec<Pod>, u64>, ApiError> {
         }
     });
     // Dropped, and so cancelled, when it has said that it is too long.
-    match select(too_many, pin!(listed)).await {
-        Either::Left((Ok(count), _)) => Ok(Err(count)),
-        Either::Left((Err(_), listed)) => Ok(Ok(listed.await?.items)),
-        Either::Right((listed, _)) => Ok(Ok(listed?.items)),
+    let listed = match select(too_many, pin!(listed)).await {
+        Either::Left((Ok(count), _)) => return Ok(Err(format!("the cluster has {count} pods"))),
+        Either::Left((Err(_), listed)) => listed.await,
+        Either::Right((listed, _)) => listed,
+    };
+    unless_forbidden(listed.map(|listed| listed.items))
+}
+
+/// Reads the rest; `volumes`: whether those matter to a pod of the drain. What cannot be read is
+/// a sentence for the user.
+pub(crate) async fn read(
+    cluster: &Cluster,
+    (nodes, pods): (Vec<Node>, Vec<Pod>),
+    volumes: bool,
+) -> Result<Result<ClusterObjects, String>, ApiError> {
+    let volumes = if volumes {
+        let all = ListFilter::default();
+        let listed = cluster.list(&listing::VOLUMES, &all, |_| {}).await;
+        unless_forbidden(listed.map(|listed| listed.items))?
+    } else {
+        Ok(Vec::new())
+    };
+    Ok(volumes.map(|volumes| ClusterObjects {
+        nodes,
+        pods,
+        volumes,
+    }))
+}
+
+/// What was read, or a sentence for the user where the right to is missing.
+fn unless_forbidden<T>(read: Result<T, ApiError>) -> Result<Result<T, String>, ApiError> {
+    match read {
+        Err(error @ ApiError::Forbidden(_)) => Ok(Err(error.to_string())),
+        read => read.map(Ok),
     }
 }

@@ -8,7 +8,7 @@ use nodelife_cluster::listing::Listing;
 use nodelife_cluster::watch::{Update, Watch};
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::drain::DrainEvent;
-use nodelife_core::object::{Budget, Pod, VolumeAttachment, Workload, WorkloadKind};
+use nodelife_core::object::{Workload, WorkloadKind};
 use nodelife_core::text::Str;
 
 /// What a watch showed.
@@ -34,16 +34,36 @@ impl Watches {
     pub(crate) fn open(cluster: &Cluster, nodes: &[Str]) -> Self {
         let mut streams = SelectAll::new();
         for node in nodes {
-            let watch = cluster.watch(&listing::PODS, ListFilter::on_node(node));
             let node = node.clone();
-            streams.push(
-                updates(watch)
-                    .map(move |update| of_pods(&node, update))
-                    .boxed(),
-            );
+            streams.push(events(
+                cluster.watch(&listing::PODS, ListFilter::on_node(&node)),
+                (format!("the pods of node {node}"), true),
+                move |pods| DrainEvent::Listed {
+                    node: node.clone(),
+                    pods,
+                },
+                DrainEvent::Pod,
+                |pod| {
+                    let uid = pod.metadata.uid;
+                    Some(DrainEvent::PodGone { uid })
+                },
+            ));
         }
-        let budgets = cluster.watch(&listing::BUDGETS, ListFilter::default());
-        streams.push(updates(budgets).map(of_budgets).boxed());
+        let budgets = events(
+            cluster.watch(&listing::BUDGETS, ListFilter::default()),
+            ("PodDisruptionBudgets".to_owned(), true),
+            DrainEvent::Budgets,
+            DrainEvent::Budget,
+            |budget| Some(DrainEvent::BudgetGone(budget.key())),
+        );
+        let budgets = budgets.map(|event| match event {
+            WatchEvent::Failed {
+                error: error @ ApiError::Forbidden(_),
+                ..
+            } => WatchEvent::BudgetsForbidden(error),
+            event => event,
+        });
+        streams.push(budgets.boxed());
         Self(streams)
     }
 
@@ -55,18 +75,28 @@ impl Watches {
         listing: &'static Listing<Workload>,
         filter: ListFilter,
     ) {
-        let watch = cluster.watch(listing, filter);
-        self.0.push(
-            updates(watch)
-                .filter_map(move |update| ready(of_workloads(kind, update)))
-                .boxed(),
-        );
+        self.0.push(events(
+            cluster.watch(listing, filter),
+            (format!("{kind}s"), false),
+            move |workloads| DrainEvent::Workloads { kind, workloads },
+            DrainEvent::Workload,
+            // Whether a controller is gone is looked up where it matters.
+            |_| None,
+        ));
     }
 
     /// Watches what is attached to the nodes as well.
     pub(crate) fn follow_attachments(&mut self, cluster: &Cluster) {
-        let watch = cluster.watch(&listing::VOLUME_ATTACHMENTS, ListFilter::default());
-        self.0.push(updates(watch).map(of_attachments).boxed());
+        self.0.push(events(
+            cluster.watch(&listing::VOLUME_ATTACHMENTS, ListFilter::default()),
+            ("VolumeAttachments".to_owned(), true),
+            DrainEvent::Attachments,
+            DrainEvent::Attachment,
+            |attachment| {
+                let name = attachment.metadata.name;
+                Some(DrainEvent::AttachmentGone { name })
+            },
+        ));
     }
 
     /// What is seen next; none only while the program ends.
@@ -75,74 +105,28 @@ impl Watches {
     }
 }
 
-fn updates<T: Send + 'static>(watch: Watch<T>) -> impl futures::Stream<Item = Update<T>> + Send {
-    stream::unfold(watch, |mut watch| async move {
+/// The events of a watch; `what`: what is not seen while it fails, and whether that is essential.
+fn events<T: Send + 'static>(
+    watch: Watch<T>,
+    (what, essential): (String, bool),
+    listed: impl Fn(Vec<T>) -> DrainEvent + Send + 'static,
+    applied: fn(Box<T>) -> DrainEvent,
+    deleted: fn(T) -> Option<DrainEvent>,
+) -> BoxStream<'static, WatchEvent> {
+    let updates = stream::unfold(watch, |mut watch| async move {
         watch.next().await.map(|update| (update, watch))
-    })
-}
-
-fn of_pods(node: &Str, update: Update<Pod>) -> WatchEvent {
-    match update {
-        Update::Listed(pods) => WatchEvent::Event(DrainEvent::Listed {
-            node: node.clone(),
-            pods,
+    });
+    let event = move |update| match update {
+        Update::Listed(objects) => Some(WatchEvent::Event(listed(objects))),
+        Update::Applied(object) => Some(WatchEvent::Event(applied(Box::new(object)))),
+        Update::Deleted(object) => deleted(object).map(WatchEvent::Event),
+        Update::Failed { error, .. } => Some(WatchEvent::Failed {
+            what: what.clone(),
+            essential,
+            error,
         }),
-        Update::Applied(pod) => WatchEvent::Event(DrainEvent::Pod(Box::new(pod))),
-        Update::Deleted(pod) => WatchEvent::Event(DrainEvent::PodGone {
-            uid: pod.metadata.uid,
-        }),
-        Update::Failed { error, .. } => WatchEvent::Failed {
-            what: format!("the pods of node {node}"),
-            essential: true,
-            error,
-        },
-    }
-}
-
-fn of_workloads(kind: WorkloadKind, update: Update<Workload>) -> Option<WatchEvent> {
-    Some(match update {
-        Update::Listed(workloads) => WatchEvent::Event(DrainEvent::Workloads { kind, workloads }),
-        Update::Applied(workload) => WatchEvent::Event(DrainEvent::Workload(Box::new(workload))),
-        // Whether a controller is gone is looked up where it matters.
-        Update::Deleted(_) => return None,
-        Update::Failed { error, .. } => WatchEvent::Failed {
-            what: format!("{kind}s"),
-            essential: false,
-            error,
-        },
-    })
-}
-
-fn of_attachments(update: Update<VolumeAttachment>) -> WatchEvent {
-    match update {
-        Update::Listed(attachments) => WatchEvent::Event(DrainEvent::Attachments(attachments)),
-        Update::Applied(attachment) => {
-            WatchEvent::Event(DrainEvent::Attachment(Box::new(attachment)))
-        }
-        Update::Deleted(attachment) => WatchEvent::Event(DrainEvent::AttachmentGone {
-            name: attachment.metadata.name,
-        }),
-        Update::Failed { error, .. } => WatchEvent::Failed {
-            what: "VolumeAttachments".to_owned(),
-            essential: true,
-            error,
-        },
-    }
-}
-
-fn of_budgets(update: Update<Budget>) -> WatchEvent {
-    match update {
-        Update::Listed(budgets) => WatchEvent::Event(DrainEvent::Budgets(budgets)),
-        Update::Applied(budget) => WatchEvent::Event(DrainEvent::Budget(Box::new(budget))),
-        Update::Deleted(budget) => WatchEvent::Event(DrainEvent::BudgetGone(budget.key())),
-        Update::Failed {
-            error: error @ ApiError::Forbidden(_),
-            ..
-        } => WatchEvent::BudgetsForbidden(error),
-        Update::Failed { error, .. } => WatchEvent::Failed {
-            what: "PodDisruptionBudgets".to_owned(),
-            essential: true,
-            error,
-        },
-    }
+    };
+    updates
+        .filter_map(move |update| ready(event(update)))
+        .boxed()
 }
