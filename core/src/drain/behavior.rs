@@ -45,13 +45,10 @@ impl FromStr for Behavior {
 /// A treatment for the pods with some labels.
 #[derive(Clone, Debug)]
 pub struct PodRule {
-    /// Which pods.
     pub selector: LabelSelector,
-    /// What is to be done with them.
     pub behavior: Behavior,
 }
 
-/// Where a pod's behavior comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BehaviorSource {
     /// The pod's label `cluster.x-k8s.io/drain`.

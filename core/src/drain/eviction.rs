@@ -8,7 +8,6 @@
 use crate::object::Status;
 use crate::response::ApiResponse;
 
-/// An answer, read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvictionResult {
     /// The pod is being deleted now.
@@ -33,7 +32,6 @@ pub enum EvictionResult {
     },
     /// The budget's status does not make sense to the server.
     BudgetBroken(String),
-    /// More than one budget selects the pod.
     SeveralBudgets,
     /// The server asks to slow down: priority and fairness, or overload.
     Throttled {
@@ -44,7 +42,6 @@ pub enum EvictionResult {
     },
     /// A webhook or an admission plugin says no.
     Denied {
-        /// Its sentence.
         message: String,
         /// Whether it said 429: in progress, ask again.
         later: bool,
@@ -53,11 +50,9 @@ pub enum EvictionResult {
     },
     /// The namespace is being deleted, the pod with it or before.
     NamespaceTerminating,
-    /// The user may not do that.
     Forbidden(String),
     /// The server failed; whether the eviction took effect is not known.
     Uncertain {
-        /// What was said.
         message: String,
         /// Seconds to wait, by the server's word.
         retry_after: Option<u32>,
@@ -66,7 +61,6 @@ pub enum EvictionResult {
     Invalid(String),
 }
 
-/// Why the API server throttles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Throttle {
     /// API priority and fairness; the server's plain text says so.

@@ -16,21 +16,17 @@ use crate::workload::{Presence, Workloads};
 pub struct InventoryContext<'a> {
     /// All budgets of the pods' namespaces.
     pub budgets: &'a Budgets,
-    /// Controllers.
     pub workloads: &'a Workloads,
     /// Pods by which budgets are judged: all that the budgets of the nodes' pods
     /// select, as far as known.
     pub pods: &'a [Pod],
-    /// The time.
     pub now: Timestamp,
 }
 
-/// A pod and its verdict.
 #[derive(Clone, Debug)]
 pub struct InventoryItem {
     /// The pod as it was seen.
     pub pod: Pod,
-    /// What is to happen.
     pub verdict: PodVerdict,
     /// What the user should know all the same.
     pub warnings: Vec<String>,
@@ -61,12 +57,9 @@ pub fn inventory<'a>(
         .into_iter()
         .map(|pod| inspect(pod, permissions, context))
         .collect();
-    items.sort_by(|a, b| {
-        let key = |item: &InventoryItem| {
-            let meta = &item.pod.metadata;
-            (meta.namespace.clone(), meta.name.clone())
-        };
-        key(a).cmp(&key(b))
+    items.sort_by_cached_key(|item| {
+        let meta = &item.pod.metadata;
+        (meta.namespace.clone(), meta.name.clone())
     });
     items
 }
@@ -120,15 +113,10 @@ fn verdict(
     if permissions.disable_eviction {
         return PodVerdict::Evict(decision);
     }
-    match impossible(pod, &decision, context) {
-        Some(impossible)
-            if !impossible
-                .budget()
-                .is_some_and(|budget| permissions.bypass.contains(budget)) =>
-        {
-            PodVerdict::Impossible(impossible)
-        }
-        _ => PodVerdict::Evict(decision),
+    let bypassed = |why: &Impossible| why.budget().is_some_and(|b| permissions.bypass.contains(b));
+    match impossible(pod, &decision, context).filter(|why| !bypassed(why)) {
+        Some(impossible) => PodVerdict::Impossible(impossible),
+        None => PodVerdict::Evict(decision),
     }
 }
 
@@ -163,16 +151,14 @@ fn needs(
     }
     match pod.metadata.controller() {
         None => weigh(MissingFlag::NoController, permissions.force),
-        Some(reference) => match workloads.presence(reference) {
-            Presence::Absent => weigh(
-                MissingFlag::ControllerGone {
-                    kind: reference.kind.clone(),
-                    name: reference.name.clone(),
-                },
+        Some(reference) if workloads.presence(reference) == Presence::Absent => {
+            let (kind, name) = (reference.kind.clone(), reference.name.clone());
+            weigh(
+                MissingFlag::ControllerGone { kind, name },
                 permissions.force,
-            ),
-            Presence::Present | Presence::Unknown => {}
-        },
+            );
+        }
+        Some(_) => {}
     }
     needs
 }
@@ -187,20 +173,18 @@ fn impossible(
         EvictionDecision::SeveralBudgets(budgets) => {
             Some(Impossible::SeveralBudgets(budgets.clone()))
         }
-        EvictionDecision::Refused { budget, refusal } => match refusal {
-            BudgetRefusal::SyncFailed(message) => Some(Impossible::SyncFailed {
-                budget: budget.clone(),
-                message: message.clone(),
-            }),
-            BudgetRefusal::Exhausted { .. } => never(pod, budget, context),
-            BudgetRefusal::NotObserved
-            | BudgetRefusal::Broken(_)
-            | BudgetRefusal::Outdated { .. }
-            | BudgetRefusal::BudgetsUnreadable(_) => None,
-        },
-        EvictionDecision::Exempt(_)
-        | EvictionDecision::Counted { .. }
-        | EvictionDecision::BudgetsUnreadable => None,
+        EvictionDecision::Refused {
+            budget,
+            refusal: BudgetRefusal::SyncFailed(message),
+        } => Some(Impossible::SyncFailed {
+            budget: budget.clone(),
+            message: message.clone(),
+        }),
+        EvictionDecision::Refused {
+            budget,
+            refusal: BudgetRefusal::Exhausted { .. },
+        } => never(pod, budget, context),
+        _ => None,
     }
     .filter(|_| !is_operated(pod, decision, context.budgets, context.workloads))
 }

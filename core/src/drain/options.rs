@@ -16,7 +16,6 @@ use crate::text::Str;
 pub struct Permissions {
     /// `--force`: pods that nothing will bring back may go.
     pub force: bool,
-    /// `--delete-emptydir-data`
     pub delete_emptydir_data: bool,
     /// `--disable-eviction`: DELETE, which no budget stops.
     pub disable_eviction: bool,
@@ -37,19 +36,16 @@ pub struct Permissions {
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct DrainOptions {
-    /// What the user allows.
     pub permissions: Permissions,
     /// When it ends, done or not.
     pub deadline: Option<Timestamp>,
     /// How many nodes are emptied at once; 0 is 1.
     pub concurrency: usize,
-    /// Who goes first.
     pub order: EvictionOrder,
     /// What spares workloads that have no budget.
     pub implicit: Option<ImplicitBudget>,
     /// How long a pod may take to go after its eviction.
     pub pod_timeout: Option<SignedDuration>,
-    /// How long a pod may be blocked.
     pub blocked_timeout: Option<SignedDuration>,
     /// Pods that the plan found impossible to evict, by UID; the others go without them.
     pub given_up: BTreeMap<Str, Impossible>,
@@ -76,7 +72,6 @@ pub struct DrainOptions {
 /// Budgets that are bypassed after a timeout.
 #[derive(Clone, Debug)]
 pub struct Bypass {
-    /// When it begins.
     pub at: Timestamp,
     /// The budgets that are passed by, and no others.
     pub budgets: BTreeSet<BudgetKey>,

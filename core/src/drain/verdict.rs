@@ -22,7 +22,6 @@ pub enum PodVerdict {
     Evict(EvictionDecision),
 }
 
-/// Why a pod stays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SkipReason {
     /// The kubelet runs it from a file; the API cannot stop it.

@@ -15,7 +15,6 @@ use crate::exit::ExitStatus;
 use crate::output::{Printer, style};
 use crate::report::{AuditReport, Baseline, Report};
 
-/// Runs `audit`.
 pub(crate) async fn run(
     args: AuditArgs,
     cluster: &ClusterArgs,

@@ -94,7 +94,6 @@ fn with_candidates(command: Command) -> Command {
         .mut_subcommands(with_candidates)
 }
 
-/// Runs `completion`.
 pub(crate) fn run(args: &CompletionArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
     let shell = match args.shell {
         Shell::Bash => "bash",

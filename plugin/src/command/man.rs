@@ -10,7 +10,6 @@ use clap_mangen::Man;
 use crate::cli::{Cli, EXIT_STATUS, ManArgs};
 use crate::exit::ExitStatus;
 
-/// Runs `man`.
 pub(crate) fn run(args: &ManArgs) -> anyhow::Result<ExitStatus> {
     fs::create_dir_all(&args.folder)
         .with_context(|| format!("failed to make {}", args.folder.display()))?;

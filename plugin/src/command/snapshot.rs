@@ -11,7 +11,6 @@ use crate::cli::{ClusterArgs, InputArgs, SnapshotArgs};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
-/// Runs `snapshot`.
 pub(crate) async fn run(
     args: SnapshotArgs,
     cluster: &ClusterArgs,

@@ -23,7 +23,6 @@ struct Build {
     platform: String,
 }
 
-/// Runs `version`.
 pub(crate) fn run(args: &VersionArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
     let document = Version {
         client_version: Build {

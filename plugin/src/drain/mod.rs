@@ -1,6 +1,5 @@
 //! Drains nodes: reads the cluster, and runs the state machine of core.
 
-mod dry_run;
 mod executor;
 mod node;
 mod output;
@@ -8,11 +7,10 @@ mod removal;
 mod surge;
 mod view;
 
-pub(crate) use dry_run::check_evictions;
 pub(crate) use executor::{Executor, ExecutorOptions};
 pub(crate) use node::uncordon::undo_cordons;
 pub(crate) use output::log::warn_budgets_unreadable;
-pub(crate) use removal::RemovalMethod;
+pub(crate) use removal::{RemovalMethod, check_evictions};
 pub(crate) use surge::Surges;
 pub(crate) use view::ClusterView;
 pub(crate) use view::nodes::{select_from, select_nodes, unique_names};

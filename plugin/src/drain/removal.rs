@@ -2,10 +2,11 @@
 
 use nodelife_cluster::Cluster;
 use nodelife_cluster::evict::Removal;
-use nodelife_core::drain::{EvictionResult, Throttle};
+use nodelife_core::drain::{Action, DrainPlan, EvictionResult, Throttle};
 use nodelife_core::text::Str;
 
-/// How pods are removed.
+use crate::output::Printer;
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RemovalMethod {
     /// By DELETE, which no budget stops.
@@ -55,9 +56,30 @@ pub(super) async fn remove(
     }
 }
 
+/// Asks the API server about each eviction of the plan, once: webhooks and missing rights
+/// show. A refusal of a budget is not repeated (kubectl v1.36 waits for ever), and what the
+/// server says of budgets is not taken: a dry run does not count what the ones before took.
+pub(crate) async fn check_evictions(
+    cluster: &Cluster,
+    plan: &DrainPlan,
+    method: RemovalMethod,
+    printer: &mut Printer,
+) {
+    for pod in plan.with(Action::Evict).chain(plan.with(Action::Delete)) {
+        let which = (&pod.namespace, &pod.name, &pod.uid);
+        let reply = remove(cluster, method, which, true).await;
+        if let Some(objection) = objection(&reply) {
+            printer.warn(format_args!(
+                "{}/{}: the API server says: {objection}",
+                pod.namespace, pod.name
+            ));
+        }
+    }
+}
+
 /// What a reply to a dry run says against an eviction; nothing where only the budget has
 /// something to say, since the plan knows that better.
-pub(super) fn objection(reply: &EvictionResult) -> Option<String> {
+fn objection(reply: &EvictionResult) -> Option<String> {
     match reply {
         EvictionResult::Accepted
         | EvictionResult::BudgetExhausted { .. }

@@ -35,7 +35,6 @@ pub(crate) struct Surges {
     /// By the node whose pods wait for it.
     wanted: BTreeMap<Str, BTreeSet<Key>>,
     started: BTreeSet<Key>,
-    /// Requests on their way.
     sent: JoinSet<(Key, Result<(), ApiError>)>,
 }
 

@@ -3,7 +3,6 @@
 use nodelife_core::API_VERSION;
 use serde::Serialize;
 
-/// A document with its version and kind.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Document<'a, T> {
@@ -16,7 +15,6 @@ pub(crate) struct Document<'a, T> {
 }
 
 impl<'a, T: Serialize> Document<'a, T> {
-    /// A document of this kind.
     pub(crate) fn new(kind: &'static str, content: &'a T) -> Self {
         Self {
             api_version: API_VERSION,

@@ -103,7 +103,6 @@ impl Printer {
         Ok(writeln!(self.out)?)
     }
 
-    /// Prints a document as YAML to stdout.
     pub(crate) fn yaml<T: serde::Serialize>(&mut self, document: &T) -> anyhow::Result<()> {
         self.clear_progress();
         let text = serde_saphyr::to_string(document)?;

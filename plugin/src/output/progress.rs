@@ -17,7 +17,6 @@ impl Progress {
         }
     }
 
-    /// Sets the count of `what`.
     pub(crate) fn set(&mut self, what: &str, count: usize) {
         match self.counts.iter_mut().find(|(name, _)| name == what) {
             Some((_, known)) => *known = count,

@@ -12,7 +12,6 @@ pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 /// What may be skipped while reading.
 pub(crate) const FAINT: Style = Style::new().dimmed();
 
-/// The colour of a severity.
 pub(crate) fn severity(severity: Severity) -> Style {
     match severity {
         Severity::Error => ERROR,

@@ -21,7 +21,6 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// A cell in colour.
     pub(crate) fn styled(text: impl Into<String>, style: Style) -> Self {
         Self {
             text: text.into(),
@@ -129,7 +128,6 @@ impl Table {
         longer * FEW <= cells().count()
     }
 
-    /// The header and the rows.
     fn all(&self) -> impl Iterator<Item = &Vec<Cell>> {
         let rows = self.rows.iter().filter_map(|row| match row {
             Row::Cells(cells) => Some(cells),
@@ -150,7 +148,6 @@ impl Table {
     }
 }
 
-/// Where a column stands.
 #[derive(Clone, Copy, Debug)]
 struct Column {
     start: usize,

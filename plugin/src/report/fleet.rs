@@ -48,18 +48,13 @@ impl Unit {
     }
 }
 
-/// One resource of one node.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Share {
     /// `cpu`, `memory` or `pods`.
     pub(super) resource: &'static str,
-    /// How amounts are shown.
     pub(super) unit: Unit,
-    /// What the machine has.
     pub(super) capacity: f64,
-    /// What pods may use of it.
     pub(super) allocatable: f64,
-    /// What the pods on it requested.
     pub(super) requested: f64,
     /// What is held back, by what for; empty where the kubelet's configuration is not at hand,
     /// or does not give what the node publishes.
@@ -71,9 +66,7 @@ pub(super) struct Share {
 pub(super) enum Purpose {
     /// The hard eviction threshold.
     Eviction,
-    /// `systemReserved`.
     System,
-    /// `kubeReserved`.
     Kube,
     /// Huge pages, which are no other memory's.
     HugePages,
@@ -161,7 +154,6 @@ pub(super) struct Fleet<'a> {
 }
 
 impl<'a> Fleet<'a> {
-    /// Sums up the snapshot.
     pub(super) fn of(snapshot: &'a Snapshot, zones: ZoneReport) -> Self {
         let mut on: HashMap<&str, (Amounts, u32)> = HashMap::new();
         let mut known = ByContainers::new(request::requests);

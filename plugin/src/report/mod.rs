@@ -30,16 +30,13 @@ use fleet::Fleet;
 /// A report and what is known beside it.
 pub(crate) struct Report<'a> {
     pub(crate) audit: &'a AuditReport,
-    /// What it was found in.
     pub(crate) snapshot: &'a Snapshot,
     /// The rules that were asked for.
     pub(crate) rules: &'a [&'static Rule],
-    /// How it is shown.
     pub(crate) args: &'a AuditArgs,
 }
 
 impl Report<'_> {
-    /// Writes it to stdout.
     pub(crate) fn print(&self, printer: &mut Printer) -> anyhow::Result<()> {
         let document = Document::new(document::KIND, self.audit);
         match self.args.output {

@@ -18,7 +18,6 @@ use crate::text::Str;
 /// the watch stands still. Operators that act on the attempt are not bothered more often.
 const FALLBACK: SignedDuration = SignedDuration::from_secs(30);
 
-/// What is due for a pod.
 enum Due {
     Nothing,
     Evict(Option<Charge>),
@@ -91,22 +90,16 @@ impl Machine {
             .filter(|tracked| matches!(tracked.state, PodState::Waiting | PodState::Blocked(_)))
             .filter(|tracked| self.is_draining(tracked) && self.is_in_order(tracked))
             .collect();
-        waiting.sort_by(|a, b| {
-            let key = |t: &Tracked| {
-                let meta = &t.pod.metadata;
-                (
-                    t.pod.is_ready(),
-                    if self.can_read_budgets() {
-                        0
-                    } else {
-                        t.failures
-                    },
-                    meta.namespace.clone(),
-                    meta.name.clone(),
-                    meta.uid.clone(),
-                )
-            };
-            key(a).cmp(&key(b))
+        waiting.sort_by_cached_key(|t| {
+            let meta = &t.pod.metadata;
+            let blind = !self.can_read_budgets();
+            (
+                t.pod.is_ready(),
+                if blind { t.failures } else { 0 },
+                meta.namespace.clone(),
+                meta.name.clone(),
+                meta.uid.clone(),
+            )
         });
         waiting
             .iter()

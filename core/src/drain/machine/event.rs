@@ -6,45 +6,44 @@ use crate::object::{Budget, OwnerReference, Pod, VolumeAttachment, Workload, Wor
 use crate::text::Str;
 use crate::workload::Presence;
 
-/// Something that happened.
 #[derive(Clone, Debug)]
 pub enum DrainEvent {
-    /// Time passed.
     Tick,
     /// All pods of a node, read consistently.
-    Listed { node: Str, pods: Vec<Pod> },
+    Listed {
+        node: Str,
+        pods: Vec<Pod>,
+    },
     /// A pod of a node came or changed.
     Pod(Box<Pod>),
-    /// A pod is gone.
-    PodGone { uid: Str },
-    /// All budgets.
+    PodGone {
+        uid: Str,
+    },
     Budgets(Vec<Budget>),
     /// Budgets may not be seen (any more), until one is.
     BudgetsUnreadable,
     /// A budget came or changed.
     Budget(Box<Budget>),
-    /// A budget was deleted.
     BudgetGone(BudgetKey),
     /// All controllers of a kind, as far as they are watched.
     Workloads {
         kind: WorkloadKind,
-        /// The controllers.
         workloads: Vec<Workload>,
     },
     /// A controller came or changed.
     Workload(Box<Workload>),
     /// The answer to an [`Effect::Evict`].
-    Answered { uid: Str, result: EvictionResult },
+    Answered {
+        uid: Str,
+        result: EvictionResult,
+    },
     /// The answer to an [`Effect::Get`]: the pod, or that none bears its name.
     PodFetched {
-        /// The pod that was asked for.
         uid: Str,
-        /// What bears its name.
         found: Option<Box<Pod>>,
     },
     /// An [`Effect::Get`] that failed.
     PodFetchFailed {
-        /// The pod that was asked for.
         uid: Str,
         message: String,
     },
@@ -52,34 +51,32 @@ pub enum DrainEvent {
     Owner {
         /// UID of the controller.
         uid: Str,
-        /// Whether it is there.
         presence: Presence,
     },
     /// An [`Effect::Cordon`] was carried out.
-    Cordoned { node: Str },
+    Cordoned {
+        node: Str,
+    },
     /// An [`Effect::Confirm`] failed.
-    ConfirmFailed { node: Str },
+    ConfirmFailed {
+        node: Str,
+    },
     /// The answer to an [`Effect::Count`]; none if it failed.
     Counted {
         /// UID of the workload.
         workload: Str,
-        /// What was counted.
         count: Option<ReplicaCount>,
     },
-    /// All attachments of volumes.
     Attachments(Vec<VolumeAttachment>),
     /// An attachment came or changed.
     Attachment(Box<VolumeAttachment>),
-    /// A volume was detached.
     AttachmentGone {
-        /// Name of the attachment.
         name: Str,
     },
     /// The user asked to stop.
     Interrupted,
 }
 
-/// Something to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Send an eviction (or a deletion, where the user wants those) with this UID.
@@ -99,7 +96,6 @@ pub enum Effect {
         /// The least seconds that the pod gets to stop, where its own are fewer.
         at_least: Option<u32>,
     },
-    /// Count the pods of a workload.
     Count {
         namespace: Str,
         workload: Str,
@@ -108,7 +104,6 @@ pub enum Effect {
         /// Whether to ask why pods wait for a node.
         with_pending: bool,
     },
-    /// Read the pod.
     Get {
         namespace: Str,
         name: Str,

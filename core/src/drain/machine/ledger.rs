@@ -19,7 +19,6 @@ pub(super) struct Ledger(BTreeMap<Limit, Entry>);
 #[derive(Debug, Default)]
 struct Entry {
     in_flight: Option<InFlight>,
-    /// When the last eviction was sent.
     last: Option<Timestamp>,
     /// Names of pods whose eviction was accepted, and when, as long as the status
     /// that the watch showed last does not hold them.
@@ -58,7 +57,6 @@ impl Ledger {
             && usize::try_from(allowed).is_ok_and(|allowed| uncounted < allowed)
     }
 
-    /// An eviction is sent.
     pub(super) fn record_sent(
         &mut self,
         limit: Limit,

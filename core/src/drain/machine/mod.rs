@@ -53,7 +53,6 @@ pub use state::{
 /// the time of a round trip, and small beside what a server takes from one user.
 const MAX_IN_FLIGHT: usize = 10;
 
-/// The state of a whole drain.
 #[derive(Debug)]
 pub struct Machine {
     settings: DrainOptions,
@@ -105,7 +104,6 @@ impl Machine {
         self.pods.values()
     }
 
-    /// The pod of this UID.
     pub fn pod(&self, uid: &str) -> Option<&Tracked> {
         self.pods.get(uid)
     }
@@ -141,7 +139,6 @@ impl Machine {
         Some(last.map_or(blocked.first, |last| last.max(blocked.first)))
     }
 
-    /// Whether the budgets are seen.
     pub fn can_read_budgets(&self) -> bool {
         !self.store.budgets.is_unreadable()
     }

@@ -87,7 +87,6 @@ impl Machine {
         }
     }
 
-    /// The nodes whose turn it is now.
     fn next_nodes(&self) -> Vec<Str> {
         let zone = |node: &Str| self.settings.zones.get(node.as_str());
         let mut busy = 0;

@@ -19,7 +19,6 @@ use serde::Serialize;
 pub struct Tracked {
     /// The pod as it was last seen.
     pub pod: Pod,
-    /// Where it stands.
     pub state: PodState,
     /// It goes when the pods of a lower order are gone.
     pub(super) order: i32,
@@ -41,7 +40,6 @@ pub struct Tracked {
     pub warnings: Vec<String>,
 }
 
-/// Where a pod stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodState {
     /// It stays on the node.
@@ -95,7 +93,6 @@ pub struct Blocked {
     pub first: Timestamp,
     /// When it is tried again although nothing changed.
     pub retry_at: Timestamp,
-    /// What may bring the next try forward.
     pub(super) retry_on: RetryTrigger,
 }
 
@@ -125,7 +122,6 @@ pub(super) enum RetryTrigger {
     TimerThenGet,
 }
 
-/// What an eviction was decided by.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct EvictionInputs {
     pub(super) phase: Str,
@@ -133,13 +129,11 @@ pub(super) struct EvictionInputs {
     pub(super) budget: Option<(BudgetKey, Str)>,
 }
 
-/// Why a pod waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BlockReason {
     /// Its budget allows nothing now.
     Budget {
         budget: BudgetKey,
-        /// Its numbers.
         refusal: BudgetRefusal,
     },
     /// No budget that is seen selects it, and too few pods of its workload are Ready to spare one.
@@ -152,7 +146,6 @@ pub enum BlockReason {
     },
     /// More than one budget selects it, and an operator may change that.
     SeveralBudgets(Vec<BudgetKey>),
-    /// The server asked to slow down.
     Throttled(Throttle),
     /// A webhook asked to come back later, or denied for the first times.
     Denied(String),
@@ -282,14 +275,12 @@ impl fmt::Display for BlockReason {
     }
 }
 
-/// Where a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodePhase {
     /// Others are emptied first.
     Waiting,
     /// Its turn has come, and its cordon is on its way.
     Cordoning,
-    /// Its pods are being evicted.
     Draining,
     /// Nothing is left, as far as the watch shows; a list is on its way.
     Confirming,

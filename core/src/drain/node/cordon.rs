@@ -49,7 +49,6 @@ impl CordonOwner {
         Self(Str::from(format!("{who} at {began}")))
     }
 
-    /// The mark that a node bears.
     pub fn of(node: &Node) -> Option<Self> {
         let annotation = node.metadata.annotations.get(CORDONED_BY)?;
         Some(Self(annotation.clone()))

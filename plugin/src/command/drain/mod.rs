@@ -22,7 +22,6 @@ use crate::exit::ExitStatus;
 use crate::output::Printer;
 use options::{check, drain_options, permissions, removal_method};
 
-/// Runs `drain`.
 pub(crate) async fn run(
     args: DrainArgs,
     cluster: &ClusterArgs,
@@ -63,7 +62,6 @@ pub(crate) async fn run(
 
 const READ_TIMED_OUT: &str = "timed out (--timeout) while reading the cluster; nothing was evicted";
 
-/// What a drain begins with.
 struct Drain {
     cluster: Cluster,
     machine: DrainOptions,

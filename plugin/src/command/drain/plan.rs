@@ -40,7 +40,6 @@ pub(super) fn refusal(
     status
 }
 
-/// Prints the plan to stdout.
 pub(super) fn print(
     plan: &DrainPlan,
     format: Option<DrainFormat>,

@@ -25,7 +25,6 @@ struct Report {
     unexplained: Vec<Node>,
 }
 
-/// Runs `explain allocatable`.
 pub(super) async fn run(
     args: AllocatableArgs,
     cluster: &ClusterArgs,

@@ -10,7 +10,6 @@ use crate::command::input;
 use crate::exit::ExitStatus;
 use crate::output::{Printer, Table};
 
-/// Runs `explain failure`.
 pub(super) async fn run(
     args: FailureArgs,
     cluster: &ClusterArgs,

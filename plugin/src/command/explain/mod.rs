@@ -11,7 +11,6 @@ use crate::cli::{ClusterArgs, ExplainArgs, Topic};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
-/// Runs `explain`.
 pub(crate) async fn run(
     args: ExplainArgs,
     cluster: &ClusterArgs,

@@ -12,7 +12,6 @@ use crate::command::input;
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table, style};
 
-/// Runs `explain shutdown`.
 pub(super) async fn run(
     args: ShutdownArgs,
     cluster: &ClusterArgs,

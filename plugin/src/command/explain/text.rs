@@ -14,7 +14,6 @@ use crate::report::word;
 /// What can be explained beside rules.
 const TOPICS: [&str; 4] = ["allocatable", "zones", "failure", "shutdown"];
 
-/// A rule as a document.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct RuleText {

@@ -10,7 +10,6 @@ use crate::command::input;
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table, style};
 
-/// Runs `explain zones`.
 pub(super) async fn run(
     args: ZonesArgs,
     cluster: &ClusterArgs,

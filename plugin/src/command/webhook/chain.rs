@@ -17,7 +17,6 @@ pub(super) struct Installed {
     pub(super) endpoints: Result<Vec<Value>, String>,
 }
 
-/// How a link is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Health {
@@ -27,7 +26,6 @@ pub(super) enum Health {
     Unknown,
 }
 
-/// One link.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Link {
     pub(super) name: &'static str,

@@ -12,7 +12,6 @@ use crate::cli::{ClusterArgs, WebhookArgs, WebhookCommand};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
-/// Runs `webhook`.
 pub(crate) async fn run(
     args: WebhookArgs,
     cluster: &ClusterArgs,

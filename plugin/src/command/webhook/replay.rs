@@ -29,7 +29,6 @@ struct Report {
     missing: BTreeMap<String, u64>,
 }
 
-/// Violations that are equal, counted.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Counted {
@@ -46,7 +45,6 @@ struct Counted {
     message: String,
 }
 
-/// Runs `webhook replay`: exit status 3 when something would have been denied.
 pub(super) fn run(args: &ReplayArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
     let (policies, objects) = engine::read(&args.engine)?;
     let file = args.log.display();

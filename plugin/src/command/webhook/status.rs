@@ -27,7 +27,6 @@ struct Report {
     links: Vec<Link>,
 }
 
-/// Runs `webhook status`: exit status 3 when a link is broken.
 pub(crate) async fn run(
     args: StatusArgs,
     cluster: &ClusterArgs,

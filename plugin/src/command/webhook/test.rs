@@ -17,7 +17,6 @@ struct Report {
     verdicts: Vec<Answered>,
 }
 
-/// The answer to one review.
 #[derive(Serialize)]
 struct Answered {
     user: String,
@@ -29,9 +28,7 @@ struct Answered {
     verdict: &'static str,
     /// The rule that objects, whether it is enforced or not; empty where none does.
     rule: &'static str,
-    /// The mode of that rule.
     mode: &'static str,
-    /// Status code of the refusal.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<u16>,
     /// What the client would read.
@@ -42,7 +39,6 @@ struct Answered {
     warnings: Vec<String>,
 }
 
-/// Runs `webhook test`: exit status 3 when one is denied.
 pub(super) fn run(args: &TestArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
     let (policies, objects) = engine::read(&args.engine)?;
     let file = args.filename.display();

@@ -1,6 +1,5 @@
 //! Executor of a drain: runs the state machine against the cluster.
 
-mod blocked;
 mod diagnose;
 mod finish;
 mod requests;
@@ -25,11 +24,11 @@ use super::node::uncordon::undo;
 use super::node::{cordon, process};
 use super::output::events::Events;
 use super::output::log::ProgressLog;
-use super::removal::{RemovalMethod, remove};
+use super::removal::RemovalMethod;
 use super::surge::Surges;
 use super::view::ClusterView;
 use super::view::watches::{WatchEvent, Watches};
-use blocked::BlockedBudgets;
+use diagnose::BlockedBudgets;
 
 use crate::exit::ExitStatus;
 use crate::output::Printer;
@@ -38,7 +37,6 @@ use crate::signals::{self, Interrupts};
 /// How long the last events, and giving the locks back, may take each after `--timeout`.
 const FINAL_TIMEOUT: Duration = Duration::from_millis(400);
 
-/// A drain under way.
 pub(crate) struct Executor<'a> {
     cluster: Cluster,
     machine: Machine,
@@ -66,7 +64,6 @@ pub(crate) struct ExecutorOptions {
     pub(crate) end: Option<Instant>,
     /// Whether what was not drained is uncordoned again.
     pub(crate) undo_on_failure: bool,
-    /// Deployments that get another pod.
     pub(crate) surges: Surges,
     /// Nodes that are cordoned and left alone.
     pub(crate) quarantine: Vec<Str>,
@@ -77,7 +74,6 @@ pub(crate) struct ExecutorOptions {
 }
 
 impl<'a> Executor<'a> {
-    /// A drain of what the scene shows.
     pub(crate) fn new(
         cluster: Cluster,
         machine: DrainOptions,
@@ -174,16 +170,14 @@ impl<'a> Executor<'a> {
     }
 
     fn timed_out(&mut self) -> ExitStatus {
-        self.print_not_started("timed out (--timeout)");
-        ExitStatus::Failed
+        self.not_started("timed out (--timeout)", ExitStatus::Failed)
     }
 
     fn interrupted(&mut self) -> ExitStatus {
-        self.print_not_started("interrupted");
-        ExitStatus::Interrupted
+        self.not_started("interrupted", ExitStatus::Interrupted)
     }
 
-    fn print_not_started(&mut self, why: &str) {
+    fn not_started(&mut self, why: &str, status: ExitStatus) -> ExitStatus {
         let nodes: Vec<&str> = self.cordoned.iter().map(Str::as_str).collect();
         let cordoned = if nodes.is_empty() {
             "nothing was changed".to_owned()
@@ -195,6 +189,7 @@ impl<'a> Executor<'a> {
         };
         let text = format!("{why} before the drain began: {cordoned}");
         self.log.printer().note(text);
+        status
     }
 
     async fn undo(&mut self, nodes: Vec<Str>) {
@@ -309,11 +304,9 @@ impl<'a> Executor<'a> {
                 name,
                 uid,
             } => {
-                self.requests.spawn(async move {
-                    let which = (&namespace, &name, &uid);
-                    let reply = remove(&cluster, method, which, false).await;
-                    DrainEvent::Answered { uid, result: reply }
-                });
+                self.requests.spawn(requests::send_removal(
+                    cluster, method, namespace, name, uid,
+                ));
             }
             Effect::Bypass {
                 namespace,
@@ -327,11 +320,9 @@ impl<'a> Executor<'a> {
                      --bypass-pdb)"
                 ));
                 let method = method.past_budgets(at_least);
-                self.requests.spawn(async move {
-                    let which = (&namespace, &name, &uid);
-                    let reply = remove(&cluster, method, which, false).await;
-                    DrainEvent::Answered { uid, result: reply }
-                });
+                self.requests.spawn(requests::send_removal(
+                    cluster, method, namespace, name, uid,
+                ));
             }
             Effect::Count {
                 namespace,
@@ -344,9 +335,8 @@ impl<'a> Executor<'a> {
                     labels: Some(labels).filter(|labels| !labels.is_empty()),
                     ..ListFilter::default()
                 };
-                self.requests.spawn(async move {
-                    requests::count(&cluster, &filter, workload, with_pending).await
-                });
+                self.requests
+                    .spawn(requests::count(cluster, filter, workload, with_pending));
             }
             Effect::Get {
                 namespace,
@@ -354,16 +344,14 @@ impl<'a> Executor<'a> {
                 uid,
             } => {
                 self.requests
-                    .spawn(async move { requests::get_pod(&cluster, namespace, name, uid).await });
+                    .spawn(requests::get_pod(cluster, namespace, name, uid));
             }
             Effect::GetOwner { namespace, owner } => {
-                self.requests.spawn(async move {
-                    requests::look_up_owner(&cluster, namespace, owner).await
-                });
+                self.requests
+                    .spawn(requests::look_up_owner(cluster, namespace, owner));
             }
             Effect::Confirm { node } => {
-                self.requests
-                    .spawn(async move { requests::confirm(&cluster, node).await });
+                self.requests.spawn(requests::confirm(cluster, node));
             }
             Effect::Changed { uid } => {
                 if let Some(tracked) = self.machine.pod(&uid) {

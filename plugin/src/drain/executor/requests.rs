@@ -8,9 +8,22 @@ use nodelife_core::object::{OwnerReference, Pod, WorkloadKind};
 use nodelife_core::text::Str;
 use nodelife_core::workload::Presence;
 
+use super::super::removal::{RemovalMethod, remove};
+
+pub(super) async fn send_removal(
+    cluster: Cluster,
+    method: RemovalMethod,
+    namespace: Str,
+    name: Str,
+    uid: Str,
+) -> DrainEvent {
+    let result = remove(&cluster, method, (&namespace, &name, &uid), false).await;
+    DrainEvent::Answered { uid, result }
+}
+
 /// Reads a pod. That it is gone is believed only of an answer that is the API server's
 /// own: a proxy on the way says 404 as well.
-pub(super) async fn get_pod(cluster: &Cluster, namespace: Str, name: Str, uid: Str) -> DrainEvent {
+pub(super) async fn get_pod(cluster: Cluster, namespace: Str, name: Str, uid: Str) -> DrainEvent {
     let call = Call::get(resource::PODS.all().in_namespace(&namespace).named(&name));
     let found = match cluster.read(&call).await {
         Ok(answer) => answer.json::<Pod>(&call).map(|pod| Some(Box::new(pod))),
@@ -28,11 +41,11 @@ pub(super) async fn get_pod(cluster: &Cluster, namespace: Str, name: Str, uid: S
 
 /// Whether a controller is still there.
 pub(super) async fn look_up_owner(
-    cluster: &Cluster,
+    cluster: Cluster,
     namespace: Str,
     owner: OwnerReference,
 ) -> DrainEvent {
-    let presence = presence(cluster, &namespace, &owner).await;
+    let presence = presence(&cluster, &namespace, &owner).await;
     DrainEvent::Owner {
         uid: owner.uid,
         presence,
@@ -71,12 +84,12 @@ const MAX_PENDING_MESSAGES: usize = 3;
 /// Counts those of the selected pods that a workload has and that are Ready, and asks after those
 /// that wait for a node.
 pub(super) async fn count(
-    cluster: &Cluster,
-    filter: &ListFilter,
+    cluster: Cluster,
+    filter: ListFilter,
     workload: Str,
     with_pending: bool,
 ) -> DrainEvent {
-    let count = recount(cluster, filter, &workload, with_pending).await;
+    let count = recount(&cluster, &filter, &workload, with_pending).await;
     if let Err(error) = &count {
         tracing::debug!(?filter, %error, "failed to count pods");
     }
@@ -140,7 +153,7 @@ async fn scheduling_message(
 }
 
 /// Lists the pods of a node consistently.
-pub(super) async fn confirm(cluster: &Cluster, node: Str) -> DrainEvent {
+pub(super) async fn confirm(cluster: Cluster, node: Str) -> DrainEvent {
     let filter = ListFilter::on_node(&node);
     match cluster.list(&listing::PODS, &filter, |_| {}).await {
         Ok(listed) if listed.consistent => DrainEvent::Listed {

@@ -28,7 +28,6 @@ fn host() -> String {
     name.nodename().to_string_lossy().into_owned()
 }
 
-/// The name of this machine.
 #[cfg(not(unix))]
 fn host() -> String {
     std::env::var("COMPUTERNAME").unwrap_or_default()

@@ -37,7 +37,6 @@ pub(crate) struct Events {
     count: u32,
 }
 
-/// What happened to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EventReason {
     /// Cordoned; evictions begin.
@@ -102,7 +101,6 @@ struct Regarding<'a> {
 }
 
 impl Events {
-    /// Events about these nodes.
     pub(crate) fn new(cluster: &Cluster, nodes: &[Node], instance: &str) -> Self {
         Self {
             cluster: cluster.clone(),

@@ -14,7 +14,7 @@ use nodelife_core::disruption::{
     BudgetRefusal, Budgets, EvictionDecision, ImplicitBudget, decide, keeps_replicas,
 };
 use nodelife_core::drain::{
-    DrainPlan, InventoryContext, InventoryItem, Permissions, PlanContext, Store, inventory,
+    DrainPlan, InventoryContext, Permissions, PlanContext, Store, inventory,
 };
 use nodelife_core::object::{Node, Pod, WorkloadKind, claims};
 use nodelife_core::snapshot::{Snapshot, Source};
@@ -27,7 +27,6 @@ use nodes::SelectedNodes;
 use surroundings::ClusterObjects;
 use watches::Watches;
 
-/// Nodes, their pods, budgets and controllers.
 pub(crate) struct ClusterView {
     /// The nodes that are to be drained, in order.
     pub(crate) nodes: Vec<Node>,
@@ -277,7 +276,14 @@ impl ClusterView {
         Ok(())
     }
 
-    fn inventory(&self, permissions: &Permissions, now: Timestamp) -> Vec<InventoryItem> {
+    pub(crate) fn plan(
+        &self,
+        permissions: &Permissions,
+        implicit: Option<&ImplicitBudget>,
+        concurrency: usize,
+        grace_period_seconds: Option<u32>,
+        now: Timestamp,
+    ) -> DrainPlan {
         // Each pod once: a pod without a controller counts for one.
         let known: BTreeMap<&str, &Pod> = self
             .all_pods()
@@ -291,18 +297,7 @@ impl ClusterView {
             pods: &known,
             now,
         };
-        inventory(self.all_pods(), permissions, around)
-    }
-
-    pub(crate) fn plan(
-        &self,
-        permissions: &Permissions,
-        implicit: Option<&ImplicitBudget>,
-        concurrency: usize,
-        grace_period_seconds: Option<u32>,
-        now: Timestamp,
-    ) -> DrainPlan {
-        let items = self.inventory(permissions, now);
+        let items = inventory(self.all_pods(), permissions, around);
         let outlook = self.objects.as_ref().map(|objects| PlanContext {
             nodes: &objects.nodes,
             pods: &objects.pods,

@@ -13,7 +13,6 @@ use tokio::sync::oneshot;
 /// about as much as a drain's own requests.
 const MAX_PODS: u64 = 10_000;
 
-/// All nodes, pods and volumes.
 #[derive(Default)]
 pub(crate) struct ClusterObjects {
     pub(crate) nodes: Vec<Node>,

@@ -11,7 +11,6 @@ use nodelife_core::drain::DrainEvent;
 use nodelife_core::object::{Workload, WorkloadKind};
 use nodelife_core::text::Str;
 
-/// What a watch showed.
 pub(crate) enum WatchEvent {
     /// Something for the machine.
     Event(DrainEvent),
