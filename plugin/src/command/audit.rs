@@ -193,11 +193,10 @@ fn baseline(args: &AuditArgs) -> anyhow::Result<Baseline> {
     let Some(path) = &args.baseline else {
         return Ok(Baseline::default());
     };
-    let text = std::fs::read_to_string(path)
-        .with_context(|| format!("failed to read the baseline {}", path.display()))?;
-    Baseline::parse(&text).map_err(|reason| {
-        anyhow::anyhow!("failed to read the baseline {}: {reason}", path.display())
-    })
+    let failed = || format!("failed to read the baseline {}", path.display());
+    let text = std::fs::read_to_string(path).with_context(failed)?;
+    let baseline = Baseline::parse(&text).map_err(anyhow::Error::msg);
+    baseline.with_context(failed)
 }
 
 /// What a reader of stderr wants to know at the end.

@@ -1,19 +1,15 @@
 //! Reports blocked budgets and failed watches.
 
-use std::collections::BTreeSet;
-
 use jiff::{SignedDuration, Timestamp};
-use nodelife_cluster::list::ListFilter;
-use nodelife_cluster::{ApiError, Cluster, listing};
-use nodelife_core::disruption::{BudgetKey, BudgetRefusal};
+use nodelife_cluster::ApiError;
+use nodelife_core::disruption::BudgetRefusal;
 use nodelife_core::drain::{BlockReason, DrainEvent, PodState};
 use nodelife_core::format::count;
-use nodelife_core::object::Pod;
-use tokio::task::JoinSet;
 
 use super::super::output::events::EventReason;
 use super::super::output::log::warn_budgets_unreadable;
 use super::Executor;
+use super::blocked::BudgetPods;
 
 /// How long a budget lets nothing go before that is told: waves that follow each other are no
 /// trouble.
@@ -21,44 +17,6 @@ const REPORT_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
 /// How many of a budget's pods are named.
 const MAX_NAMED: usize = 5;
-
-/// The budgets that let nothing go, and the lists of their pods that are on their way; dropped,
-/// and so cancelled, with the drain.
-#[derive(Default)]
-pub(super) struct BlockedBudgets {
-    reported: BTreeSet<BudgetKey>,
-    pending: JoinSet<BudgetPods>,
-}
-
-/// A budget, and the pods of its namespace.
-pub(super) type BudgetPods = (BudgetKey, Result<Vec<Pod>, ApiError>);
-
-impl BlockedBudgets {
-    /// Lists the pods of the budget's namespace, once for each budget.
-    fn ask(&mut self, cluster: Cluster, budget: BudgetKey) {
-        if !self.reported.insert(budget.clone()) {
-            return;
-        }
-        self.pending.spawn(async move {
-            let filter = ListFilter {
-                namespace: Some(budget.namespace.to_string()),
-                ..ListFilter::default()
-            };
-            let listed = cluster.list(&listing::PODS, &filter, |_| {}).await;
-            (budget, listed.map(|listed| listed.items))
-        });
-    }
-
-    /// The next list that came. May be cancelled without losing one.
-    pub(super) async fn next(&mut self) -> Option<BudgetPods> {
-        loop {
-            match self.pending.join_next().await? {
-                Ok(pending) => return Some(pending),
-                Err(error) => tracing::debug!(%error, "a list of pods was lost"),
-            }
-        }
-    }
-}
 
 impl Executor<'_> {
     /// When the next budget has let nothing go for too long.
@@ -142,7 +100,9 @@ impl Executor<'_> {
         ) {
             return Err(anyhow::Error::from(error).context(format!("failed to watch {what}")));
         }
-        self.log.watch_failed(what, &error);
+        self.log
+            .printer()
+            .warn(format_args!("watch of {what} failed, retrying: {error}"));
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! Executor of a drain: runs the state machine against the cluster.
 
+mod blocked;
 mod diagnose;
 mod finish;
 mod requests;
@@ -28,7 +29,7 @@ use super::removal::RemovalMethod;
 use super::surge::Surges;
 use super::view::ClusterView;
 use super::view::watches::{WatchEvent, Watches};
-use diagnose::BlockedBudgets;
+use blocked::BlockedBudgets;
 
 use crate::exit::ExitStatus;
 use crate::output::Printer;

@@ -5,7 +5,6 @@ use std::fmt;
 use std::io::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
-use nodelife_cluster::ApiError;
 use nodelife_core::drain::{
     Machine, NodePhase, Outcome, PodState, SkipReason, StopReason, Tracked, diagnosis,
 };
@@ -203,12 +202,6 @@ impl<'a> ProgressLog<'a> {
         };
         self.printer.note(format_args!("node/{node}: {text}"));
         (what, text)
-    }
-
-    /// A watch lost sight.
-    pub(crate) fn watch_failed(&mut self, what: &str, error: &ApiError) {
-        self.printer
-            .warn(format_args!("watch of {what} failed, retrying: {error}"));
     }
 
     /// The user asked to stop. `waits`: for answers to what was sent before.

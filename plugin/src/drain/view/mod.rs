@@ -64,12 +64,10 @@ impl ClusterView {
             Some(watches) => view.wait_for_lists(watches).await?,
             None => view.list(cluster).await?,
         }
-        let nodes = selected.all.ok_or("no permission to list nodes");
-        let around = match (nodes, list_all_pods) {
-            (Ok(nodes), Ok(pods)) => Ok((nodes, pods)),
-            (Err(why), _) => Err(why.to_owned()),
-            (_, Err(why)) => Err(why),
-        };
+        let nodes = selected
+            .all
+            .ok_or_else(|| "no permission to list nodes".to_owned());
+        let around = nodes.and_then(|nodes| Ok((nodes, list_all_pods?)));
         view.load_objects(cluster, around, printer).await?;
         let exhausted = view.exhausted_namespaces();
         for namespace in &exhausted {
