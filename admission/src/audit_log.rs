@@ -69,47 +69,33 @@ pub struct Replay {
 /// Group, resource, namespace and name.
 type Key = [String; 4];
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Event<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     api_version: Text<'a>,
-    #[serde(borrow, default)]
     kind: Text<'a>,
-    #[serde(borrow, default)]
     stage: Text<'a>,
-    #[serde(borrow, default)]
     verb: Text<'a>,
-    #[serde(default)]
     user: Value,
-    #[serde(default)]
     impersonated_user: Option<Value>,
-    #[serde(borrow, default)]
     object_ref: Option<Target<'a>>,
-    #[serde(borrow, default)]
     request_received_timestamp: Text<'a>,
-    #[serde(default, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     response_status: Status,
-    #[serde(borrow, default)]
     request_object: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     response_object: Option<&'a RawValue>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Target<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     resource: Text<'a>,
-    #[serde(borrow, default)]
     subresource: Text<'a>,
-    #[serde(borrow, default)]
     namespace: Text<'a>,
-    #[serde(borrow, default)]
     name: Text<'a>,
-    #[serde(borrow, default)]
     api_group: Text<'a>,
-    #[serde(borrow, default)]
     api_version: Text<'a>,
 }
 
@@ -123,7 +109,7 @@ struct Status {
 struct Named<'a> {
     #[serde(borrow, default)]
     kind: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     metadata: Meta<'a>,
 }
 

@@ -33,7 +33,7 @@ struct TaintDefault<'p> {
 struct Pod<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
     metadata: Metadata<'a>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     spec: Spec<'a>,
 }
 
@@ -42,7 +42,7 @@ struct Pod<'a> {
 struct Metadata<'a> {
     #[serde(borrow, deserialize_with = "or_default")]
     annotations: Wishes<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     owner_references: Vec<Owner<'a>>,
 }
 
@@ -52,7 +52,7 @@ struct Metadata<'a> {
 struct Wishes<'a> {
     #[serde(borrow, rename = "nodelife.dev/not-ready-seconds")]
     not_ready: Option<Text<'a>>,
-    #[serde(borrow, rename = "nodelife.dev/unreachable-seconds")]
+    #[serde(rename = "nodelife.dev/unreachable-seconds")]
     unreachable: Option<Text<'a>>,
 }
 
@@ -69,7 +69,6 @@ struct Owner<'a> {
 struct Spec<'a> {
     #[serde(borrow)]
     tolerations: Option<Vec<Toleration<'a>>>,
-    #[serde(borrow)]
     priority_class_name: Text<'a>,
     termination_grace_period_seconds: Option<i64>,
 }
@@ -78,11 +77,11 @@ struct Spec<'a> {
 struct Toleration<'a> {
     #[serde(borrow, default)]
     key: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     operator: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     value: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     effect: Text<'a>,
     #[serde(default, rename = "tolerationSeconds")]
     seconds: Option<i64>,

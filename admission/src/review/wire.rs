@@ -65,11 +65,9 @@ impl Operation {
 pub struct User<'a> {
     #[serde(borrow)]
     username: Text<'a>,
-    #[serde(borrow)]
     uid: Text<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     groups: Vec<Text<'a>>,
-    #[serde(borrow)]
     extra: Option<&'a RawValue>,
 }
 
@@ -99,9 +97,8 @@ impl<'a> User<'a> {
 pub(super) struct Resource<'a> {
     #[serde(borrow)]
     pub(super) group: Text<'a>,
-    #[serde(borrow)]
     pub(super) version: Text<'a>,
-    #[serde(borrow, rename = "resource")]
+    #[serde(rename = "resource")]
     pub(super) name: Text<'a>,
 }
 
@@ -110,9 +107,9 @@ pub(super) struct Resource<'a> {
 struct Envelope<'a> {
     #[serde(borrow, default)]
     api_version: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     kind: Text<'a>,
-    #[serde(borrow, default)]
+    #[serde(default)]
     request: Option<Wire<'a>>,
 }
 
@@ -122,21 +119,13 @@ struct Envelope<'a> {
 pub(super) struct Wire<'a> {
     #[serde(borrow)]
     pub(super) uid: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) resource: Resource<'a>,
-    #[serde(borrow)]
     pub(super) sub_resource: Text<'a>,
-    #[serde(borrow)]
     pub(super) name: Text<'a>,
-    #[serde(borrow)]
     pub(super) namespace: Text<'a>,
-    #[serde(borrow)]
     pub(super) operation: Text<'a>,
-    #[serde(borrow)]
     pub(super) user_info: User<'a>,
-    #[serde(borrow)]
     pub(super) object: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) old_object: Option<&'a RawValue>,
     pub(super) dry_run: Option<bool>,
 }

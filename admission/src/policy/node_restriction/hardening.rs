@@ -3,11 +3,11 @@
 use nodelife_core::object::MIRROR_ANNOTATION;
 use serde::Deserialize;
 
-use super::ownership::Owner;
+use super::ownership::Meta;
 use super::request::NodeRequest;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
-use crate::json::text::{Pairs, Text, or_default};
+use crate::json::text::{Text, or_default};
 use crate::review::Operation;
 use crate::rule::{AdmissionRule, Mode};
 
@@ -40,31 +40,13 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
 struct Object<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
     metadata: Meta<'a>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     spec: Spec<'a>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     source: Source<'a>,
     /// `source` in events.k8s.io.
-    #[serde(
-        borrow,
-        default,
-        rename = "deprecatedSource",
-        deserialize_with = "or_default"
-    )]
+    #[serde(default, rename = "deprecatedSource", deserialize_with = "or_default")]
     deprecated_source: Source<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Meta<'a> {
-    #[serde(borrow, deserialize_with = "or_default")]
-    labels: Pairs<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    annotations: Pairs<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    finalizers: Vec<Text<'a>>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    owner_references: Vec<Owner<'a>>,
 }
 
 #[derive(Default, Deserialize)]

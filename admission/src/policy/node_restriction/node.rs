@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use super::labels::forbidden_changes;
-use super::ownership::Owner;
+use super::ownership::Meta;
 use super::request::NodeRequest;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
@@ -19,17 +19,8 @@ const LABELS_REMEDY: &str = "a node may set its well-known labels and those unde
 struct Node<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
     metadata: Meta<'a>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     spec: Spec<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Meta<'a> {
-    #[serde(borrow, deserialize_with = "or_default")]
-    labels: Pairs<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
-    owner_references: Vec<Owner<'a>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -37,20 +28,16 @@ struct Meta<'a> {
 struct Spec<'a> {
     #[serde(borrow, deserialize_with = "or_default")]
     taints: Vec<Taint<'a>>,
-    #[serde(borrow)]
     config_source: Option<ConfigSource<'a>>,
 }
 
-#[derive(PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Taint<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     key: Text<'a>,
-    #[serde(borrow, default)]
     value: Text<'a>,
-    #[serde(borrow, default)]
     effect: Text<'a>,
-    #[serde(default)]
     time_added: Option<Timestamp>,
 }
 
@@ -61,18 +48,14 @@ struct ConfigSource<'a> {
     config_map: Option<ConfigMapSource<'a>>,
 }
 
-#[derive(PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct ConfigMapSource<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     namespace: Text<'a>,
-    #[serde(borrow, default)]
     name: Text<'a>,
-    #[serde(borrow, default)]
     uid: Text<'a>,
-    #[serde(borrow, default)]
     resource_version: Text<'a>,
-    #[serde(borrow, default)]
     kubelet_config_key: Text<'a>,
 }
 

@@ -14,30 +14,29 @@ pub(crate) const NODE_LEASES: &str = "kube-node-lease";
 
 /// An `OwnerReference`. Every field counts: a nil pointer and `false` are different to the
 /// in-tree comparison.
-#[derive(PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct Owner<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     pub(crate) api_version: Text<'a>,
-    #[serde(borrow, default)]
     pub(crate) kind: Text<'a>,
-    #[serde(borrow, default)]
     pub(crate) name: Text<'a>,
-    #[serde(borrow, default)]
     pub(crate) uid: Text<'a>,
-    #[serde(default)]
     pub(crate) controller: Option<bool>,
-    #[serde(default)]
     pub(crate) block_owner_deletion: Option<bool>,
 }
 
-/// A pod's metadata: whether it is a mirror pod, and its owners.
+/// What the rules read of an object's metadata.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(crate) struct PodMeta<'a> {
+pub(crate) struct Meta<'a> {
     #[serde(borrow, deserialize_with = "or_default")]
+    pub(crate) labels: Pairs<'a>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) annotations: Pairs<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) finalizers: Vec<Text<'a>>,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) owner_references: Vec<Owner<'a>>,
 }
 

@@ -4,13 +4,13 @@ use nodelife_core::object::MIRROR_ANNOTATION;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::ownership::PodMeta;
+use super::ownership::Meta;
 use super::pod_references;
 use super::request::{LookupError, NodeRequest, not_found, unavailable, wrong_result};
 use crate::decision::Interrupted;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
-use crate::json::text::{Pairs, Text, or_default};
+use crate::json::text::{Text, or_default};
 use crate::lookup::{Lookup, LookupResult, PodFacts};
 use crate::review::Operation;
 use crate::rule::AdmissionRule;
@@ -21,8 +21,8 @@ const OWN_PODS_REMEDY: &str = "a kubelet may only act on pods of its own node";
 #[derive(Deserialize)]
 struct Pod<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
-    metadata: PodMeta<'a>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
+    metadata: Meta<'a>,
+    #[serde(default, deserialize_with = "or_default")]
     spec: Spec<'a>,
 }
 
@@ -141,18 +141,11 @@ fn check_create(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
 #[derive(Deserialize)]
 struct WithStatus<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
-    metadata: LabelsOnly<'a>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
+    metadata: Meta<'a>,
+    #[serde(default, deserialize_with = "or_default")]
     spec: Spec<'a>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     status: ClaimStatuses<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct LabelsOnly<'a> {
-    #[serde(borrow, deserialize_with = "or_default")]
-    labels: Pairs<'a>,
 }
 
 #[derive(Default, Deserialize)]
@@ -160,16 +153,14 @@ struct LabelsOnly<'a> {
 struct ClaimStatuses<'a> {
     #[serde(borrow, deserialize_with = "or_default")]
     resource_claim_statuses: Vec<ClaimStatus<'a>>,
-    #[serde(borrow)]
     extended_resource_claim_status: Option<ExtendedClaimStatus<'a>>,
 }
 
-#[derive(PartialEq, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct ClaimStatus<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     name: Text<'a>,
-    #[serde(borrow, default)]
     resource_claim_name: Option<Text<'a>>,
 }
 
@@ -178,7 +169,7 @@ struct ClaimStatus<'a> {
 struct ExtendedClaimStatus<'a> {
     #[serde(borrow, default)]
     resource_claim_name: Text<'a>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
+    #[serde(default, deserialize_with = "or_default")]
     request_mappings: Vec<RequestMapping<'a>>,
 }
 
@@ -186,9 +177,9 @@ struct ExtendedClaimStatus<'a> {
 struct RequestMapping<'a> {
     #[serde(borrow, default, rename = "containerName")]
     container: Text<'a>,
-    #[serde(borrow, default, rename = "resourceName")]
+    #[serde(default, rename = "resourceName")]
     resource: Text<'a>,
-    #[serde(borrow, default, rename = "requestName")]
+    #[serde(default, rename = "requestName")]
     request: Text<'a>,
 }
 

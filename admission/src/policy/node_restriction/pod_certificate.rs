@@ -24,15 +24,13 @@ struct CertificateRequest<'a> {
 struct Spec<'a> {
     #[serde(borrow)]
     pod_name: Text<'a>,
-    #[serde(borrow, rename = "podUID")]
+    #[serde(rename = "podUID")]
     pod_uid: Text<'a>,
-    #[serde(borrow)]
     service_account_name: Text<'a>,
-    #[serde(borrow, rename = "serviceAccountUID")]
+    #[serde(rename = "serviceAccountUID")]
     service_account_uid: Text<'a>,
-    #[serde(borrow)]
     node_name: Text<'a>,
-    #[serde(borrow, rename = "nodeUID")]
+    #[serde(rename = "nodeUID")]
     node_uid: Text<'a>,
 }
 

@@ -27,19 +27,18 @@ struct Spec<'a> {
     #[serde(borrow)]
     service_account_name: Text<'a>,
     /// The deprecated name of the same field; conversion takes either.
-    #[serde(borrow)]
     service_account: Text<'a>,
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     image_pull_secrets: Vec<Reference<'a>>,
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     containers: Vec<Container<'a>>,
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     init_containers: Vec<Container<'a>>,
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     ephemeral_containers: Vec<Container<'a>>,
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     resource_claims: Vec<&'a RawValue>,
-    #[serde(borrow, deserialize_with = "or_default")]
+    #[serde(deserialize_with = "or_default")]
     volumes: Vec<Source<'a>>,
 }
 
@@ -56,32 +55,24 @@ struct Reference<'a> {
 struct Container<'a> {
     #[serde(borrow, default, deserialize_with = "or_default")]
     env: Vec<Variable<'a>>,
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    env_from: Vec<EnvSource<'a>>,
+    #[serde(default, deserialize_with = "or_default")]
+    env_from: Vec<VariableSource<'a>>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Variable<'a> {
     #[serde(borrow, default)]
-    value_from: Option<ValueFrom<'a>>,
+    value_from: Option<VariableSource<'a>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ValueFrom<'a> {
-    #[serde(borrow, default)]
-    secret_key_ref: Option<Reference<'a>>,
-    #[serde(borrow, default)]
-    config_map_key_ref: Option<Reference<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct EnvSource<'a> {
-    #[serde(borrow, default)]
+/// What a variable takes its value from, or a container its variables.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct VariableSource<'a> {
+    #[serde(borrow, alias = "secretKeyRef")]
     secret_ref: Option<Reference<'a>>,
-    #[serde(borrow, default)]
+    #[serde(alias = "configMapKeyRef")]
     config_map_ref: Option<Reference<'a>>,
 }
 
@@ -91,9 +82,7 @@ struct EnvSource<'a> {
 struct Secrets<'a> {
     #[serde(borrow)]
     secret_name: Text<'a>,
-    #[serde(borrow)]
     secret_ref: Option<Reference<'a>>,
-    #[serde(borrow)]
     node_publish_secret_ref: Option<Reference<'a>>,
 }
 
@@ -101,24 +90,7 @@ struct Secrets<'a> {
 #[serde(default)]
 struct Projected<'a> {
     #[serde(borrow, deserialize_with = "or_default")]
-    sources: Vec<ProjectedSource<'a>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ProjectedSource<'a> {
-    #[serde(borrow, default)]
-    config_map: Option<Reference<'a>>,
-    #[serde(borrow, default)]
-    secret: Option<Reference<'a>>,
-    #[serde(borrow, default)]
-    service_account_token: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    cluster_trust_bundle: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pod_certificate: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "downwardAPI")]
-    downward_api: Option<&'a RawValue>,
+    sources: Vec<Source<'a>>,
 }
 
 /// Volume sources without a reference.
@@ -177,13 +149,22 @@ pub(crate) const REFERRING: [(&str, &str); 7] = [
     ("azureFile", "secrets (via azureFile volumes)"),
 ];
 
+/// Sources of a projected volume that are references, in the in-tree order.
+pub(crate) const PROJECTED: [(&str, &str); 5] = [
+    ("configMap", "configmaps (via projected volumes)"),
+    ("secret", "secrets (via projected volumes)"),
+    (
+        "serviceAccountToken",
+        "serviceaccounts (via projected volumes)",
+    ),
+    ("clusterTrustBundle", "clustertrustbundles"),
+    ("podCertificate", "podcertificates"),
+];
+
 /// The first kind of object that the pod of `request` references, as named in the in-tree message.
 pub(super) fn find(request: &Request<'_>) -> Result<Option<&'static str>, Denial> {
     let pod: Pod<'_> = request.object(AdmissionRule::Pods)?;
-    find_in(&pod.spec)
-}
-
-fn find_in(spec: &Spec<'_>) -> Result<Option<&'static str>, Denial> {
+    let spec = &pod.spec;
     if !spec.service_account_name.is_empty() || !spec.service_account.is_empty() {
         return Ok(Some("serviceaccounts"));
     }
@@ -209,46 +190,36 @@ fn is_named(reference: Option<&Reference<'_>>) -> bool {
     reference.is_some_and(|reference| !reference.name.is_empty())
 }
 
-fn containers<'s, 'a>(spec: &'s Spec<'a>) -> impl Iterator<Item = &'s Container<'a>> {
+/// Where the variables of all containers come from.
+fn variables<'s, 'a>(spec: &'s Spec<'a>) -> impl Iterator<Item = &'s VariableSource<'a>> {
     let lists = [
         &spec.init_containers,
         &spec.containers,
         &spec.ephemeral_containers,
     ];
-    lists.into_iter().flatten()
+    lists.into_iter().flatten().flat_map(|container| {
+        let single = container.env.iter().filter_map(|v| v.value_from.as_ref());
+        single.chain(&container.env_from)
+    })
 }
 
 fn names_secret(spec: &Spec<'_>) -> Result<bool, Denial> {
-    let values = containers(spec)
-        .flat_map(|c| &c.env)
-        .filter_map(|v| v.value_from.as_ref());
-    let mut sources = containers(spec).flat_map(|c| &c.env_from);
-    if spec
-        .image_pull_secrets
-        .iter()
-        .any(|secret| is_named(Some(secret)))
-        || sources.any(|source| is_named(source.secret_ref.as_ref()))
-        || values
-            .into_iter()
-            .any(|value| is_named(value.secret_key_ref.as_ref()))
+    let mut pull_secrets = spec.image_pull_secrets.iter();
+    if pull_secrets.any(|secret| is_named(Some(secret)))
+        || variables(spec).any(|source| is_named(source.secret_ref.as_ref()))
     {
         return Ok(true);
     }
     for volume in &spec.volumes {
-        let Some((kind, raw)) = first_source(volume, &WITH_SECRETS) else {
-            continue;
-        };
-        let named = if kind == "projected" {
-            let projected: Projected<'_> = read(raw)?;
-            projected
-                .sources
-                .iter()
-                .any(|source| is_named(source.secret.as_ref()))
-        } else {
-            let secrets: Secrets<'_> = read(raw)?;
-            !secrets.secret_name.is_empty()
-                || is_named(secrets.secret_ref.as_ref())
-                || is_named(secrets.node_publish_secret_ref.as_ref())
+        let named = match first_source(volume, &WITH_SECRETS) {
+            Some(("projected", raw)) => projects(raw, "secret")?,
+            Some((_, raw)) => {
+                let secrets: Secrets<'_> = read(raw)?;
+                !secrets.secret_name.is_empty()
+                    || is_named(secrets.secret_ref.as_ref())
+                    || is_named(secrets.node_publish_secret_ref.as_ref())
+            }
+            None => false,
         };
         if named {
             return Ok(true);
@@ -258,30 +229,28 @@ fn names_secret(spec: &Spec<'_>) -> Result<bool, Denial> {
 }
 
 fn names_config_map(spec: &Spec<'_>) -> Result<bool, Denial> {
-    let values = containers(spec)
-        .flat_map(|c| &c.env)
-        .filter_map(|v| v.value_from.as_ref());
-    let mut sources = containers(spec).flat_map(|c| &c.env_from);
-    if sources.any(|source| is_named(source.config_map_ref.as_ref()))
-        || values
-            .into_iter()
-            .any(|value| is_named(value.config_map_key_ref.as_ref()))
-    {
+    if variables(spec).any(|source| is_named(source.config_map_ref.as_ref())) {
         return Ok(true);
     }
     for volume in &spec.volumes {
         let named = match first_source(volume, &["projected", "configMap"]) {
-            Some(("projected", raw)) => {
-                let projected: Projected<'_> = read(raw)?;
-                projected
-                    .sources
-                    .iter()
-                    .any(|source| is_named(source.config_map.as_ref()))
-            }
-            Some((_, raw)) => is_named(Some(&read::<Reference<'_>>(raw)?)),
+            Some(("projected", raw)) => projects(raw, "configMap")?,
+            Some((_, raw)) => is_named(Some(&read(raw)?)),
             None => false,
         };
         if named {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Whether a source of this projected volume names a `kind`.
+fn projects(raw: &RawValue, kind: &'static str) -> Result<bool, Denial> {
+    for source in read::<Projected<'_>>(raw)?.sources {
+        if let Some((_, raw)) = first_source(&source, &[kind])
+            && is_named(Some(&read(raw)?))
+        {
             return Ok(true);
         }
     }
@@ -292,16 +261,16 @@ fn volume_reference(volume: &Source<'_>) -> Result<Option<&'static str>, Denial>
     if first_source(volume, &PLAIN).is_some() {
         return Ok(None);
     }
-    for (kind, resource) in REFERRING {
-        if first_source(volume, &[kind]).is_some() {
-            return Ok(Some(resource));
-        }
+    if let Some(resource) = reference_of(volume, &REFERRING) {
+        return Ok(Some(resource));
     }
     if let Some((_, raw)) = first_source(volume, &["projected"]) {
-        let projected: Projected<'_> = read(raw)?;
-        for source in &projected.sources {
-            if let Some(resource) = projected_reference(source, volume)? {
+        for source in read::<Projected<'_>>(raw)?.sources {
+            if let Some(resource) = reference_of(&source, &PROJECTED) {
                 return Ok(Some(resource));
+            }
+            if first_source(&source, &["downwardAPI"]).is_none() {
+                return Err(unknown("unknown source for projected volume", volume));
             }
         }
         return Ok(None);
@@ -314,37 +283,17 @@ fn volume_reference(volume: &Source<'_>) -> Result<Option<&'static str>, Denial>
     {
         return Ok(None);
     }
-    let name = volume_name(volume)?;
-    Err(unknown(&format!(
-        "unknown volume type for volume  {}",
-        Quoted(&name)
-    )))
+    Err(unknown("unknown volume type for volume ", volume))
 }
 
-fn projected_reference(
-    source: &ProjectedSource<'_>,
-    volume: &Source<'_>,
-) -> Result<Option<&'static str>, Denial> {
-    let found = if source.config_map.is_some() {
-        "configmaps (via projected volumes)"
-    } else if source.secret.is_some() {
-        "secrets (via projected volumes)"
-    } else if source.service_account_token.is_some() {
-        "serviceaccounts (via projected volumes)"
-    } else if source.cluster_trust_bundle.is_some() {
-        "clustertrustbundles"
-    } else if source.pod_certificate.is_some() {
-        "podcertificates"
-    } else if source.downward_api.is_some() {
-        return Ok(None);
-    } else {
-        let name = volume_name(volume)?;
-        return Err(unknown(&format!(
-            "unknown source for projected volume {}",
-            Quoted(&name)
-        )));
-    };
-    Ok(Some(found))
+/// The name in messages of the first of `kinds` that the source has.
+fn reference_of(
+    source: &Source<'_>,
+    kinds: &[(&'static str, &'static str)],
+) -> Option<&'static str> {
+    let mut kinds = kinds.iter();
+    let found = kinds.find(|(kind, _)| first_source(source, &[kind]).is_some());
+    found.map(|(_, resource)| *resource)
 }
 
 /// The first of `kinds` that the volume has.
@@ -356,11 +305,6 @@ fn first_source<'a>(
     kinds.iter().find_map(found)
 }
 
-fn volume_name<'a>(volume: &Source<'a>) -> Result<Text<'a>, Denial> {
-    let name = volume.get("name").copied().flatten();
-    name.map_or_else(|| Ok(Text::default()), read)
-}
-
 fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Denial> {
     serde_json::from_str(raw.get()).map_err(|error| {
         Denial::unreadable(
@@ -370,7 +314,13 @@ fn read<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Result<T, Denial> {
     })
 }
 
-fn unknown(error: &str) -> Denial {
-    let message = format!("error checking mirror pod for API references: {error}");
+fn unknown(what: &str, volume: &Source<'_>) -> Denial {
+    let name = volume.get("name").copied().flatten();
+    let name: Text<'_> = match name.map_or_else(|| Ok(Text::default()), read) {
+        Ok(name) => name,
+        Err(denial) => return denial,
+    };
+    let name = Quoted(&name);
+    let message = format!("error checking mirror pod for API references: {what} {name}");
     Denial::forbidden(AdmissionRule::Pods, message)
 }

@@ -24,7 +24,6 @@ struct Spec<'a> {
     /// PEM in base64.
     #[serde(borrow)]
     request: Text<'a>,
-    #[serde(borrow)]
     signer_name: Text<'a>,
 }
 

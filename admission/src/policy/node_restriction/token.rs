@@ -29,20 +29,16 @@ struct TokenRequest<'a> {
 struct Spec<'a> {
     #[serde(borrow, deserialize_with = "or_default")]
     audiences: Vec<Text<'a>>,
-    #[serde(borrow)]
     bound_object_ref: Option<Bound<'a>>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Bound<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     api_version: Text<'a>,
-    #[serde(borrow, default)]
     kind: Text<'a>,
-    #[serde(borrow, default)]
     name: Text<'a>,
-    #[serde(borrow, default)]
     uid: Text<'a>,
 }
 

@@ -1,7 +1,7 @@
 //! References of a mirror pod to other API objects, in CEL (`HasAPIObjectReference`,
 //! pkg/api/pod/util.go, v1.36.3): the kubelet would get access to the referenced objects.
 
-use crate::policy::node_restriction::pod_references::{PLAIN, REFERRING};
+use crate::policy::node_restriction::pod_references::{PLAIN, PROJECTED, REFERRING};
 
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 /// Paths of secret names in volume sources.
@@ -17,18 +17,6 @@ const SECRETS: [&str; 10] = [
     "storageos.secretRef.name",
     "csi.nodePublishSecretRef.name",
 ];
-/// Sources of a projected volume, and their names in messages.
-const PROJECTED: [(&str, &str); 5] = [
-    ("configMap", "configmaps (via projected volumes)"),
-    ("secret", "secrets (via projected volumes)"),
-    (
-        "serviceAccountToken",
-        "serviceaccounts (via projected volumes)",
-    ),
-    ("clusterTrustBundle", "clustertrustbundles"),
-    ("podCertificate", "podcertificates"),
-];
-
 /// Conditions for a reference and its name in messages, in the in-tree order.
 pub(super) fn all() -> Vec<(String, String)> {
     let word = |word: &str| format!("'{word}'");
