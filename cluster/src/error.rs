@@ -22,43 +22,30 @@ pub enum ConnectError {
     },
     /// A kubeconfig is there but unreadable.
     #[error("failed to read the kubeconfig: {reason}")]
-    Kubeconfig {
-        /// What is wrong with it.
-        reason: String,
-    },
+    Kubeconfig { reason: String },
     /// A name that was asked for is not in the kubeconfig.
     #[error("the kubeconfig has no {what} \"{name}\"; {}", known_names(.known))]
     NotInKubeconfig {
         /// `context`, `cluster` or `user`.
         what: &'static str,
-        /// The name that was asked for.
         name: String,
-        /// The names that there are.
         known: Vec<String>,
     },
     /// No context is current and none was named.
     #[error("the kubeconfig has no current context; use --context NAME ({})", known_names(.known))]
-    NoContext {
-        /// The names that there are.
-        known: Vec<String>,
-    },
+    NoContext { known: Vec<String> },
     /// A group, UID or extra value of nobody.
     #[error("--as-group, --as-uid and --as-user-extra require --as USER")]
     ImpersonationWithoutUser,
     /// A flag or a field of the kubeconfig has a value that cannot be used.
     #[error("failed to set up the connection to {server}: {reason}")]
-    Setup {
-        /// URL of the API server.
-        server: String,
-        reason: String,
-    },
+    Setup { server: String, reason: String },
     /// The first request failed on its way through a proxy.
     #[error(
         "failed to reach the API server {server} through the proxy {proxy}: {reason}; \
          check proxy-url of the kubeconfig, HTTPS_PROXY and NO_PROXY"
     )]
     Proxy {
-        /// URL of the API server.
         server: String,
         /// Host and port of the proxy.
         proxy: String,
@@ -81,11 +68,7 @@ fn known_names(known: &[String]) -> String {
 pub enum ApiError {
     /// No connection, or it broke.
     #[error("failed to reach the API server {server}: {reason}")]
-    Unreachable {
-        /// URL of the API server.
-        server: String,
-        reason: String,
-    },
+    Unreachable { server: String, reason: String },
     /// The server's certificate is not signed by the CA that we were given, is for
     /// another name or out of date.
     #[error(
@@ -93,7 +76,6 @@ pub enum ApiError {
          check certificate-authority and tls-server-name of the kubeconfig"
     )]
     Untrusted {
-        /// URL of the API server.
         server: String,
         /// What the TLS library said.
         reason: String,
@@ -101,22 +83,16 @@ pub enum ApiError {
     /// No answer in time.
     #[error("the API server {server} did not answer within {} s", .after.as_secs_f32())]
     Timeout {
-        /// URL of the API server.
         server: String,
         /// The limit (`--request-timeout` or the default).
         after: Duration,
     },
     /// A credential plugin or token file failed.
     #[error("failed to get credentials for {server}: {reason}")]
-    Credentials {
-        /// URL of the API server.
-        server: String,
-        reason: String,
-    },
+    Credentials { server: String, reason: String },
     /// 401.
     #[error("the API server {server} rejected the credentials (401): {advice}")]
     Unauthorized {
-        /// URL of the API server.
         server: String,
         /// What is known of our credentials, and what to do.
         advice: String,
@@ -138,19 +114,10 @@ pub enum ApiError {
     Refused(Box<ApiResponse>),
     /// The answer is longer than we are ready to hold.
     #[error("the response to {path} is longer than {limit} bytes")]
-    TooLarge {
-        /// Path of the request.
-        path: String,
-        /// The limit, in bytes.
-        limit: usize,
-    },
+    TooLarge { path: String, limit: usize },
     /// The answer does not read as what it has to be.
     #[error("failed to decode the response to {path}: {reason}")]
-    Malformed {
-        /// Path of the request.
-        path: String,
-        reason: String,
-    },
+    Malformed { path: String, reason: String },
 }
 
 /// A right that is missing.
@@ -158,7 +125,6 @@ pub enum ApiError {
 pub struct Forbidden {
     /// `list`, `create`, …
     pub verb: &'static str,
-    /// What it was tried on.
     pub target: Target,
     /// The API server's own sentence.
     pub answer: ApiResponse,

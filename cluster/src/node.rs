@@ -60,10 +60,6 @@ impl NodePatch {
 
 impl Cluster {
     /// Reads a node, and who wrote its `spec.unschedulable` last, as its managed fields have it.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError`] by what the status means.
     pub async fn node_and_cordoner(&self, name: &str) -> Result<(Node, Option<String>), ApiError> {
         let call = Call::get(NODES.all().named(name));
         let answer = self.read(&call).await?;
@@ -93,7 +89,7 @@ impl Cluster {
         }
         let answer = if patch.resource_version.is_none() {
             // Whatever became of the first, a second leaves the node the same.
-            self.call_with_retry(&call).await?
+            self.read(&call).await?
         } else {
             self.call(&call).await?
         };

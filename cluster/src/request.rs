@@ -90,7 +90,6 @@ impl Call {
         Self::on(Method::POST, "create", target).with_json("application/json", body)
     }
 
-    /// Adds a query parameter.
     #[must_use]
     pub fn with_query(mut self, key: &'static str, value: impl Into<String>) -> Self {
         self.query.push((key, value.into()));
@@ -129,11 +128,7 @@ impl Call {
         self
     }
 
-    /// Sends a document.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError::Malformed`] if `body` does not serialise.
+    /// Sends a document; [`ApiError::Malformed`] if `body` does not serialise.
     pub fn with_json<B: Serialize>(
         mut self,
         content_type: &'static str,
@@ -196,7 +191,7 @@ impl Call {
 /// Sees the body of a success while it comes: the headers, and the bytes that are here.
 pub(crate) type Observer<'a> = &'a (dyn Fn(&HeaderMap, &[u8]) + Send + Sync);
 
-const NO_OBSERVER: Observer<'static> = &|_, _| {};
+pub(crate) const NO_OBSERVER: Observer<'static> = &|_, _| {};
 
 /// What came back, whole.
 #[derive(Clone, Debug)]
@@ -211,12 +206,10 @@ impl Response {
         self.code
     }
 
-    /// The bytes of the body.
     pub fn body(&self) -> &Bytes {
         &self.body
     }
 
-    /// The bytes of the body, without the rest.
     pub(crate) fn into_body(self) -> Bytes {
         self.body
     }
@@ -279,7 +272,7 @@ impl Cluster {
     ) -> Result<Response, ApiError> {
         let whole = async {
             let response = self.open(call).await?;
-            self.collect_observed(call, response, observer).await
+            self.collect(call, response, observer).await
         };
         match self.timeout {
             None => whole.await,
@@ -321,14 +314,6 @@ impl Cluster {
 
     /// Reads the body to its end.
     pub(crate) async fn collect(
-        &self,
-        call: &Call,
-        response: http::Response<Body>,
-    ) -> Result<Response, ApiError> {
-        self.collect_observed(call, response, NO_OBSERVER).await
-    }
-
-    async fn collect_observed(
         &self,
         call: &Call,
         response: http::Response<Body>,
@@ -384,35 +369,19 @@ impl Cluster {
     }
 
     /// Sends once, and takes nothing but success.
-    ///
-    /// # Errors
-    ///
-    /// [`ApiError`], by what the status means.
     pub async fn call(&self, call: &Call) -> Result<Response, ApiError> {
-        self.call_observed(call, NO_OBSERVER).await
-    }
-
-    async fn call_observed(
-        &self,
-        call: &Call,
-        observer: Observer<'_>,
-    ) -> Result<Response, ApiError> {
-        let answer = self.exchange_observed(call, observer).await?;
+        let answer = self.exchange(call).await?;
         self.accept(call, answer)
     }
 
     /// Sends something that changes nothing, and again for up to 30 s while the server
-    /// is overloaded, restarting or cut off. Its `Retry-After` is kept.
+    /// is overloaded, restarting or cut off. Its `Retry-After` is kept. A write that leaves the
+    /// same behind however often it is done may be sent so, too.
     ///
     /// # Errors
     ///
     /// The last [`ApiError`] when patience is at its end.
     pub async fn read(&self, call: &Call) -> Result<Response, ApiError> {
-        self.call_with_retry(call).await
-    }
-
-    /// As [`Cluster::read`], for a write that leaves the same behind however often it is done.
-    pub(crate) async fn call_with_retry(&self, call: &Call) -> Result<Response, ApiError> {
         self.read_observed(call, NO_OBSERVER).await
     }
 
@@ -426,7 +395,8 @@ impl Cluster {
         let end = Instant::now() + READ_RETRY_LIMIT;
         let mut backoff = Backoff::for_reads();
         loop {
-            let error = match self.call_observed(call, observer).await {
+            let answer = self.exchange_observed(call, observer).await;
+            let error = match answer.and_then(|answer| self.accept(call, answer)) {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };

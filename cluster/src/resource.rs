@@ -7,19 +7,16 @@ use std::fmt;
 pub struct Resource {
     /// API group; empty for the core group.
     pub group: &'static str,
-    /// Version in the group.
     pub version: &'static str,
     /// Plural name, as in the URL.
     pub plural: &'static str,
 }
 
 impl Resource {
-    /// A resource of the core group.
     pub const fn core(plural: &'static str) -> Self {
         Self::grouped("", "v1", plural)
     }
 
-    /// A resource of a named group.
     pub const fn grouped(group: &'static str, version: &'static str, plural: &'static str) -> Self {
         Self {
             group,
@@ -50,17 +47,13 @@ impl fmt::Display for Resource {
     }
 }
 
-/// `v1` nodes.
 pub const NODES: Resource = Resource::core("nodes");
-/// `v1` pods.
 pub const PODS: Resource = Resource::core("pods");
-/// `v1` events.
 pub const EVENTS: Resource = Resource::core("events");
 
 /// The address of one object, of one of its subresources or of a whole list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Target {
-    /// What kind of objects.
     pub resource: Resource,
     /// Absent: cluster-scoped, or all namespaces.
     pub namespace: Option<String>,
@@ -71,28 +64,24 @@ pub struct Target {
 }
 
 impl Target {
-    /// Narrows it to a namespace.
     #[must_use]
     pub fn in_namespace(mut self, namespace: &str) -> Self {
         self.namespace = Some(namespace.to_owned());
         self
     }
 
-    /// Narrows it to one object.
     #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         self.name = Some(name.to_owned());
         self
     }
 
-    /// Goes to a subresource of the object.
     #[must_use]
     pub fn at(mut self, subresource: &'static str) -> Self {
         self.subresource = Some(subresource);
         self
     }
 
-    /// The path of the URL.
     pub fn path(&self) -> String {
         let Resource {
             group,

@@ -27,7 +27,7 @@ use crate::client::Cluster;
 use crate::error::ApiError;
 use crate::list::{ListFilter, list_target};
 use crate::listing::{Listing, Object};
-use crate::request::Call;
+use crate::request::{Call, NO_OBSERVER};
 use crate::retry::{Backoff, spread, unreachable};
 use crate::wire::Sharing;
 
@@ -177,7 +177,7 @@ impl<T: Object> Follower<T> {
         let call = self.call(version);
         let response = self.cluster.open(&call).await?;
         if !response.status().is_success() {
-            let answer = self.cluster.collect(&call, response).await?;
+            let answer = self.cluster.collect(&call, response, NO_OBSERVER).await?;
             self.cluster.accept(&call, answer)?;
             return Ok(());
         }

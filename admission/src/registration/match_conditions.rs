@@ -5,6 +5,7 @@
 //! call under `Ignore` and refuse the request under `Fail`, so every field is read as optional.
 
 use nodelife_core::taint::{NOT_READY, UNREACHABLE};
+use serde::Serialize;
 
 use crate::config::{Agent, Policies};
 use crate::policy::agent;
@@ -13,7 +14,7 @@ use crate::policy::node_restriction::ownership::NODE_LEASES;
 use crate::policy::node_restriction::request::{GROUP, USER_PREFIX};
 use crate::rule::{AdmissionRule, Mode};
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MatchCondition {
     /// Says which requests are sent.
     pub name: &'static str,

@@ -95,11 +95,6 @@ impl Webhook {
     fn entry(self, policies: &Policies) -> Value {
         let mutating = self.is_mutating();
         let path = if mutating { "/mutate" } else { "/validate" };
-        let conditions: Vec<Value> = self
-            .conditions(policies)
-            .into_iter()
-            .map(|one| json!({"name": one.name, "expression": one.expression}))
-            .collect();
         let mut entry = json!({
             "name": self.name(),
             "clientConfig": {"service":
@@ -115,7 +110,7 @@ impl Webhook {
                 "operator": "NotIn",
                 "values": self.exempt(),
             }]},
-            "matchConditions": conditions,
+            "matchConditions": self.conditions(policies),
             "rules": self.rules(policies),
         });
         if let Some(entry) = entry.as_object_mut().filter(|_| mutating) {
@@ -142,14 +137,9 @@ impl Webhook {
 
     pub(super) fn rules(self, policies: &Policies) -> Vec<Value> {
         match self {
-            Self::Tolerations => vec![namespaced("", &["v1"], &["pods"], &CHANGES)],
+            Self::Tolerations => vec![namespaced("", &["pods"], &CHANGES)],
             Self::NodeTokens => {
-                vec![namespaced(
-                    "",
-                    &["v1"],
-                    &["serviceaccounts/token"],
-                    &["CREATE"],
-                )]
+                vec![namespaced("", &["serviceaccounts/token"], &["CREATE"])]
             }
             Self::NodeRestriction => restricted(policies).collect(),
             Self::Agents => agents(policies),
@@ -157,24 +147,20 @@ impl Webhook {
     }
 }
 
-/// An entry of `rules` for cluster-scoped resources.
-pub(super) fn cluster(
-    group: &str,
-    versions: &[&str],
-    resources: &[&str],
-    operations: &[&str],
-) -> Value {
-    rule(group, versions, resources, operations, "Cluster")
+/// An entry of `rules` for cluster-scoped resources in v1.
+pub(super) fn cluster(group: &str, resources: &[&str], operations: &[&str]) -> Value {
+    rule(group, &["v1"], resources, operations, "Cluster")
 }
 
-/// An entry of `rules` for namespaced resources.
-pub(super) fn namespaced(
-    group: &str,
-    versions: &[&str],
-    resources: &[&str],
-    operations: &[&str],
-) -> Value {
-    rule(group, versions, resources, operations, "Namespaced")
+/// An entry of `rules` for namespaced resources in v1.
+pub(super) fn namespaced(group: &str, resources: &[&str], operations: &[&str]) -> Value {
+    rule(group, &["v1"], resources, operations, "Namespaced")
+}
+
+pub(super) fn resource_slices() -> Value {
+    let versions = &["v1", "v1beta1", "v1beta2"];
+    let resources = &["resourceslices"];
+    rule("resource.k8s.io", versions, resources, &WRITES, "Cluster")
 }
 
 fn rule(
@@ -218,37 +204,23 @@ fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
         core.extend(["persistentvolumeclaims", "persistentvolumeclaims/*"]);
     }
     let csi_nodes = on(&[AdmissionRule::CsiNodes, AdmissionRule::CsiDrivers]);
-    let slice_versions = &["v1", "v1beta1", "v1beta2"];
     let signing_requests = &["certificatesigningrequests"];
     let pod_certificates = &["podcertificaterequests", "podcertificaterequests/*"];
-    let events = |group| {
-        on(&[AdmissionRule::Events]).then(|| namespaced(group, &["v1"], &["events"], &CHANGES))
-    };
+    let events =
+        |group| on(&[AdmissionRule::Events]).then(|| namespaced(group, &["events"], &CHANGES));
     let all = [
-        nodes.then(|| cluster("", &["v1"], &["nodes", "nodes/*"], &WRITES)),
-        (!core.is_empty()).then(|| namespaced("", &["v1"], &core, &WRITES)),
+        nodes.then(|| cluster("", &["nodes", "nodes/*"], &WRITES)),
+        (!core.is_empty()).then(|| namespaced("", &core, &WRITES)),
         on(&[AdmissionRule::Leases])
-            .then(|| namespaced("coordination.k8s.io", &["v1"], &["leases"], &["CREATE"])),
-        csi_nodes.then(|| cluster("storage.k8s.io", &["v1"], &["csinodes"], &WRITES)),
-        on(&[AdmissionRule::ResourceSlices]).then(|| {
-            cluster(
-                "resource.k8s.io",
-                slice_versions,
-                &["resourceslices"],
-                &WRITES,
-            )
-        }),
-        on(&[AdmissionRule::SigningRequests]).then(|| {
-            cluster(
-                "certificates.k8s.io",
-                &["v1"],
-                signing_requests,
-                &["CREATE"],
-            )
-        }),
+            .then(|| namespaced("coordination.k8s.io", &["leases"], &["CREATE"])),
+        csi_nodes.then(|| cluster("storage.k8s.io", &["csinodes"], &WRITES)),
+        on(&[AdmissionRule::ResourceSlices]).then(resource_slices),
+        on(&[AdmissionRule::SigningRequests])
+            .then(|| cluster("certificates.k8s.io", signing_requests, &["CREATE"])),
         on(&[AdmissionRule::PodCertificates]).then(|| {
             let versions = &["v1alpha1", "v1beta1"];
-            namespaced("certificates.k8s.io", versions, pod_certificates, &WRITES)
+            let group = "certificates.k8s.io";
+            rule(group, versions, pod_certificates, &WRITES, "Namespaced")
         }),
         events(""),
         events("events.k8s.io"),
@@ -260,8 +232,8 @@ fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
 fn agents(policies: &Policies) -> Vec<Value> {
     let every = &["CREATE", "UPDATE", "DELETE", "CONNECT"];
     let mut rules = vec![
-        cluster("", &["v1"], &["nodes", "nodes/*"], every),
-        namespaced("", &["v1"], &["pods", "pods/*"], every),
+        cluster("", &["nodes", "nodes/*"], every),
+        namespaced("", &["pods", "pods/*"], every),
     ];
     let named = policies
         .agents

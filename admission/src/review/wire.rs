@@ -50,13 +50,9 @@ impl Operation {
     }
 
     pub(super) fn parse(text: &str) -> Option<Self> {
-        match text {
-            "CREATE" => Some(Self::Create),
-            "UPDATE" => Some(Self::Update),
-            "DELETE" => Some(Self::Delete),
-            "CONNECT" => Some(Self::Connect),
-            _ => None,
-        }
+        [Self::Create, Self::Update, Self::Delete, Self::Connect]
+            .into_iter()
+            .find(|operation| operation.as_str() == text)
     }
 }
 

@@ -15,23 +15,17 @@ use crate::error::ConnectError;
 /// The name under which the chosen context, cluster and user are put together.
 const CONTEXT_NAME: &str = "nodelife";
 
-/// kubectl's global flags, with kubectl's meaning.
+/// kubectl's global flags, with kubectl's names and meaning.
 #[derive(Clone, Debug, Default)]
 pub struct ClientOptions {
     /// `--kubeconfig`. Empty: the files of `KUBECONFIG`, else `~/.kube/config`, else
     /// the service account of the pod that we run in.
     pub kubeconfig: Vec<PathBuf>,
-    /// `--context`
     pub context: Option<String>,
-    /// `--cluster`
     pub cluster: Option<String>,
-    /// `--user`
     pub user: Option<String>,
-    /// `--namespace`
     pub namespace: Option<String>,
-    /// `--server`
     pub server: Option<String>,
-    /// `--token`
     pub token: Option<String>,
     /// `--as`
     pub impersonate: Option<String>,
@@ -41,19 +35,13 @@ pub struct ClientOptions {
     pub impersonate_uid: Option<String>,
     /// `--as-user-extra`, as KEY=VALUE
     pub impersonate_extra: Vec<(String, String)>,
-    /// `--certificate-authority`
     pub certificate_authority: Option<PathBuf>,
-    /// `--client-certificate`
     pub client_certificate: Option<PathBuf>,
-    /// `--client-key`
     pub client_key: Option<PathBuf>,
-    /// `--insecure-skip-tls-verify`
     pub insecure_skip_tls_verify: bool,
-    /// `--tls-server-name`
     pub tls_server_name: Option<String>,
     /// `--request-timeout`; zero means no limit, absent our default.
     pub request_timeout: Option<Duration>,
-    /// `--disable-compression`
     pub disable_compression: bool,
 }
 

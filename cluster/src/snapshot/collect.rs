@@ -5,10 +5,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::object::{
-    ClusterRole, ClusterRoleBinding, CsiNode, Event, PersistentVolume, SigningRequest,
-    VolumeAttachment, Workload,
-};
+use nodelife_core::object::Workload;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
@@ -65,13 +62,36 @@ pub async fn collect(
         note: &note,
     };
     // The pods take longest; the rest comes in beside them.
-    let (pods, nodes, leases, budgets, workloads, others) = futures::join!(
+    let about_nodes = ListFilter {
+        fields: Some("involvedObject.kind=Node".to_owned()),
+        ..ListFilter::default()
+    };
+    let (
+        pods,
+        nodes,
+        leases,
+        budgets,
+        workloads,
+        volumes,
+        attachments,
+        csi_nodes,
+        requests,
+        roles,
+        bindings,
+        events,
+    ) = futures::join!(
         lists.one(Source::Pods, &listing::PODS),
         lists.one(Source::Nodes, &listing::NODES),
         lists.one(Source::Leases, &listing::LEASES),
         lists.one(Source::Budgets, &listing::BUDGETS),
         lists.workloads(),
-        lists.others(),
+        lists.one(Source::Volumes, &listing::VOLUMES),
+        lists.one(Source::VolumeAttachments, &listing::VOLUME_ATTACHMENTS),
+        lists.one(Source::CsiNodes, &listing::CSI_NODES),
+        lists.one(Source::SigningRequests, &listing::SIGNING_REQUESTS),
+        lists.one(Source::ClusterRoles, &listing::CLUSTER_ROLES),
+        lists.one(Source::ClusterRoleBindings, &listing::CLUSTER_ROLE_BINDINGS),
+        lists.select(Source::Events, &listing::EVENTS, about_nodes),
     );
     let missing = &mut snapshot.missing;
     snapshot.pods = or_missing(pods, Source::Pods, missing)?.unwrap_or_default();
@@ -79,16 +99,13 @@ pub async fn collect(
     snapshot.leases = or_missing(leases, Source::Leases, missing)?.unwrap_or_default();
     snapshot.budgets = or_missing(budgets, Source::Budgets, missing)?.unwrap_or_default();
     snapshot.workloads = or_missing(workloads, Source::Workloads, missing)?.unwrap_or_default();
-    snapshot.volumes = or_missing(others.volumes, Source::Volumes, missing)?;
-    snapshot.volume_attachments =
-        or_missing(others.attachments, Source::VolumeAttachments, missing)?;
-    snapshot.csi_nodes = or_missing(others.csi_nodes, Source::CsiNodes, missing)?;
-    snapshot.signing_requests =
-        or_missing(others.signing_requests, Source::SigningRequests, missing)?;
-    snapshot.cluster_roles = or_missing(others.roles, Source::ClusterRoles, missing)?;
-    snapshot.cluster_role_bindings =
-        or_missing(others.bindings, Source::ClusterRoleBindings, missing)?;
-    snapshot.events = or_missing(others.events, Source::Events, missing)?;
+    snapshot.volumes = or_missing(volumes, Source::Volumes, missing)?;
+    snapshot.volume_attachments = or_missing(attachments, Source::VolumeAttachments, missing)?;
+    snapshot.csi_nodes = or_missing(csi_nodes, Source::CsiNodes, missing)?;
+    snapshot.signing_requests = or_missing(requests, Source::SigningRequests, missing)?;
+    snapshot.cluster_roles = or_missing(roles, Source::ClusterRoles, missing)?;
+    snapshot.cluster_role_bindings = or_missing(bindings, Source::ClusterRoleBindings, missing)?;
+    snapshot.events = or_missing(events, Source::Events, missing)?;
     if sources.contains(&Source::KubeletConfigs) {
         configurations(cluster, &mut snapshot, &note).await;
     }
@@ -204,16 +221,6 @@ struct Lists<'a, N> {
     note: &'a N,
 }
 
-struct Others {
-    volumes: Outcome<PersistentVolume>,
-    attachments: Outcome<VolumeAttachment>,
-    csi_nodes: Outcome<CsiNode>,
-    signing_requests: Outcome<SigningRequest>,
-    roles: Outcome<ClusterRole>,
-    bindings: Outcome<ClusterRoleBinding>,
-    events: Outcome<Event>,
-}
-
 /// What a list came to; none if it not requested.
 type Outcome<T> = Result<Option<Vec<T>>, ApiError>;
 
@@ -248,30 +255,5 @@ impl<N: Fn(SourceProgress) + Sync> Lists<'_, N> {
         let lists = lists.into_iter().collect::<Option<Vec<_>>>();
         // Not `concat`, which copies every object.
         Ok(lists.map(|lists| lists.into_iter().flatten().collect()))
-    }
-
-    async fn others(&self) -> Others {
-        let about_nodes = ListFilter {
-            fields: Some("involvedObject.kind=Node".to_owned()),
-            ..ListFilter::default()
-        };
-        let (volumes, attachments, csi_nodes, signing_requests, roles, bindings, events) = futures::join!(
-            self.one(Source::Volumes, &listing::VOLUMES),
-            self.one(Source::VolumeAttachments, &listing::VOLUME_ATTACHMENTS),
-            self.one(Source::CsiNodes, &listing::CSI_NODES),
-            self.one(Source::SigningRequests, &listing::SIGNING_REQUESTS),
-            self.one(Source::ClusterRoles, &listing::CLUSTER_ROLES),
-            self.one(Source::ClusterRoleBindings, &listing::CLUSTER_ROLE_BINDINGS),
-            self.select(Source::Events, &listing::EVENTS, about_nodes),
-        );
-        Others {
-            volumes,
-            attachments,
-            csi_nodes,
-            signing_requests,
-            roles,
-            bindings,
-            events,
-        }
     }
 }

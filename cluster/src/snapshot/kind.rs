@@ -1,6 +1,8 @@
 //! Kinds of objects that snapshot files may contain.
 
 use nodelife_core::snapshot::{Snapshot, Source};
+use serde::Deserialize as _;
+use serde::de::value::{Error, StrDeserializer};
 
 /// `kind` of a snapshot document.
 pub(super) const KIND: &str = "Snapshot";
@@ -9,25 +11,41 @@ pub(super) const KIND: &str = "Snapshot";
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectKind(&'static str);
 
-/// The kinds that can be read, with their API groups.
-const OBJECT_KINDS: [(&str, &str); 17] = [
-    ("", "Node"),
-    ("", "Pod"),
-    ("coordination.k8s.io", "Lease"),
-    ("policy", "PodDisruptionBudget"),
-    ("apps", "Deployment"),
-    ("apps", "ReplicaSet"),
-    ("apps", "StatefulSet"),
-    ("apps", "DaemonSet"),
-    ("batch", "Job"),
-    ("", "ReplicationController"),
-    ("", "PersistentVolume"),
-    ("storage.k8s.io", "VolumeAttachment"),
-    ("storage.k8s.io", "CSINode"),
-    ("certificates.k8s.io", "CertificateSigningRequest"),
-    ("rbac.authorization.k8s.io", "ClusterRole"),
-    ("rbac.authorization.k8s.io", "ClusterRoleBinding"),
-    ("", "Event"),
+/// The kinds that can be read: API group, kind and source.
+const OBJECT_KINDS: [(&str, &str, Source); 17] = [
+    ("", "Node", Source::Nodes),
+    ("", "Pod", Source::Pods),
+    ("coordination.k8s.io", "Lease", Source::Leases),
+    ("policy", "PodDisruptionBudget", Source::Budgets),
+    ("apps", "Deployment", Source::Workloads),
+    ("apps", "ReplicaSet", Source::Workloads),
+    ("apps", "StatefulSet", Source::Workloads),
+    ("apps", "DaemonSet", Source::Workloads),
+    ("batch", "Job", Source::Workloads),
+    ("", "ReplicationController", Source::Workloads),
+    ("", "PersistentVolume", Source::Volumes),
+    (
+        "storage.k8s.io",
+        "VolumeAttachment",
+        Source::VolumeAttachments,
+    ),
+    ("storage.k8s.io", "CSINode", Source::CsiNodes),
+    (
+        "certificates.k8s.io",
+        "CertificateSigningRequest",
+        Source::SigningRequests,
+    ),
+    (
+        "rbac.authorization.k8s.io",
+        "ClusterRole",
+        Source::ClusterRoles,
+    ),
+    (
+        "rbac.authorization.k8s.io",
+        "ClusterRoleBinding",
+        Source::ClusterRoleBindings,
+    ),
+    ("", "Event", Source::Events),
 ];
 
 impl ObjectKind {
@@ -41,27 +59,17 @@ impl ObjectKind {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);
         OBJECT_KINDS
             .iter()
-            .find(|(g, k)| *g == group && *k == kind)
-            .map(|(_, kind)| Self(kind))
+            .find(|(g, k, _)| *g == group && *k == kind)
+            .map(|(_, kind, _)| Self(kind))
     }
 
     /// The kind of the objects under this key of a snapshot; workloads are of several kinds.
     pub(super) fn of_list(key: &str) -> Option<Self> {
-        let kind = match key {
-            "nodes" => "Node",
-            "pods" => "Pod",
-            "leases" => "Lease",
-            "budgets" => "PodDisruptionBudget",
-            "volumes" => "PersistentVolume",
-            "volumeAttachments" => "VolumeAttachment",
-            "csiNodes" => "CSINode",
-            "signingRequests" => "CertificateSigningRequest",
-            "clusterRoles" => "ClusterRole",
-            "clusterRoleBindings" => "ClusterRoleBinding",
-            "events" => "Event",
-            _ => return None,
-        };
-        Some(Self(kind))
+        // The key of a list is the name of its source.
+        let of = Source::deserialize(StrDeserializer::<Error>::new(key)).ok()?;
+        let mut kinds = OBJECT_KINDS.iter();
+        let found = kinds.find(|(.., source)| *source == of && of != Source::Workloads);
+        found.map(|(_, kind, _)| Self(kind))
     }
 
     /// A list of this kind is there, empty or not: marks those that may be absent.
@@ -81,20 +89,9 @@ impl ObjectKind {
 
 /// The source that a kind belongs to.
 pub(super) fn source_of(kind: &str) -> Source {
-    match kind {
-        "Node" => Source::Nodes,
-        "Pod" => Source::Pods,
-        "Lease" => Source::Leases,
-        "PodDisruptionBudget" => Source::Budgets,
-        "PersistentVolume" => Source::Volumes,
-        "VolumeAttachment" => Source::VolumeAttachments,
-        "CSINode" => Source::CsiNodes,
-        "CertificateSigningRequest" => Source::SigningRequests,
-        "ClusterRole" => Source::ClusterRoles,
-        "ClusterRoleBinding" => Source::ClusterRoleBindings,
-        "Event" => Source::Events,
-        _ => Source::Workloads,
-    }
+    let mut kinds = OBJECT_KINDS.iter();
+    let found = kinds.find(|(_, known, _)| *known == kind);
+    found.map_or(Source::Workloads, |(.., source)| *source)
 }
 
 /// The list behind an option: there from now on.

@@ -101,28 +101,18 @@ const LONGEST_SWITCH: usize = 5;
 /// Core's types do not come back from JSON: a fault of ours.
 pub fn redact(snapshot: &mut Snapshot) -> Result<(), serde_json::Error> {
     let mut pseudonyms = Pseudonyms::default();
-    pseudonyms.list(&mut snapshot.nodes)?;
-    pseudonyms.list(&mut snapshot.leases)?;
-    pseudonyms.list(&mut snapshot.pods)?;
-    pseudonyms.list(&mut snapshot.budgets)?;
-    pseudonyms.list(&mut snapshot.workloads)?;
-    pseudonyms.list(snapshot.volumes.as_deref_mut().unwrap_or_default())?;
-    pseudonyms.list(
-        snapshot
-            .volume_attachments
-            .as_deref_mut()
-            .unwrap_or_default(),
-    )?;
-    pseudonyms.list(snapshot.csi_nodes.as_deref_mut().unwrap_or_default())?;
-    pseudonyms.list(snapshot.signing_requests.as_deref_mut().unwrap_or_default())?;
-    pseudonyms.list(snapshot.cluster_roles.as_deref_mut().unwrap_or_default())?;
-    pseudonyms.list(
-        snapshot
-            .cluster_role_bindings
-            .as_deref_mut()
-            .unwrap_or_default(),
-    )?;
-    pseudonyms.list(snapshot.events.as_deref_mut().unwrap_or_default())?;
+    pseudonyms.list([&mut snapshot.nodes])?;
+    pseudonyms.list([&mut snapshot.leases])?;
+    pseudonyms.list([&mut snapshot.pods])?;
+    pseudonyms.list([&mut snapshot.budgets])?;
+    pseudonyms.list([&mut snapshot.workloads])?;
+    pseudonyms.list(&mut snapshot.volumes)?;
+    pseudonyms.list(&mut snapshot.volume_attachments)?;
+    pseudonyms.list(&mut snapshot.csi_nodes)?;
+    pseudonyms.list(&mut snapshot.signing_requests)?;
+    pseudonyms.list(&mut snapshot.cluster_roles)?;
+    pseudonyms.list(&mut snapshot.cluster_role_bindings)?;
+    pseudonyms.list(&mut snapshot.events)?;
     snapshot.kubelet_configs = std::mem::take(&mut snapshot.kubelet_configs)
         .into_iter()
         .map(|(node, config)| (Str::from(pseudonyms.of(&node)), config))
@@ -153,11 +143,11 @@ struct Pseudonyms {
 
 impl Pseudonyms {
     /// One object at a time, so that no tree of the whole list is held.
-    fn list<T: Serialize + DeserializeOwned>(
+    fn list<'o, T: Serialize + DeserializeOwned + 'o>(
         &mut self,
-        objects: &mut [T],
+        lists: impl IntoIterator<Item = &'o mut Vec<T>>,
     ) -> Result<(), serde_json::Error> {
-        for object in objects {
+        for object in lists.into_iter().flatten() {
             let mut value = serde_json::to_value(&*object)?;
             self.value("", &mut value);
             // By way of text: one more reader of each kind would be a lot of code.

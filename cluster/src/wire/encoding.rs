@@ -1,6 +1,7 @@
 //! Encodings of a list, the head of a page, and decoding errors.
 
 use nodelife_core::text::Str;
+use serde::{Deserialize, Deserializer};
 
 /// An encoding that the API server can answer in.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,14 +32,21 @@ impl Encoding {
 }
 
 /// What a page says of the whole list.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub(crate) struct PageHead {
     /// The version that the list shows.
     pub(crate) resource_version: Str,
     /// Where the next page starts; empty: this is the last one.
+    #[serde(rename = "continue", deserialize_with = "or_empty")]
     pub(crate) next: Str,
     /// How many come after this page, where the server knows.
+    #[serde(rename = "remainingItemCount")]
     pub(crate) remaining: Option<u64>,
+}
+
+fn or_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Str, D::Error> {
+    Option::deserialize(deserializer).map(Option::unwrap_or_default)
 }
 
 /// Why bytes are no list: where and what.

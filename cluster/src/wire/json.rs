@@ -1,9 +1,7 @@
 //! Decodes lists from JSON.
 
 use std::fmt;
-use std::marker::PhantomData;
 
-use nodelife_core::text::Str;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
@@ -13,25 +11,12 @@ use crate::json;
 #[derive(Deserialize)]
 struct Head {
     #[serde(default)]
-    metadata: ListMeta,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct ListMeta {
-    resource_version: Str,
-    #[serde(rename = "continue")]
-    next: Option<Str>,
-    remaining_item_count: Option<u64>,
+    metadata: PageHead,
 }
 
 pub(super) fn head(page: &[u8]) -> Result<PageHead, DecodeError> {
     let Head { metadata } = json::read(page).map_err(|e| error(&e))?;
-    Ok(PageHead {
-        resource_version: metadata.resource_version,
-        next: metadata.next.unwrap_or_default(),
-        remaining: metadata.remaining_item_count,
-    })
+    Ok(metadata)
 }
 
 pub(super) fn items<I: DeserializeOwned>(
@@ -40,10 +25,7 @@ pub(super) fn items<I: DeserializeOwned>(
 ) -> Result<(), DecodeError> {
     let text = json::text(page).map_err(|e| error(&e))?;
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let list = List {
-        add,
-        item: PhantomData,
-    };
+    let list = List(add);
     list.deserialize(&mut deserializer).map_err(|e| error(&e))?;
     deserializer.end().map_err(|e| error(&e))
 }
@@ -53,10 +35,7 @@ fn error(error: &serde_json::Error) -> DecodeError {
 }
 
 /// Hands over the elements of `items` one by one: no list of raw items in between.
-struct List<'a, I> {
-    add: &'a mut dyn FnMut(I),
-    item: PhantomData<I>,
-}
+struct List<'a, I>(&'a mut dyn FnMut(I));
 
 impl<'de, I: DeserializeOwned> DeserializeSeed<'de> for List<'_, I> {
     type Value = ();
@@ -74,13 +53,9 @@ impl<'de, I: DeserializeOwned> Visitor<'de> for List<'_, I> {
     }
 
     fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<(), M::Error> {
-        let Self { add, .. } = self;
         while let Some(key) = map.next_key::<std::borrow::Cow<'de, str>>()? {
             if key == "items" {
-                map.next_value_seed(Items {
-                    add: &mut *add,
-                    item: PhantomData,
-                })?;
+                map.next_value_seed(Items(&mut *self.0))?;
             } else {
                 map.next_value::<IgnoredAny>()?;
             }
@@ -89,10 +64,7 @@ impl<'de, I: DeserializeOwned> Visitor<'de> for List<'_, I> {
     }
 }
 
-struct Items<'a, I> {
-    add: &'a mut dyn FnMut(I),
-    item: PhantomData<I>,
-}
+struct Items<'a, I>(&'a mut dyn FnMut(I));
 
 impl<'de, I: DeserializeOwned> DeserializeSeed<'de> for Items<'_, I> {
     type Value = ();
@@ -111,7 +83,7 @@ impl<'de, I: DeserializeOwned> Visitor<'de> for Items<'_, I> {
 
     fn visit_seq<S: SeqAccess<'de>>(self, mut items: S) -> Result<(), S::Error> {
         while let Some(item) = items.next_element::<I>()? {
-            (self.add)(item);
+            (self.0)(item);
         }
         Ok(())
     }

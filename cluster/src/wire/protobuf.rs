@@ -29,25 +29,11 @@ impl serde::de::Error for DecodeError {
 
 /// Reads the head of a page, of which the rest may still be on its way: the server writes it first.
 pub(super) fn head(page: &[u8]) -> Result<PageHead, DecodeError> {
-    #[derive(serde::Deserialize)]
-    #[serde(rename_all = "camelCase", default)]
-    #[derive(Default)]
-    struct ListMeta {
-        resource_version: nodelife_core::text::Str,
-        #[serde(rename = "continue")]
-        next: nodelife_core::text::Str,
-        remaining_item_count: Option<u64>,
-    }
     let mut list = Reader(beginning(page)?);
     while let Some((tag, payload)) = list.next()? {
         if tag == LIST_METADATA {
             let value = Value::new(Kind::Message(&LIST_META), payload);
-            let meta: ListMeta = serde::Deserialize::deserialize(value)?;
-            return Ok(PageHead {
-                resource_version: meta.resource_version,
-                next: meta.next,
-                remaining: meta.remaining_item_count,
-            });
+            return serde::Deserialize::deserialize(value);
         }
     }
     Err(DecodeError("a list without metadata".to_owned()))

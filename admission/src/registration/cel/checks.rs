@@ -5,8 +5,8 @@ use super::restriction::{Check, Restriction, SUBRESOURCE, nodes, pods};
 use crate::policy::node_restriction::ownership::NODE_LEASES;
 use crate::policy::node_restriction::request::USER_PREFIX;
 use crate::registration::match_conditions::{free_label, is_own, name_of};
-use crate::registration::webhooks::{WRITES, cluster, namespaced};
-use crate::rule::AdmissionRule;
+use crate::registration::webhooks::{WRITES, cluster, namespaced, resource_slices};
+use crate::rule::AdmissionRule as Rule;
 use nodelife_core::object::MIRROR_ANNOTATION;
 
 const NEW_LABELS: &str = "object.?metadata.?labels.orValue({})";
@@ -41,23 +41,16 @@ fn same_but(path: &str, free: &str) -> String {
 /// The rules that need no lookup.
 pub(super) fn in_tree() -> Vec<Restriction> {
     let claims = &["persistentvolumeclaims", "persistentvolumeclaims/*"];
-    let slice_versions = &["v1", "v1beta1", "v1beta2"];
     let all_pods = pods(&["pods", "pods/*"]);
-    let leases = namespaced("coordination.k8s.io", &["v1"], &["leases"], &WRITES);
-    let csi_nodes = cluster("storage.k8s.io", &["v1"], &["csinodes"], &WRITES);
-    let slices = cluster(
-        "resource.k8s.io",
-        slice_versions,
-        &["resourceslices"],
-        &WRITES,
-    );
+    let leases = namespaced("coordination.k8s.io", &["leases"], &WRITES);
+    let csi_nodes = cluster("storage.k8s.io", &["csinodes"], &WRITES);
     let every = [
         nodes(),
         all_pods.clone(),
         pods(claims),
         leases.clone(),
         csi_nodes.clone(),
-        slices.clone(),
+        resource_slices(),
     ];
     let own_lease = [
         Check::new(
@@ -75,29 +68,14 @@ pub(super) fn in_tree() -> Vec<Restriction> {
     );
     let status = [pods(&["pods/status"])];
     vec![
-        Restriction::new(AdmissionRule::Identity, "identity", every, identity()),
-        Restriction::new(AdmissionRule::Nodes, "nodes", [nodes()], node_checks()),
-        Restriction::new(AdmissionRule::Pods, "pods", [all_pods], pod_checks()),
-        Restriction::new(AdmissionRule::PodStatus, "pod-status", status, pod_status()),
-        Restriction::new(
-            AdmissionRule::Claims,
-            "claims",
-            [pods(claims)],
-            claim_status(),
-        ),
-        Restriction::new(AdmissionRule::Leases, "leases", [leases], own_lease),
-        Restriction::new(
-            AdmissionRule::CsiNodes,
-            "csi-nodes",
-            [csi_nodes],
-            [own_csi_node],
-        ),
-        Restriction::new(
-            AdmissionRule::ResourceSlices,
-            "resource-slices",
-            [slices],
-            slice_checks(),
-        ),
+        Restriction::new(Rule::Identity, every, identity()),
+        Restriction::new(Rule::Nodes, [nodes()], node_checks()),
+        Restriction::new(Rule::Pods, [all_pods], pod_checks()),
+        Restriction::new(Rule::PodStatus, status, pod_status()),
+        Restriction::new(Rule::Claims, [pods(claims)], claim_status()),
+        Restriction::new(Rule::Leases, [leases], own_lease),
+        Restriction::new(Rule::CsiNodes, [csi_nodes], [own_csi_node]),
+        Restriction::new(Rule::ResourceSlices, [resource_slices()], slice_checks()),
     ]
 }
 
@@ -124,38 +102,37 @@ fn node_checks() -> Vec<Check> {
     // True for a heartbeat.
     let unchanged = format!("{NEW_LABELS} == {OLD_LABELS}");
     let set = format!("{NEW_LABELS}.filter(key, !({free})).join(', ')");
-    let on = |when: &str, then: &str| implies(when, then);
     vec![
         Check::new(
             is_own(&name_of("request")),
             "node {node} is not allowed to modify node {name}",
         ),
         Check::new(
-            on(CREATE, &format!("!{source}.hasValue()")),
+            implies(CREATE, &format!("!{source}.hasValue()")),
             "node {node} is not allowed to create pods with a non-nil configSource",
         ),
         Check::with(
-            on(CREATE, &format!("{NEW_LABELS}.all(key, {free})")),
+            implies(CREATE, &format!("{NEW_LABELS}.all(key, {free})")),
             "node {node} is not allowed to set the following labels: {}",
             &set,
         ),
         Check::new(
-            on(
+            implies(
                 UPDATE,
                 &format!("!{source}.hasValue() || {source} == oldObject.?spec.?configSource"),
             ),
             "node {node} is not allowed to update configSource to a new non-nil configSource",
         ),
         Check::new(
-            on(UPDATE, &same("spec.taints", "[]")),
+            implies(UPDATE, &same("spec.taints", "[]")),
             "node {node} is not allowed to modify taints",
         ),
         Check::new(
-            on(UPDATE, &same("metadata.ownerReferences", "[]")),
+            implies(UPDATE, &same("metadata.ownerReferences", "[]")),
             "node {node} is not allowed to modify ownerReferences",
         ),
         Check::with(
-            on(
+            implies(
                 UPDATE,
                 &format!("{unchanged} || ({})", same_but("metadata.labels", &free)),
             ),

@@ -7,57 +7,26 @@ use super::restriction::{Check, Restriction, nodes, pods};
 use crate::config::Policies;
 use crate::registration::match_conditions::{is_own, name_of, text};
 use crate::registration::webhooks::{CHANGES, WRITES, cluster, namespaced};
-use crate::rule::AdmissionRule;
+use crate::rule::AdmissionRule as Rule;
 
 pub(super) fn all(policies: &Policies) -> Vec<Restriction> {
-    use AdmissionRule as Rule;
     let config = &policies.node_restriction;
-    let core_nodes = || [cluster("", &["v1"], &["nodes"], &WRITES)];
-    let events = |group| namespaced(group, &["v1"], &["events"], &CHANGES);
-    let csi_nodes = cluster("storage.k8s.io", &["v1"], &["csinodes"], &CHANGES);
+    let core_nodes = || [cluster("", &["nodes"], &WRITES)];
+    let events = |group| namespaced(group, &["events"], &CHANGES);
+    let csi_nodes = cluster("storage.k8s.io", &["csinodes"], &CHANGES);
     let status = [pods(&["pods/status"])];
     let labels = [mirror_pod_labels(&config.mirror_pod_labels)];
     let owners = [registration_owners()];
     let hosts = ["source", "deprecatedSource"].map(event_host);
     let drivers = [csi_drivers(&config.csi_drivers)];
     vec![
-        Restriction::new(
-            Rule::PodStatusMetadata,
-            "pod-status-metadata",
-            status,
-            pod_status_metadata(),
-        ),
-        Restriction::new(
-            Rule::MirrorPodLabels,
-            "mirror-pod-labels",
-            [pods(&["pods"])],
-            labels,
-        ),
-        Restriction::new(
-            Rule::SelfUncordon,
-            "self-uncordon",
-            [nodes()],
-            [self_uncordon()],
-        ),
-        Restriction::new(
-            Rule::RegistrationOwners,
-            "registration-owners",
-            core_nodes(),
-            owners,
-        ),
-        Restriction::new(
-            Rule::Events,
-            "events",
-            [events(""), events("events.k8s.io")],
-            hosts,
-        ),
-        Restriction::new(
-            Rule::SelfDeletion,
-            "self-deletion",
-            core_nodes(),
-            [self_deletion()],
-        ),
-        Restriction::new(Rule::CsiDrivers, "csi-drivers", [csi_nodes], drivers),
+        Restriction::new(Rule::PodStatusMetadata, status, pod_status_metadata()),
+        Restriction::new(Rule::MirrorPodLabels, [pods(&["pods"])], labels),
+        Restriction::new(Rule::SelfUncordon, [nodes()], [self_uncordon()]),
+        Restriction::new(Rule::RegistrationOwners, core_nodes(), owners),
+        Restriction::new(Rule::Events, [events(""), events("events.k8s.io")], hosts),
+        Restriction::new(Rule::SelfDeletion, core_nodes(), [self_deletion()]),
+        Restriction::new(Rule::CsiDrivers, [csi_nodes], drivers),
     ]
 }
 

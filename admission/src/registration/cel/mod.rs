@@ -48,7 +48,7 @@ pub fn admission_policies(policies: &Policies) -> Vec<Value> {
 }
 
 fn validating(restriction: &Restriction, actions: &Value) -> [Value; 2] {
-    let name = format!("nodelife-{}", restriction.name);
+    let name = policy_name(restriction.rule);
     let checks = restriction.checks.iter().map(|check| {
         json!({
             "expression": check.holds,
@@ -61,10 +61,6 @@ fn validating(restriction: &Restriction, actions: &Value) -> [Value; 2] {
     if restriction.rule != AdmissionRule::Identity {
         conditions.push(match_conditions::is_named());
     }
-    let conditions: Vec<Value> = conditions
-        .into_iter()
-        .map(|one| json!({"name": one.name, "expression": one.expression}))
-        .collect();
     [
         json!({
             "apiVersion": VERSION,
@@ -84,6 +80,15 @@ fn validating(restriction: &Restriction, actions: &Value) -> [Value; 2] {
             "spec": {"policyName": name, "validationActions": actions},
         }),
     ]
+}
+
+/// `nodelife-pod-status` for `podStatus`.
+fn policy_name(rule: AdmissionRule) -> String {
+    let words = rule.as_str().chars().map(|c| match c {
+        'A'..='Z' => format!("-{}", c.to_ascii_lowercase()),
+        _ => c.to_string(),
+    });
+    format!("nodelife-{}", words.collect::<String>())
 }
 
 /// Adds missing tolerations, with the cluster's seconds. Seconds for some pods, and rewriting what

@@ -11,8 +11,6 @@ pub(super) const SUBRESOURCE: &str = "request.?subResource.orValue('')";
 
 pub(super) struct Restriction {
     pub(super) rule: AdmissionRule,
-    /// Suffix of `nodelife-` in the names of the policy and its binding.
-    pub(super) name: &'static str,
     pub(super) resources: Vec<Value>,
     /// In the order of the in-tree plugin: the first that fails gives the message.
     pub(super) checks: Vec<Check>,
@@ -21,13 +19,11 @@ pub(super) struct Restriction {
 impl Restriction {
     pub(super) fn new(
         rule: AdmissionRule,
-        name: &'static str,
         resources: impl Into<Vec<Value>>,
         checks: impl Into<Vec<Check>>,
     ) -> Self {
         Self {
             rule,
-            name,
             resources: resources.into(),
             checks: checks.into(),
         }
@@ -66,9 +62,9 @@ impl Check {
 }
 
 pub(super) fn nodes() -> Value {
-    cluster("", &["v1"], &["nodes", "nodes/*"], &WRITES)
+    cluster("", &["nodes", "nodes/*"], &WRITES)
 }
 
 pub(super) fn pods(resources: &[&str]) -> Value {
-    namespaced("", &["v1"], resources, &WRITES)
+    namespaced("", resources, &WRITES)
 }
