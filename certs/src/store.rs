@@ -29,6 +29,9 @@ use crate::observed::{Configuration, Observed, Rotation, Serving};
 /// The field manager of everything that certs writes.
 const MANAGER: &str = "nodelife-certs";
 
+const MUTATING: &str = "MutatingWebhookConfiguration";
+const VALIDATING: &str = "ValidatingWebhookConfiguration";
+
 mod key {
     pub(super) const BUNDLE: &str = "ca.crt";
     pub(super) const SIGNER: &str = "signer.crt";
@@ -59,7 +62,7 @@ pub(crate) struct Reading {
 }
 
 struct StoredConfiguration {
-    /// `MutatingWebhookConfiguration` or `ValidatingWebhookConfiguration`.
+    /// [`MUTATING`] or [`VALIDATING`].
     kind: &'static str,
     uid: String,
     version: String,
@@ -87,24 +90,17 @@ impl Store {
         let names = &self.names;
         let tls = self.secret(&names.tls_secret).await?;
         let mut configurations = Vec::new();
-        if let Some(one) = self.get::<MutatingWebhookConfiguration>("mutating").await? {
-            let webhooks = one.webhooks.into_iter().flatten();
-            configurations.extend(self.stored(
-                "MutatingWebhookConfiguration",
-                one.metadata,
-                webhooks.map(|hook| (hook.name, hook.client_config)),
-            ));
+        let mutating: Option<MutatingWebhookConfiguration> = self.get("mutating").await?;
+        if let Some(one) = mutating {
+            let hooks = one.webhooks.into_iter().flatten();
+            let hooks = hooks.map(|hook| (hook.name, hook.client_config));
+            configurations.extend(self.stored(MUTATING, one.metadata, hooks));
         }
-        if let Some(one) = self
-            .get::<ValidatingWebhookConfiguration>("validating")
-            .await?
-        {
-            let webhooks = one.webhooks.into_iter().flatten();
-            configurations.extend(self.stored(
-                "ValidatingWebhookConfiguration",
-                one.metadata,
-                webhooks.map(|hook| (hook.name, hook.client_config)),
-            ));
+        let validating: Option<ValidatingWebhookConfiguration> = self.get("validating").await?;
+        if let Some(one) = validating {
+            let hooks = one.webhooks.into_iter().flatten();
+            let hooks = hooks.map(|hook| (hook.name, hook.client_config));
+            configurations.extend(self.stored(VALIDATING, one.metadata, hooks));
         }
         let ca = self.secret(&names.ca_secret).await?;
         Ok(Reading {
@@ -166,12 +162,8 @@ impl Store {
 
     fn leaf(&self, secret: &Secret) -> Result<Leaf, Error> {
         let data = |key| entry(secret, key, "the serving Secret");
-        Leaf::read(
-            data("tls.crt")?,
-            data("tls.key")?,
-            data("ca.crt")?,
-            &self.names,
-        )
+        let (certificate, key) = (data("tls.crt")?, data("tls.key")?);
+        Leaf::read(certificate, key, data("ca.crt")?, &self.names)
     }
 
     fn ca(&self, secret: &Secret) -> Result<CaSecret, Error> {
@@ -315,7 +307,7 @@ impl Store {
         let params = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(body);
         let client = self.client.clone();
-        let written = if stored.kind == "MutatingWebhookConfiguration" {
+        let written = if stored.kind == MUTATING {
             let api: Api<MutatingWebhookConfiguration> = Api::all(client);
             api.patch(name, &params, &patch).await.map(drop)
         } else {

@@ -39,14 +39,9 @@ enum What {
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let Arguments {
-        config,
-        set,
-        what,
-        webhooks,
-    } = arguments;
-    let policies = config::load(config.as_deref(), &set)?;
-    let objects = match what {
+    let webhooks = arguments.webhooks;
+    let policies = config::load(arguments.config.as_deref(), &arguments.set)?;
+    let objects = match arguments.what {
         What::Webhooks => chosen(&policies, &webhooks),
         What::Policies if !webhooks.is_empty() => bail!("--webhook requires --as webhooks"),
         What::Policies => admission_policies(&policies),

@@ -29,13 +29,8 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let Arguments {
-        config,
-        cluster,
-        set,
-    } = arguments;
-    let policies = config::load(config.as_deref(), &set)?;
-    let cluster = cluster.as_deref();
+    let policies = config::load(arguments.config.as_deref(), &arguments.set)?;
+    let cluster = arguments.cluster.as_deref();
     let cluster = cluster.map(|path| config::read(path, RecordedCluster::parse));
     let cluster = cluster.transpose()?;
     let stdin = std::io::stdin().lock();

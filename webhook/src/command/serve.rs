@@ -64,25 +64,15 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let Arguments {
-        config,
-        tls_dir,
-        listen,
-        health_listen,
-        client_ca,
-        kubeconfig,
-        reload_interval,
-        lame_duck,
-        drain_timeout,
-    } = arguments;
-    let interval = Duration::from_secs(reload_interval);
+    let (lame_duck, drain_timeout) = (arguments.lame_duck, arguments.drain_timeout);
+    let interval = Duration::from_secs(arguments.reload_interval);
     let mut signals = ShutdownSignals::new()?;
-    let policies = config::load(config.as_deref(), &[])?;
+    let policies = config::load(arguments.config.as_deref(), &[])?;
     let metrics = Arc::new(Metrics::new());
     let shutdown = Arc::new(Shutdown::default());
     let certificates = Arc::new(Certificates::default());
-    let tls = server_config(Arc::clone(&certificates), client_ca.as_deref())?;
-    let lookups = LookupClient::connect(kubeconfig.as_deref()).await?;
+    let tls = server_config(Arc::clone(&certificates), arguments.client_ca.as_deref())?;
+    let lookups = LookupClient::connect(arguments.kubeconfig.as_deref()).await?;
     let state = Arc::new(State::new(
         policies,
         lookups,
@@ -91,8 +81,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Arc::clone(&certificates),
     ));
 
-    let listener = bind(listen).await?;
-    let health = bind(health_listen).await?;
+    let listener = bind(arguments.listen).await?;
+    let health = bind(arguments.health_listen).await?;
     tracing::info!(
         address = %listener.local_addr()?,
         health = %health.local_addr()?,
@@ -102,8 +92,8 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
 
     let mut tasks = JoinSet::new();
     let keeper = (Arc::clone(&certificates), Arc::clone(&metrics));
-    tasks.spawn(async move { keeper.0.keep(tls_dir, interval, &keeper.1).await });
-    if let Some(path) = config {
+    tasks.spawn(async move { keeper.0.keep(arguments.tls_dir, interval, &keeper.1).await });
+    if let Some(path) = arguments.config {
         let state = Arc::clone(&state);
         tasks.spawn(async move { config::keep(&path, interval, &state.policies).await });
     }

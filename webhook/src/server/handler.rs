@@ -318,7 +318,7 @@ fn report(
     let labels = Decided {
         webhook: phase.into(),
         policy,
-        operation: metrics::operation(request.operation()),
+        operation: request.operation().as_str(),
         resource: metrics::resource(resource),
         result,
     };

@@ -105,29 +105,18 @@ fn request(lookup: &Lookup) -> anyhow::Result<Request<kube::client::Body>> {
     let core = |namespace: &str, resource: &str, name: &str| {
         format!("/api/v1/namespaces/{namespace}/{resource}/{name}")
     };
-    let (method, path, body) = match lookup {
-        Lookup::Pod { namespace, name } => (Method::GET, core(namespace, "pods", name), Vec::new()),
-        Lookup::Node(name) => (Method::GET, format!("/api/v1/nodes/{name}"), Vec::new()),
-        Lookup::Claim { namespace, name } => {
-            let path = core(namespace, "persistentvolumeclaims", name);
-            (Method::GET, path, Vec::new())
-        }
-        Lookup::Volume(name) => {
-            let path = format!("/api/v1/persistentvolumes/{name}");
-            (Method::GET, path, Vec::new())
-        }
-        Lookup::Driver(name) => {
-            let path = format!("/apis/storage.k8s.io/v1/csidrivers/{name}");
-            (Method::GET, path, Vec::new())
-        }
-        Lookup::ServiceAccount { namespace, name } => {
-            let path = core(namespace, "serviceaccounts", name);
-            (Method::GET, path, Vec::new())
-        }
-        Lookup::Access(access) => {
-            let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews".to_owned();
-            (Method::POST, path, access_review(access)?)
-        }
+    let path = match lookup {
+        Lookup::Pod { namespace, name } => core(namespace, "pods", name),
+        Lookup::Node(name) => format!("/api/v1/nodes/{name}"),
+        Lookup::Claim { namespace, name } => core(namespace, "persistentvolumeclaims", name),
+        Lookup::Volume(name) => format!("/api/v1/persistentvolumes/{name}"),
+        Lookup::Driver(name) => format!("/apis/storage.k8s.io/v1/csidrivers/{name}"),
+        Lookup::ServiceAccount { namespace, name } => core(namespace, "serviceaccounts", name),
+        Lookup::Access(_) => "/apis/authorization.k8s.io/v1/subjectaccessreviews".to_owned(),
+    };
+    let (method, body) = match lookup {
+        Lookup::Access(access) => (Method::POST, access_review(access)?),
+        _ => (Method::GET, Vec::new()),
     };
     let request = Request::builder()
         .method(method)

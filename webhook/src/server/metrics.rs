@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use nodelife_admission::{AdmissionPhase, Operation};
+use nodelife_admission::AdmissionPhase;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -83,22 +83,12 @@ label! {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Rejection {
-    reason: Rejected,
-}
-
 label! {
     /// The result of loading a new certificate.
     Reload {
         Loaded = "loaded",
         Refused = "refused",
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Reloaded {
-    result: Reload,
 }
 
 label! {
@@ -110,34 +100,22 @@ label! {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Shaken {
-    result: Handshake,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Role {
-    role: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct Called {
-    webhook: Webhook,
-}
+/// A set of one label.
+type Label<V> = [(&'static str, V); 1];
 
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
     requests: Family<Decided, Counter>,
-    durations: Family<Called, Histogram>,
+    durations: Family<Label<Webhook>, Histogram>,
     in_flight: Gauge<i64>,
     bytes: Histogram,
-    rejected: Family<Rejection, Counter>,
+    rejected: Family<Label<Rejected>, Counter>,
     panics: Counter,
     lookups: Counter,
-    handshakes: Family<Shaken, Counter>,
-    reloads: Family<Reloaded, Counter>,
-    expiry: Family<Role, Gauge<f64, AtomicU64>>,
+    handshakes: Family<Label<Handshake>, Counter>,
+    reloads: Family<Label<Reload>, Counter>,
+    expiry: Family<Label<&'static str>, Gauge<f64, AtomicU64>>,
 }
 
 /// Creates and registers a metric.
@@ -150,7 +128,7 @@ fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, he
 impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix("nodelife");
-        let durations: Family<Called, Histogram> =
+        let durations: Family<Label<Webhook>, Histogram> =
             Family::new_with_constructor(|| Histogram::new(DURATIONS));
         let requests = register(&mut registry, "admission_requests", "Reviews answered");
         registry.register_with_unit(
@@ -216,14 +194,14 @@ impl Metrics {
         let webhook = labels.webhook;
         self.requests.get_or_create(labels).inc();
         self.durations
-            .get_or_create(&Called { webhook })
+            .get_or_create(&[("webhook", webhook)])
             .observe(took.as_secs_f64());
         #[expect(clippy::cast_precision_loss, reason = "a body is below 2^52 bytes")]
         self.bytes.observe(bytes as f64);
     }
 
     pub(super) fn rejected(&self, reason: Rejected) {
-        self.rejected.get_or_create(&Rejection { reason }).inc();
+        self.rejected.get_or_create(&[("reason", reason)]).inc();
     }
 
     pub(super) fn panicked(&self) {
@@ -235,24 +213,18 @@ impl Metrics {
     }
 
     pub(super) fn handshake(&self, result: Handshake) {
-        self.handshakes.get_or_create(&Shaken { result }).inc();
+        self.handshakes.get_or_create(&[("result", result)]).inc();
     }
 
     pub(super) fn reloaded(&self, result: Reload) {
-        self.reloads.get_or_create(&Reloaded { result }).inc();
+        self.reloads.get_or_create(&[("result", result)]).inc();
     }
 
     pub(super) fn leaf_expires(&self, seconds: i64) {
         #[expect(clippy::cast_precision_loss, reason = "seconds since 1970")]
         let seconds = seconds as f64;
-        self.expiry
-            .get_or_create(&Role { role: "leaf" })
-            .set(seconds);
+        self.expiry.get_or_create(&[("role", "leaf")]).set(seconds);
     }
-}
-
-pub(super) fn operation(operation: Operation) -> &'static str {
-    operation.as_str()
 }
 
 /// The label value of a resource: one with a rule, or `other`.

@@ -45,38 +45,24 @@ pub(super) struct LifetimeArguments {
 
 impl From<NameArguments> for ObjectNames {
     fn from(arguments: NameArguments) -> Self {
-        let NameArguments {
-            namespace,
-            service,
-            configuration,
-            ca_secret,
-            tls_secret,
-            lease,
-        } = arguments;
         Self {
-            namespace,
-            service,
-            configuration,
-            ca_secret,
-            tls_secret,
-            lease,
+            namespace: arguments.namespace,
+            service: arguments.service,
+            configuration: arguments.configuration,
+            ca_secret: arguments.ca_secret,
+            tls_secret: arguments.tls_secret,
+            lease: arguments.lease,
         }
     }
 }
 
 impl From<LifetimeArguments> for Lifetimes {
     fn from(arguments: LifetimeArguments) -> Self {
-        let LifetimeArguments {
-            ca_life,
-            leaf_life,
-            propagation,
-            backdate,
-        } = arguments;
         Self {
-            ca: ca_life,
-            leaf: leaf_life,
-            propagation,
-            backdate,
+            ca: arguments.ca_life,
+            leaf: arguments.leaf_life,
+            propagation: arguments.propagation,
+            backdate: arguments.backdate,
         }
     }
 }

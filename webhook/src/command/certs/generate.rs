@@ -48,18 +48,11 @@ pub(crate) struct Arguments {
 }
 
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let Arguments {
-        folder,
-        names,
-        life,
-        trust,
-        mutating,
-        validating,
-    } = arguments;
-    let names = ObjectNames::from(names);
-    let (leaf, ca) = offline(&names, life, Timestamp::now())?;
+    let folder = arguments.folder;
+    let names = ObjectNames::from(arguments.names);
+    let (leaf, ca) = offline(&names, arguments.life, Timestamp::now())?;
     let mut bundle = ca.clone();
-    if let Some(path) = trust {
+    if let Some(path) = arguments.trust {
         let failed = || format!("failed to use {}", path.display());
         let pem = std::fs::read(&path).with_context(failed)?;
         bundle.push_str(&certificates(&pem).with_context(failed)?);
@@ -95,8 +88,8 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     };
     write("ca.crt", ca)?;
     for (name, document) in [
-        ("mutating.json", patch(&bundle, &mutating)),
-        ("validating.json", patch(&bundle, &validating)),
+        ("mutating.json", patch(&bundle, &arguments.mutating)),
+        ("validating.json", patch(&bundle, &arguments.validating)),
         ("secret.json", secret),
     ] {
         write(name, serde_json::to_string_pretty(&document)? + "\n")?;

@@ -67,27 +67,19 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let Arguments {
-        action: _,
-        names,
-        lifetimes,
-        kubeconfig,
-        health_listen,
-        interval,
-        once,
-    } = arguments;
-    let lifetimes = Lifetimes::from(lifetimes);
+    let lifetimes = Lifetimes::from(arguments.lifetimes);
     if let Some(problem) = lifetimes.problem() {
         anyhow::bail!("invalid lifetimes: {problem}");
     }
-    let interval = Duration::from_secs(interval);
+    let interval = Duration::from_secs(arguments.interval);
     let options = ClientOptions {
-        kubeconfig: kubeconfig.into_iter().collect(),
+        kubeconfig: arguments.kubeconfig.into_iter().collect(),
         ..ClientOptions::default()
     };
-    if once {
+    let names = arguments.names.into();
+    if arguments.once {
         let cluster = Cluster::connect(&options).await?;
-        let mut rotator = Rotator::new(cluster.client().clone(), names.into(), lifetimes);
+        let mut rotator = Rotator::new(cluster.client().clone(), names, lifetimes);
         let done = rotator.settle().await?;
         tracing::info!(actions = done.len(), "nothing left to do");
         return Ok(ExitCode::SUCCESS);
@@ -95,7 +87,7 @@ async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
 
     let mut signals = ShutdownSignals::new()?;
     let (sender, status) = watch::channel(RotatorStatus::default());
-    let listener = bind(health_listen).await?;
+    let listener = bind(arguments.health_listen).await?;
     let mut tasks = JoinSet::new();
     let router = health::router(status);
     tasks.spawn(async move {
@@ -110,7 +102,7 @@ async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
             let Some(cluster) = connect(&options, interval, &cancel).await else {
                 return;
             };
-            let rotator = Rotator::new(cluster.client().clone(), names.into(), lifetimes);
+            let rotator = Rotator::new(cluster.client().clone(), names, lifetimes);
             rotator.run(identity(), interval, sender, cancel).await;
         }
     });
