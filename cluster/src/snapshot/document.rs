@@ -197,7 +197,7 @@ impl Document {
     fn snapshot(&mut self, stream: &Stream<'_>) -> Result<(), StreamError> {
         self.gathered.whole = true;
         for (key, kept) in std::mem::take(&mut self.kept) {
-            self.member(&key, &mut Stream::again(&kept, &mut kept.text()))?;
+            self.member(&key, &mut Stream::again(&kept, &mut kept.text.as_slice()))?;
         }
         for (source, announced) in &self.counts {
             let here = self.gathered.snapshot.count(*source);

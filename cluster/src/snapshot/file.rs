@@ -92,10 +92,6 @@ pub fn read(paths: &[PathBuf]) -> Result<Snapshot, FileError> {
 
 /// The file itself, or the files of a folder in the order of their names.
 fn files(path: &Path) -> Result<Vec<PathBuf>, FileError> {
-    let unreadable = |source| FileError::Unreadable {
-        path: path.to_owned(),
-        source,
-    };
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
@@ -105,7 +101,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, FileError> {
                 .map(|entry| entry.map(|entry| entry.path()))
                 .collect::<io::Result<Vec<_>>>()
         })
-        .map_err(unreadable)?;
+        .map_err(|source| unreadable(path, source))?;
     entries.sort();
     let mut found = Vec::new();
     for entry in entries {
@@ -125,10 +121,7 @@ fn is_document(path: &Path) -> bool {
 }
 
 fn read_file(path: &Path) -> Result<Gathered, FileError> {
-    let file = File::open(path).map_err(|source| FileError::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
+    let file = File::open(path).map_err(|source| unreadable(path, source))?;
     let mut gathered = read_stream(path, BufReader::with_capacity(BUFFER, file))?;
     name_configurations(path, &mut gathered)?;
     Ok(gathered)
@@ -140,11 +133,8 @@ fn name_configurations(path: &Path, gathered: &mut Gathered) -> Result<(), FileE
     let name = name.strip_suffix(".gz").unwrap_or(&name);
     let node = name.rsplit_once('.').map_or(name, |(node, _)| node);
     for document in std::mem::take(&mut gathered.kubelet_configs) {
-        let configuration =
-            KubeletConfiguration::from_configz(document).map_err(|error| FileError::Malformed {
-                path: path.to_owned(),
-                reason: error.to_string(),
-            })?;
+        let configuration = KubeletConfiguration::from_configz(document)
+            .map_err(|error| malformed(path, error.to_string()))?;
         let configs = &mut gathered.snapshot.kubelet_configs;
         configs.insert(Str::from(node), configuration);
     }
@@ -152,10 +142,8 @@ fn name_configurations(path: &Path, gathered: &mut Gathered) -> Result<(), FileE
 }
 
 fn read_stream(path: &Path, mut input: impl BufRead) -> Result<Gathered, FileError> {
-    let start = input.fill_buf().map_err(|source| FileError::Unreadable {
-        path: path.to_owned(),
-        source,
-    })?;
+    let start = input.fill_buf();
+    let start = start.map_err(|source| unreadable(path, source))?;
     let gathered = if start.starts_with(&[0x1f, 0x8b]) {
         let unpacked = MultiGzDecoder::new(input);
         read_documents(path, BufReader::with_capacity(BUFFER, unpacked), true)
@@ -184,33 +172,21 @@ fn read_documents(
     mut input: impl BufRead,
     packed: bool,
 ) -> Result<Gathered, FileError> {
-    let start = input.fill_buf().map_err(|error| {
-        if packed {
-            gzip_error(path, &error)
-        } else {
-            FileError::Unreadable {
-                path: path.to_owned(),
-                source: error,
-            }
-        }
-    })?;
+    let start = input.fill_buf();
+    let start = start.map_err(|error| json_error(path, StreamError::Io(error), packed))?;
     if start.trim_ascii_start().first() == Some(&b'{') {
         return document::read(&mut Stream::new(&mut input))
             .map_err(|error| json_error(path, error, packed));
     }
-    let malformed = |reason| FileError::Malformed {
-        path: path.to_owned(),
-        reason,
-    };
     let mut all = Gathered::default();
     for document in yaml_documents(&mut input) {
         let Json(text) =
-            document.map_err(|error| malformed(error.without_snippet().to_string()))?;
+            document.map_err(|error| malformed(path, error.without_snippet().to_string()))?;
         if text == b"null" {
             continue;
         }
         let read = document::read(&mut Stream::new(&mut &text[..]));
-        all.absorb(read.map_err(|error| malformed(error.reason()))?);
+        all.absorb(read.map_err(|error| malformed(path, error.reason()))?);
     }
     Ok(all)
 }
@@ -244,20 +220,26 @@ fn yaml_documents(
     serde_saphyr::read_with_options(input, options)
 }
 
-fn json_error(path: &Path, error: StreamError, packed: bool) -> FileError {
+fn unreadable(path: &Path, source: io::Error) -> FileError {
     let path = path.to_owned();
+    FileError::Unreadable { path, source }
+}
+
+fn malformed(path: &Path, reason: String) -> FileError {
+    let path = path.to_owned();
+    FileError::Malformed { path, reason }
+}
+
+fn json_error(path: &Path, error: StreamError, packed: bool) -> FileError {
     match error {
-        StreamError::Io(source) if packed => gzip_error(&path, &source),
-        StreamError::Io(source) => FileError::Unreadable { path, source },
+        StreamError::Io(source) if packed => gzip_error(path, &source),
+        StreamError::Io(source) => unreadable(path, source),
         StreamError::Cut(place) => FileError::Truncated {
-            path,
+            path: path.to_owned(),
             line: place.line,
             column: place.column,
         },
-        wrong @ StreamError::Wrong { .. } => FileError::Malformed {
-            path,
-            reason: wrong.to_string(),
-        },
+        wrong @ StreamError::Wrong { .. } => malformed(path, wrong.to_string()),
     }
 }
 

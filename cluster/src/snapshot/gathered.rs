@@ -59,7 +59,7 @@ impl Gathered {
 
     /// There is a list of this kind, or an object.
     pub(super) fn listed(&mut self, kind: ObjectKind) {
-        self.kinds.insert(kind.name());
+        self.kinds.insert(kind.0);
         kind.mark(&mut self.snapshot);
     }
 
@@ -73,7 +73,7 @@ impl Gathered {
         kind: ObjectKind,
         object: Piece<'_>,
     ) -> Result<(), StreamError> {
-        match kind.name() {
+        match kind.0 {
             "Node" => self.add(object, kind, |s| &mut s.nodes),
             "Pod" => self.add(object, kind, |s| &mut s.pods),
             "Lease" => self.add(object, kind, |s| &mut s.leases),
@@ -97,10 +97,8 @@ impl Gathered {
         kind: ObjectKind,
         list: fn(&mut Snapshot) -> &mut Vec<T>,
     ) -> Result<(), StreamError> {
-        let item = object
-            .read()
-            .map_err(|error| error.about(kind.name(), object))?;
-        let mut object = T::from_item(item, kind.name());
+        let item = object.read().map_err(|error| error.about(kind.0, object))?;
+        let mut object = T::from_item(item, kind.0);
         self.listed(kind);
         if is_of_use(&object) {
             object.share(&mut self.sharing);

@@ -9,7 +9,7 @@ pub(super) const KIND: &str = "Snapshot";
 
 /// A kind that can be read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct ObjectKind(&'static str);
+pub(super) struct ObjectKind(pub(super) &'static str);
 
 /// The kinds that can be read: API group, kind and source.
 const OBJECT_KINDS: [(&str, &str, Source); 17] = [
@@ -49,11 +49,6 @@ const OBJECT_KINDS: [(&str, &str, Source); 17] = [
 ];
 
 impl ObjectKind {
-    /// Kind of one object.
-    pub(super) fn name(self) -> &'static str {
-        self.0
-    }
-
     /// The kind of this name in the group of this version.
     pub(super) fn find(api_version: &str, kind: &str) -> Option<Self> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);

@@ -130,7 +130,7 @@ impl Piece<'_> {
 
 /// A piece that outlives its stream's next step.
 pub(super) struct Kept {
-    text: Vec<u8>,
+    pub(super) text: Vec<u8>,
     pub(super) start: Place,
     pub(super) end: Place,
 }
@@ -160,9 +160,5 @@ impl Kept {
             start: self.start,
             end: self.end,
         }
-    }
-
-    pub(super) fn text(&self) -> &[u8] {
-        &self.text
     }
 }

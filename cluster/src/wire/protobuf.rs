@@ -14,7 +14,7 @@ use serde::forward_to_deserialize_any;
 
 use super::encoding::{DecodeError, PageHead};
 use super::reader::{Payload, Reader, cut};
-use super::schema::{Field, Kind, LIST_META, Message, Zero};
+use super::schema::{Field, Kind, LIST_META, Message};
 
 const MAGIC: &[u8] = b"k8s\0";
 const UNKNOWN_RAW: u32 = 2;
@@ -259,8 +259,7 @@ impl<'a> Object<'a> {
                     return Ok(Some((field, value)));
                 }
                 Kind::Time if time(payload.bytes()?)?.is_none() => {}
-                Kind::Text | Kind::Int | Kind::Bool
-                    if field.zero == Zero::Absent && payload.is_zero() => {}
+                Kind::Text | Kind::Int | Kind::Bool if !field.shows_zero && payload.is_zero() => {}
                 _ => return Ok(Some((field, Value::new(field.kind, payload)))),
             }
         }

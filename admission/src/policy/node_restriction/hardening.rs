@@ -11,7 +11,7 @@ use crate::json::text::{Text, or_default};
 use crate::review::Operation;
 use crate::rule::{AdmissionRule, Mode};
 
-type Check = fn(&NodeRequest<'_, '_>) -> Result<(), Denial>;
+type Check = fn(&NodeRequest<'_, '_>, AdmissionRule) -> Result<(), Denial>;
 
 const RULES: [(AdmissionRule, Check); 7] = [
     (AdmissionRule::PodStatusMetadata, pod_status_metadata),
@@ -28,9 +28,9 @@ const RULES: [(AdmissionRule, Check); 7] = [
 pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let on = RULES.iter().filter_map(|(rule, check)| {
         let mode = request.policy.mode(*rule);
-        (mode != Mode::Off).then_some((mode, check))
+        (mode != Mode::Off).then_some((mode, *rule, check))
     });
-    let objections = on.filter_map(|(mode, check)| Some((mode, check(request).err()?)));
+    let objections = on.filter_map(|(mode, rule, check)| Some((mode, check(request, rule).err()?)));
     objections
         .min_by_key(|(mode, _)| *mode)
         .map_or(Ok(()), |(_, denial)| Err(denial))
@@ -72,6 +72,11 @@ struct Source<'a> {
     host: Text<'a>,
 }
 
+fn refusal(request: &NodeRequest<'_, '_>, rule: AdmissionRule, what: &str) -> Denial {
+    let node = Quoted(request.node);
+    Denial::forbidden(rule, format!("node {node} {what}"))
+}
+
 /// Whether the request is `operation` on `resource/subresource` of the core group.
 fn is(
     request: &NodeRequest<'_, '_>,
@@ -86,14 +91,12 @@ fn is(
 
 /// In-tree does not check finalizers and annotations in pods/status, and a finalizer blocks the
 /// deletion of a pod.
-fn pod_status_metadata(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
-    let rule = AdmissionRule::PodStatusMetadata;
+fn pod_status_metadata(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Denial> {
     if !is(request, "pods", "status", Operation::Update) {
         return Ok(());
     }
     let old: Object<'_> = request.old_object(rule)?;
     let new: Object<'_> = request.object(rule)?;
-    let node = Quoted(request.node);
     let changed = if old.metadata.annotations != new.metadata.annotations {
         "annotations"
     } else if old.metadata.finalizers != new.metadata.finalizers {
@@ -101,16 +104,16 @@ fn pod_status_metadata(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     } else {
         return Ok(());
     };
-    Err(Denial::forbidden(
+    Err(refusal(
+        request,
         rule,
-        format!("node {node} cannot update {changed} through pod status"),
+        &format!("cannot update {changed} through pod status"),
     ))
 }
 
 /// A label on a mirror pod makes it an endpoint of whatever Service selects it
 /// (kubernetes/enhancements#1314).
-fn mirror_pod_labels(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
-    let rule = AdmissionRule::MirrorPodLabels;
+fn mirror_pod_labels(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Denial> {
     if !is(request, "pods", "", Operation::Create) {
         return Ok(());
     }
@@ -127,17 +130,17 @@ fn mirror_pod_labels(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let Some(label) = pod.metadata.labels.keys().find(|key| !is_allowed(key)) else {
         return Ok(());
     };
-    let (node, label) = (Quoted(request.node), Quoted(label));
-    Err(Denial::forbidden(
+    let label = Quoted(label);
+    Err(refusal(
+        request,
         rule,
-        format!("node {node} cannot create a mirror pod with the label {label}"),
+        &format!("cannot create a mirror pod with the label {label}"),
     )
     .remedy("nodeRestriction.mirrorPodLabels lists the labels that mirror pods may have"))
 }
 
 /// Only an administrator or a drain cordons and uncordons.
-fn self_uncordon(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
-    let rule = AdmissionRule::SelfUncordon;
+fn self_uncordon(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Denial> {
     if request.group_resource() != ("", "nodes") || request.operation() != Operation::Update {
         return Ok(());
     }
@@ -146,17 +149,16 @@ fn self_uncordon(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     if old.spec.unschedulable != Some(true) || new.spec.unschedulable == Some(true) {
         return Ok(());
     }
-    let node = Quoted(request.node);
-    Err(Denial::forbidden(
+    Err(refusal(
+        request,
         rule,
-        format!("node {node} cannot make itself schedulable again"),
+        "cannot make itself schedulable again",
     ))
 }
 
 /// A kubelet registers without owners; with one, the garbage collector deletes the node when
 /// the owner is gone (CVE-2025-5187 is the same on update).
-fn registration_owners(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
-    let rule = AdmissionRule::RegistrationOwners;
+fn registration_owners(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Denial> {
     if !is(request, "nodes", "", Operation::Create) {
         return Ok(());
     }
@@ -164,16 +166,15 @@ fn registration_owners(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     if new.metadata.owner_references.is_empty() {
         return Ok(());
     }
-    let node = Quoted(request.node);
-    Err(Denial::forbidden(
+    Err(refusal(
+        request,
         rule,
-        format!("node {node} cannot register with ownerReferences"),
+        "cannot register with ownerReferences",
     ))
 }
 
 /// A node reports only its own events; an event with another host is forged.
-fn events(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
-    let rule = AdmissionRule::Events;
+fn events(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Denial> {
     let writes = matches!(request.operation(), Operation::Create | Operation::Update);
     if !matches!(request.group_resource(), ("" | "events.k8s.io", "events")) || !writes {
         return Ok(());
@@ -186,31 +187,27 @@ fn events(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     else {
         return Ok(());
     };
-    let (node, host) = (Quoted(request.node), Quoted(host));
-    Err(Denial::forbidden(
+    let host = Quoted(host);
+    Err(refusal(
+        request,
         rule,
-        format!("node {node} cannot write events of the host {host}"),
+        &format!("cannot write events of the host {host}"),
     ))
 }
 
 /// Only the authorizer prevents a node from deleting itself. If a role allows it, an attacker with
 /// the node's credentials can delete the node and register it again without its taints.
-fn self_deletion(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+fn self_deletion(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Denial> {
     if !is(request, "nodes", "", Operation::Delete) || request.name() != request.node {
         return Ok(());
     }
-    let node = Quoted(request.node);
-    Err(Denial::forbidden(
-        AdmissionRule::SelfDeletion,
-        format!("node {node} cannot delete itself"),
-    ))
+    Err(refusal(request, rule, "cannot delete itself"))
 }
 
 /// Pods and volumes are placed by the drivers that a node announces. Earlier announcements pass:
 /// the API server allows no change of a driver except its `allocatable.count`
 /// (`ValidateCSINodeUpdate`, pkg/apis/storage/validation/validation.go, v1.36.3).
-fn csi_drivers(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
-    let rule = AdmissionRule::CsiDrivers;
+fn csi_drivers(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Denial> {
     if request.group_resource() != ("storage.k8s.io", "csinodes") {
         return Ok(());
     }
@@ -229,10 +226,11 @@ fn csi_drivers(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let Some(driver) = drivers.find(|driver| !is_allowed(&driver.name)) else {
         return Ok(());
     };
-    let (node, driver) = (Quoted(request.node), Quoted(&driver.name));
-    Err(Denial::forbidden(
+    let driver = Quoted(&driver.name);
+    Err(refusal(
+        request,
         rule,
-        format!("node {node} cannot announce the CSI driver {driver}"),
+        &format!("cannot announce the CSI driver {driver}"),
     )
     .remedy("nodeRestriction.csiDrivers lists the drivers that nodes may announce"))
 }

@@ -270,11 +270,22 @@ pub(super) fn look_up_pod<'k>(
     rule: AdmissionRule,
     name: String,
 ) -> Result<&'k PodFacts, Interrupted> {
+    find_pod(request, rule, name)?.map_err(|reason| match reason {
+        LookupError::Missing(message) => not_found(rule, message),
+        LookupError::Failed(error) => unavailable(rule, &error),
+    })
+}
+
+/// The same, with the error of the lookup itself.
+pub(super) fn find_pod<'k>(
+    request: &'k NodeRequest<'_, '_>,
+    rule: AdmissionRule,
+    name: String,
+) -> Result<Result<&'k PodFacts, LookupError>, Interrupted> {
     let namespace = request.namespace().to_owned();
     match request.look_up(Lookup::Pod { namespace, name })? {
-        Ok(LookupResult::Pod(pod)) => Ok(pod),
+        Ok(LookupResult::Pod(pod)) => Ok(Ok(pod)),
         Ok(_) => Err(wrong_result(rule)),
-        Err(LookupError::Missing(message)) => Err(not_found(rule, message)),
-        Err(LookupError::Failed(error)) => Err(unavailable(rule, &error)),
+        Err(reason) => Ok(Err(reason)),
     }
 }

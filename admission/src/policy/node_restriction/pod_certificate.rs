@@ -2,12 +2,13 @@
 
 use serde::Deserialize;
 
+use super::pod::find_pod;
 use super::request::{LookupError, NodeRequest, unavailable, wrong_result};
 use crate::decision::Interrupted;
 use crate::denial::{Denial, StatusReason};
 use crate::go_quote::Quoted;
 use crate::json::text::{Text, or_default};
-use crate::lookup::{Lookup, LookupResult, PodFacts};
+use crate::lookup::{Lookup, LookupResult};
 use crate::review::Operation;
 use crate::rule::AdmissionRule;
 
@@ -79,7 +80,8 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
             Quoted(uid)
         )));
     }
-    let pod = look_up_pod(request, &spec.pod_name, &format!("pod {pod_name}"))?;
+    let pod = find_pod(request, RULE, spec.pod_name.to_string())?
+        .map_err(|reason| absent(reason, &format!("pod {pod_name}")))?;
     if pod.uid != *spec.pod_uid {
         return Err(again(format!(
             "PodCertificateRequest for pod {pod_name} contains pod UID ({}) which differs from \
@@ -124,14 +126,11 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
 
 /// The error of a lookup, with its subject.
 fn absent(absent: LookupError, what: &str) -> Interrupted {
+    let message =
+        |error| format!("while retrieving {what} named in the PodCertificateRequest: {error}");
     match absent {
-        LookupError::Missing(error) => again(format!(
-            "while retrieving {what} named in the PodCertificateRequest: {error}"
-        )),
-        LookupError::Failed(error) => unavailable(
-            RULE,
-            &format!("while retrieving {what} named in the PodCertificateRequest: {error}"),
-        ),
+        LookupError::Missing(error) => again(message(error)),
+        LookupError::Failed(error) => unavailable(RULE, &message(error)),
     }
 }
 
@@ -142,22 +141,6 @@ fn look_up_uid<'k>(
 ) -> Result<&'k str, Interrupted> {
     match request.look_up(lookup)? {
         Ok(LookupResult::Uid(uid)) => Ok(uid),
-        Ok(_) => Err(wrong_result(RULE)),
-        Err(reason) => Err(absent(reason, what)),
-    }
-}
-
-fn look_up_pod<'k>(
-    request: &'k NodeRequest<'_, '_>,
-    name: &str,
-    what: &str,
-) -> Result<&'k PodFacts, Interrupted> {
-    let lookup = Lookup::Pod {
-        namespace: request.namespace().to_owned(),
-        name: name.to_owned(),
-    };
-    match request.look_up(lookup)? {
-        Ok(LookupResult::Pod(pod)) => Ok(pod),
         Ok(_) => Err(wrong_result(RULE)),
         Err(reason) => Err(absent(reason, what)),
     }

@@ -12,7 +12,9 @@ pub(crate) struct Field {
     pub(crate) tag: u32,
     pub(crate) name: &'static str,
     pub(crate) kind: Kind,
-    pub(crate) zero: Zero,
+    /// Whether JSON shows a zero: for a pointer, or without `omitempty`. Go's protobuf writes
+    /// every field that is not a pointer.
+    pub(crate) shows_zero: bool,
 }
 
 /// What the bytes of a field mean.
@@ -36,31 +38,19 @@ pub(crate) enum Kind {
     Map(&'static Self),
 }
 
-/// How JSON shows a zero. Go's protobuf writes every field that is not a pointer, its
-/// JSON leaves the zero out where the tag says `omitempty`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Zero {
-    /// `omitempty` without a pointer: absent.
-    Absent,
-    /// A pointer, or no `omitempty`: a value like any other.
-    Shown,
-}
-
 const fn field(tag: u32, name: &'static str, kind: Kind) -> Field {
     Field {
         tag,
         name,
         kind,
-        zero: Zero::Absent,
+        shows_zero: false,
     }
 }
 
 const fn shown(tag: u32, name: &'static str, kind: Kind) -> Field {
     Field {
-        tag,
-        name,
-        kind,
-        zero: Zero::Shown,
+        shows_zero: true,
+        ..field(tag, name, kind)
     }
 }
 
