@@ -12,7 +12,6 @@ use crate::certificate::{Certificate, Fingerprint};
 #[derive(Clone, Copy, Debug)]
 pub struct Now {
     pub wall: Timestamp,
-    /// Monotonic time.
     pub steady: Duration,
 }
 
@@ -34,7 +33,6 @@ pub struct Observed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Serving {
     pub leaf: Certificate,
-    /// The CA that signed it.
     pub issuer: Certificate,
 }
 
@@ -81,7 +79,6 @@ impl Observed {
 }
 
 impl Rotation {
-    /// Whether the bundle holds `id`.
     pub fn trusts(&self, id: Fingerprint) -> bool {
         has(&self.bundle, id)
     }

@@ -12,7 +12,6 @@ use crate::error::ApiError;
 use crate::request::Call;
 use crate::resource::PODS;
 
-/// Which pod, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removal {
     pub namespace: String,

@@ -32,7 +32,6 @@ pub trait Object: Clone + Send + Sync + Sized + 'static {
 #[derive(Debug)]
 pub struct Listing<T> {
     pub resource: Resource,
-    /// Kind of one object.
     pub kind: &'static str,
     /// The one namespace that is of interest.
     pub namespace: Option<&'static str>,
@@ -72,7 +71,6 @@ impl<T: Object> Listing<T> {
 
 pub static NODES: Listing<Node> = Listing::new(crate::resource::NODES, "Node", &schema::NODE);
 
-/// Pods of all namespaces.
 pub static PODS: Listing<Pod> = Listing::new(crate::resource::PODS, "Pod", &schema::POD);
 
 /// Leases of `kube-node-lease`: the nodes' heartbeats.
@@ -85,7 +83,6 @@ pub static LEASES: Listing<Lease> = Listing {
     )
 };
 
-/// Disruption budgets of all namespaces.
 pub static BUDGETS: Listing<Budget> = Listing::new(
     Resource::grouped("policy", "v1", "poddisruptionbudgets"),
     "PodDisruptionBudget",
@@ -152,7 +149,6 @@ pub static SIGNING_REQUESTS: Listing<SigningRequest> = Listing::new(
     &schema::SIGNING_REQUEST,
 );
 
-/// Roles of the whole cluster.
 pub static CLUSTER_ROLES: Listing<ClusterRole> = Listing::new(
     Resource::grouped("rbac.authorization.k8s.io", "v1", "clusterroles"),
     "ClusterRole",

@@ -15,7 +15,6 @@ use crate::wire::{self, Encoding, PageHead};
 /// A head stands within so many bytes, or is not looked for before the page is at its end.
 const MAX_HEAD: usize = 64 << 10;
 
-/// A page that has arrived.
 pub(crate) struct Page {
     pub(crate) head: PageHead,
     pub(crate) encoding: Encoding,
@@ -23,7 +22,6 @@ pub(crate) struct Page {
 }
 
 impl Cluster {
-    /// Asks for a page.
     pub(crate) fn request_page(&self, call: &Call, token: &str) -> PendingPage {
         let mut call = call.clone();
         if !token.is_empty() {
@@ -59,7 +57,6 @@ impl Cluster {
     }
 }
 
-/// A page on its way.
 pub(crate) struct PendingPage {
     /// Where the one after it begins, as soon as that is known.
     next: watch::Receiver<Option<Str>>,

@@ -62,11 +62,7 @@ pub enum Update<T> {
     Deleted(T),
     /// Something failed; the watch tries again by itself after `wait`. Stop it by
     /// dropping it where the error says that waiting is no use.
-    Failed {
-        error: ApiError,
-        /// How long until the next try.
-        wait: Duration,
-    },
+    Failed { error: ApiError, wait: Duration },
 }
 
 /// A running watch. Dropping it ends it.

@@ -22,7 +22,6 @@ pub(super) const CHANGES: [&str; 2] = ["CREATE", "UPDATE"];
 /// The webhooks of the manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Webhook {
-    /// Default tolerations of pods.
     Tolerations,
     /// Tokens that nodes ask for.
     NodeTokens,

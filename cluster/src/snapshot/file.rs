@@ -34,11 +34,7 @@ const REQUIRED_WORKLOADS: [&str; 2] = ["ReplicaSet", "DaemonSet"];
 pub enum FileError {
     /// A file or folder cannot be opened or read.
     #[error("failed to read {}: {source}", .path.display())]
-    Unreadable {
-        path: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// The compressed stream ends in the middle, or is none.
     #[error("failed to unpack {}: {reason}; write the file again", .path.display())]
     Gzip { path: PathBuf, reason: String },

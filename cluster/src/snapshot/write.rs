@@ -32,7 +32,6 @@ struct Document<'a> {
 #[error("failed to write {}: {source}", .path.display())]
 pub struct WriteError {
     pub path: PathBuf,
-    /// What the system said.
     pub source: io::Error,
 }
 

@@ -30,8 +30,8 @@ pub(crate) struct Arguments {
 
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let policies = config::load(arguments.config.as_deref(), &arguments.set)?;
-    let cluster = arguments.cluster.as_deref();
-    let cluster = cluster.map(|path| config::read(path, RecordedCluster::parse));
+    let cluster = arguments.cluster;
+    let cluster = cluster.map(|path| config::read(&path, RecordedCluster::parse));
     let cluster = cluster.transpose()?;
     let stdin = std::io::stdin().lock();
     let mut stdout = BufWriter::new(std::io::stdout().lock());

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio_util::sync::CancellationToken;
 
-/// The state of the shutdown.
 #[derive(Debug, Default)]
 pub(crate) struct Shutdown {
     leaving: AtomicBool,
@@ -22,7 +21,6 @@ impl Shutdown {
         self.leaving.store(true, Ordering::Relaxed);
     }
 
-    /// Stops accepting connections.
     pub(crate) fn stop(&self) {
         self.stopped.cancel();
     }

@@ -15,7 +15,6 @@ pub(crate) const USER_PREFIX: &str = "system:node:";
 /// The group that makes such a user a node.
 pub(crate) const GROUP: &str = "system:nodes";
 
-/// A request of a node, with what its rules use.
 pub(super) struct NodeRequest<'r, 'a> {
     pub(super) request: &'r Request<'a>,
     pub(super) node: &'r str,
