@@ -215,6 +215,67 @@ fn the_strictest_mode_counts() {
     assert!(matches!(decided(&review, &both).verdict, Verdict::Deny(_)));
 }
 
+/// Each in-tree rule beside each hardening rule that judges the same request, in every pair of modes.
+#[test]
+fn an_enforced_rule_is_never_hidden_by_a_lenient_one() {
+    let node = |spec: Value, labels: Value| json!({"metadata": {"name": "n1", "labels": labels}, "spec": spec});
+    let uncordon = request(
+        "nodes",
+        "UPDATE",
+        node(json!({"unschedulable": false}), json!({"k8s.io/x": "y"})),
+        node(json!({"unschedulable": true}), json!({})),
+    );
+    let register =
+        register(json!({"labels": {"k8s.io/x": "y"}, "ownerReferences": [{"name": "x"}]}));
+    let status = request(
+        "pods/status",
+        "UPDATE",
+        json!({"metadata": {"name": "p", "annotations": {"a": "b"}}, "spec": {"nodeName": "n2"}}),
+        json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n2"}}),
+    );
+    let mirror = request(
+        "pods",
+        "CREATE",
+        json!({"metadata": {"name": "p", "labels": {"app": "web"},
+            "annotations": {"kubernetes.io/config.mirror": "x"}}, "spec": {"nodeName": "n2"}}),
+        Value::Null,
+    );
+    let drivers = request(
+        "csinodes.storage.k8s.io",
+        "CREATE",
+        json!({"metadata": {"name": "n2"}, "spec": {"drivers": [{"name": "d", "nodeID": "i"}]}}),
+        Value::Null,
+    );
+    let modes = ["off", "audit", "warn", "enforce"];
+    for (mut review, in_tree, hardening) in [
+        (uncordon, "nodes", "selfUncordon"),
+        (register, "nodes", "registrationOwners"),
+        (status, "podStatus", "podStatusMetadata"),
+        (mirror, "pods", "mirrorPodLabels"),
+        (drivers, "csiNodes", "csiDrivers"),
+    ] {
+        if in_tree == "csiNodes" {
+            review["request"]["name"] = json!("n2");
+        }
+        for one in modes {
+            for other in modes {
+                let policies = policies(json!({"modes": {in_tree: one, hardening: other}}));
+                let decision = decided(&review, &policies);
+                let strictest = modes
+                    .into_iter()
+                    .rfind(|mode| [one, other].contains(mode))
+                    .unwrap();
+                let case = format!("{in_tree}: {one}, {hardening}: {other}: {decision:?}");
+                let refusal = decision.refusal.as_ref();
+                let mode = refusal.map_or("off", |refusal| refusal.mode.as_str());
+                assert_eq!(mode, strictest, "{case}");
+                let is_denied = matches!(decision.verdict, Verdict::Deny(_));
+                assert_eq!(is_denied, strictest == "enforce", "{case}");
+            }
+        }
+    }
+}
+
 #[test]
 fn each_version_has_its_own_checks() {
     let csr = json!({"spec": {"signerName": "kubernetes.io/kubelet-serving", "request": "eA=="}});

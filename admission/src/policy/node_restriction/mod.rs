@@ -49,10 +49,20 @@ pub(crate) fn check(
         phase,
         lookups,
     };
+    let mut denial = None;
     if let Some(rule) = rule_of(&request).filter(|rule| policy.mode(*rule) != Mode::Off) {
-        check_rule(&request, rule)?;
+        match check_rule(&request, rule) {
+            Err(Interrupted::Denied(denied)) if policy.mode(rule) != Mode::Enforce => {
+                denial = Some(denied);
+            }
+            result => result?,
+        }
     }
-    Ok(hardening::check(&request)?)
+    // A rule that only warns or audits must not hide a stricter one.
+    let stricter = hardening::check(&request).err();
+    let denials = denial.into_iter().chain(stricter);
+    let strictest = denials.min_by_key(|denial| policy.mode(denial.rule));
+    strictest.map_or(Ok(()), |denial| Err(denial.into()))
 }
 
 /// The in-tree check of `rule`.
