@@ -15,6 +15,9 @@ pub enum StatusReason {
     NotFound,
     /// 500: may be temporary; the client retries.
     InternalError,
+    /// 503: a lookup failed, so there is no verdict. A server answers with this HTTP status, and
+    /// the API server retries, or else its `failurePolicy` decides.
+    ServiceUnavailable,
 }
 
 impl StatusReason {
@@ -24,6 +27,7 @@ impl StatusReason {
             Self::Forbidden => 403,
             Self::NotFound => 404,
             Self::InternalError => 500,
+            Self::ServiceUnavailable => 503,
         }
     }
 
@@ -33,6 +37,7 @@ impl StatusReason {
             Self::Forbidden => "Forbidden",
             Self::NotFound => "NotFound",
             Self::InternalError => "InternalError",
+            Self::ServiceUnavailable => "ServiceUnavailable",
         }
     }
 }
@@ -63,6 +68,12 @@ impl Denial {
 
     pub(crate) fn unreadable(rule: AdmissionRule, message: String) -> Self {
         Self::new(rule, StatusReason::BadRequest, message)
+    }
+
+    /// A lookup that the rule needs failed.
+    pub(crate) fn unavailable(rule: AdmissionRule, error: &str) -> Self {
+        Self::new(rule, StatusReason::ServiceUnavailable, error.to_owned())
+            .remedy("the API server did not answer a lookup; the client retries")
     }
 
     pub(crate) fn remedy(self, remedy: &'static str) -> Self {

@@ -64,7 +64,7 @@ fn lookups_are_answered_from_a_list() {
 fn without_a_cluster_a_lookup_is_a_temporary_denial() {
     let (code, answers, _) = review(&[], &[eviction("own")]);
     assert_eq!(code, Some(0));
-    assert_eq!(answers[0]["response"]["status"]["code"], 500);
+    assert_eq!(answers[0]["response"]["status"]["code"], 503);
 }
 
 #[test]

@@ -24,6 +24,18 @@ pub enum Lookup {
 }
 
 impl Lookup {
+    /// The names in the path of the object.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        let (namespace, name) = match self {
+            Self::Pod { namespace, name }
+            | Self::Claim { namespace, name }
+            | Self::ServiceAccount { namespace, name } => (Some(namespace), Some(name)),
+            Self::Node(name) | Self::Volume(name) | Self::Driver(name) => (None, Some(name)),
+            Self::Access(_) => (None, None),
+        };
+        [namespace, name].into_iter().flatten().map(String::as_str)
+    }
+
     /// Resource and name as in the errors of Go's listers.
     pub(crate) fn subject(&self) -> (&'static str, &str) {
         match self {
@@ -64,7 +76,8 @@ pub enum LookupResult {
     DrivenBy(String),
     /// Audiences that a CSI driver asks tokens for.
     Audiences(Vec<String>),
-    Allowed(bool),
+    /// Whether the access is allowed, or why an authorizer could not decide.
+    Access(Result<bool, String>),
     /// The API server answered that it does not exist.
     Missing,
     /// The lookup failed; the text says why.

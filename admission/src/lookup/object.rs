@@ -28,7 +28,13 @@ impl LookupResult {
             }
             Lookup::Access(_) => {
                 let allowed = object.pointer("/status/allowed").and_then(Value::as_bool);
-                Self::Allowed(allowed == Some(true))
+                let error = text(&object, "/status/evaluationError");
+                // An authorizer may fail in part and still allow.
+                Self::Access(match allowed {
+                    Some(true) => Ok(true),
+                    _ if error.is_empty() => Ok(false),
+                    _ => Err(error),
+                })
             }
         }
     }

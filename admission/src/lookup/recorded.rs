@@ -129,10 +129,10 @@ impl RecordedCluster {
         match found.map(|review| &review.status) {
             // An authorizer may fail in part and still allow.
             Some(status) if !status.allowed && !status.evaluation_error.is_empty() => {
-                LookupResult::Failed(status.evaluation_error.clone())
+                LookupResult::Access(Err(status.evaluation_error.clone()))
             }
-            Some(status) => LookupResult::Allowed(status.allowed),
-            None => LookupResult::Allowed(false),
+            Some(status) => LookupResult::Access(Ok(status.allowed)),
+            None => LookupResult::Access(Ok(false)),
         }
     }
 }

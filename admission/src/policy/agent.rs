@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::config::Agent;
 use crate::decision::Interrupted;
-use crate::denial::{Denial, StatusReason};
+use crate::denial::Denial;
 use crate::go_quote::Quoted;
 use crate::lookup::{Lookup, LookupResult, Lookups};
 use crate::review::{Operation, Request, User};
@@ -114,13 +114,8 @@ fn own_node(user: &User<'_>, lookups: &Lookups) -> Result<String, Interrupted> {
             "the token was issued for an earlier node named {}",
             Quoted(&node)
         ))),
-        Some(LookupResult::Failed(error)) => {
-            Err(Denial::new(RULE, StatusReason::InternalError, error.clone()).into())
-        }
-        Some(_) => {
-            let message = "failed to use the answer to a lookup".to_owned();
-            Err(Denial::new(RULE, StatusReason::InternalError, message).into())
-        }
+        Some(LookupResult::Failed(error)) => Err(Denial::unavailable(RULE, error).into()),
+        Some(_) => Err(Denial::unavailable(RULE, "failed to use the answer to a lookup").into()),
     }
 }
 
@@ -235,9 +230,7 @@ impl Own<'_> {
         match lookups.get(&lookup) {
             None => Err(Interrupted::Needs(lookup)),
             Some(LookupResult::Pod(pod)) if pod.node == self.node => Ok(()),
-            Some(LookupResult::Failed(error)) => {
-                Err(Denial::new(RULE, StatusReason::InternalError, error.clone()).into())
-            }
+            Some(LookupResult::Failed(error)) => Err(Denial::unavailable(RULE, error).into()),
             Some(_) => {
                 let node = Quoted(&self.node);
                 Err(deny(format!(

@@ -238,7 +238,7 @@ fn an_eviction_looks_up_its_pod_and_never_passes_without() {
         (LookupResult::Missing, 404, r#"pod "p" not found"#),
         (
             LookupResult::Failed("timed out".to_owned()),
-            500,
+            503,
             "timed out",
         ),
         (

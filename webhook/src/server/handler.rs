@@ -20,7 +20,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Limited};
 use nodelife_admission::{
-    AdmissionPhase, Decision, Evaluation, Lookups, Policies, Review, Verdict, decide,
+    AdmissionPhase, Decision, Evaluation, Lookups, Policies, Review, StatusReason, Verdict, decide,
     write_response,
 };
 use tokio::time::error::Elapsed;
@@ -38,8 +38,6 @@ const BODY: Duration = Duration::from_secs(10);
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest `timeoutSeconds`.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// More lookups than any real request needs; only the size of a pod limits its volumes.
-const MOST_LOOKUPS: usize = 64;
 
 pub(crate) struct State {
     pub(crate) policies: ArcSwap<Policies>,
@@ -179,6 +177,16 @@ async fn review(
     })?;
     let deadline = begun + time_for_lookups(timeout);
     let decision = verdict(state, &review, phase, deadline).await;
+    if let Verdict::Deny(denial) = &decision.verdict
+        && denial.reason == StatusReason::ServiceUnavailable
+    {
+        // Not a verdict: another replica or `failurePolicy` decides.
+        return Err(Rejection::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            Rejected::LookupFailed,
+            denial.to_string(),
+        ));
+    }
     // The uid and either a short status or a patch of two tolerations.
     let mut answer = Vec::with_capacity(768);
     write_response(&review, &decision, &mut answer);
@@ -282,13 +290,8 @@ async fn verdict(
         match decide(&review.request, &policies, phase, &lookups) {
             Evaluation::Decided(decision) => return decision,
             Evaluation::Needs(lookup) => {
-                let answer = if lookups.len() < MOST_LOOKUPS {
-                    state.metrics.looked_up();
-                    state.lookups.answer(&lookup, deadline).await
-                } else {
-                    let text = "the request needs too many lookups".to_owned();
-                    nodelife_admission::LookupResult::Failed(text)
-                };
+                let answer = state.lookups.answer(&lookup, deadline).await;
+                state.metrics.looked_up((&answer).into());
                 lookups.insert(lookup, answer);
             }
         }

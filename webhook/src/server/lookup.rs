@@ -7,6 +7,7 @@
 //! for a connection: a lookup has less time than the timeout of a review, and a webhook without
 //! an API server still answers what needs no lookup.
 
+use std::fmt::Display;
 use std::path::Path;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use nodelife_admission::{AUDIENCE_VERB, Access, Lookup, LookupResult};
 use nodelife_cluster::USER_AGENT;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -32,7 +34,7 @@ pub(crate) struct LookupClient {
 
 impl LookupClient {
     /// Uses the cluster of `kubeconfig`, or else that of this Pod. Without either, every lookup
-    /// fails, and a request that needs one is refused.
+    /// fails, and a request that needs one gets no verdict.
     ///
     /// Does not connect yet: the API server may start later than the webhook.
     pub(crate) async fn connect(kubeconfig: Option<&Path>) -> anyhow::Result<Self> {
@@ -49,7 +51,7 @@ impl LookupClient {
         let client = config.map(client).transpose()?;
         if client.is_none() {
             tracing::warn!(
-                "no API server for lookups: evictions, tokens, mirror pods and pod certificates of nodes are refused"
+                "no API server for lookups: requests that need one get 503: evictions, tokens, mirror pods and pod certificates of nodes"
             );
         }
         Ok(Self {
@@ -64,6 +66,9 @@ impl LookupClient {
                 "the lookup failed: no API server is configured".to_owned(),
             );
         };
+        if lookup.names().any(|name| !is_path_segment(name)) {
+            return LookupResult::Missing;
+        }
         let asked = async {
             // The semaphore is never closed.
             let _room = self.room.acquire().await;
@@ -103,14 +108,15 @@ async fn ask(client: &Client, lookup: &Lookup) -> anyhow::Result<LookupResult> {
 
 fn request(lookup: &Lookup) -> anyhow::Result<Request<kube::client::Body>> {
     let core = |namespace: &str, resource: &str, name: &str| {
+        let (namespace, name) = (escape(namespace), escape(name));
         format!("/api/v1/namespaces/{namespace}/{resource}/{name}")
     };
     let path = match lookup {
         Lookup::Pod { namespace, name } => core(namespace, "pods", name),
-        Lookup::Node(name) => format!("/api/v1/nodes/{name}"),
+        Lookup::Node(name) => format!("/api/v1/nodes/{}", escape(name)),
         Lookup::Claim { namespace, name } => core(namespace, "persistentvolumeclaims", name),
-        Lookup::Volume(name) => format!("/api/v1/persistentvolumes/{name}"),
-        Lookup::Driver(name) => format!("/apis/storage.k8s.io/v1/csidrivers/{name}"),
+        Lookup::Volume(name) => format!("/api/v1/persistentvolumes/{}", escape(name)),
+        Lookup::Driver(name) => format!("/apis/storage.k8s.io/v1/csidrivers/{}", escape(name)),
         Lookup::ServiceAccount { namespace, name } => core(namespace, "serviceaccounts", name),
         Lookup::Access(_) => "/apis/authorization.k8s.io/v1/subjectaccessreviews".to_owned(),
     };
@@ -124,6 +130,16 @@ fn request(lookup: &Lookup) -> anyhow::Result<Request<kube::client::Body>> {
         .header(http::header::CONTENT_TYPE, "application/json")
         .body(kube::client::Body::from(body))?;
     Ok(request)
+}
+
+/// Whether an object can have this name (apimachinery pkg/api/validation/path/name.go,
+/// `IsValidPathSegmentName`): in the mutating phase, names that the client sent are not validated.
+fn is_path_segment(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains(['/', '%'])
+}
+
+fn escape(name: &str) -> impl Display {
+    utf8_percent_encode(name, NON_ALPHANUMERIC)
 }
 
 fn access_review(access: &Access) -> serde_json::Result<Vec<u8>> {

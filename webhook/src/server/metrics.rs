@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use nodelife_admission::AdmissionPhase;
+use nodelife_admission::{AdmissionPhase, LookupResult};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder};
 use prometheus_client::metrics::counter::Counter;
@@ -80,6 +80,7 @@ label! {
         TooSlow = "too_slow",
         BadReview = "bad_review",
         BadContentType = "bad_content_type",
+        LookupFailed = "lookup_failed",
     }
 }
 
@@ -100,6 +101,25 @@ label! {
     }
 }
 
+label! {
+    /// The result of a lookup.
+    LookedUp {
+        Found = "found",
+        Missing = "missing",
+        Failed = "failed",
+    }
+}
+
+impl From<&LookupResult> for LookedUp {
+    fn from(result: &LookupResult) -> Self {
+        match result {
+            LookupResult::Missing => Self::Missing,
+            LookupResult::Failed(_) => Self::Failed,
+            _ => Self::Found,
+        }
+    }
+}
+
 /// A set of one label.
 type Label<V> = [(&'static str, V); 1];
 
@@ -112,7 +132,7 @@ pub(crate) struct Metrics {
     bytes: Histogram,
     rejected: Family<Label<Rejected>, Counter>,
     panics: Counter,
-    lookups: Counter,
+    lookups: Family<Label<LookedUp>, Counter>,
     handshakes: Family<Label<Handshake>, Counter>,
     reloads: Family<Label<Reload>, Counter>,
     expiry: Family<Label<&'static str>, Gauge<f64, AtomicU64>>,
@@ -208,8 +228,8 @@ impl Metrics {
         self.panics.inc();
     }
 
-    pub(super) fn looked_up(&self) {
-        self.lookups.inc();
+    pub(super) fn looked_up(&self, result: LookedUp) {
+        self.lookups.get_or_create(&[("result", result)]).inc();
     }
 
     pub(super) fn handshake(&self, result: Handshake) {

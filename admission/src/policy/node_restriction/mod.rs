@@ -52,15 +52,13 @@ pub(crate) fn check(
     let mut denial = None;
     if let Some(rule) = rule_of(&request).filter(|rule| policy.mode(*rule) != Mode::Off) {
         match check_rule(&request, rule) {
-            Err(Interrupted::Denied(denied)) if policy.mode(rule) != Mode::Enforce => {
-                denial = Some(denied);
-            }
-            result => result?,
+            Ok(()) => {}
+            Err(Interrupted::Needs(lookup)) => return Err(Interrupted::Needs(lookup)),
+            Err(Interrupted::Denied(denied)) => denial = Some(denied),
         }
     }
     // A rule that only warns or audits must not hide a stricter one.
-    let stricter = hardening::check(&request).err();
-    let denials = denial.into_iter().chain(stricter);
+    let denials = denial.into_iter().chain(hardening::check(&request).err());
     let strictest = denials.min_by_key(|denial| policy.mode(denial.rule));
     strictest.map_or(Ok(()), |denial| Err(denial.into()))
 }

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use super::ownership::Meta;
 use super::pod_references;
-use super::request::{LookupError, NodeRequest, not_found, unavailable, wrong_result};
+use super::request::{NodeRequest, not_found, wrong_result};
 use crate::decision::Interrupted;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
@@ -115,7 +115,7 @@ fn check_create(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
         ));
     }
     let name = request.node;
-    match request.look_up(Lookup::Node(name.to_owned()))? {
+    match request.look_up(AdmissionRule::Pods, Lookup::Node(name.to_owned()))? {
         Ok(LookupResult::Uid(uid)) if **uid == *owner.uid => {}
         Ok(LookupResult::Uid(uid)) => {
             let expected = &owner.uid;
@@ -124,11 +124,7 @@ fn check_create(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
             ));
         }
         Ok(_) => return Err(wrong_result(AdmissionRule::Pods)),
-        Err(LookupError::Missing(message)) => return Err(not_found(AdmissionRule::Pods, message)),
-        Err(LookupError::Failed(error)) => {
-            let message = format!("error looking up node {name} to verify uid: {error}");
-            return Err(unavailable(AdmissionRule::Pods, &message));
-        }
+        Err(message) => return Err(not_found(AdmissionRule::Pods, message)),
     }
     match pod_references::find(request)? {
         None => Ok(()),
@@ -270,22 +266,19 @@ pub(super) fn look_up_pod<'k>(
     rule: AdmissionRule,
     name: String,
 ) -> Result<&'k PodFacts, Interrupted> {
-    find_pod(request, rule, name)?.map_err(|reason| match reason {
-        LookupError::Missing(message) => not_found(rule, message),
-        LookupError::Failed(error) => unavailable(rule, &error),
-    })
+    find_pod(request, rule, name)?.map_err(|message| not_found(rule, message))
 }
 
-/// The same, with the error of the lookup itself.
+/// The same, with in-tree's message if the pod does not exist.
 pub(super) fn find_pod<'k>(
     request: &'k NodeRequest<'_, '_>,
     rule: AdmissionRule,
     name: String,
-) -> Result<Result<&'k PodFacts, LookupError>, Interrupted> {
+) -> Result<Result<&'k PodFacts, String>, Interrupted> {
     let namespace = request.namespace().to_owned();
-    match request.look_up(Lookup::Pod { namespace, name })? {
+    match request.look_up(rule, Lookup::Pod { namespace, name })? {
         Ok(LookupResult::Pod(pod)) => Ok(Ok(pod)),
         Ok(_) => Err(wrong_result(rule)),
-        Err(reason) => Ok(Err(reason)),
+        Err(message) => Ok(Err(message)),
     }
 }

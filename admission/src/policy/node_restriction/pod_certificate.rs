@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::pod::find_pod;
-use super::request::{LookupError, NodeRequest, unavailable, wrong_result};
+use super::request::{NodeRequest, wrong_result};
 use crate::decision::Interrupted;
 use crate::denial::{Denial, StatusReason};
 use crate::go_quote::Quoted;
@@ -81,7 +81,7 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
         )));
     }
     let pod = find_pod(request, RULE, spec.pod_name.to_string())?
-        .map_err(|reason| absent(reason, &format!("pod {pod_name}")))?;
+        .map_err(|error| missing(&error, &format!("pod {pod_name}")))?;
     if pod.uid != *spec.pod_uid {
         return Err(again(format!(
             "PodCertificateRequest for pod {pod_name} contains pod UID ({}) which differs from \
@@ -124,14 +124,11 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
     Ok(())
 }
 
-/// The error of a lookup, with its subject.
-fn absent(absent: LookupError, what: &str) -> Interrupted {
-    let message =
-        |error| format!("while retrieving {what} named in the PodCertificateRequest: {error}");
-    match absent {
-        LookupError::Missing(error) => again(message(error)),
-        LookupError::Failed(error) => unavailable(RULE, &message(error)),
-    }
+/// The denial for an object that does not exist.
+fn missing(error: &str, what: &str) -> Interrupted {
+    again(format!(
+        "while retrieving {what} named in the PodCertificateRequest: {error}"
+    ))
 }
 
 fn look_up_uid<'k>(
@@ -139,9 +136,9 @@ fn look_up_uid<'k>(
     lookup: Lookup,
     what: &str,
 ) -> Result<&'k str, Interrupted> {
-    match request.look_up(lookup)? {
+    match request.look_up(RULE, lookup)? {
         Ok(LookupResult::Uid(uid)) => Ok(uid),
         Ok(_) => Err(wrong_result(RULE)),
-        Err(reason) => Err(absent(reason, what)),
+        Err(error) => Err(missing(&error, what)),
     }
 }

@@ -15,6 +15,9 @@ pub(crate) const USER_PREFIX: &str = "system:node:";
 /// The group that makes such a user a node.
 pub(crate) const GROUP: &str = "system:nodes";
 
+/// More lookups than any real request needs; only the size of a pod limits its volumes.
+const MOST_LOOKUPS: usize = 64;
+
 pub(super) struct NodeRequest<'r, 'a> {
     pub(super) request: &'r Request<'a>,
     pub(super) node: &'r str,
@@ -23,15 +26,8 @@ pub(super) struct NodeRequest<'r, 'a> {
     pub(super) lookups: &'r Lookups,
 }
 
-pub(super) type LookedUp<'k> = Result<&'k LookupResult, LookupError>;
-
-/// Why a lookup has no object.
-pub(super) enum LookupError {
-    /// It does not exist; the text is that of Go's lister.
-    Missing(String),
-    /// It could not be read.
-    Failed(String),
-}
+/// A result, or in-tree's message if the object does not exist.
+pub(super) type LookedUp<'k> = Result<&'k LookupResult, String>;
 
 impl<'a> Deref for NodeRequest<'_, 'a> {
     type Target = Request<'a>;
@@ -42,18 +38,25 @@ impl<'a> Deref for NodeRequest<'_, 'a> {
 }
 
 impl NodeRequest<'_, '_> {
-    /// The result of `lookup`; interrupts the check if it is not there yet.
-    pub(super) fn look_up(&self, lookup: Lookup) -> Result<LookedUp<'_>, Interrupted> {
+    /// The result of `lookup`; interrupts the check of `rule` if it is not there yet, or failed.
+    pub(super) fn look_up(
+        &self,
+        rule: AdmissionRule,
+        lookup: Lookup,
+    ) -> Result<LookedUp<'_>, Interrupted> {
         Ok(match self.lookups.get(&lookup) {
-            None => return Err(Interrupted::Needs(lookup)),
+            None if self.lookups.len() < MOST_LOOKUPS => return Err(Interrupted::Needs(lookup)),
+            None => {
+                let message = format!("the request needs more than {MOST_LOOKUPS} lookups");
+                return Err(Denial::forbidden(rule, message).into());
+            }
             Some(LookupResult::Missing) => {
                 let (resource, name) = lookup.subject();
-                Err(LookupError::Missing(format!(
-                    "{resource} {} not found",
-                    Quoted(name)
-                )))
+                Err(format!("{resource} {} not found", Quoted(name)))
             }
-            Some(LookupResult::Failed(error)) => Err(LookupError::Failed(error.clone())),
+            Some(LookupResult::Failed(error)) => {
+                return Err(Denial::unavailable(rule, error).into());
+            }
             Some(answer) => Ok(answer),
         })
     }
@@ -64,16 +67,8 @@ pub(super) fn not_found(rule: AdmissionRule, message: String) -> Interrupted {
     Denial::new(rule, StatusReason::NotFound, message).into()
 }
 
-/// The denial after a failed lookup. In-tree reads a cache and cannot fail here; a webhook can, and
-/// after a 500 the client retries.
-pub(super) fn unavailable(rule: AdmissionRule, error: &str) -> Interrupted {
-    Denial::new(rule, StatusReason::InternalError, error.to_owned())
-        .remedy("the API server did not answer a lookup; the client retries")
-        .into()
-}
-
 /// The result has another type than the lookup: a bug in the caller, which must not allow a
 /// request.
 pub(super) fn wrong_result(rule: AdmissionRule) -> Interrupted {
-    unavailable(rule, "failed to use the answer to a lookup")
+    Denial::unavailable(rule, "failed to use the answer to a lookup").into()
 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::pod::look_up_pod;
-use super::request::{LookupError, NodeRequest, wrong_result};
+use super::request::{NodeRequest, wrong_result};
 use crate::decision::Interrupted;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
@@ -127,17 +127,17 @@ fn check_audience(
         name: request.name().to_owned(),
     };
     let name = user.name();
-    let message = match request.look_up(Lookup::Access(Box::new(access)))? {
-        Ok(LookupResult::Allowed(true)) => return Ok(()),
-        Ok(LookupResult::Allowed(false)) => format!(
+    let message = match request.look_up(RULE, Lookup::Access(Box::new(access)))? {
+        Ok(LookupResult::Access(Ok(true))) => return Ok(()),
+        Ok(LookupResult::Access(Ok(false))) => format!(
             "audience {quoted} not found in pod spec volume, {name} is not authorized to request \
              tokens for this audience"
         ),
-        Ok(_) => return Err(wrong_result(RULE)),
-        Err(LookupError::Missing(error) | LookupError::Failed(error)) => format!(
+        Ok(LookupResult::Access(Err(error))) => format!(
             "audience {quoted} not found in pod spec volume, error authorizing {name} to request \
              tokens for this audience: {error}"
         ),
+        _ => return Err(wrong_result(RULE)),
     };
     Err(Denial::forbidden(RULE, message)
         .remedy(AUDIENCE_REMEDY)
@@ -181,12 +181,6 @@ fn is_in_pod(
 /// The result of a lookup within the audience check: a value or an error message.
 type Found<T> = Result<T, String>;
 
-fn text(absent: LookupError) -> String {
-    match absent {
-        LookupError::Missing(error) | LookupError::Failed(error) => error,
-    }
-}
-
 /// `getCSIFromPVC`.
 fn driver_of_claim(
     request: &NodeRequest<'_, '_>,
@@ -196,15 +190,15 @@ fn driver_of_claim(
         namespace: request.namespace().to_owned(),
         name: claim.to_owned(),
     };
-    let volume = match request.look_up(lookup)? {
+    let volume = match request.look_up(RULE, lookup)? {
         Ok(LookupResult::BoundTo(volume)) => volume.clone(),
         Ok(_) => return Err(wrong_result(RULE)),
-        Err(absent) => return Ok(Err(text(absent))),
+        Err(error) => return Ok(Err(error)),
     };
-    match request.look_up(Lookup::Volume(volume))? {
+    match request.look_up(RULE, Lookup::Volume(volume))? {
         Ok(LookupResult::DrivenBy(driver)) => Ok(Ok(driver.clone())),
         Ok(_) => Err(wrong_result(RULE)),
-        Err(absent) => Ok(Err(text(absent))),
+        Err(error) => Ok(Err(error)),
     }
 }
 
@@ -217,9 +211,9 @@ fn driver_asks(
     if driver.is_empty() {
         return Ok(Ok(false));
     }
-    match request.look_up(Lookup::Driver(driver.to_owned()))? {
+    match request.look_up(RULE, Lookup::Driver(driver.to_owned()))? {
         Ok(LookupResult::Audiences(audiences)) => Ok(Ok(audiences.iter().any(|a| a == audience))),
         Ok(_) => Err(wrong_result(RULE)),
-        Err(absent) => Ok(Err(text(absent))),
+        Err(error) => Ok(Err(error)),
     }
 }

@@ -139,9 +139,9 @@ pub(super) fn look_up(case: &Value, lookup: &Lookup) -> LookupResult {
                     && matches(rule, "name", &access.name)
             });
             match rule.map(|rule| (rule["error"].as_str(), rule["allowed"].as_bool())) {
-                Some((Some(error), _)) => LookupResult::Failed(error.to_owned()),
-                Some((None, Some(true))) => LookupResult::Allowed(true),
-                _ => LookupResult::Allowed(false),
+                Some((Some(error), _)) => LookupResult::Access(Err(error.to_owned())),
+                Some((None, Some(true))) => LookupResult::Access(Ok(true)),
+                _ => LookupResult::Access(Ok(false)),
             }
         }
     }
