@@ -118,6 +118,14 @@ fn check_chain(
     let Some((end, intermediates)) = chain.split_first() else {
         bail!("tls.crt has no certificate");
     };
+    // Go trusts a root as a leaf, too: `openssl req -x509` makes such a certificate.
+    let mut roots = CertificateDer::pem_slice_iter(authority);
+    if roots.any(|root| root.is_ok_and(|root| root == *end)) {
+        if leaf.validity().not_before.timestamp() > seconds(now) {
+            bail!("the certificate in tls.crt is not valid yet");
+        }
+        return Ok(());
+    }
     let server = ServerName::try_from(name).context("tls.crt has an invalid DNS name")?;
     let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).unwrap_or_default());
     verifier
@@ -158,55 +166,56 @@ impl Certificates {
             .is_some_and(|leaf| leaf.not_after > seconds(SystemTime::now()))
     }
 
-    /// Reads the directory every `interval`, forever.
+    /// Reads the directory every `interval`, forever. Files that were rejected are checked again:
+    /// a certificate may become valid, if this clock is late.
     pub(crate) async fn keep(&self, folder: PathBuf, interval: Duration, metrics: &Metrics) {
-        let mut seen: Option<Files> = None;
+        let mut loaded: Option<Files> = None;
         let mut failure = String::new();
         let mut ticks = tokio::time::interval(interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             let path = folder.clone();
-            let files = tokio::task::spawn_blocking(move || Files::read(&path)).await;
-            let files = match files {
-                Ok(Ok(files)) => files,
-                // The Secret may not exist yet; log it once, not at every tick.
-                Ok(Err(error)) => {
-                    let text = format!("{error:#}");
-                    if text != failure {
-                        tracing::warn!(error = text, "failed to load the certificate, retrying");
-                        failure = text;
-                    }
+            let files = match tokio::task::spawn_blocking(move || Files::read(&path)).await {
+                Ok(Ok(files)) if loaded.as_ref() == Some(&files) => {
+                    failure.clear();
                     continue;
                 }
+                Ok(files) => files,
                 Err(error) => {
                     tracing::error!(%error, "the task that reads the certificate failed");
                     continue;
                 }
             };
-            failure.clear();
-            if seen.as_ref() == Some(&files) {
-                continue;
-            }
-            self.swap(&files, metrics);
-            seen = Some(files);
-        }
-    }
-
-    fn swap(&self, files: &Files, metrics: &Metrics) {
-        match Leaf::check(files, SystemTime::now()) {
-            Ok(leaf) => {
-                metrics.reloaded(Reload::Loaded);
-                metrics.leaf_expires(leaf.not_after);
-                tracing::info!(not_after = leaf.not_after, "certificate loaded");
-                self.leaf.store(Some(Arc::new(leaf)));
-            }
-            Err(error) => {
-                metrics.reloaded(Reload::Refused);
-                tracing::error!(
-                    error = format!("{error:#}"),
-                    "certificate rejected, still serving the previous one"
-                );
+            let checked = files.and_then(|files| {
+                let leaf = Leaf::check(&files, SystemTime::now());
+                let leaf = leaf.inspect_err(|error| {
+                    if error.to_string() != failure {
+                        metrics.reloaded(Reload::Refused);
+                    }
+                })?;
+                Ok((files, leaf))
+            });
+            match checked {
+                Ok((files, leaf)) => {
+                    metrics.reloaded(Reload::Loaded);
+                    metrics.leaf_expires(leaf.not_after);
+                    tracing::info!(not_after = leaf.not_after, "certificate loaded");
+                    self.leaf.store(Some(Arc::new(leaf)));
+                    loaded = Some(files);
+                    failure.clear();
+                }
+                // Logged once, not at every tick: the Secret may not exist yet.
+                Err(error) => {
+                    let text = error.to_string();
+                    if text != failure {
+                        tracing::warn!(
+                            error = format!("{error:#}"),
+                            "failed to load the certificate, retrying; a previous one stays in use"
+                        );
+                        failure = text;
+                    }
+                }
             }
         }
     }
@@ -242,4 +251,66 @@ pub(crate) fn server_config(
     let mut config = builder.with_cert_resolver(certificates);
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use rcgen::{BasicConstraints, CertificateParams, IsCa, KeyPair};
+
+    use super::*;
+
+    /// A self-signed certificate for `webhook.test`, with CA:TRUE like that of `openssl req -x509`.
+    fn self_signed(not_before: SystemTime) -> Files {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::new(["webhook.test".to_owned()]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.not_before = not_before.into();
+        let certificate = params.self_signed(&key).unwrap().pem().into_bytes();
+        Files {
+            authority: Some(certificate.clone()),
+            certificate,
+            key: key.serialize_pem().into_bytes(),
+        }
+    }
+
+    #[test]
+    fn a_self_signed_certificate_is_its_own_ca() {
+        let now = SystemTime::now();
+        let files = self_signed(now - Duration::from_mins(1));
+        Leaf::check(&files, now).unwrap();
+        let other = Files {
+            authority: self_signed(now).authority,
+            ..files
+        };
+        Leaf::check(&other, now).unwrap_err();
+        let early = self_signed(now + Duration::from_hours(1));
+        Leaf::check(&early, now).unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn a_certificate_is_loaded_once_it_is_valid() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = self_signed(SystemTime::now() + Duration::from_secs(2));
+        std::fs::write(folder.path().join("tls.crt"), &files.certificate).unwrap();
+        std::fs::write(folder.path().join("ca.crt"), &files.certificate).unwrap();
+        std::fs::write(folder.path().join("tls.key"), &files.key).unwrap();
+        let (certificates, metrics) = (Certificates::default(), Metrics::new());
+        let interval = Duration::from_millis(50);
+        let keep = certificates.keep(folder.path().to_owned(), interval, &metrics);
+        let ready = async {
+            while !certificates.is_ready() {
+                tokio::time::sleep(interval).await;
+            }
+        };
+        let limit = Duration::from_mins(1);
+        tokio::select! {
+            () = keep => unreachable!(),
+            ready = tokio::time::timeout(limit, ready) => ready.unwrap(),
+        }
+        let text = metrics.encode(0).unwrap();
+        for result in ["refused", "loaded"] {
+            let line = format!("nodelife_certificate_reloads_total{{result=\"{result}\"}} 1\n");
+            assert!(text.contains(&line), "{text}");
+        }
+    }
 }
