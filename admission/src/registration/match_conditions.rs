@@ -51,7 +51,11 @@ pub(super) fn node_restriction(policies: &Policies) -> Vec<MatchCondition> {
         quiet_node_update(on(AdmissionRule::SelfUncordon)),
         clean_registration(on(AdmissionRule::RegistrationOwners)),
         quiet_pod_status(on(AdmissionRule::PodStatusMetadata)),
+        own_pod_deletion(),
         own_lease(),
+        own_csi_node(
+            on(AdmissionRule::CsiDrivers).then_some(&policies.node_restriction.csi_drivers),
+        ),
     ];
     if on(AdmissionRule::Events) {
         conditions.push(own_event());
@@ -99,7 +103,8 @@ fn unchanged(path: &str) -> String {
     format!("object.?{optional} == oldObject.?{optional}")
 }
 
-/// Excludes status reports of a node that do not change labels, owners, taints or configSource.
+/// Excludes updates of a node by itself that change no label except those that kubelets may set,
+/// and no owners, taints or configSource.
 fn quiet_node_update(uncordon: bool) -> MatchCondition {
     let mut parts = vec![
         asks("", "nodes/*", "UPDATE"),
@@ -107,12 +112,24 @@ fn quiet_node_update(uncordon: bool) -> MatchCondition {
         is_own("request.name"),
     ];
     let compared = [
-        "metadata.labels",
         "metadata.ownerReferences",
         "spec.taints",
         "spec.configSource",
     ];
     parts.extend(compared.map(unchanged));
+    let (new, old) = ("object.?metadata.?labels", "oldObject.?metadata.?labels");
+    let free = |labels: &str| {
+        format!(
+            "{few} && {labels}.orValue({{}}).all(key, {new}[?key] == {old}[?key] || {free})",
+            few = few(labels),
+            free = free_label(),
+        )
+    };
+    parts.push(format!(
+        "({new} == {old} || {} && {})",
+        free(new),
+        free(old)
+    ));
     if uncordon {
         parts.push(unchanged("spec.unschedulable"));
     }
@@ -123,7 +140,8 @@ fn quiet_node_update(uncordon: bool) -> MatchCondition {
 /// the nodes that the webhook runs on.
 fn clean_registration(owners: bool) -> MatchCondition {
     let labels = format!(
-        "object.?metadata.?labels.orValue({{}}).all(key, {})",
+        "{} && object.?metadata.?labels.orValue({{}}).all(key, {})",
+        few("object.?metadata.?labels"),
         free_label()
     );
     let mut parts = vec![
@@ -137,6 +155,12 @@ fn clean_registration(owners: bool) -> MatchCondition {
         parts.push("object.?metadata.?ownerReferences.orValue([]).size() == 0".to_owned());
     }
     unless("not-a-clean-registration", &parts)
+}
+
+/// Bounds the cost of matching every label: beyond the API server's budget, a condition fails, and
+/// under `Ignore` the call would be skipped (`PerCallLimit`, apiserver pkg/apis/cel/config.go).
+fn few(labels: &str) -> String {
+    format!("{labels}.orValue({{}}).size() <= 100")
 }
 
 /// Whether a kubelet may set the label `key`.
@@ -174,6 +198,18 @@ fn quiet_pod_status(metadata: bool) -> MatchCondition {
     unless("not-a-quiet-pod-status", &parts)
 }
 
+/// Excludes the deletion of a kubelet's own pods, without which no pod of a node would end while
+/// the webhook is down.
+fn own_pod_deletion() -> MatchCondition {
+    let node = "oldObject.?spec.?nodeName.orValue('')";
+    let parts = [
+        asks("", "pods", "DELETE"),
+        format!("{node} != ''"),
+        is_own(node),
+    ];
+    unless("not-a-deletion-of-its-own-pod", &parts)
+}
+
 /// Excludes a node's own events, which nearly all are.
 fn own_event() -> MatchCondition {
     let host = |field: &str| {
@@ -204,6 +240,29 @@ fn own_lease() -> MatchCondition {
             is_own(name),
         ],
     )
+}
+
+/// Excludes a node's own CSINode, without which a kubelet does not become Ready. If `drivers` are
+/// given, the CSINode may announce no other.
+fn own_csi_node(drivers: Option<&Vec<String>>) -> MatchCondition {
+    let name =
+        "(request.operation == 'CREATE' ? object.?metadata.?name : request.?name).orValue('')";
+    let mut parts = vec![
+        "request.resource.group == 'storage.k8s.io' && request.resource.resource == 'csinodes'"
+            .to_owned(),
+        "request.?subResource.orValue('') == ''".to_owned(),
+        format!("{name} != ''"),
+        is_own(name),
+    ];
+    if let Some(drivers) = drivers {
+        let listed: Vec<String> = drivers.iter().map(|name| text(name)).collect();
+        parts.push(format!(
+            "(request.operation == 'DELETE' || object.?spec.?drivers.orValue([])\
+             .all(driver, driver.?name.orValue('') in [{}]))",
+            listed.join(", ")
+        ));
+    }
+    unless("not-its-own-csinode", &parts)
 }
 
 pub(super) fn is_agent(agents: &[Agent]) -> MatchCondition {

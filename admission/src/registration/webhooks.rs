@@ -10,7 +10,11 @@ use super::match_conditions::{self, MatchCondition};
 use crate::config::Policies;
 use crate::rule::{AdmissionRule, Mode};
 
-/// Namespace of the manifests. It is exempt, so that the webhook's own pods can start.
+/// Namespaces whose pods and tokens are never sent: the webhook's own, and kube-system, where its
+/// network runs. Otherwise the pods of the webhook could not start while it is down. All other
+/// writes are judged there, too: a node that may create a pod there can take its account's token.
+const EXEMPT: [&str; 2] = ["kube-system", NAMESPACE];
+/// Namespace of the manifests.
 const NAMESPACE: &str = "nodelife-system";
 /// Name of the Service, and of both configurations.
 const NAME: &str = "nodelife-webhook";
@@ -104,15 +108,16 @@ impl Webhook {
             "failurePolicy": "Ignore",
             "matchPolicy": "Equivalent",
             "timeoutSeconds": TIMEOUT_SECONDS,
-            "namespaceSelector": {"matchExpressions": [{
-                "key": "kubernetes.io/metadata.name",
-                "operator": "NotIn",
-                "values": self.exempt(),
-            }]},
             "matchConditions": self.conditions(policies),
             "rules": self.rules(policies),
         });
         if let Some(entry) = entry.as_object_mut().filter(|_| mutating) {
+            let outside = json!({"matchExpressions": [{
+                "key": "kubernetes.io/metadata.name",
+                "operator": "NotIn",
+                "values": EXEMPT,
+            }]});
+            entry.insert("namespaceSelector".to_owned(), outside);
             // A sidecar that is injected later may add tolerations; a token request does not
             // change.
             let again = match self {
@@ -122,16 +127,6 @@ impl Webhook {
             entry.insert("reinvocationPolicy".to_owned(), json!(again));
         }
         entry
-    }
-
-    /// Namespaces whose objects are never sent: the webhook's own, and kube-system, where its
-    /// network runs. Agents are not exempt in kube-system: most of them and of the pods that they
-    /// attack run there, and no node start depends on their writes.
-    fn exempt(self) -> &'static [&'static str] {
-        match self {
-            Self::Agents => &[NAMESPACE],
-            _ => &["kube-system", NAMESPACE],
-        }
     }
 
     pub(super) fn rules(self, policies: &Policies) -> Vec<Value> {

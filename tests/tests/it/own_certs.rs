@@ -14,7 +14,7 @@ use nodelife_tests::pki::{KeyAndCertificate, TestCa};
 use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
 use serde_json::json;
 
-use crate::rotation::{accepted, relabel};
+use crate::rotation::{accepted, publish};
 
 #[tokio::test]
 async fn static_certificates_are_replaced_without_a_failed_call() {
@@ -61,7 +61,7 @@ async fn caller(plane: &ControlPlane, installation: &Installation<'_>) -> Client
 /// Waits for the replica's second certificate; no call is refused meanwhile.
 async fn followed(plane: &ControlPlane, caller: &Client) {
     wait_until("calls over the next leaf", TIMEOUT, async || {
-        relabel(caller, "caller", 1).await.unwrap();
+        publish(caller, "caller", 1).await.unwrap();
         let log = std::fs::read_to_string(plane.folder().join("webhook.log"))?;
         Ok((log.matches("certificate loaded").count() >= 2).then_some(()))
     })

@@ -12,7 +12,7 @@ use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::{NAMESPACE, WEBHOOK, manifests};
 use nodelife_tests::{ControlPlane, Installation, Part, TIMEOUT, wait_until};
 
-use crate::rotation::relabel;
+use crate::rotation::publish;
 
 /// Every kind of the manifests.
 const KINDS: [&str; 12] = [
@@ -115,7 +115,7 @@ async fn remove(installation: &Installation<'_>, node: &Client, first: &[&str]) 
         // A namespace need not be gone for the next kind to be deleted.
         let words = [&["delete", kind, "--wait=false"][..], &label].concat();
         kubectl(installation, &words).await;
-        let answer = tokio::time::timeout(ANSWER, relabel(node, "writer", 1)).await;
+        let answer = tokio::time::timeout(ANSWER, publish(node, "writer", 1)).await;
         if let Err(error) = answer.unwrap_or_else(|_| panic!("no answer after {kind}")) {
             let refused = error.to_string().contains("failed calling webhook");
             assert!(refused, "after {kind}: {error}");
@@ -129,7 +129,7 @@ async fn remove(installation: &Installation<'_>, node: &Client, first: &[&str]) 
     .unwrap();
     // Nobody is asked any more, and nothing of ours is left, in the whole cluster.
     wait_until("an accepted write", TIMEOUT, async || {
-        relabel(node, "writer", 2).await?;
+        publish(node, "writer", 2).await?;
         Ok(Some(()))
     })
     .await

@@ -12,7 +12,7 @@ use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
 use crate::monitoring::API_SERVER;
-use crate::rotation::relabel;
+use crate::rotation::publish;
 
 #[tokio::test]
 async fn each_planted_fault_is_named() {
@@ -51,7 +51,9 @@ async fn each_planted_fault_is_named() {
     here.finds("filters", "BROKEN", "filters missing").await;
     here.restore().await;
 
-    here.patch("replace", "/webhooks/0/namespaceSelector", json!({}))
+    let everywhere = r#"[{"op": "replace", "path": "/webhooks/0/namespaceSelector", "value": {}}]"#;
+    let configuration = "mutatingwebhookconfiguration/nodelife-webhook";
+    here.kubectl(&["patch", configuration, "--type=json", "-p", everywhere])
         .await;
     here.finds("exemption", "BROKEN", "own namespace not exempt")
         .await;
@@ -198,7 +200,7 @@ impl Here<'_> {
         let admin = &self.installation.admin;
         NodeFixture::new("locked").create(admin).await.unwrap();
         let node = plane.node("locked").await.unwrap();
-        let refused = relabel(&node, "locked", 1).await.unwrap_err().to_string();
+        let refused = publish(&node, "locked", 1).await.unwrap_err().to_string();
         assert!(refused.contains("failed calling webhook"), "{refused}");
         let metrics = ["get", "--raw", "/metrics"];
         let metrics = self.installation.kubectl.run(metrics).await.unwrap().stdout;
@@ -211,7 +213,7 @@ impl Here<'_> {
         let words: Vec<&str> = command.split(' ').skip(1).collect();
         self.kubectl(&words).await;
         wait_until("a free cluster", Duration::from_secs(30), async || {
-            relabel(&node, "locked", 2).await?;
+            publish(&node, "locked", 2).await?;
             Ok(Some(()))
         })
         .await

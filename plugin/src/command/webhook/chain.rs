@@ -67,7 +67,7 @@ pub(super) fn inspect(installed: &Installed, now: Timestamp) -> Vec<Link> {
     }
     links.push(bundles(&webhooks));
     links.push(certificate(installed, &webhooks, now));
-    links.push(exemption(installed, &webhooks));
+    links.push(exemption(installed));
     links.push(filters(&webhooks));
     let (nodes, ready) = match &installed.endpoints {
         Ok(slices) => ready_nodes(slices),
@@ -179,10 +179,12 @@ fn certificate(installed: &Installed, webhooks: &[&Value], now: Timestamp) -> Li
     ok("certificate", until)
 }
 
-/// Whether the webhook's own pods can start without the webhook.
-fn exemption(installed: &Installed, webhooks: &[&Value]) -> Link {
+/// Whether the webhook's own pods can start without the webhook: the mutating configuration has the
+/// webhooks for new pods and their tokens.
+fn exemption(installed: &Installed) -> Link {
     let namespace = installed.namespace.as_str();
-    let caught = names(webhooks, |one| !exempts(one, namespace));
+    let webhooks: Vec<&Value> = installed.webhooks[0].iter().flatten().collect();
+    let caught = names(&webhooks, |one| !exempts(one, namespace));
     if caught.is_empty() {
         return ok("exemption", format!("{namespace} is exempt"));
     }
@@ -341,8 +343,10 @@ pub(super) mod tests {
         let foreign = sound().leaf;
         let foreign = edit(&|one| one.leaf.clone_from(&foreign));
         only(&foreign, now(), "certificate", "wrong CA");
-        let caught = edit(&|one| second(one, "namespaceSelector", json!({})));
-        only(&caught, now(), "exemption", "own namespace not exempt: b");
+        let caught = edit(&|one| {
+            one.webhooks[0].as_mut().unwrap()[0]["namespaceSelector"] = json!({});
+        });
+        only(&caught, now(), "exemption", "own namespace not exempt: a");
         let bare = edit(&|one| second(one, "matchConditions", json!([])));
         only(&bare, now(), "filters", "filters missing: b");
         let together = edit(&|one| {

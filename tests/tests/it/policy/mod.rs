@@ -150,13 +150,13 @@ async fn start(
 }
 
 /// Creates objects that a test starts from, in their order.
-async fn make(admin: &Client, objects: &[(&str, Value)]) {
+async fn make<P: AsRef<str>>(admin: &Client, objects: &[(P, Value)]) {
     for (path, object) in objects {
-        let response = Call::new("POST", *path, object.clone())
+        let response = Call::new("POST", path.as_ref(), object.clone())
             .send(admin)
             .await
             .unwrap();
-        assert!(response.code < 300, "{path}: {response:?}");
+        assert!(response.code < 300, "{}: {response:?}", path.as_ref());
     }
 }
 

@@ -153,6 +153,21 @@ async fn without_a_replica(plane: &ControlPlane) {
             json!({"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}),
         ),
         Call::patch("/api/v1/nodes/fresh/status", status),
+        // A kubelet is NotReady until it has made its CSINode, and ends if it cannot.
+        Call::new(
+            "POST",
+            "/apis/storage.k8s.io/v1/csinodes",
+            json!({"metadata": {"name": "fresh"}, "spec": {"drivers": []}}),
+        ),
+        Call::patch(
+            "/apis/storage.k8s.io/v1/csinodes/fresh",
+            json!({"spec": {"drivers": [{"name": "csi.example.com", "nodeID": "fresh"}]}}),
+        ),
+        // A new version of a kubelet brings new values of its own labels.
+        Call::patch(
+            "/api/v1/nodes/fresh",
+            json!({"metadata": {"labels": {"kubernetes.io/os": "linux", "example.com/a": "b"}}}),
+        ),
     ] {
         let response = call.by_node("fresh").send(&admin).await.unwrap();
         assert!(response.code < 300, "{response:?}");
@@ -195,6 +210,14 @@ async fn without_a_replica(plane: &ControlPlane) {
     let running = json!({"status": {"phase": "Running"}});
     let patch = Call::patch(format!("{namespace}/pods/webhook/status"), running).by_node("fresh");
     assert_eq!(patch.send(&admin).await.unwrap().code, 200);
+    // The kubelet removes the pod once it has stopped it.
+    let removed = Call::new(
+        "DELETE",
+        format!("{namespace}/pods/webhook"),
+        json!({"gracePeriodSeconds": 0}),
+    );
+    let response = removed.by_node("fresh").send(&admin).await.unwrap();
+    assert_eq!(response.code, 200, "{response:?}");
     // What the webhook exists for is refused while it cannot be asked.
     for node in NODES {
         let label = json!({"metadata": {"labels": {"node-role.kubernetes.io/x": ""}}});

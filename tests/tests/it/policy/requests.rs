@@ -9,45 +9,55 @@ use super::{Call, pod};
 /// The node that asks, the other one, and one that does not exist.
 pub(super) const NODES: [&str; 2] = ["own", "other"];
 
+/// In kube-system, only tokens are exempt.
+const NAMESPACES: [&str; 2] = ["default", "kube-system"];
+
 /// What both clusters hold before the requests.
-pub(super) fn world() -> Vec<(&'static str, Value)> {
-    let mut objects = vec![
+pub(super) fn world() -> Vec<(String, Value)> {
+    let account = |namespace| {
         (
-            "/api/v1/namespaces/default/serviceaccounts",
+            format!("/api/v1/namespaces/{namespace}/serviceaccounts"),
             json!({"metadata": {"name": "runner"}}),
-        ),
+        )
+    };
+    let mut objects = vec![
+        account("default"),
+        account("kube-system"),
         (
-            "/apis/storage.k8s.io/v1/csidrivers",
+            "/apis/storage.k8s.io/v1/csidrivers".to_owned(),
             json!({"metadata": {"name": "driver"},
             "spec": {"tokenRequests": [{"audience": "vault"}]}}),
         ),
     ];
     for node in NODES {
         objects.push((
-            "/api/v1/nodes",
+            "/api/v1/nodes".to_owned(),
             json!({"metadata": {"name": node, "labels": {
             "kubernetes.io/hostname": node, "node-role.kubernetes.io/worker": "", "team": "a"}},
             "spec": {"taints": [{"key": "dedicated", "effect": "NoSchedule"}]}}),
         ));
-        let mut object = pod("default", &format!("on-{node}"), node);
-        object["spec"]["serviceAccountName"] = json!("runner");
-        object["spec"]["volumes"] = json!([
-            {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "t", "audience": "backup"}}]}},
-            {"name": "csi", "csi": {"driver": "driver"}}]);
-        objects.push(("/api/v1/namespaces/default/pods", object));
-        objects.push(("/api/v1/namespaces/default/persistentvolumeclaims", json!({
-            "metadata": {"name": format!("claim-{node}")},
-            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})));
+        for namespace in NAMESPACES {
+            let path = |resource: &str| format!("/api/v1/namespaces/{namespace}/{resource}");
+            let mut object = pod(namespace, &format!("on-{node}"), node);
+            object["spec"]["serviceAccountName"] = json!("runner");
+            object["spec"]["volumes"] = json!([
+                {"name": "token", "projected": {"sources": [{"serviceAccountToken": {"path": "t", "audience": "backup"}}]}},
+                {"name": "csi", "csi": {"driver": "driver"}}]);
+            objects.push((path("pods"), object));
+            objects.push((path("persistentvolumeclaims"), json!({
+                "metadata": {"name": format!("claim-{node}")},
+                "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})));
+        }
         objects.push((
-            "/apis/storage.k8s.io/v1/csinodes",
+            "/apis/storage.k8s.io/v1/csinodes".to_owned(),
             json!({"metadata": {"name": node}, "spec": {"drivers": []}}),
         ));
         objects.push((
-            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases",
+            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases".to_owned(),
             json!({"metadata": {"name": node}, "spec": {"holderIdentity": node}}),
         ));
         objects.push((
-            "/apis/resource.k8s.io/v1/resourceslices",
+            "/apis/resource.k8s.io/v1/resourceslices".to_owned(),
             slice(&format!("slice-{node}"), node),
         ));
     }
@@ -68,8 +78,10 @@ pub(super) fn all(node_uids: &[(String, String)], pod_uids: &[(String, String)])
     let mut calls = Vec::new();
     for target in ["own", "other", "absent"] {
         nodes(target, &mut calls);
-        pods(target, &mut calls);
-        mirror_pods(target, &uid(node_uids, target), &mut calls);
+        for namespace in NAMESPACES {
+            pods(namespace, target, &mut calls);
+            mirror_pods(namespace, target, &uid(node_uids, target), &mut calls);
+        }
         tokens(target, &uid(pod_uids, &format!("on-{target}")), &mut calls);
         named(target, &mut calls);
     }
@@ -128,8 +140,8 @@ fn nodes(node: &str, calls: &mut Vec<Call>) {
     }
 }
 
-fn pods(node: &str, calls: &mut Vec<Call>) {
-    let pod = format!("/api/v1/namespaces/default/pods/on-{node}");
+fn pods(namespace: &str, node: &str, calls: &mut Vec<Call>) {
+    let pod = format!("/api/v1/namespaces/{namespace}/pods/on-{node}");
     let status = format!("{pod}/status");
     for body in [
         json!({"status": {"phase": "Running"}}),
@@ -148,15 +160,15 @@ fn pods(node: &str, calls: &mut Vec<Call>) {
     ));
     calls.push(Call::new("DELETE", &pod, Value::Null));
     let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction",
-        "metadata": {"name": format!("on-{node}"), "namespace": "default"}});
+        "metadata": {"name": format!("on-{node}"), "namespace": namespace}});
     calls.push(Call::new("POST", format!("{pod}/eviction"), eviction));
     let binding = json!({"metadata": {"name": format!("on-{node}")}, "target": {"kind": "Node", "name": "own"}});
     calls.push(Call::new("POST", format!("{pod}/binding"), binding));
 }
 
-fn mirror_pods(node: &str, node_uid: &str, calls: &mut Vec<Call>) {
+fn mirror_pods(namespace: &str, node: &str, node_uid: &str, calls: &mut Vec<Call>) {
     let owner = json!({"apiVersion": "v1", "kind": "Node", "name": node, "uid": node_uid, "controller": true});
-    let mut right = pod("default", &format!("mirror-{node}"), node);
+    let mut right = pod(namespace, &format!("mirror-{node}"), node);
     right["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
     right["metadata"]["ownerReferences"] = json!([owner]);
     let changed = |pointer: &str, value: Value| {
@@ -168,6 +180,12 @@ fn mirror_pods(node: &str, node_uid: &str, calls: &mut Vec<Call>) {
     let objects = [
         right.clone(),
         changed("/metadata/annotations", json!({})),
+        // With the account of a controller, its token would follow.
+        {
+            let mut object = changed("/metadata/annotations", json!({}));
+            object["spec"]["serviceAccountName"] = json!("runner");
+            object
+        },
         changed("/metadata/ownerReferences", json!([])),
         changed(
             "/metadata/ownerReferences",
@@ -195,7 +213,8 @@ fn mirror_pods(node: &str, node_uid: &str, calls: &mut Vec<Call>) {
             json!([{"name": "v", "configMap": {"name": "c"}}]),
         ),
     ];
-    let posts = objects.map(|object| Call::new("POST", "/api/v1/namespaces/default/pods", object));
+    let path = format!("/api/v1/namespaces/{namespace}/pods");
+    let posts = objects.map(|object| Call::new("POST", &path, object));
     calls.extend(posts);
 }
 

@@ -149,7 +149,13 @@ fn node_updates() -> Vec<(bool, Value)> {
     [
         (false, "nodes/status", heartbeat.clone()),
         (false, "nodes", with(&old, "/spec", network)),
-        (true, "nodes", with(&old, "/metadata/labels", json!({}))),
+        // Labels that a kubelet may set, and a forbidden one, before or after.
+        (false, "nodes", with(&old, "/metadata/labels", json!({}))),
+        (
+            true,
+            "nodes",
+            with(&old, "/metadata/labels", json!({"a.k8s.io/x": ""})),
+        ),
         (true, "nodes", with(&old, "/spec", taint)),
         (
             true,
@@ -199,7 +205,8 @@ fn pods_and_leases() -> Vec<(bool, Value)> {
         (false, ask("pods/status", "UPDATE", &running, &pod)),
         (true, ask("pods/status", "UPDATE", &labelled, &pod)),
         (true, ask("pods/status", "UPDATE", &running, &theirs)),
-        (true, ask("pods", "DELETE", &nothing, &pod)),
+        (false, ask("pods", "DELETE", &nothing, &pod)),
+        (true, ask("pods", "DELETE", &nothing, &theirs)),
         (true, ask("nodes", "DELETE", &nothing, &node())),
         (false, lease("n1", "kube-node-lease")),
         (true, lease("n2", "kube-node-lease")),
@@ -280,10 +287,10 @@ pub(super) fn stricter() -> Vec<(bool, Value)> {
             true,
             ask("pods", "CREATE", &mirror(json!({"static/a": ""})), &nothing),
         ),
-        (true, ask(csi, "CREATE", &known, &nothing)),
+        (false, ask(csi, "CREATE", &known, &nothing)),
         (true, ask(csi, "CREATE", &unknown, &nothing)),
         (true, ask(csi, "UPDATE", &unknown, &known)),
-        (true, ask(csi, "UPDATE", &known, &unknown)),
+        (false, ask(csi, "UPDATE", &known, &unknown)),
     ]
     .map(|(sent, mut case)| {
         case["matchConditions"] = conditions.clone();

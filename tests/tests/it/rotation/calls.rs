@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::Node;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::resource::v1::ResourceSlice;
+use kube::api::PostParams;
 use kube::{Api, Client};
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::{ControlPlane, Installation, wait_until};
@@ -65,7 +65,7 @@ impl Calls {
                 while !stop.load(Ordering::Relaxed) {
                     let round = done[writer].load(Ordering::Relaxed);
                     let began = Instant::now();
-                    if let Err(error) = relabel(&client, &name, round).await {
+                    if let Err(error) = publish(&client, &name, round).await {
                         failed.lock().unwrap().push(Failure {
                             began,
                             ended: Instant::now(),
@@ -126,16 +126,19 @@ impl Calls {
     }
 }
 
-/// A node changes a label that it may set: no filter lets that pass without a call. A
-/// dry run takes the same way and stores nothing.
-pub(crate) async fn relabel(client: &Client, node: &str, round: u64) -> kube::Result<Node> {
-    let nodes: Api<Node> = Api::all(client.clone());
-    let patch = json!({"metadata": {"labels": {"node.kubernetes.io/round": round.to_string()}}});
-    let params = PatchParams {
+/// A node publishes a `ResourceSlice` of its own: no filter lets that pass without a call. A dry run
+/// takes the same way and stores nothing.
+pub(crate) async fn publish(client: &Client, node: &str, round: u64) -> kube::Result<()> {
+    let slices: Api<ResourceSlice> = Api::all(client.clone());
+    let slice = json!({"metadata": {"name": format!("{node}-{round}")}, "spec": {
+        "driver": "driver.example.com", "nodeName": node,
+        "pool": {"name": node, "resourceSliceCount": 1, "generation": 1}}});
+    let slice = serde_json::from_value(slice).map_err(kube::Error::SerdeError)?;
+    let params = PostParams {
         dry_run: true,
-        ..PatchParams::default()
+        ..PostParams::default()
     };
-    nodes.patch(node, &params, &Patch::Merge(&patch)).await
+    slices.create(&params, &slice).await.map(drop)
 }
 
 /// How long an API server may need to notice what was repaired.
@@ -144,7 +147,7 @@ const NOTICE: Duration = Duration::from_secs(30);
 /// Waits until the API server has noticed and the webhook accepts.
 pub(crate) async fn accepted(client: &Client, node: &str) {
     wait_until("an answer of the webhook", NOTICE, async || {
-        relabel(client, node, 0).await?;
+        publish(client, node, 0).await?;
         Ok(Some(()))
     })
     .await
