@@ -83,7 +83,6 @@ pub enum Evaluation {
     Needs(Lookup),
 }
 
-/// Why a check ended early.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Interrupted {
     Needs(Lookup),

@@ -44,7 +44,6 @@ impl ObjectNames {
         ]
     }
 
-    /// The common name of our CAs.
     pub(crate) fn ca_subject(&self) -> String {
         format!("{}.{}.svc CA", self.service, self.namespace)
     }

@@ -16,9 +16,7 @@ pub enum RotationAction {
     Adopt(Fingerprint),
     /// Create the next CA and add it to the bundle.
     Stage,
-    /// Make the next CA the signer.
     Promote,
-    /// Drop CAs from the bundle.
     Retire(Vec<Fingerprint>),
     /// Put the bundle into the configuration of this index.
     Publish(usize),

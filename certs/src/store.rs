@@ -50,7 +50,6 @@ pub(crate) struct CaSecret {
     pub(crate) promoted: Timestamp,
 }
 
-/// The objects as read.
 pub(crate) struct Reading {
     /// Resource version of the serving Secret, if it exists.
     serving_version: Option<String>,

@@ -75,11 +75,7 @@ pub enum ApiError {
         "failed to verify the certificate of the API server {server}: {reason}; \
          check certificate-authority and tls-server-name of the kubeconfig"
     )]
-    Untrusted {
-        server: String,
-        /// What the TLS library said.
-        reason: String,
-    },
+    Untrusted { server: String, reason: String },
     /// No answer in time.
     #[error("the API server {server} did not answer within {} s", .after.as_secs_f32())]
     Timeout {

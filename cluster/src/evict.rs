@@ -20,7 +20,6 @@ pub struct Removal {
     pub uid: String,
     /// Seconds between the signal and the kill; absent: the pod's own.
     pub grace_period_seconds: Option<u32>,
-    /// Ask, but change nothing.
     pub dry_run: bool,
 }
 

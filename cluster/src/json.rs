@@ -10,7 +10,6 @@ pub(crate) fn read<'de, T: Deserialize<'de>>(bytes: &'de [u8]) -> serde_json::Re
     serde_json::from_str(text(bytes)?)
 }
 
-/// The text that the bytes are.
 pub(crate) fn text(bytes: &[u8]) -> serde_json::Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| {
         serde_json::from_slice::<Value>(bytes)

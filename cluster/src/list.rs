@@ -22,7 +22,6 @@ const PAGE_SIZE: usize = 500;
 /// with pages of a later version.
 const MAX_RESTARTS: usize = 1;
 
-/// Which objects of a resource.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListFilter {
     pub namespace: Option<String>,

@@ -2,7 +2,6 @@
 
 use std::fmt;
 
-/// A resource of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resource {
     /// API group; empty for the core group.

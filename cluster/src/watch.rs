@@ -50,7 +50,6 @@ const MAX_EVENT_SIZE: usize = 16 << 20;
 /// Updates that may wait for whoever consumes them; then the stream waits, too.
 const QUEUE_LENGTH: usize = 256;
 
-/// What a watch says.
 #[derive(Debug)]
 pub enum Update<T> {
     /// Everything there is, in place of all that was known. Comes first, and again

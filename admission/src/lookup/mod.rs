@@ -107,5 +107,4 @@ pub enum VolumeFacts {
     Driver(String),
 }
 
-/// The results so far.
 pub type Lookups = HashMap<Lookup, LookupResult>;

@@ -298,7 +298,6 @@ pub(super) fn covered(taint: &str) -> String {
     )
 }
 
-/// A string literal of CEL.
 pub(super) fn text(value: &str) -> String {
     format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
 }

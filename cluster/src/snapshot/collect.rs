@@ -113,7 +113,6 @@ pub async fn collect(
     Ok(snapshot)
 }
 
-/// Asks what a node may do.
 async fn node_permissions(
     cluster: &Cluster,
     sources: &BTreeSet<Source>,

@@ -7,7 +7,6 @@ use serde::de::value::{Error, StrDeserializer};
 /// `kind` of a snapshot document.
 pub(super) const KIND: &str = "Snapshot";
 
-/// A kind that can be read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ObjectKind(pub(super) &'static str);
 

@@ -12,7 +12,6 @@ use serde_json::Value;
 
 use super::piece::{Kept, Piece, Place, StreamError};
 
-/// The documents of a stream.
 pub(super) struct Stream<'a> {
     input: &'a mut dyn BufRead,
     /// Of the byte that was read last.

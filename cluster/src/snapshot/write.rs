@@ -14,7 +14,6 @@ use thiserror::Error;
 
 use super::kind::KIND;
 
-/// A snapshot as a document.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Document<'a> {

@@ -25,7 +25,6 @@ pub struct InventoryContext<'a> {
 
 #[derive(Clone, Debug)]
 pub struct InventoryItem {
-    /// The pod as it was seen.
     pub pod: Pod,
     pub verdict: PodVerdict,
     /// What the user should know all the same.

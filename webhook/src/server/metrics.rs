@@ -35,7 +35,6 @@ macro_rules! label {
 }
 
 label! {
-    /// The result of a request.
     Verdict {
         Allow = "allow",
         Deny = "deny",
@@ -45,7 +44,6 @@ label! {
 }
 
 label! {
-    /// The called endpoint.
     Webhook {
         Mutate = "mutate",
         Validate = "validate",
@@ -73,7 +71,6 @@ pub(super) struct Decided {
 }
 
 label! {
-    /// Why a call got no verdict.
     Rejected {
         TooLarge = "too_large",
         TooBusy = "too_busy",
@@ -102,7 +99,6 @@ label! {
 }
 
 label! {
-    /// The result of a lookup.
     LookedUp {
         Found = "found",
         Missing = "missing",
@@ -120,7 +116,6 @@ impl From<&LookupResult> for LookedUp {
     }
 }
 
-/// A set of one label.
 type Label<V> = [(&'static str, V); 1];
 
 #[derive(Debug)]

@@ -53,7 +53,6 @@ struct Object<'a> {
 #[serde(default)]
 struct Spec<'a> {
     unschedulable: Option<bool>,
-    /// Of a `CSINode`.
     #[serde(borrow, deserialize_with = "or_default")]
     drivers: Vec<Driver<'a>>,
 }

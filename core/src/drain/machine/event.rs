@@ -22,7 +22,6 @@ pub enum DrainEvent {
     Budgets(Vec<Budget>),
     /// Budgets may not be seen (any more), until one is.
     BudgetsUnreadable,
-    /// A budget came or changed.
     Budget(Box<Budget>),
     BudgetGone(BudgetKey),
     /// All controllers of a kind, as far as they are watched.
@@ -73,7 +72,6 @@ pub enum DrainEvent {
     AttachmentGone {
         name: Str,
     },
-    /// The user asked to stop.
     Interrupted,
 }
 
@@ -112,7 +110,6 @@ pub enum Effect {
     },
     /// Find out whether a controller is still there.
     GetOwner {
-        /// The pod's namespace.
         namespace: Str,
         owner: OwnerReference,
     },

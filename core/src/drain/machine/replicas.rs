@@ -50,7 +50,6 @@ struct BudgetCount {
     failed: bool,
 }
 
-/// What empty nodes wait for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReplacementCount {
     /// How many were Ready when the drain began.

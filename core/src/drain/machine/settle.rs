@@ -14,7 +14,6 @@ use crate::disruption::{Limit, keeps_replicas};
 use crate::object::{VolumeAttachment, Workload};
 use crate::text::Str;
 
-/// What a node waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Awaited {
     /// Pods of a workload that evicted some of its pods here.

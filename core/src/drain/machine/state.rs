@@ -17,7 +17,6 @@ use serde::Serialize;
 /// A pod of a node that is being drained.
 #[derive(Clone, Debug)]
 pub struct Tracked {
-    /// The pod as it was last seen.
     pub pod: Pod,
     pub state: PodState,
     /// It goes when the pods of a lower order are gone.
@@ -42,7 +41,6 @@ pub struct Tracked {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PodState {
-    /// It stays on the node.
     Skipped(SkipReason),
     /// It may go as soon as its turn comes.
     Waiting,
@@ -54,14 +52,12 @@ pub enum PodState {
     Fetching,
     /// It cannot go now.
     Blocked(Blocked),
-    /// It is being deleted.
     Terminating {
         /// Since when, by the drain's clock.
         since: Timestamp,
     },
     /// It is waited for until it finishes by itself.
     Completing,
-    /// It is gone from the node.
     Gone,
     /// It came while the drain ran, and a flag is missing to evict it.
     Refused(Vec<MissingFlag>),
