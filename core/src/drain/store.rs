@@ -1,6 +1,6 @@
 //! The budgets and workloads that the watches show, as of their last event.
 
-use super::machine::DrainEvent;
+use super::machine::event::DrainEvent;
 use crate::disruption::Budgets;
 use crate::workload::Workloads;
 

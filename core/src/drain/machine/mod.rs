@@ -16,7 +16,7 @@
 
 mod backoff;
 mod dispatch;
-mod event;
+pub(super) mod event;
 mod ledger;
 mod nodes;
 mod observe;
