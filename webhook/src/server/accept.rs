@@ -12,11 +12,11 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
 
+use super::connections::Connections;
 use super::deadline::{DeadlineStream, Deadlines, Turns};
 use super::metrics::{Handshake, Metrics};
 use super::shutdown::Shutdown;
@@ -66,13 +66,8 @@ pub(crate) fn raise_file_limit() {
 impl Acceptor {
     /// Accepts until the shutdown stops it. Open connections continue in their tracker.
     pub(crate) async fn run(self: Arc<Self>, listener: TcpListener) {
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
+        let open = Connections::new(CONNECTIONS);
         loop {
-            let permit = tokio::select! {
-                biased;
-                () = self.shutdown.stopped() => return,
-                permit = Arc::clone(&room).acquire_owned() => permit,
-            };
             let accepted = tokio::select! {
                 biased;
                 () = self.shutdown.stopped() => return,
@@ -80,10 +75,15 @@ impl Acceptor {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let this = Arc::clone(&self);
+                    let (this, turns) = (Arc::clone(&self), Turns::default());
+                    let place = open.enter(peer.ip().to_canonical(), turns.clone());
                     self.connections.spawn(async move {
-                        this.serve(stream, peer).await;
-                        drop(permit);
+                        tokio::select! {
+                            () = this.serve(stream, peer, turns) => {}
+                            () = place.closed() => {
+                                tracing::debug!(%peer, "closed for a new connection");
+                            }
+                        }
                     });
                 }
                 Err(error) => {
@@ -94,7 +94,7 @@ impl Acceptor {
         }
     }
 
-    async fn serve(&self, stream: TcpStream, peer: SocketAddr) {
+    async fn serve(&self, stream: TcpStream, peer: SocketAddr, turns: Turns) {
         // Responses are small and urgent.
         let _ = stream.set_nodelay(true);
         let handshake = tokio::time::timeout(HANDSHAKE, self.tls.accept(stream)).await;
@@ -112,7 +112,6 @@ impl Acceptor {
             }
         };
         self.metrics.handshake(Handshake::Done);
-        let turns = Turns::default();
         let stream = DeadlineStream::new(stream, DEADLINES, turns.clone());
         let service = hyper::service::service_fn(|request: Request<Incoming>| {
             turns.pass();

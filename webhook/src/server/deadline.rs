@@ -8,7 +8,7 @@ use std::io;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -17,17 +17,50 @@ use tokio::time::{Instant, Sleep, sleep};
 
 /// Counts the turns of a connection: it is odd while a request is handled, whose body has its own
 /// deadline.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Turns(Arc<AtomicUsize>);
+#[derive(Clone, Debug)]
+pub(super) struct Turns(Arc<Counted>);
+
+#[derive(Debug)]
+struct Counted {
+    turns: AtomicUsize,
+    begun: Instant,
+    /// Of the last turn, since `begun`.
+    milliseconds: AtomicU64,
+}
+
+impl Default for Turns {
+    fn default() -> Self {
+        Self(Arc::new(Counted {
+            turns: AtomicUsize::new(0),
+            begun: Instant::now(),
+            milliseconds: AtomicU64::new(0),
+        }))
+    }
+}
 
 impl Turns {
     /// Called at the end of a head and at the end of its response.
     pub(super) fn pass(&self) {
-        self.0.fetch_add(1, Ordering::Relaxed);
+        let since = u64::try_from(self.0.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.0.milliseconds.store(since, Ordering::Relaxed);
+        self.0.turns.fetch_add(1, Ordering::Relaxed);
     }
 
     fn count(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.0.turns.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_handling(&self) -> bool {
+        self.count() % 2 == 1
+    }
+
+    pub(super) fn has_answered(&self) -> bool {
+        self.count() > 1
+    }
+
+    /// When the last turn began.
+    pub(super) fn since(&self) -> Instant {
+        self.0.begun + Duration::from_millis(self.0.milliseconds.load(Ordering::Relaxed))
     }
 }
 
@@ -105,7 +138,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for DeadlineStream<S> {
         if mem::replace(&mut this.turn, turn) != turn {
             this.wait = Wait::Nothing;
         }
-        let ours = turn % 2 == 1;
+        let ours = this.turns.is_handling();
         if ours {
             return Pin::new(&mut this.stream).poll_read(cx, buf);
         }

@@ -5,6 +5,7 @@
 //! only: an API server uses nothing else for a Service.
 
 mod accept;
+mod connections;
 mod deadline;
 mod handler;
 mod health;

@@ -1,0 +1,145 @@
+//! The open connections, and which of them is closed for a new one.
+//!
+//! Anybody in the pod network can connect, so nobody may hold the places of the API servers: when
+//! all are taken, a connection that never got a response is closed before others, and among those
+//! that of the address with the most connections which has been idle for the longest time.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio_util::sync::CancellationToken;
+
+use super::deadline::Turns;
+
+#[derive(Debug)]
+pub(super) struct Connections {
+    most: usize,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    next: u64,
+    all: HashMap<u64, Connection>,
+}
+
+#[derive(Debug)]
+struct Connection {
+    peer: IpAddr,
+    turns: Turns,
+    closed: CancellationToken,
+}
+
+/// The place of one connection, free again when it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    id: u64,
+    connections: Arc<Connections>,
+    closed: CancellationToken,
+}
+
+impl Connections {
+    pub(super) fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self {
+            most,
+            open: Mutex::default(),
+        })
+    }
+
+    /// A place for a new connection; when all are taken, another connection is told to close.
+    pub(super) fn enter(self: &Arc<Self>, peer: IpAddr, turns: Turns) -> Place {
+        let mut open = self.open();
+        while open.all.len() >= self.most {
+            let Some(closed) = open.to_close().and_then(|id| open.all.remove(&id)) else {
+                break;
+            };
+            closed.closed.cancel();
+        }
+        open.next += 1;
+        let (id, closed) = (open.next, CancellationToken::new());
+        let connection = Connection {
+            peer,
+            turns,
+            closed: closed.clone(),
+        };
+        open.all.insert(id, connection);
+        Place {
+            id,
+            connections: Arc::clone(self),
+            closed,
+        }
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Open {
+    fn to_close(&self) -> Option<u64> {
+        let mut held: HashMap<IpAddr, usize> = HashMap::new();
+        for connection in self.all.values() {
+            *held.entry(connection.peer).or_default() += 1;
+        }
+        let first = self.all.iter().min_by_key(|(_, one)| {
+            let held = held.get(&one.peer).copied();
+            (
+                one.turns.has_answered(),
+                one.turns.is_handling(),
+                Reverse(held),
+                one.turns.since(),
+            )
+        });
+        first.map(|(id, _)| *id)
+    }
+}
+
+impl Place {
+    /// Ends when the connection must close for another.
+    pub(super) async fn closed(&self) {
+        self.closed.cancelled().await;
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.open().all.remove(&self.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const API_SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+
+    #[test]
+    fn a_silent_connection_closes_before_one_that_is_used() {
+        let connections = Connections::new(3);
+        let used = Turns::default();
+        let kept = connections.enter(API_SERVER, used.clone());
+        used.pass();
+        used.pass();
+        let silent = [(); 2].map(|()| connections.enter(OTHER, Turns::default()));
+        let new = connections.enter(API_SERVER, Turns::default());
+        let is_closed = |place: &Place| place.closed.is_cancelled();
+        assert!(is_closed(&silent[0]));
+        assert!(!is_closed(&silent[1]) && !is_closed(&kept) && !is_closed(&new));
+        drop(silent);
+        let _next = connections.enter(OTHER, Turns::default());
+        assert!(!is_closed(&kept) && !is_closed(&new));
+    }
+
+    #[test]
+    fn the_address_with_the_most_connections_gives_way() {
+        let connections = Connections::new(4);
+        let lone = connections.enter(API_SERVER, Turns::default());
+        let many = [(); 3].map(|()| connections.enter(OTHER, Turns::default()));
+        let _new = connections.enter(API_SERVER, Turns::default());
+        assert!(!lone.closed.is_cancelled());
+        assert!(many[0].closed.is_cancelled());
+    }
+}
