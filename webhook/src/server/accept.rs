@@ -18,6 +18,7 @@ use tower::ServiceExt as _;
 
 use super::connections::Connections;
 use super::deadline::{DeadlineStream, Deadlines, Turns};
+use super::handler::Peer;
 use super::metrics::{Handshake, Metrics};
 use super::shutdown::Shutdown;
 
@@ -113,8 +114,10 @@ impl Acceptor {
         };
         self.metrics.handshake(Handshake::Done);
         let stream = DeadlineStream::new(stream, DEADLINES, turns.clone());
-        let service = hyper::service::service_fn(|request: Request<Incoming>| {
+        let service = hyper::service::service_fn(|mut request: Request<Incoming>| {
             turns.pass();
+            let from = Peer(peer.ip().to_canonical());
+            request.extensions_mut().insert(from);
             let turns = turns.clone();
             let shutdown = Arc::clone(&self.shutdown);
             self.router.clone().oneshot(request).map(move |answer| {

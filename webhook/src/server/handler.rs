@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::mem;
+use std::net::{IpAddr, Ipv4Addr};
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,11 +15,11 @@ use axum::body::Body;
 use axum::extract::State as Shared;
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::post;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures::FutureExt as _;
 use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
-use http_body_util::{BodyExt as _, Limited};
+use http_body_util::BodyExt as _;
 use nodelife_admission::{
     AdmissionPhase, Decision, Evaluation, Lookups, Policies, Review, StatusReason, Verdict, decide,
     write_response,
@@ -26,7 +27,7 @@ use nodelife_admission::{
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
-use super::limit::{LARGEST_BODY, Limit};
+use super::limit::{LARGEST_BODY, Limit, Share};
 use super::lookup::{LookupClient, time_for_lookups};
 use super::metrics::{self, Decided, Metrics, Rejected};
 use super::shutdown::Shutdown;
@@ -62,7 +63,7 @@ impl State {
             metrics,
             shutdown,
             certificates,
-            limit: Limit::new(),
+            limit: Limit::default(),
         }
     }
 
@@ -83,6 +84,16 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .route("/mutate", post(mutate))
         .route("/validate", post(validate))
         .with_state(state)
+}
+
+/// The address of the client, an extension of the request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Peer(pub(super) IpAddr);
+
+impl Default for Peer {
+    fn default() -> Self {
+        Self(Ipv4Addr::UNSPECIFIED.into())
+    }
 }
 
 /// An HTTP error without a verdict.
@@ -158,16 +169,12 @@ async fn review(
     let (head, body) = request.into_parts();
     let timeout = timeout(&head.uri);
     let expected = expected_length(&head.headers)?;
-    let Some(_share) = state.limit.take(expected) else {
-        discard(body, timeout.min(BODY)).await;
-        let text = "too many concurrent reviews";
-        return Err(Rejection::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            Rejected::TooBusy,
-            text,
-        ));
-    };
-    let bytes = read_body(body, timeout.min(BODY)).await?;
+    let Peer(address) = head.extensions.get().copied().unwrap_or_default();
+    let mut share = state.limit.share(address);
+    let bytes = read_body(body, expected, timeout.min(BODY), &mut share).await?;
+    if !share.begin() {
+        return Err(too_busy());
+    }
     let review = Review::begin(&bytes).map_err(|error| {
         Rejection::new(
             StatusCode::BAD_REQUEST,
@@ -221,29 +228,56 @@ fn too_large() -> Rejection {
     Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, Rejected::TooLarge, text)
 }
 
-/// Reads and discards a body. A client that is still sending when the connection closes gets a
-/// reset instead of the response, and does not retry.
-async fn discard(mut body: Body, limit: Duration) {
-    let read = async { while let Some(Ok(_)) = body.frame().await {} };
-    let _ = tokio::time::timeout(limit, read).await;
+fn too_busy() -> Rejection {
+    Rejection::new(
+        StatusCode::SERVICE_UNAVAILABLE,
+        Rejected::TooBusy,
+        "too many concurrent reviews",
+    )
 }
 
-async fn read_body(body: Body, limit: Duration) -> Result<Bytes, Rejection> {
-    let read = Limited::new(body, LARGEST_BODY).collect();
-    match soon(limit, read).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(Rejection::new(
-            StatusCode::BAD_REQUEST,
-            Rejected::BadReview,
-            "the body ended early",
-        )),
-        Err(_) => Err(Rejection::new(
+async fn read_body(
+    body: Body,
+    expected: usize,
+    limit: Duration,
+    share: &mut Share,
+) -> Result<Bytes, Rejection> {
+    let read = soon(limit, receive(body, expected, share)).await;
+    read.unwrap_or_else(|_| {
+        Err(Rejection::new(
             StatusCode::REQUEST_TIMEOUT,
             Rejected::TooSlow,
             "timed out reading the body",
-        )),
+        ))
+    })
+}
+
+/// The body, whose bytes count against `share` as they arrive.
+async fn receive(mut body: Body, expected: usize, share: &mut Share) -> Result<Bytes, Rejection> {
+    let mut whole = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let early = |_| {
+            let text = "the body ended early";
+            Rejection::new(StatusCode::BAD_REQUEST, Rejected::BadReview, text)
+        };
+        let Ok(data) = frame.map_err(early)?.into_data() else {
+            continue;
+        };
+        if whole.len() + data.len() > LARGEST_BODY {
+            return Err(too_large());
+        }
+        if !share.grow(data.len()) {
+            // A client that is still sending when the connection closes gets a reset instead of
+            // the response, and does not retry.
+            while let Some(Ok(_)) = body.frame().await {}
+            return Err(too_busy());
+        }
+        if whole.is_empty() && data.len() == expected {
+            return Ok(data);
+        }
+        whole.extend_from_slice(&data);
     }
+    Ok(whole.freeze())
 }
 
 /// The result of `work` within `limit`. Most bodies have arrived with their head and are ready at
@@ -370,8 +404,9 @@ mod tests {
         ));
         let broken = |Shared(state): Shared<Arc<State>>, request: Request<Body>| async move {
             isolated(&state.metrics, async {
-                let _share = state.limit.take(1000);
-                let _body = read_body(request.into_body(), BODY).await?;
+                let mut share = state.limit.share(Peer::default().0);
+                let _body = read_body(request.into_body(), 1000, BODY, &mut share).await?;
+                assert!(share.begin());
                 panic!("a defect")
             })
             .await

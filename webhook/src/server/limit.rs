@@ -1,58 +1,124 @@
-//! Limits of concurrent work: the number of reviews, and the sum of their bytes.
+//! Limits of concurrent work: the number of reviews, and the sum of the bytes of their bodies.
 //!
-//! A request over the limit gets 503 with `Retry-After`, and the API server retries it up to ten
-//! times within the webhook's timeout (client-go v0.36.1 `rest/with_retry.go`).
+//! Bytes count as they arrive, since anybody can promise a body and not send it. One address may
+//! use half of each limit. A request over a limit gets 503 with `Retry-After`, and the API server
+//! retries it up to ten times within the webhook's timeout (client-go v0.36.1
+//! `rest/with_retry.go`).
 
-use std::sync::Arc;
-
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The largest body: an old and a new object of 3 MiB each and an envelope
 /// (apiserver `MaxRequestBodyBytes`).
 pub(super) const LARGEST_BODY: usize = 7 << 20;
-/// Reviews that are read or decided concurrently.
+/// Reviews that are decided concurrently.
 const REVIEWS: usize = 100;
 /// Bytes of all bodies in memory.
 const BYTES: usize = 32 << 20;
-/// Bytes are counted in pieces of this size.
-const PIECE: usize = 1024;
 
-#[derive(Debug)]
-pub(super) struct Limit {
-    reviews: Arc<Semaphore>,
-    pieces: Arc<Semaphore>,
+#[derive(Debug, Default)]
+pub(super) struct Limit(Arc<Mutex<Used>>);
+
+#[derive(Debug, Default)]
+struct Used {
+    all: Amount,
+    peers: HashMap<IpAddr, Amount>,
 }
 
-/// One review's share, released on drop.
+#[derive(Clone, Copy, Debug, Default)]
+struct Amount {
+    reviews: usize,
+    bytes: usize,
+}
+
+/// What one request uses, released on drop.
 #[derive(Debug)]
 pub(super) struct Share {
-    _review: OwnedSemaphorePermit,
-    _pieces: OwnedSemaphorePermit,
+    limit: Limit,
+    peer: IpAddr,
+    own: Amount,
 }
 
 impl Limit {
-    pub(super) fn new() -> Self {
-        Self {
-            reviews: Arc::new(Semaphore::new(REVIEWS)),
-            pieces: Arc::new(Semaphore::new(BYTES / PIECE)),
+    pub(super) fn share(&self, peer: IpAddr) -> Share {
+        Share {
+            limit: Self(Arc::clone(&self.0)),
+            peer,
+            own: Amount::default(),
         }
     }
 
-    /// A share for a body of `bytes`, or `None` if a limit is reached.
-    pub(super) fn take(&self, bytes: usize) -> Option<Share> {
-        let pieces = u32::try_from(bytes.div_ceil(PIECE)).ok()?;
-        let review = Arc::clone(&self.reviews).try_acquire_owned().ok()?;
-        let pieces = Arc::clone(&self.pieces)
-            .try_acquire_many_owned(pieces)
-            .ok()?;
-        Some(Share {
-            _review: review,
-            _pieces: pieces,
+    pub(super) fn in_flight(&self) -> usize {
+        self.used().all.reviews
+    }
+
+    fn used(&self) -> MutexGuard<'_, Used> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Amount {
+    fn plus(self, more: Self) -> Self {
+        Self {
+            reviews: self.reviews.saturating_add(more.reviews),
+            bytes: self.bytes.saturating_add(more.bytes),
+        }
+    }
+
+    fn minus(self, less: Self) -> Self {
+        Self {
+            reviews: self.reviews.saturating_sub(less.reviews),
+            bytes: self.bytes.saturating_sub(less.bytes),
+        }
+    }
+
+    fn is_within(self, part: usize) -> bool {
+        self.reviews <= REVIEWS / part && self.bytes <= BYTES / part
+    }
+}
+
+impl Share {
+    /// Takes `bytes` more, unless a limit is reached.
+    #[must_use]
+    pub(super) fn grow(&mut self, bytes: usize) -> bool {
+        self.take(Amount { reviews: 0, bytes })
+    }
+
+    /// Begins the review of a body that has arrived, unless a limit is reached.
+    #[must_use]
+    pub(super) fn begin(&mut self) -> bool {
+        self.take(Amount {
+            reviews: 1,
+            bytes: 0,
         })
     }
 
-    pub(super) fn in_flight(&self) -> usize {
-        REVIEWS - self.reviews.available_permits()
+    fn take(&mut self, more: Amount) -> bool {
+        let mut used = self.limit.used();
+        let all = used.all.plus(more);
+        let peer = used.peers.entry(self.peer).or_default();
+        let of_peer = peer.plus(more);
+        if !all.is_within(1) || !of_peer.is_within(2) {
+            return false;
+        }
+        *peer = of_peer;
+        used.all = all;
+        self.own = self.own.plus(more);
+        true
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        let mut used = self.limit.used();
+        used.all = used.all.minus(self.own);
+        if let Some(peer) = used.peers.get_mut(&self.peer) {
+            *peer = peer.minus(self.own);
+            if peer.reviews == 0 && peer.bytes == 0 {
+                used.peers.remove(&self.peer);
+            }
+        }
     }
 }
 
@@ -60,15 +126,29 @@ impl Limit {
 mod tests {
     use super::*;
 
+    const API_SERVER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 1));
+    const OTHER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 2));
+
     #[test]
-    fn bytes_are_limited_and_released() {
-        let limit = Limit::new();
-        let shares: Vec<Share> = std::iter::from_fn(|| limit.take(LARGEST_BODY)).collect();
-        assert_eq!(shares.len(), BYTES / LARGEST_BODY);
-        assert!(limit.take(1).is_some());
-        drop(shares);
+    fn one_address_gets_half_and_releases_it() {
+        let limit = Limit::default();
+        let full = |peer| {
+            let shares = std::iter::from_fn(|| {
+                let mut share = limit.share(peer);
+                share.grow(LARGEST_BODY).then_some(share)
+            });
+            shares.collect::<Vec<_>>()
+        };
+        let others = full(OTHER);
+        assert_eq!(others.len(), BYTES / 2 / LARGEST_BODY);
+        assert_eq!(full(API_SERVER).len(), BYTES / 2 / LARGEST_BODY);
+        drop(others);
+        assert!(limit.used().peers.is_empty());
+        let begun = std::iter::from_fn(|| {
+            let mut share = limit.share(OTHER);
+            share.begin().then_some(share)
+        });
+        assert_eq!(begun.collect::<Vec<_>>().len(), REVIEWS / 2);
         assert_eq!(limit.in_flight(), 0);
-        let shares: Vec<Share> = std::iter::from_fn(|| limit.take(10)).collect();
-        assert_eq!(shares.len(), REVIEWS);
     }
 }
