@@ -16,7 +16,7 @@ use super::process::{ShutdownSignals, bind, start_logging};
 use crate::config;
 use crate::server::{
     Acceptor, Certificates, LookupClient, Metrics, Shutdown, State, health_router,
-    raise_file_limit, router, server_config,
+    raise_file_limit, router, serve_health, server_config,
 };
 
 #[derive(Debug, Args)]
@@ -98,11 +98,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
         tasks.spawn(async move { config::keep(&path, interval, &state.policies).await });
     }
     let probes = health_router(Arc::clone(&state));
-    tasks.spawn(async move {
-        if let Err(error) = axum::serve(health, probes).await {
-            tracing::error!(%error, "the health server failed");
-        }
-    });
+    tasks.spawn(serve_health(health, probes));
     let connections = TaskTracker::new();
     let acceptor = Arc::new(Acceptor {
         tls: TlsAcceptor::from(Arc::new(tls)),

@@ -37,7 +37,7 @@ const OTHER_FILES: u64 = 256;
 /// Largest head of a request; the API server sends a few hundred bytes.
 const LARGEST_HEAD: usize = 16 << 10;
 /// Pause after a failed accept, for example without free file descriptors.
-const EXHAUSTED: Duration = Duration::from_millis(100);
+pub(super) const EXHAUSTED: Duration = Duration::from_millis(100);
 
 pub(crate) struct Acceptor {
     pub(crate) tls: TlsAcceptor,

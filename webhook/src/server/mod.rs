@@ -17,7 +17,7 @@ mod tls;
 
 pub(crate) use accept::{Acceptor, raise_file_limit};
 pub(crate) use handler::{State, router};
-pub(crate) use health::router as health_router;
+pub(crate) use health::{router as health_router, serve as serve_health};
 pub(crate) use lookup::LookupClient;
 pub(crate) use metrics::Metrics;
 pub(crate) use shutdown::Shutdown;

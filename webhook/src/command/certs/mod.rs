@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::args::{LifetimeArguments, NameArguments};
 use super::process::{ShutdownSignals, bind, start_logging};
+use crate::server::serve_health;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -89,12 +90,7 @@ async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let (sender, status) = watch::channel(RotatorStatus::default());
     let listener = bind(arguments.health_listen).await?;
     let mut tasks = JoinSet::new();
-    let router = health::router(status);
-    tasks.spawn(async move {
-        if let Err(error) = axum::serve(listener, router).await {
-            tracing::error!(%error, "the health server failed");
-        }
-    });
+    tasks.spawn(serve_health(listener, health::router(status)));
     let cancel = CancellationToken::new();
     let keeper = tasks.spawn({
         let cancel = cancel.clone();
