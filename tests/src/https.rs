@@ -46,7 +46,11 @@ impl TlsClient {
 
     /// Opens a connection to the webhook at `address`.
     pub async fn connect(&self, address: SocketAddr) -> Result<Connection> {
-        let stream = TcpStream::connect(address).await?;
+        self.over(TcpStream::connect(address).await?).await
+    }
+
+    /// A TLS connection over `stream`.
+    pub async fn over(&self, stream: TcpStream) -> Result<Connection> {
         stream.set_nodelay(true)?;
         let name = ServerName::try_from(NAME)?;
         let stream = self.connector.connect(name, stream).await?;

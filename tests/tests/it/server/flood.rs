@@ -14,13 +14,13 @@ use tokio::time::Instant;
 use super::{PATH, Server};
 
 /// What the manifests give the container.
-const LIMIT_KIB: u64 = 128 * 1024;
+pub(super) const LIMIT_KIB: u64 = 128 * 1024;
 /// Reviews that are answered at one time; the rest gets 503.
 const AT_ONCE: usize = 100;
 
 impl Server {
     /// Resident memory at its highest, in KiB.
-    fn peak(&self) -> u64 {
+    pub(super) fn peak(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.program.pid())).unwrap();
         let mut lines = status.lines();
         let line = lines.find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -46,7 +46,7 @@ impl Server {
 }
 
 /// A review that names refuse, with `padding` bytes in its object.
-fn review(padding: usize) -> Vec<u8> {
+pub(super) fn review(padding: usize) -> Vec<u8> {
     json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
         "uid": "u", "operation": "UPDATE", "name": "n2",
         "resource": {"group": "", "version": "v1", "resource": "nodes"},

@@ -1,6 +1,7 @@
 //! Tests of `nodelife-webhook serve` with hostile clients: too large, too slow, too many, without
 //! a certificate, or connected during shutdown.
 
+mod attack;
 mod flood;
 
 use std::fs;
