@@ -32,7 +32,7 @@ const BESIDE_KUBECTL: f64 = 2.5;
 /// Requests for a drain of one node that are no evictions, at most, where budgets bind.
 const OTHER_REQUESTS: usize = 10;
 /// The duration in the plan lies within this share of what then happened, in every run.
-const FORESIGHT: f64 = 0.25;
+const PRECISION: f64 = 0.25;
 
 /// How long a drain takes beside `kubectl drain` and two greedy drivers.
 #[derive(Parser)]
@@ -153,12 +153,12 @@ async fn compete(arguments: &Arguments, race: &Race, scenario: &Scenario) -> Res
         ))?;
     }
     let mine = runs.get(&Contestant::Ours).map(Vec::as_slice);
-    let foretold = mine.unwrap_or_default().iter().filter_map(|run| {
-        let (foretold, off) = (run.foretold?, run.error()?);
-        Some(format!("{foretold:.2} s ({:+.0} %)", off * 100.0))
+    let estimates = mine.unwrap_or_default().iter().filter_map(|run| {
+        let (estimate, off) = (run.estimate?, run.error()?);
+        Some(format!("{estimate:.2} s ({:+.0} %)", off * 100.0))
     });
-    let foretold: Vec<String> = foretold.collect();
-    say(&format!("foretold: {}", foretold.join(", ")))?;
+    let estimates: Vec<String> = estimates.collect();
+    say(&format!("estimate: {}", estimates.join(", ")))?;
     if arguments.trace {
         for who in [Contestant::Ours, Contestant::Greedy] {
             for run in runs.get(&who).into_iter().flatten() {
@@ -222,9 +222,9 @@ fn limits(
         ));
     }
     limits.push((
-        format!("foretold within {FORESIGHT}"),
+        format!("estimate within {PRECISION}"),
         mine.iter()
-            .all(|run| run.error().is_some_and(|off| off.abs() <= FORESIGHT)),
+            .all(|run| run.error().is_some_and(|off| off.abs() <= PRECISION)),
     ));
     limits
 }

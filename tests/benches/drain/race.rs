@@ -54,13 +54,13 @@ pub(crate) struct Run {
     /// Pods that were Ready and stayed, at the worst moment.
     pub(crate) least_ready: usize,
     /// The estimate of the plan, in seconds.
-    pub(crate) foretold: Option<f64>,
+    pub(crate) estimate: Option<f64>,
 }
 
 impl Run {
     /// The error of the estimate, as a part of the real time.
     pub(crate) fn error(&self) -> Option<f64> {
-        Some(self.foretold? / self.seconds - 1.0)
+        Some(self.estimate? / self.seconds - 1.0)
     }
 }
 
@@ -98,8 +98,8 @@ impl Race {
     pub(crate) async fn run(&self, scenario: &Scenario, who: Contestant) -> Result<Run> {
         let namespace = TestNamespace::create(&self.plane, scenario.name).await?;
         let nodes = scenario.set_up(&namespace).await?;
-        let foretold = match who {
-            Contestant::Ours => self.foretell(&nodes, scenario.pace).await?,
+        let estimate = match who {
+            Contestant::Ours => Some(self.estimate(&nodes, scenario.pace).await?),
             _ => None,
         };
         let before = self.plane.audit_events()?.len();
@@ -139,7 +139,7 @@ impl Race {
                 .filter(|e| !e.is("create", "pods/eviction"))
                 .count(),
             least_ready,
-            foretold,
+            estimate,
         })
     }
 
@@ -169,13 +169,18 @@ impl Race {
 
     /// The plan's figure, which lies between pods that stop at once and pods that take all of
     /// their grace: for the part of it that these take.
-    async fn foretell(&self, nodes: &[String], pace: Pace) -> Result<Option<f64>> {
+    async fn estimate(&self, nodes: &[String], pace: Pace) -> Result<f64> {
         let flags = words(["drain", "--dry-run=client", "-o", "json"]);
         let plan = kubectl::run(self.call(self.nodelife.clone(), flags, nodes), "").await?;
         let plan: Value = serde_json::from_str(&plan.success()?)?;
-        let seconds = |end: &str| plan.pointer(&format!("/duration/{end}Seconds"))?.as_f64();
-        let span = seconds("least").zip(seconds("most"));
-        Ok(span.map(|(least, most)| least + (most - least) * pace.part_of_grace()))
+        let seconds = |end: &str| {
+            let value = plan.pointer(&format!("/estimate/{end}Seconds"));
+            value
+                .and_then(Value::as_f64)
+                .context("the plan has an estimate")
+        };
+        let (min, max) = (seconds("min")?, seconds("max")?);
+        Ok(min + (max - min) * pace.part_of_grace())
     }
 
     /// What it asked of the API server.
