@@ -36,7 +36,9 @@ pub use lookup::{
     AUDIENCE_VERB, Access, Lookup, LookupResult, Lookups, PodFacts, RecordedCluster,
     RecordedClusterError, VolumeFacts,
 };
-pub use registration::{MatchCondition, Webhook, admission_policies, webhook_configurations};
+pub use registration::{
+    MatchCondition, WEBHOOK_TIMEOUT, Webhook, admission_policies, webhook_configurations,
+};
 pub use response::write_response;
 pub use review::{AdmissionPhase, Operation, Request, Review, ReviewError, User};
 pub use rule::{AdmissionRule, Mode};

@@ -5,6 +5,7 @@
 //! 15 µs of a mutating decision, the fields before the object take 0.8 µs, and the pod and the
 //! patch 1.8 µs.
 
+pub(crate) mod difference;
 pub(crate) mod partial;
 pub(crate) mod skip;
 pub(crate) mod text;

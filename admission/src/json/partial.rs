@@ -1,6 +1,7 @@
 //! [`PartialDeserializer`]: a serde deserializer that skips the fields that the type does not name.
 //!
-//! It walks through objects and lists itself and hands every other value to `serde_json`.
+//! It walks through objects and lists itself and hands every other value to `serde_json`. It counts
+//! the entries that it hands out: a body of a few MiB could otherwise become a structure of hundreds.
 
 use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor,
@@ -10,13 +11,21 @@ use serde_json::Error;
 
 use super::skip::{self, is_space};
 
+/// Fields and items of one document, those that the type does not name included. The largest
+/// objects that programs write, pods with thousands of variables, have a tenth of it.
+const MOST_ENTRIES: usize = 50_000;
+
 /// Reads a `T` from the value at the start of `bytes`. Skipped fields are not validated, and an
 /// error has no details: to get them, parse the bytes with `serde_json`.
 pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Error> {
-    T::deserialize(&mut PartialDeserializer(bytes))
+    T::deserialize(&mut PartialDeserializer::new(bytes))
 }
 
-pub(crate) struct PartialDeserializer<'a>(pub(crate) &'a [u8]);
+pub(crate) struct PartialDeserializer<'a> {
+    bytes: &'a [u8],
+    /// How many more entries are read.
+    left: usize,
+}
 
 fn malformed() -> Error {
     Error::custom("malformed")
@@ -27,18 +36,25 @@ fn utf8(bytes: &[u8]) -> Result<&str, Error> {
 }
 
 impl<'a> PartialDeserializer<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
+        Self {
+            bytes,
+            left: MOST_ENTRIES,
+        }
+    }
+
     /// Consumes the next value.
     fn value(&mut self) -> Result<&'a [u8], Error> {
-        let length = skip::length(self.0).ok_or_else(malformed)?;
+        let length = skip::length(self.bytes).ok_or_else(malformed)?;
         self.split(length)
     }
 
     /// Consumes the next string and returns its content, if a string without escapes comes next.
     fn plain_bytes(&mut self) -> Result<Option<&'a [u8]>, Error> {
-        if self.0.first() != Some(&b'"') {
+        if self.bytes.first() != Some(&b'"') {
             return Ok(None);
         }
-        let text = skip::text(self.0).ok_or_else(malformed)?;
+        let text = skip::text(self.bytes).ok_or_else(malformed)?;
         if !text.is_plain {
             return Ok(None);
         }
@@ -47,17 +63,17 @@ impl<'a> PartialDeserializer<'a> {
     }
 
     fn split(&mut self, length: usize) -> Result<&'a [u8], Error> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or_else(malformed)?;
-        self.0 = rest;
+        let (taken, rest) = self.bytes.split_at_checked(length).ok_or_else(malformed)?;
+        self.bytes = rest;
         Ok(taken)
     }
 
     /// Consumes `byte` and the white space around it, if it comes next.
     fn take(&mut self, byte: u8) -> bool {
         self.skip_spaces();
-        match self.0.split_first() {
+        match self.bytes.split_first() {
             Some((first, rest)) if *first == byte => {
-                self.0 = rest;
+                self.bytes = rest;
                 self.skip_spaces();
                 true
             }
@@ -66,10 +82,10 @@ impl<'a> PartialDeserializer<'a> {
     }
 
     fn skip_spaces(&mut self) {
-        while let Some((first, rest)) = self.0.split_first()
+        while let Some((first, rest)) = self.bytes.split_first()
             && is_space(*first)
         {
-            self.0 = rest;
+            self.bytes = rest;
         }
     }
 }
@@ -85,7 +101,7 @@ impl<'de> Deserializer<'de> for &mut PartialDeserializer<'de> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Error> {
-        if self.0.starts_with(b"null") {
+        if self.bytes.starts_with(b"null") {
             self.value()?;
             visitor.visit_none()
         } else {
@@ -161,6 +177,10 @@ impl<'r, 'a> Elements<'r, 'a> {
         if !std::mem::take(&mut self.is_first) && !self.deserializer.take(b',') {
             return Err(malformed());
         }
+        let Some(left) = self.deserializer.left.checked_sub(1) else {
+            return Err(Error::custom(format!("more than {MOST_ENTRIES} entries")));
+        };
+        self.deserializer.left = left;
         Ok(true)
     }
 }
@@ -177,7 +197,7 @@ impl<'de> MapAccess<'de> for Elements<'_, 'de> {
         }
         let key = if let Some(plain) = self.deserializer.plain_bytes()? {
             seed.deserialize(Key(plain))
-        } else if self.deserializer.0.starts_with(b"\"") {
+        } else if self.deserializer.bytes.starts_with(b"\"") {
             seed.deserialize(&mut serde_json::Deserializer::from_slice(
                 self.deserializer.value()?,
             ))
@@ -302,6 +322,17 @@ mod tests {
         for length in 0..whole.len() {
             assert!(read::<Parts<'_>>(&whole[..length]).is_err(), "{length}");
         }
+    }
+
+    #[test]
+    fn a_document_of_too_many_entries_is_an_error() {
+        let of = |count: usize| format!("{{\"d\":[{}{{}}]}}", "{},".repeat(count - 2));
+        assert!(read::<Parts<'_>>(of(MOST_ENTRIES).as_bytes()).is_ok());
+        let error = read::<Parts<'_>>(of(MOST_ENTRIES + 1).as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), "more than 50000 entries");
+        // Fields that the type does not name are free.
+        let skipped = format!("{{\"x\":[{}0]}}", "0,".repeat(MOST_ENTRIES));
+        assert!(read::<Parts<'_>>(skipped.as_bytes()).is_ok());
     }
 
     #[test]

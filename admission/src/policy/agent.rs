@@ -8,12 +8,15 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::config::Agent;
 use crate::decision::Interrupted;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
+use crate::json::difference::{self, Compare, Fields};
+use crate::json::partial;
+use crate::json::text::Text;
 use crate::lookup::{Lookup, LookupResult, Lookups};
 use crate::review::{Operation, Request, User};
 use crate::rule::AdmissionRule;
@@ -89,8 +92,8 @@ fn deny(message: String) -> Interrupted {
 
 /// The node of the token, which must still have the UID in the token.
 fn own_node(user: &User<'_>, lookups: &Lookups) -> Result<String, Interrupted> {
-    let extra: BTreeMap<String, Vec<String>> = match user.extra() {
-        Some(json) => serde_json::from_str(json).map_err(|error| {
+    let extra: BTreeMap<Text<'_>, Vec<Text<'_>>> = match user.extra() {
+        Some(json) => partial::read(json.as_bytes()).map_err(|error| {
             Denial::unreadable(
                 RULE,
                 format!("failed to read request.userInfo.extra: {error}"),
@@ -99,7 +102,7 @@ fn own_node(user: &User<'_>, lookups: &Lookups) -> Result<String, Interrupted> {
         None => BTreeMap::new(),
     };
     let one = |key: &str| match extra.get(key).map(Vec::as_slice) {
-        Some([value]) if !value.is_empty() => Ok(value.clone()),
+        Some([value]) if !value.is_empty() => Ok(value.to_string()),
         _ => Err(deny(format!(
             "the token of {} must have exactly one {key}",
             Quoted(user.name())
@@ -120,7 +123,7 @@ fn own_node(user: &User<'_>, lookups: &Lookups) -> Result<String, Interrupted> {
 }
 
 /// The object before and after the operation, if there is one.
-fn objects(request: &Request<'_>) -> Result<(Option<Value>, Option<Value>), Denial> {
+fn objects<'a>(request: &Request<'a>) -> Result<(Option<Fields<'a>>, Option<Fields<'a>>), Denial> {
     let operation = request.operation();
     let old = match operation {
         Operation::Create | Operation::Connect => None,
@@ -133,21 +136,9 @@ fn objects(request: &Request<'_>) -> Result<(Option<Value>, Option<Value>), Deni
     Ok((old, new))
 }
 
-/// The string at `path`, or an empty one.
-fn text_at<'v>(object: &'v Value, path: &str) -> &'v str {
-    let mut place = object;
-    for field in path.split('.') {
-        let Some(next) = place.get(field) else {
-            return "";
-        };
-        place = next;
-    }
-    place.as_str().unwrap_or_default()
-}
-
 impl Own<'_> {
-    fn is_own(&self, object: &Value, path: &str) -> bool {
-        text_at(object, path) == self.node
+    fn is_own(&self, object: &Fields<'_>, path: &str) -> bool {
+        *difference::text_at(object, path) == self.node
     }
 
     /// A node or a custom resource must belong to the agent's node before and after the operation.
@@ -179,11 +170,8 @@ impl Own<'_> {
     }
 
     /// Only the configured fields of the node may change.
-    fn check_fields(&self, old: &Value, new: &Value) -> Result<(), Interrupted> {
-        let mut changed = Vec::new();
-        changes(old, new, "", &mut changed);
-        let forbidden = changed.into_iter().find(|path| !self.may_change(path));
-        forbidden.map_or(Ok(()), |path| {
+    fn check_fields(&self, old: &Fields<'_>, new: &Fields<'_>) -> Result<(), Interrupted> {
+        difference::first(old, new, self).map_or(Ok(()), |path| {
             let node = Quoted(&self.node);
             Err(deny(format!(
                 "the agent on node {node} may not change {path} of its node"
@@ -241,34 +229,9 @@ impl Own<'_> {
     }
 }
 
-/// Paths that differ: entries of maps one by one, lists as a whole.
-fn changes(old: &Value, new: &Value, path: &str, changed: &mut Vec<String>) {
-    if old == new {
-        return;
-    }
-    let empty = serde_json::Map::new();
-    let fields = match (old, new) {
-        (Value::Object(old), Value::Object(new)) => Some((old, new)),
-        (Value::Object(old), Value::Null) => Some((old, &empty)),
-        (Value::Null, Value::Object(new)) => Some((&empty, new)),
-        _ => None,
-    };
-    let Some((old, new)) = fields else {
-        changed.push(path.to_owned());
-        return;
-    };
-    let keys = old
-        .keys()
-        .chain(new.keys().filter(|key| !old.contains_key(*key)));
-    for key in keys {
-        let below = if path.is_empty() {
-            key.clone()
-        } else {
-            format!("{path}.{key}")
-        };
-        let value = |fields: &serde_json::Map<String, Value>| {
-            fields.get(key).cloned().unwrap_or(Value::Null)
-        };
-        changes(&value(old), &value(new), &below, changed);
+/// Entries of maps are compared one by one, lists as a whole.
+impl Compare for Own<'_> {
+    fn differs(&self, path: &str, old: &RawValue, new: &RawValue) -> bool {
+        !self.may_change(path) && !difference::equal(old, new)
     }
 }

@@ -4,6 +4,8 @@
 //! derived from the same [`Policies`] and constants. The manifests contain the configurations of
 //! the default policies; a test compares them.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use super::match_conditions::{self, MatchCondition};
@@ -18,8 +20,8 @@ const EXEMPT: [&str; 2] = ["kube-system", NAMESPACE];
 const NAMESPACE: &str = "nodelife-system";
 /// Name of the Service, and of both configurations.
 const NAME: &str = "nodelife-webhook";
-/// A kubelet gives up on a status update after 10 s.
-const TIMEOUT_SECONDS: i32 = 2;
+/// How long the API server waits for an answer; a kubelet gives up on a status update after 10 s.
+pub const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) const WRITES: [&str; 3] = ["CREATE", "UPDATE", "DELETE"];
 pub(super) const CHANGES: [&str; 2] = ["CREATE", "UPDATE"];
 
@@ -107,7 +109,7 @@ impl Webhook {
             // The overlay fail-closed changes it to Fail.
             "failurePolicy": "Ignore",
             "matchPolicy": "Equivalent",
-            "timeoutSeconds": TIMEOUT_SECONDS,
+            "timeoutSeconds": WEBHOOK_TIMEOUT.as_secs(),
             "matchConditions": self.conditions(policies),
             "rules": self.rules(policies),
         });

@@ -17,6 +17,9 @@ use wire::{LONGEST_UID, Wire, read_whole};
 
 pub use wire::{Operation, ReviewError, User};
 
+/// Bytes of an object whose entries need not be counted.
+const SMALL: usize = 64 << 10;
+
 #[derive(Debug)]
 pub struct Review<'a> {
     /// `request.uid` as the received JSON string, with quotes.
@@ -185,11 +188,13 @@ fn part<'a, T: Deserialize<'a>>(
 ) -> Result<T, Denial> {
     // The text of Go for an absent object: `unexpected type %T`.
     let bytes = bytes.ok_or_else(|| Denial::forbidden(rule, "unexpected type <nil>".to_owned()))?;
-    if let Ok(read) = partial::read(bytes) {
-        return Ok(read);
-    }
-    // Parse it again for the error message. Bytes after the object belong to the review.
-    T::deserialize(&mut serde_json::Deserializer::from_slice(bytes)).map_err(|error| {
+    // Bytes after the object belong to the review.
+    let read = partial::read(bytes).or_else(|error| match bytes.len() {
+        // Parse it again for the error message.
+        ..=SMALL => T::deserialize(&mut serde_json::Deserializer::from_slice(bytes)),
+        _ => Err(error),
+    });
+    read.map_err(|error| {
         Denial::unreadable(rule, format!("failed to read request.{field}: {error}"))
     })
 }

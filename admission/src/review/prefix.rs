@@ -50,7 +50,7 @@ impl<'a> Prefix<'a> {
             object: None,
         };
         // It always ends with an error: at the object, or at an unexpected field.
-        let _ = Envelope(&mut reader).deserialize(&mut PartialDeserializer(bytes));
+        let _ = Envelope(&mut reader).deserialize(&mut PartialDeserializer::new(bytes));
         let object = reader.object?;
         is_review(&reader.api_version, &reader.kind).then_some(Self {
             wire: reader.wire,

@@ -1,8 +1,10 @@
 //! The wire format of `AdmissionReview`.
 
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use crate::json::partial;
 use crate::json::text::{Text, or_default};
 
 /// The longest uid that is accepted; the API server sends 36 bytes.
@@ -128,7 +130,8 @@ pub(super) struct Wire<'a> {
 
 /// Reads a whole review and returns its request.
 pub(super) fn read_whole(bytes: &[u8]) -> Result<Wire<'_>, ReviewError> {
-    let envelope: Envelope<'_> = serde_json::from_slice(bytes)?;
+    serde_json::from_slice::<IgnoredAny>(bytes)?;
+    let envelope: Envelope<'_> = partial::read(bytes)?;
     if !is_review(&envelope.api_version, &envelope.kind) {
         return Err(ReviewError::Version {
             version: envelope.api_version.to_string(),

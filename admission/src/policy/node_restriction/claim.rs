@@ -1,13 +1,12 @@
 //! persistentvolumeclaims: a kubelet may only report the progress of a resize.
 
-use std::collections::BTreeMap;
-
 use nodelife_core::quantity::Quantity;
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use super::request::NodeRequest;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
+use crate::json::difference::{self, Compare, Fields};
 use crate::review::Operation;
 use crate::rule::AdmissionRule;
 
@@ -15,13 +14,13 @@ const RULE: AdmissionRule = AdmissionRule::Claims;
 
 /// What a kubelet may change (`RecoverVolumeExpansionFailure` is locked on), and what the
 /// comparison leaves out.
-const FREE: [(&str, &str); 6] = [
-    ("metadata", "resourceVersion"),
-    ("metadata", "managedFields"),
-    ("status", "capacity"),
-    ("status", "conditions"),
-    ("status", "allocatedResourceStatuses"),
-    ("status", "allocatedResources"),
+const FREE: [&str; 6] = [
+    "metadata.resourceVersion",
+    "metadata.managedFields",
+    "status.capacity",
+    "status.conditions",
+    "status.allocatedResourceStatuses",
+    "status.allocatedResources",
 ];
 
 /// `admitPVCStatus`.
@@ -34,17 +33,9 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
         let operation = Quoted(request.operation().as_str());
         return deny(format!("unexpected operation {operation}"));
     }
-    // Resizes are rare, so parsing into a tree is cheap enough.
-    let mut old: Map<String, Value> = request.old_object(RULE)?;
-    let mut new: Map<String, Value> = request.object(RULE)?;
-    for (part, field) in FREE {
-        for object in [&mut old, &mut new] {
-            if let Some(Value::Object(part)) = object.get_mut(part) {
-                part.remove(field);
-            }
-        }
-    }
-    let Some(field) = first_difference(&old, &new, "") else {
+    let old: Fields<'_> = request.old_object(RULE)?;
+    let new: Fields<'_> = request.object(RULE)?;
+    let Some(field) = difference::first(&old, &new, &Semantic) else {
         return Ok(());
     };
     let node = Quoted(request.node);
@@ -54,52 +45,31 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     ))
 }
 
-/// The path of the first field that is not semantically equal (apimachinery pkg/api/equality):
-/// empty equals absent, and quantities are compared by value.
-fn first_difference(
-    old: &Map<String, Value>,
-    new: &Map<String, Value>,
-    path: &str,
-) -> Option<String> {
-    let mut fields: BTreeMap<&str, (&Value, &Value)> = BTreeMap::new();
-    for (field, value) in old {
-        fields.insert(field, (value, &Value::Null));
-    }
-    for (field, value) in new {
-        fields.entry(field).or_insert((&Value::Null, value)).1 = value;
-    }
-    fields.into_iter().find_map(|(field, (old, new))| {
-        let path = if path.is_empty() {
-            field.to_owned()
-        } else {
-            format!("{path}.{field}")
-        };
-        difference(old, new, path)
-    })
-}
+/// Semantic equality (apimachinery pkg/api/equality): empty equals absent, and quantities are
+/// compared by value.
+struct Semantic;
 
-fn difference(old: &Value, new: &Value, path: String) -> Option<String> {
-    let empty = Map::new();
-    match (old, new) {
-        (Value::Object(old), Value::Object(new)) => first_difference(old, new, &path),
-        (Value::Object(old), Value::Null) if !is_pointer(&path) => {
-            first_difference(old, &empty, &path)
+impl Compare for Semantic {
+    fn skips(&self, path: &str) -> bool {
+        FREE.contains(&path)
+    }
+
+    fn is_pointer(&self, path: &str) -> bool {
+        is_pointer(path)
+    }
+
+    fn differs(&self, path: &str, old: &RawValue, new: &RawValue) -> bool {
+        let (value, other) = if old.get() == "null" {
+            (new, old)
+        } else {
+            (old, new)
+        };
+        match (value.get(), other.get()) {
+            ("[]", "null") => false,
+            ("\"\"", "null") => is_pointer(path) || is_entry(path),
+            _ if is_quantity(path) => !same_amount(old, new),
+            _ => !difference::equal(old, new),
         }
-        (Value::Null, Value::Object(new)) if !is_pointer(&path) => {
-            first_difference(&empty, new, &path)
-        }
-        (Value::Array(list), Value::Null) | (Value::Null, Value::Array(list)) => {
-            (!list.is_empty()).then_some(path)
-        }
-        (Value::String(text), Value::Null) | (Value::Null, Value::String(text))
-            if text.is_empty() && !is_pointer(&path) && !is_entry(&path) =>
-        {
-            None
-        }
-        (Value::String(old), Value::String(new)) if is_quantity(&path) => {
-            (!same_amount(old, new)).then_some(path)
-        }
-        _ => (old != new).then_some(path),
     }
 }
 
@@ -136,9 +106,10 @@ fn is_quantity(path: &str) -> bool {
     path.starts_with("spec.resources.requests.") || path.starts_with("spec.resources.limits.")
 }
 
-fn same_amount(old: &str, new: &str) -> bool {
-    match (Quantity::parse(old), Quantity::parse(new)) {
-        (Ok(old), Ok(new)) => old == new,
-        _ => old == new,
+fn same_amount(old: &RawValue, new: &RawValue) -> bool {
+    let quantity = |raw| Quantity::parse(&difference::text(raw)?).ok();
+    match (quantity(old), quantity(new)) {
+        (Some(old), Some(new)) => old == new,
+        _ => difference::equal(old, new),
     }
 }
