@@ -1,9 +1,11 @@
 //! `serve`: the TLS server that the API server calls.
 
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -18,6 +20,10 @@ use crate::server::{
     Acceptor, Certificates, LookupClient, Metrics, Shutdown, State, health_router,
     raise_file_limit, router, serve_health, server_config,
 };
+
+/// Reviews that are decided at the same moment, of which each can take several MiB: a node of many
+/// cores must not need more memory than the manifests give.
+const MOST_THREADS: usize = 4;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
@@ -56,7 +62,11 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     start_logging();
     raise_file_limit();
+    let threads = available_parallelism()
+        .map_or(1, NonZero::get)
+        .min(MOST_THREADS);
     let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
         .enable_all()
         .build()
         .context("failed to start the runtime")?;

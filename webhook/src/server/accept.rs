@@ -30,8 +30,9 @@ const DEADLINES: Deadlines = Deadlines {
     head: Duration::from_secs(10),
     idle: Duration::from_mins(2),
 };
-/// Concurrent connections: an API server keeps 25, the rest is for slow clients of other kinds.
-const CONNECTIONS: usize = 2048;
+/// Concurrent connections: an API server keeps 25, and 100 reviews are decided at a time. An idle
+/// one takes 20 to 30 KiB.
+const CONNECTIONS: usize = 1024;
 /// File descriptors for everything else: lookups, logs, the health port.
 const OTHER_FILES: u64 = 256;
 /// Largest head of a request; the API server sends a few hundred bytes.

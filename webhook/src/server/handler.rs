@@ -21,20 +21,18 @@ use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use nodelife_admission::{
-    AdmissionPhase, Decision, Evaluation, Lookups, Policies, Review, StatusReason, Verdict, decide,
-    write_response,
+    AdmissionPhase, Decision, Evaluation, Lookups, Policies, Review, StatusReason, Verdict,
+    WEBHOOK_TIMEOUT, decide, write_response,
 };
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
-use super::limit::{LARGEST_BODY, Limit, Share};
+use super::limit::{LARGEST_BODY, LARGEST_SENT, Limit, Share};
 use super::lookup::{LookupClient, time_for_lookups};
 use super::metrics::{self, Decided, Metrics, Rejected};
 use super::shutdown::Shutdown;
 use super::tls::Certificates;
 
-/// Deadline of the body, from the end of the head.
-const BODY: Duration = Duration::from_secs(10);
 /// Default of the API server for a webhook without `timeoutSeconds`.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest `timeoutSeconds`.
@@ -171,7 +169,9 @@ async fn review(
     let expected = expected_length(&head.headers)?;
     let Peer(address) = head.extensions.get().copied().unwrap_or_default();
     let mut share = state.limit.share(address);
-    let bytes = read_body(body, expected, timeout.min(BODY), &mut share).await?;
+    // `timeout` is the word of a stranger.
+    let time = timeout.min(WEBHOOK_TIMEOUT);
+    let bytes = read_body(body, expected, time, &mut share).await?;
     if !share.begin() {
         return Err(too_busy());
     }
@@ -219,12 +219,12 @@ fn expected_length(headers: &HeaderMap) -> Result<usize, Rejection> {
     let length = length.map_or(Ok(LARGEST_BODY), str::parse);
     length
         .ok()
-        .filter(|length| *length <= LARGEST_BODY)
+        .filter(|length| *length <= LARGEST_SENT)
         .ok_or_else(too_large)
 }
 
 fn too_large() -> Rejection {
-    let text = format!("the body exceeds the limit of {LARGEST_BODY} bytes");
+    let text = format!("the body exceeds the limit of {LARGEST_SENT} bytes");
     Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, Rejected::TooLarge, text)
 }
 
@@ -252,7 +252,8 @@ async fn read_body(
     })
 }
 
-/// The body, whose bytes count against `share` as they arrive.
+/// The body, whose bytes count against `share` as they arrive. Of a body that is too large, the
+/// beginning: it has the names, and a rule that needs an object denies.
 async fn receive(mut body: Body, expected: usize, share: &mut Share) -> Result<Bytes, Rejection> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
@@ -264,7 +265,14 @@ async fn receive(mut body: Body, expected: usize, share: &mut Share) -> Result<B
             continue;
         };
         if whole.len() + data.len() > LARGEST_BODY {
-            return Err(too_large());
+            let mut sent = whole.len() + data.len();
+            while let Some(Ok(frame)) = body.frame().await {
+                sent += frame.data_ref().map_or(0, Bytes::len);
+                if sent > LARGEST_SENT {
+                    return Err(too_large());
+                }
+            }
+            break;
         }
         if !share.grow(data.len()) {
             // A client that is still sending when the connection closes gets a reset instead of
@@ -405,7 +413,8 @@ mod tests {
         let broken = |Shared(state): Shared<Arc<State>>, request: Request<Body>| async move {
             isolated(&state.metrics, async {
                 let mut share = state.limit.share(Peer::default().0);
-                let _body = read_body(request.into_body(), 1000, BODY, &mut share).await?;
+                let _body =
+                    read_body(request.into_body(), 1000, WEBHOOK_TIMEOUT, &mut share).await?;
                 assert!(share.begin());
                 panic!("a defect")
             })

@@ -12,10 +12,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The largest body: an old and a new object of 3 MiB each and an envelope
 /// (apiserver `MaxRequestBodyBytes`).
 pub(super) const LARGEST_BODY: usize = 7 << 20;
+/// What the API server may send: Go writes `<` with six bytes, so a node can make its review larger
+/// than any that is kept. The bytes beyond [`LARGEST_BODY`] are read and dropped.
+pub(super) const LARGEST_SENT: usize = 48 << 20;
 /// Reviews that are decided concurrently.
 const REVIEWS: usize = 100;
 /// Bytes of all bodies in memory.
-const BYTES: usize = 32 << 20;
+const BYTES: usize = 24 << 20;
 
 #[derive(Debug, Default)]
 pub(super) struct Limit(Arc<Mutex<Used>>);

@@ -1,7 +1,6 @@
 //! Tests of `nodelife-webhook serve` with hostile clients: too large, too slow, too many, without
 //! a certificate, or connected during shutdown.
 
-mod attack;
 mod flood;
 
 use std::fs;
@@ -154,7 +153,7 @@ fn review() -> Vec<u8> {
 async fn invalid_reviews_get_their_status_and_harm_nobody() {
     let server = Server::start(&[]).await;
     let whole = review();
-    let too_large = 7 * 1024 * 1024 + 1;
+    let too_large = 48 * 1024 * 1024 + 1;
     let chunked = format!(
         "POST /validate HTTP/1.1\r\nhost: {NAME}\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
     );
@@ -191,6 +190,33 @@ async fn invalid_reviews_get_their_status_and_harm_nobody() {
     }
     let metrics = server.plain("/metrics").await.unwrap();
     assert!(metrics.contains("\nnodelife_panics_total 0\n"), "{metrics}");
+}
+
+/// A node can make its own review too large, and must not get past the webhook by it.
+#[tokio::test]
+async fn a_review_that_is_too_large_gets_a_verdict_by_its_names() {
+    let server = Server::start(&[]).await;
+    let mut connection = server.connect(None).await.unwrap();
+    // In the order of the API server.
+    let update = |name: &str| {
+        let padding = "x".repeat(9 << 20);
+        let user = r#"{"username":"system:node:n1","groups":["system:nodes"]}"#;
+        let resource = r#"{"group":"","version":"v1","resource":"nodes"}"#;
+        format!(
+            r#"{{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{{"uid":"u","resource":{resource},"name":"{name}","operation":"UPDATE","userInfo":{user},"object":{{"metadata":{{"annotations":{{"a":"{padding}"}}}}}},"oldObject":{{}}}}}}"#
+        )
+        .into_bytes()
+    };
+    let (foreign, own) = (update("n2"), update("n1"));
+    for (body, text) in [
+        (&foreign, "is not allowed to modify node"),
+        (&own, "failed to read request.object"),
+    ] {
+        let answer = connection.post(PATH, body).await.unwrap();
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert!(answer.body.contains("\"allowed\":false"), "{answer:?}");
+        assert!(answer.body.contains(text), "{answer:?}");
+    }
 }
 
 #[tokio::test]
