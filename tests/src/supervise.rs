@@ -115,6 +115,14 @@ impl Supervised {
         self.pid
     }
 
+    /// Resident memory at its highest, in KiB.
+    pub fn peak(&self) -> Result<u64> {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let size = line.context("the program has memory")?.trim();
+        Ok(size.trim_end_matches(" kB").parse()?)
+    }
+
     pub fn log(&self) -> &Path {
         &self.log
     }

@@ -11,12 +11,16 @@ use tokio::task::JoinSet;
 
 /// How often the replicas' readiness is looked at.
 const PROBE: Duration = Duration::from_millis(200);
+/// Unanswered probes until a replica is not ready: the kubelet's `failureThreshold`.
+const FAILURES: u8 = 3;
 
 #[derive(Clone)]
 struct Backend {
     address: SocketAddr,
     health: SocketAddr,
     ready: bool,
+    /// Probes in succession without an answer.
+    unanswered: u8,
 }
 
 /// Sends each new connection to the next ready replica; those that are open stay.
@@ -46,6 +50,7 @@ impl Balancer {
             address,
             health,
             ready: true,
+            unanswered: 0,
         });
     }
 
@@ -86,12 +91,17 @@ async fn probe(backends: Arc<Mutex<Vec<Backend>>>) {
     loop {
         let all: Vec<Backend> = lock(&backends).clone();
         for one in all {
-            let ready = ready(one.health).await;
-            for backend in lock(&backends).iter_mut() {
-                if backend.address == one.address {
-                    backend.ready = ready;
-                }
-            }
+            let answer = probe_once(one.health).await;
+            let mut all = lock(&backends);
+            let backend = all.iter_mut().find(|other| other.address == one.address);
+            let Some(backend) = backend else {
+                continue;
+            };
+            backend.unanswered = match answer {
+                Some(_) => 0,
+                None => backend.unanswered.saturating_add(1),
+            };
+            backend.ready = answer.unwrap_or(backend.unanswered < FAILURES && backend.ready);
         }
         tokio::time::sleep(PROBE).await;
     }
@@ -99,10 +109,13 @@ async fn probe(backends: Arc<Mutex<Vec<Backend>>>) {
 
 /// Whether `/readyz` answers 200.
 pub(super) async fn ready(health: SocketAddr) -> bool {
-    matches!(
-        tokio::time::timeout(Duration::from_secs(1), get(health, "/readyz")).await,
-        Ok(Ok(answer)) if answer.starts_with("HTTP/1.1 200 ")
-    )
+    probe_once(health).await == Some(true)
+}
+
+/// Whether `/readyz` answers 200; nothing if it does not answer in time.
+async fn probe_once(health: SocketAddr) -> Option<bool> {
+    let answer = tokio::time::timeout(Duration::from_secs(1), get(health, "/readyz")).await;
+    Some(answer.ok()?.ok()?.starts_with("HTTP/1.1 200 "))
 }
 
 /// The whole answer of the plain port, head and body.

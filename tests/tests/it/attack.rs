@@ -1,173 +1,288 @@
-//! An attacker in the pod network, against writers whose reviews must all get a verdict in time.
+//! An attacker in the pod network, beside 20 nodes whose writes must all get through the webhook.
 //!
 //! The attacker has an address of its own (127.0.0.2), as a pod has. `NODELIFE_ATTACK=60` attacks
-//! for so many seconds with each method.
+//! for so many seconds with each method, and limits how long the writes take.
 
-use std::net::Ipv4Addr;
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::Duration;
 
-use nodelife_tests::https::{NAME, head};
+use anyhow::Result;
+use kube::Client;
+use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::https::{NAME, TlsClient, head};
+use nodelife_tests::installation::{Balancer, Replica};
+use nodelife_tests::{ControlPlane, Installation, port};
+use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::task::JoinSet;
+use tokio::runtime::Builder;
 use tokio::time::Instant;
 
-use super::flood::{LIMIT_KIB, review};
-use super::{PATH, Server};
+use crate::rotation::{accepted, publish};
+
+const PATH: &str = "/validate?timeout=2s";
+/// Seconds for a call on a machine that has much else to do.
+const PATIENT: u8 = 30;
 
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 const WRITERS: usize = 20;
 /// Between two reviews of a writer.
 const PAUSE: Duration = Duration::from_millis(20);
+/// Bytes of a forged review; more are dropped unread.
+const LARGE: usize = (7 << 20) - 1000;
 
-fn duration() -> Duration {
-    let text = std::env::var("NODELIFE_ATTACK").ok();
-    let seconds = text.and_then(|text| text.parse().ok()).unwrap_or(5);
-    Duration::from_secs(seconds)
+/// 99 of 100 writes take less.
+const SOON: Duration = Duration::from_secs(1);
+/// What the manifests give the container.
+const LIMIT_KIB: u64 = 128 * 1024;
+
+/// How long each attack takes, if somebody asks for it.
+fn seconds() -> Option<u64> {
+    std::env::var("NODELIFE_ATTACK").ok()?.parse().ok()
 }
 
-async fn from_attacker(to: std::net::SocketAddr) -> std::io::Result<TcpStream> {
-    let socket = TcpSocket::new_v4()?;
-    socket.bind((ATTACKER, 0).into())?;
-    socket.connect(to).await
+/// What the attacker does on each of its connections.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Attack {
+    SilentTls,
+    SilentTcp,
+    PromisedBodies,
+    ByteASecond,
+    ForgedReviews,
+    HealthPort,
 }
 
-impl Server {
-    /// Reviews by writers until `end`, each on a connection of its own that it opens anew now and
-    /// then; returns how long they took, the longest last.
-    async fn writers(&self, end: Instant) -> Vec<Duration> {
-        let small = review(6_000);
-        let writers = (0..WRITERS).map(|_| async {
-            let mut took = Vec::new();
-            while Instant::now() < end {
-                let mut connection = self.connect(None).await.unwrap();
-                for _ in 0..20 {
-                    let begun = Instant::now();
-                    let answer = connection.post(PATH, &small).await.unwrap();
-                    assert_eq!(answer.status, 200, "{answer:?}");
-                    took.push(begun.elapsed());
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
-            took
-        });
-        let took = futures::future::join_all(writers).await;
-        let mut took: Vec<Duration> = took.into_iter().flatten().collect();
-        took.sort_unstable();
-        took
-    }
+impl Attack {
+    const ALL: [Self; 6] = [
+        Self::SilentTls,
+        Self::SilentTcp,
+        Self::PromisedBodies,
+        Self::ByteASecond,
+        Self::ForgedReviews,
+        Self::HealthPort,
+    ];
 
-    /// Runs `attackers` copies of an attack beside the writers.
-    async fn withstands<F>(
-        &self,
-        name: &str,
-        attackers: usize,
-        attack: impl Fn(std::net::SocketAddr, std::net::SocketAddr) -> F,
-    ) where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let mut tasks = JoinSet::new();
-        for _ in 0..attackers {
-            let attack = attack(self.address, self.health);
-            tasks.spawn(attack);
+    fn connections(self) -> usize {
+        match self {
+            Self::SilentTls | Self::SilentTcp | Self::HealthPort => 2_000,
+            Self::PromisedBodies | Self::ByteASecond => 200,
+            Self::ForgedReviews => 10,
         }
-        let took = self.writers(Instant::now() + duration()).await;
-        tasks.shutdown().await;
-        let peak = self.peak();
-        let p99 = took[took.len() * 99 / 100];
-        println!(
-            "{name}: {} verdicts, p99 {p99:?}, peak {peak} KiB",
-            took.len()
-        );
-        assert!(peak < LIMIT_KIB, "{name}: {peak} KiB");
-        // The program was not restarted, and the kubelet would find it alive.
-        self.says("/readyz", "200").await;
     }
 }
 
+/// What all connections of the attacker share.
+struct Attacker {
+    tls: TlsClient,
+    /// Where each replica answers over TLS, and where it answers probes.
+    replicas: Vec<(SocketAddr, SocketAddr)>,
+    forged: Vec<Vec<u8>>,
+}
+
+impl Attacker {
+    async fn tcp(&self, to: SocketAddr) -> Result<TcpStream> {
+        let socket = TcpSocket::new_v4()?;
+        socket.bind((ATTACKER, 0).into())?;
+        Ok(socket.connect(to).await?)
+    }
+
+    /// One connection, until the replica closes it.
+    async fn strike(&self, attack: Attack, index: usize) -> Result<()> {
+        let (address, health) = self.replicas[index % self.replicas.len()];
+        let tls = async || self.tls.over(self.tcp(address).await?).await;
+        match attack {
+            Attack::SilentTls => {
+                tls().await?.answer().await?;
+            }
+            Attack::SilentTcp => self.tcp(address).await?.readable().await?,
+            Attack::PromisedBodies => {
+                let promise = head("/validate?timeout=30s", "application/json", 7 << 20);
+                tls().await?.send(&promise, b"{").await?;
+            }
+            Attack::ByteASecond => {
+                let mut connection = tls().await?;
+                let head = format!("POST {PATH} HTTP/1.1\r\nhost: {NAME}\r\n");
+                for byte in head.bytes() {
+                    connection.write(&[byte]).await?;
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            }
+            Attack::ForgedReviews => {
+                let mut connection = tls().await?;
+                for body in self.forged.iter().cycle() {
+                    connection.post(PATH, body).await?;
+                }
+            }
+            Attack::HealthPort => {
+                let mut stream = self.tcp(health).await?;
+                stream.write_all(b"GET /metr").await?;
+                stream.readable().await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reviews whose bytes would become the largest structures: `resource`, `user`, and the old and
+/// the new object, where `repeated` fills one of them.
+fn forged() -> Vec<Vec<u8>> {
+    let node = json!({"username": "system:node:n1", "groups": ["system:nodes"]});
+    let review = |resource: &str, subresource: &str, operation: &str, user: Value| {
+        json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
+            "uid": "u", "operation": operation, "name": "n1", "namespace": "default",
+            "resource": {"group": "", "version": "v1", "resource": resource},
+            "subResource": subresource, "userInfo": user,
+            "object": "OBJECT", "oldObject": "OLD"}})
+        .to_string()
+    };
+    let fill = |begin: &str, part: &str, end: &str| {
+        let count = LARGE / part.len();
+        format!("{begin}{}{end}", part.repeat(count))
+    };
+    let claim = review("persistentvolumeclaims", "status", "UPDATE", node.clone());
+    let own = review("nodes", "", "UPDATE", node.clone());
+    let pod = review("pods", "", "CREATE", node.clone());
+    let labels = (0..LARGE / 12).fold(String::new(), |all, n| all + &format!("\"{n:07}\":\"\","));
+    let labels = format!("{{\"metadata\":{{\"labels\":{{{labels}\"x\":\"\"}}}}}}");
+    let groups = fill("", "\"\",", "\"system:nodes\"");
+    let both = |review: &str, old: &str| review.replace("\"OBJECT\"", "{}").replace("\"OLD\"", old);
+    let new =
+        |review: &str, new: &str| review.replace("\"OBJECT\"", new).replace("\"OLD\"", "null");
+    [
+        both(&claim, &fill("{\"a\":[", "[0],", "0]}")),
+        both(&claim, &fill("{\"a\":[", "{\"\":0},", "0]}")),
+        both(
+            &claim,
+            &format!(
+                "{{\"a\":{}{}}}",
+                "[".repeat(LARGE / 2),
+                "]".repeat(LARGE / 2)
+            ),
+        ),
+        both(&claim, &labels),
+        both(&own, &labels),
+        new(&own, &fill("{\"spec\":{\"taints\":[", "{},", "{}]}}")),
+        new(&pod, &fill("{\"spec\":{\"containers\":[", "{},", "{}]}}")),
+        new(
+            &pod,
+            &fill("{\"spec\":{\"volumes\":[", "{\"\":{}},", "{}]}}"),
+        ),
+        new(
+            &pod,
+            &fill("{\"metadata\":{\"ownerReferences\":[", "{},", "{}]}}"),
+        ),
+        new(&own, "{}").replace("\"system:nodes\"", &groups),
+    ]
+    .map(String::into_bytes)
+    .into()
+}
+
+/// Writes of all nodes until `end`; returns how long they took, the longest last.
+async fn writes(nodes: &[(String, Client)], end: Instant) -> Vec<Duration> {
+    let writers = nodes.iter().map(|(name, client)| async move {
+        let mut took = Vec::new();
+        while Instant::now() < end {
+            let begun = Instant::now();
+            publish(client, name, took.len() as u64).await.unwrap();
+            took.push(begun.elapsed());
+            tokio::time::sleep(PAUSE).await;
+        }
+        took
+    });
+    let mut took = futures::future::join_all(writers).await.concat();
+    took.sort_unstable();
+    took
+}
+
+/// Attacks beside the writes of `nodes`.
+async fn withstand(
+    attack: Attack,
+    attacker: &Arc<Attacker>,
+    nodes: &[(String, Client)],
+    replicas: &mut [Replica],
+) {
+    // Not on the threads of the writers.
+    let runtime = Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build();
+    let runtime = runtime.unwrap();
+    for index in 0..attack.connections() {
+        let attacker = Arc::clone(attacker);
+        runtime.spawn(async move {
+            loop {
+                let _ = attacker.strike(attack, index).await;
+                // The replica closed it. Both share a processor here, so it does not come back at
+                // once.
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        });
+    }
+    let duration = Duration::from_secs(seconds().unwrap_or(5));
+    let took = writes(nodes, Instant::now() + duration).await;
+    runtime.shutdown_background();
+    let p99 = took[took.len() * 99 / 100];
+    let peaks: Vec<u64> = replicas
+        .iter()
+        .map(|one| one.program.peak().unwrap())
+        .collect();
+    println!(
+        "{attack:?}: {} writes, p99 {p99:?}, peaks {peaks:?} KiB",
+        took.len()
+    );
+    assert!(
+        peaks.iter().all(|peak| *peak < LIMIT_KIB),
+        "{attack:?}: {peaks:?} KiB"
+    );
+    assert!(seconds().is_none() || p99 < SOON, "{attack:?}: {p99:?}");
+    for replica in replicas {
+        // It did not end, and its health port answers.
+        replica.program.check().unwrap();
+        replica.requests("validate").await.unwrap();
+    }
+}
+
+/// `failurePolicy: Fail`: a write fails if no replica answers in time.
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_mutes_the_webhook() {
-    let server = Server::start(&[]).await;
-    let ca = server.authority.certificate();
-    let tls = nodelife_tests::https::TlsClient::new(&ca, None).unwrap();
-    server
-        .withstands("silent connections", 2_000, |address, _| async move {
-            loop {
-                let Ok(stream) = from_attacker(address).await else {
-                    continue;
-                };
-                // Held until the server closes it.
-                let _ = stream.readable().await;
-            }
-        })
-        .await;
-    let promise = tls.clone();
-    server
-        .withstands("promised bodies", 200, move |address, _| {
-            let tls = promise.clone();
-            async move {
-                loop {
-                    let Ok(stream) = from_attacker(address).await else {
-                        continue;
-                    };
-                    let Ok(mut connection) = tls.over(stream).await else {
-                        continue;
-                    };
-                    let promise = head("/validate?timeout=30s", "application/json", 7 << 20);
-                    let _ = connection.send(&promise, b"{").await;
-                }
-            }
-        })
-        .await;
-    let slow = tls.clone();
-    server
-        .withstands("one byte a second", 200, move |address, _| {
-            let tls = slow.clone();
-            async move {
-                loop {
-                    let Ok(stream) = from_attacker(address).await else {
-                        continue;
-                    };
-                    let Ok(mut connection) = tls.over(stream).await else {
-                        continue;
-                    };
-                    let head = format!("POST {PATH} HTTP/1.1\r\nhost: {NAME}\r\n");
-                    for byte in head.bytes() {
-                        if connection.write(&[byte]).await.is_err() {
-                            break;
-                        }
-                        tokio::time::sleep(Duration::from_secs(1)).await;
-                    }
-                }
-            }
-        })
-        .await;
-    let large = review(7 << 20);
-    server
-        .withstands("large bodies", 10, move |address, _| {
-            let (tls, large) = (tls.clone(), large.clone());
-            async move {
-                loop {
-                    let Ok(stream) = from_attacker(address).await else {
-                        continue;
-                    };
-                    let Ok(mut connection) = tls.over(stream).await else {
-                        continue;
-                    };
-                    while connection.post(PATH, &large).await.is_ok() {}
-                }
-            }
-        })
-        .await;
-    server
-        .withstands("health port", 2_000, |_, health| async move {
-            loop {
-                let Ok(mut stream) = from_attacker(health).await else {
-                    continue;
-                };
-                let _ = stream.write_all(b"GET /metr").await;
-                let _ = stream.readable().await;
-            }
-        })
-        .await;
+async fn nobody_in_the_pod_network_mutes_the_webhook() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let installation = Installation::prepare(&plane, "overlays/fail-closed")
+        .await
+        .unwrap()
+        .timeout(PATIENT)
+        .unwrap();
+    installation.apply().await.unwrap();
+    let _certs = installation.certs(&[]).await.unwrap();
+    let balancer = Balancer::listen(installation.address()).await.unwrap();
+    let mut replicas = Vec::new();
+    for _ in 0..2 {
+        let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, port::free().unwrap()));
+        let replica = installation.replica(Some(listen), &[]).await.unwrap();
+        balancer.add(replica.address, replica.health);
+        replicas.push(replica);
+    }
+    installation.injected().await.unwrap();
+    let mut nodes = Vec::new();
+    for index in 0..WRITERS {
+        let name = format!("writer-{index}");
+        let fixture = NodeFixture::new(&name);
+        fixture.create(&installation.admin).await.unwrap();
+        let client = plane.node(&name).await.unwrap();
+        accepted(&client, &name).await;
+        nodes.push((name, client));
+    }
+    let ca = fs::read_to_string(replicas[0].mount.folder().join("ca.crt")).unwrap();
+    let attacker = Arc::new(Attacker {
+        tls: TlsClient::new(&ca, None).unwrap(),
+        replicas: replicas
+            .iter()
+            .map(|one| (one.address, one.health))
+            .collect(),
+        forged: forged(),
+    });
+    for attack in Attack::ALL {
+        withstand(attack, &attacker, &nodes, &mut replicas).await;
+    }
 }

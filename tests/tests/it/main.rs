@@ -10,6 +10,7 @@
 // The test harness captures what a test prints and shows it when the test fails.
 #![allow(clippy::print_stdout)]
 
+mod attack;
 mod audit;
 mod audit_faults;
 mod audit_live;
