@@ -6,7 +6,8 @@ pub struct ObjectNames {
     /// Namespace of the Service, the Secrets and the Lease.
     pub namespace: String,
     pub service: String,
-    pub configuration: String,
+    /// Names of the webhook configurations, of either kind. One that does not exist is skipped.
+    pub configurations: Vec<String>,
     /// The Secret with the CA and its key. Only certs reads it.
     pub ca_secret: String,
     /// The Secret that the webhook mounts: `tls.crt`, `tls.key`, `ca.crt`.
@@ -20,7 +21,13 @@ impl Default for ObjectNames {
         Self {
             namespace: "nodelife-system".to_owned(),
             service: "nodelife-webhook".to_owned(),
-            configuration: "nodelife-webhook".to_owned(),
+            configurations: [
+                "nodelife-webhook",
+                "nodelife-tolerations",
+                "nodelife-agents",
+            ]
+            .map(str::to_owned)
+            .into(),
             ca_secret: "nodelife-webhook-ca".to_owned(),
             tls_secret: "nodelife-webhook-tls".to_owned(),
             lease: "nodelife-certs".to_owned(),

@@ -21,8 +21,8 @@ use crate::observed::{Now, Observed};
 use crate::step::{RotationAction, step};
 use crate::store::{CaSecret, Reading, Store};
 
-/// One pass reads five objects and writes a few; an API server that takes longer than
-/// this for it is treated as unreachable.
+/// One pass reads and writes a few objects; an API server that takes longer than this for it is
+/// treated as unreachable.
 const PASS: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug, Default)]

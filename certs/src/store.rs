@@ -63,6 +63,7 @@ pub(crate) struct Reading {
 struct StoredConfiguration {
     /// [`MUTATING`] or [`VALIDATING`].
     kind: &'static str,
+    name: String,
     uid: String,
     version: String,
     /// Name and caBundle of each webhook that calls our Service.
@@ -89,17 +90,19 @@ impl Store {
         let names = &self.names;
         let tls = self.secret(&names.tls_secret).await?;
         let mut configurations = Vec::new();
-        let mutating: Option<MutatingWebhookConfiguration> = self.get("mutating").await?;
-        if let Some(one) = mutating {
-            let hooks = one.webhooks.into_iter().flatten();
-            let hooks = hooks.map(|hook| (hook.name, hook.client_config));
-            configurations.extend(self.stored(MUTATING, one.metadata, hooks));
-        }
-        let validating: Option<ValidatingWebhookConfiguration> = self.get("validating").await?;
-        if let Some(one) = validating {
-            let hooks = one.webhooks.into_iter().flatten();
-            let hooks = hooks.map(|hook| (hook.name, hook.client_config));
-            configurations.extend(self.stored(VALIDATING, one.metadata, hooks));
+        for name in &names.configurations {
+            let mutating: Option<MutatingWebhookConfiguration> = self.get(name).await?;
+            if let Some(one) = mutating {
+                let hooks = one.webhooks.into_iter().flatten();
+                let hooks = hooks.map(|hook| (hook.name, hook.client_config));
+                configurations.extend(self.stored(MUTATING, one.metadata, hooks));
+            }
+            let validating: Option<ValidatingWebhookConfiguration> = self.get(name).await?;
+            if let Some(one) = validating {
+                let hooks = one.webhooks.into_iter().flatten();
+                let hooks = hooks.map(|hook| (hook.name, hook.client_config));
+                configurations.extend(self.stored(VALIDATING, one.metadata, hooks));
+            }
         }
         let ca = self.secret(&names.ca_secret).await?;
         Ok(Reading {
@@ -121,17 +124,14 @@ impl Store {
             )))
     }
 
-    async fn get<K>(&self, phase: &str) -> Result<Option<K>, Error>
+    async fn get<K>(&self, name: &str) -> Result<Option<K>, Error>
     where
         K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned,
     {
-        let name = &self.names.configuration;
         Api::<K>::all(self.client.clone())
             .get_opt(name)
             .await
-            .map_err(Error::of_read(format!(
-                "get the {phase} webhook configuration {name}"
-            )))
+            .map_err(Error::of_read(format!("get {} {name}", K::kind(&()))))
     }
 
     fn stored(
@@ -148,6 +148,7 @@ impl Store {
         });
         Some(StoredConfiguration {
             kind,
+            name: metadata.name?,
             uid: metadata.uid?,
             version: metadata.resource_version?,
             webhooks: ours
@@ -295,7 +296,7 @@ impl Store {
             .iter()
             .map(|(name, _)| json!({ "name": name, "clientConfig": { "caBundle": pem } }))
             .collect();
-        let name = &self.names.configuration;
+        let name = &stored.name;
         let body = json!({
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": stored.kind,

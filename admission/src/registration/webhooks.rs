@@ -18,7 +18,7 @@ use crate::rule::{AdmissionRule, Mode};
 const EXEMPT: [&str; 2] = ["kube-system", NAMESPACE];
 /// Namespace of the manifests.
 const NAMESPACE: &str = "nodelife-system";
-/// Name of the Service, and of both configurations.
+/// Name of the Service, and of the configurations that restrict nodes.
 const NAME: &str = "nodelife-webhook";
 /// How long the API server waits for an answer; a kubelet gives up on a status update after 10 s.
 pub const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -37,32 +37,24 @@ pub enum Webhook {
     Agents,
 }
 
-/// `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration` for `policies`,
-/// without a `caBundle`: `certs` owns that field.
-pub fn webhook_configurations(policies: &Policies) -> [Value; 2] {
-    let configuration = |kind: &str, webhooks: &[Webhook]| {
-        let wanted = webhooks.iter().filter(|webhook| webhook.is_on(policies));
-        let webhooks: Vec<Value> = wanted.map(|webhook| webhook.entry(policies)).collect();
-        json!({
-            "apiVersion": "admissionregistration.k8s.io/v1",
-            "kind": kind,
-            "metadata": {"name": NAME},
-            "webhooks": webhooks,
-        })
-    };
-    [
-        configuration(
-            "MutatingWebhookConfiguration",
-            &[Webhook::Tolerations, Webhook::NodeTokens],
-        ),
-        configuration(
-            "ValidatingWebhookConfiguration",
-            &[Webhook::NodeRestriction, Webhook::Agents],
-        ),
-    ]
+/// The webhook configurations that `policies` need, without a `caBundle`: `certs` owns that field.
+///
+/// Each contains one webhook. A server-side apply cannot remove a webhook from a configuration that
+/// keeps others: `certs` owns its caBundle, so the API server keeps the entry, without the fields
+/// that it requires (kubernetes/kubernetes#128102). A whole configuration can be deleted.
+pub fn webhook_configurations(policies: &Policies) -> Vec<Value> {
+    let wanted = Webhook::ALL.into_iter().filter(|one| one.is_on(policies));
+    wanted.map(|one| one.configuration(policies)).collect()
 }
 
 impl Webhook {
+    const ALL: [Self; 4] = [
+        Self::NodeTokens,
+        Self::NodeRestriction,
+        Self::Tolerations,
+        Self::Agents,
+    ];
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Tolerations => "tolerations.nodelife.dev",
@@ -95,6 +87,25 @@ impl Webhook {
             Self::NodeRestriction => match_conditions::node_restriction(policies),
             Self::Agents => vec![match_conditions::is_agent(&policies.agents)],
         }
+    }
+
+    fn configuration(self, policies: &Policies) -> Value {
+        let kind = if self.is_mutating() {
+            "MutatingWebhookConfiguration"
+        } else {
+            "ValidatingWebhookConfiguration"
+        };
+        let name = match self {
+            Self::NodeTokens | Self::NodeRestriction => NAME,
+            Self::Tolerations => "nodelife-tolerations",
+            Self::Agents => "nodelife-agents",
+        };
+        json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": kind,
+            "metadata": {"name": name, "labels": {"app.kubernetes.io/name": "nodelife"}},
+            "webhooks": [self.entry(policies)],
+        })
     }
 
     fn entry(self, policies: &Policies) -> Value {

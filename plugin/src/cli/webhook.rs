@@ -85,7 +85,7 @@ pub(crate) struct StatusArgs {
     /// Namespace of the webhook
     #[arg(long, default_value = "nodelife-system")]
     pub(crate) webhook_namespace: String,
-    /// Name of the webhook configurations
+    /// Name of the webhook configurations that restrict nodes
     #[arg(long, default_value = "nodelife-webhook")]
     pub(crate) configuration: String,
     /// Output format

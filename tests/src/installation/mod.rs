@@ -21,7 +21,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::Client;
-use kube::api::{Api, PostParams};
+use kube::api::{Api, ListParams, PostParams};
 use tempfile::TempDir;
 use tokio::process::Command;
 
@@ -37,12 +37,21 @@ pub use secret_volume::{SecretVolume, swap};
 
 /// The namespace of the manifests.
 pub const NAMESPACE: &str = "nodelife-system";
-/// The name of both webhook configurations, and of the Service.
+/// The name of the Service, and of the configurations that restrict nodes.
 pub const WEBHOOK: &str = "nodelife-webhook";
+/// Selects every object of an installation.
+pub const SELECTOR: &str = "app.kubernetes.io/name=nodelife";
 /// The Secret that the webhook mounts.
 pub const TLS_SECRET: &str = "nodelife-webhook-tls";
 /// The Secret with the CA.
 pub const CA_SECRET: &str = "nodelife-webhook-ca";
+
+/// What the overlay static-certs patches.
+const STATIC_CONFIGURATIONS: [&str; 3] = [
+    "mutatingwebhookconfiguration/nodelife-webhook",
+    "mutatingwebhookconfiguration/nodelife-tolerations",
+    "validatingwebhookconfiguration/nodelife-webhook",
+];
 
 /// An installation on a control plane. There can be one on each.
 pub struct Installation<'a> {
@@ -91,9 +100,19 @@ impl<'a> Installation<'a> {
 
     /// Takes another build from now on. What runs goes on, and nothing is applied yet.
     pub fn upgrade(&mut self, build: Build) -> Result<()> {
+        self.build = build;
+        self.rewrite()
+    }
+
+    /// Takes another folder of the manifests from now on. Nothing is applied yet.
+    pub fn switch(&mut self, base: &str) -> Result<()> {
+        base.clone_into(&mut self.base);
+        self.rewrite()
+    }
+
+    fn rewrite(&self) -> Result<()> {
         fs::remove_dir_all(self.folder.path().join("manifests"))?;
         fs::remove_dir_all(self.overlay())?;
-        self.build = build;
         self.write()
     }
 
@@ -109,18 +128,13 @@ impl<'a> Installation<'a> {
             "patch": patch.to_string(),
         })];
         if let Some(seconds) = self.timeout {
-            // The overlay for agents has a validating webhook more.
-            let validating = 1 + usize::from(self.base.ends_with("/agents"));
-            for (kind, webhooks) in [("Mutating", 2), ("Validating", validating)] {
-                let patch: Vec<serde_json::Value> = (0..webhooks)
-                    .map(|index| {
-                        let field = format!("/webhooks/{index}/timeoutSeconds");
-                        serde_json::json!({"op": "replace", "path": field, "value": seconds})
-                    })
-                    .collect();
+            for kind in ["Mutating", "Validating"] {
+                let patch = serde_json::json!([{
+                    "op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": seconds,
+                }]);
                 patches.push(serde_json::json!({
-                    "target": {"kind": format!("{kind}WebhookConfiguration"), "name": WEBHOOK},
-                    "patch": serde_json::Value::Array(patch).to_string(),
+                    "target": {"kind": format!("{kind}WebhookConfiguration")},
+                    "patch": patch.to_string(),
                 }));
             }
         }
@@ -220,12 +234,10 @@ impl<'a> Installation<'a> {
         generate.args(["certs", "generate"]).arg(&folder);
         generate.args(flags);
         kubectl::run(generate, "").await?.success()?;
-        for kind in ["mutating", "validating"] {
-            let patch = folder.join(format!("{kind}.json")).display().to_string();
-            let kind = format!("{kind}webhookconfiguration");
-            let words = ["patch", &kind, WEBHOOK, "--patch-file", &patch];
-            self.kubectl.run(words).await?.success()?;
-        }
+        let patch = folder.join("ca-bundle.json").display().to_string();
+        let words = ["patch", "--type=json", "--patch-file", &patch];
+        let words = [&words[..], &STATIC_CONFIGURATIONS].concat();
+        self.kubectl.run(words).await?.success()?;
         let secret = folder.join("secret.json").display().to_string();
         // Somebody else may have made the Secret before.
         let words = ["apply", "--server-side", "--force-conflicts", "-f", &secret];
@@ -233,7 +245,7 @@ impl<'a> Installation<'a> {
         Ok(folder)
     }
 
-    /// Waits until every webhook of both configurations has a caBundle.
+    /// Waits until every webhook has a caBundle.
     pub async fn injected(&self) -> Result<()> {
         wait_until("a caBundle in every webhook", TIMEOUT, async || {
             let bundles = self.bundles().await?;
@@ -244,15 +256,28 @@ impl<'a> Installation<'a> {
 
     /// The caBundle of each webhook, mutating ones first.
     pub async fn bundles(&self) -> Result<Vec<Vec<u8>>> {
-        let mutating: Api<MutatingWebhookConfiguration> = Api::all(self.admin.clone());
-        let validating: Api<ValidatingWebhookConfiguration> = Api::all(self.admin.clone());
-        let mutating = mutating.get(WEBHOOK).await?.webhooks.unwrap_or_default();
-        let validating = validating.get(WEBHOOK).await?.webhooks.unwrap_or_default();
-        let clients = mutating.into_iter().map(|one| one.client_config);
-        let clients = clients.chain(validating.into_iter().map(|one| one.client_config));
+        let (mutating, validating) = self.configurations().await?;
+        let mutating = mutating.into_iter().filter_map(|one| one.webhooks);
+        let validating = validating.into_iter().filter_map(|one| one.webhooks);
+        let clients = mutating.flatten().map(|one| one.client_config);
+        let clients = clients.chain(validating.flatten().map(|one| one.client_config));
         Ok(clients
             .map(|client| client.ca_bundle.map(|bytes| bytes.0).unwrap_or_default())
             .collect())
+    }
+
+    /// All webhook configurations of the installation, sorted by name.
+    pub async fn configurations(
+        &self,
+    ) -> Result<(
+        Vec<MutatingWebhookConfiguration>,
+        Vec<ValidatingWebhookConfiguration>,
+    )> {
+        let ours = ListParams::default().labels(SELECTOR);
+        let mutating: Api<MutatingWebhookConfiguration> = Api::all(self.admin.clone());
+        let validating: Api<ValidatingWebhookConfiguration> = Api::all(self.admin.clone());
+        let mutating = mutating.list(&ours).await?.items;
+        Ok((mutating, validating.list(&ours).await?.items))
     }
 
     /// Changes the validating configuration by a JSON patch, as somebody with kubectl does.

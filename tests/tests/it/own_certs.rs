@@ -139,22 +139,15 @@ async fn issue(installation: &Installation<'_>, pair: &KeyAndCertificate, author
 /// What cainjector writes: the ca.crt of the Certificate's Secret.
 async fn inject(installation: &Installation<'_>, authority: &[u8]) {
     let bundle = BASE64_STANDARD.encode(authority);
-    for (kind, webhooks) in [
-        (
-            "mutatingwebhookconfiguration",
-            &["tolerations.nodelife.dev", "node-tokens.nodelife.dev"][..],
-        ),
-        (
-            "validatingwebhookconfiguration",
-            &["node-restriction.nodelife.dev"][..],
-        ),
+    let patch =
+        json!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]);
+    let patch = patch.to_string();
+    for configuration in [
+        "mutatingwebhookconfiguration/nodelife-webhook",
+        "mutatingwebhookconfiguration/nodelife-tolerations",
+        "validatingwebhookconfiguration/nodelife-webhook",
     ] {
-        let webhooks: Vec<_> = webhooks
-            .iter()
-            .map(|name| json!({"name": name, "clientConfig": {"caBundle": bundle}}))
-            .collect();
-        let patch = json!({"webhooks": webhooks}).to_string();
-        let words = ["patch", kind, WEBHOOK, "-p", &patch];
+        let words = ["patch", configuration, "--type=json", "-p", &patch];
         let patched = installation.kubectl.run(words).await.unwrap();
         patched.success().unwrap();
     }

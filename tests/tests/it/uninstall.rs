@@ -3,13 +3,10 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::admissionregistration::v1::{
-    MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
-};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use nodelife_tests::fixture::NodeFixture;
-use nodelife_tests::installation::{NAMESPACE, WEBHOOK, manifests};
+use nodelife_tests::installation::{NAMESPACE, SELECTOR, manifests};
 use nodelife_tests::{ControlPlane, Installation, Part, TIMEOUT, wait_until};
 
 use crate::rotation::publish;
@@ -78,7 +75,7 @@ async fn apply_twice(installation: &Installation<'_>, what: &[&str], way: &[&str
     assert_eq!(certs.wait(TIMEOUT).await.unwrap(), 0);
     let bundles = installation.bundles().await.unwrap();
     assert!(bundles.iter().all(|one| !one.is_empty()));
-    let before = generations(&installation.admin).await;
+    let before = generations(installation).await;
     let diff = [&["diff", "--server-side"][..], what].concat();
     let diff = if way[0] == "--server-side" {
         diff
@@ -88,7 +85,7 @@ async fn apply_twice(installation: &Installation<'_>, what: &[&str], way: &[&str
     assert_eq!(kubectl(installation, &diff).await, "");
     kubectl(installation, &words("apply")).await;
     // It counts every change of a webhook, also one that was reverted.
-    assert_eq!(generations(&installation.admin).await, before);
+    assert_eq!(generations(installation).await, before);
     assert_eq!(installation.bundles().await.unwrap(), bundles);
 }
 
@@ -98,20 +95,18 @@ async fn kubectl(installation: &Installation<'_>, words: &[&str]) -> String {
 }
 
 /// How often each configuration was changed.
-async fn generations(admin: &Client) -> [Option<i64>; 2] {
-    let mutating: Api<MutatingWebhookConfiguration> = Api::all(admin.clone());
-    let validating: Api<ValidatingWebhookConfiguration> = Api::all(admin.clone());
-    [
-        mutating.get(WEBHOOK).await.unwrap().metadata.generation,
-        validating.get(WEBHOOK).await.unwrap().metadata.generation,
-    ]
+async fn generations(installation: &Installation<'_>) -> Vec<Option<i64>> {
+    let (mutating, validating) = installation.configurations().await.unwrap();
+    let mutating = mutating.into_iter().map(|one| one.metadata.generation);
+    let validating = validating.into_iter().map(|one| one.metadata.generation);
+    mutating.chain(validating).collect()
 }
 
 /// Deletes these kinds and then the rest; a node's write is answered after each.
 async fn remove(installation: &Installation<'_>, node: &Client, first: &[&str]) {
     let rest = KINDS.iter().filter(|kind| !first.contains(kind));
     for kind in first.iter().chain(rest) {
-        let label = ["-l", "app.kubernetes.io/name=nodelife", "-n", NAMESPACE];
+        let label = ["-l", SELECTOR, "-n", NAMESPACE];
         // A namespace need not be gone for the next kind to be deleted.
         let words = [&["delete", kind, "--wait=false"][..], &label].concat();
         kubectl(installation, &words).await;
@@ -135,8 +130,7 @@ async fn remove(installation: &Installation<'_>, node: &Client, first: &[&str]) 
     .await
     .unwrap();
     let kinds = [&KINDS[..], &["secret", "lease", "configmap"]].concat();
-    let label = "app.kubernetes.io/name=nodelife";
-    let ours = ["get", &kinds.join(","), "-A", "-l", label, "-o", "name"];
+    let ours = ["get", &kinds.join(","), "-A", "-l", SELECTOR, "-o", "name"];
     assert_eq!(kubectl(installation, &ours).await, "");
 }
 

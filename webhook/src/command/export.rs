@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
 use nodelife_admission::{Policies, admission_policies, webhook_configurations};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::config;
 
@@ -58,21 +58,10 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 
 /// The webhook configurations, reduced to the requested webhooks if any are given.
 fn chosen(policies: &Policies, webhooks: &[String]) -> Vec<Value> {
-    let mut chosen = Vec::new();
-    for mut configuration in webhook_configurations(policies) {
-        let Some(entries) = configuration
-            .get_mut("webhooks")
-            .and_then(Value::as_array_mut)
-        else {
-            continue;
-        };
-        entries.retain(|entry| {
-            let name = entry.get("name").and_then(Value::as_str);
-            webhooks.is_empty() || webhooks.iter().any(|wanted| Some(wanted.as_str()) == name)
-        });
-        if !entries.is_empty() {
-            chosen.push(configuration);
-        }
-    }
+    let mut chosen = webhook_configurations(policies);
+    chosen.retain(|configuration| {
+        let name = configuration.pointer("/webhooks/0/name");
+        webhooks.is_empty() || webhooks.iter().any(|wanted| name == Some(&json!(wanted)))
+    });
     chosen
 }

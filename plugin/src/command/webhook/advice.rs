@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::chain::{Health, Installed, Link, at, exempts, link, names, ok};
 
 /// Webhook configurations are never sent to webhooks, so this always works.
-const BREAK_GLASS: &str = "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration nodelife-webhook frees the cluster";
+const BREAK_GLASS: &str = "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration -l app.kubernetes.io/name=nodelife frees the cluster";
 
 /// Advises against Fail where it could lock the cluster: while a link is broken, where one
 /// node takes every replica along, and where what the cluster needs to heal itself would

@@ -9,7 +9,8 @@ use serde_json::Value;
 pub(super) struct Installed {
     pub(super) namespace: String,
     pub(super) configuration: String,
-    /// The webhooks of both configurations; `None` for a configuration that is not there.
+    /// The mutating and the validating webhooks; `None` where the required configuration is not
+    /// there.
     pub(super) webhooks: [Option<Vec<Value>>; 2],
     /// `tls.crt` of the serving Secret, decoded.
     pub(super) leaf: Result<Option<Vec<u8>>, String>,
@@ -115,7 +116,8 @@ fn configurations(installed: &Installed) -> Link {
         .map(|(kind, _)| kind)
         .collect();
     if missing.is_empty() {
-        return ok("configurations", "both are there");
+        let webhooks: Vec<&Value> = installed.webhooks.iter().flatten().flatten().collect();
+        return ok("configurations", names(&webhooks, |_| true));
     }
     let message = format!(
         "there is no {} {}",

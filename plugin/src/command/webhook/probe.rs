@@ -48,7 +48,9 @@ pub(super) async fn call(cluster: &Cluster) -> Link {
         }
         (Ok(_), Ok(_)) => {
             let message = match answered {
-                Ok(_) => "another API server may have answered the dry run".to_owned(),
+                Ok(_) => format!(
+                    "another API server may have answered the dry run, or {WEBHOOK} is not installed"
+                ),
                 Err(error) => format!("the dry run did not get that far: {error}"),
             };
             link("call", Health::Unknown, message, "")

@@ -14,6 +14,8 @@ use crate::command::connect::connect;
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table};
 
+/// Configurations that an installation may lack, mutating and validating.
+const OPTIONAL: [&str; 2] = ["nodelife-tolerations", "nodelife-agents"];
 const GROUP: &str = "admissionregistration.k8s.io";
 const CONFIGURATIONS: [Resource; 2] = [
     Resource::grouped(GROUP, "v1", "mutatingwebhookconfigurations"),
@@ -69,9 +71,10 @@ fn print(links: &[Link], printer: &mut Printer) -> anyhow::Result<()> {
 
 async fn read(cluster: &Cluster, args: &StatusArgs) -> Result<Installed, ApiError> {
     let [mutating, validating] = CONFIGURATIONS;
+    let [tolerations, agents] = OPTIONAL;
     let webhooks = [
-        webhooks(cluster, mutating, &args.configuration).await?,
-        webhooks(cluster, validating, &args.configuration).await?,
+        webhooks(cluster, mutating, [&args.configuration, tolerations]).await?,
+        webhooks(cluster, validating, [&args.configuration, agents]).await?,
     ];
     Ok(Installed {
         namespace: args.webhook_namespace.clone(),
@@ -86,18 +89,22 @@ async fn read(cluster: &Cluster, args: &StatusArgs) -> Result<Installed, ApiErro
     })
 }
 
+/// The webhooks of both configurations, if the first one exists.
 async fn webhooks(
     cluster: &Cluster,
     resource: Resource,
-    name: &str,
+    [required, optional]: [&str; 2],
 ) -> Result<Option<Vec<Value>>, ApiError> {
-    let found: Option<Value> = cluster.get(resource.all().named(name)).await?;
-    Ok(found.map(|one| {
-        at(&one, "/webhooks")
-            .as_array()
-            .cloned()
-            .unwrap_or_default()
-    }))
+    let mut webhooks = Vec::new();
+    for name in [required, optional] {
+        let found: Option<Value> = cluster.get(resource.all().named(name)).await?;
+        if found.is_none() && name == required {
+            return Ok(None);
+        }
+        let found = found.unwrap_or_default();
+        webhooks.extend(at(&found, "/webhooks").as_array().into_iter().flatten().cloned());
+    }
+    Ok(Some(webhooks))
 }
 
 async fn leaf(cluster: &Cluster, namespace: &str) -> Result<Option<Vec<u8>>, ApiError> {

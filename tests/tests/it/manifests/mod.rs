@@ -1,6 +1,7 @@
 //! Tests of the manifests: rendered, validated, applied again and removed.
 
 mod rendered;
+mod transitions;
 
 use std::fs;
 use std::process::Command;
@@ -9,7 +10,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod};
 use kube::Api;
 use kube::api::PostParams;
 use nodelife_tests::crds;
-use nodelife_tests::installation::{NAMESPACE, WEBHOOK, manifests};
+use nodelife_tests::installation::{NAMESPACE, SELECTOR, WEBHOOK, manifests};
 use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::program::GoProgram;
 use nodelife_tests::{
@@ -117,7 +118,8 @@ async fn an_installation_stays_quiet_and_leaves_nothing() {
 
     // In the documented order, then with the namespace first, then as it was applied.
     let uninstall = manifests().join("uninstall").display().to_string();
-    remove(&plane, &installation, &["delete", "-k", &uninstall]).await;
+    let delete = ["delete", "--ignore-not-found", "-k", &uninstall];
+    remove(&plane, &installation, &delete).await;
     for first in [
         &["delete", "namespace", NAMESPACE][..],
         &["delete", "clusterrole,clusterrolebinding", "nodelife-certs"][..],
@@ -161,10 +163,14 @@ async fn may_do_exactly_what_is_documented(plane: &ControlPlane, installation: &
             &[
                 "leases.coordination.k8s.io [] [] [create]",
                 "leases.coordination.k8s.io [] [nodelife-certs] [get patch]",
+                "mutatingwebhookconfigurations.admissionregistration.k8s.io [] [nodelife-agents] [get patch]",
+                "mutatingwebhookconfigurations.admissionregistration.k8s.io [] [nodelife-tolerations] [get patch]",
                 "mutatingwebhookconfigurations.admissionregistration.k8s.io [] [nodelife-webhook] [get patch]",
                 "secrets [] [] [create]",
                 "secrets [] [nodelife-webhook-ca] [get patch]",
                 "secrets [] [nodelife-webhook-tls] [get patch]",
+                "validatingwebhookconfigurations.admissionregistration.k8s.io [] [nodelife-agents] [get patch]",
+                "validatingwebhookconfigurations.admissionregistration.k8s.io [] [nodelife-tolerations] [get patch]",
                 "validatingwebhookconfigurations.admissionregistration.k8s.io [] [nodelife-webhook] [get patch]",
             ][..],
         ),
@@ -226,9 +232,11 @@ async fn applying_again_changes_nothing(installation: &Installation<'_>) {
             .success()
             .unwrap();
         // (A budget is always "configured": its selector is replaced as a whole.)
-        let changed =
-            "webhookconfiguration.admissionregistration.k8s.io/nodelife-webhook configured";
-        assert!(!output.contains(changed), "{words:?}: {output}");
+        let changed = output.lines().any(|line| {
+            line.contains("webhookconfiguration.admissionregistration.k8s.io/")
+                && line.ends_with(" configured")
+        });
+        assert!(!changed, "{words:?}: {output}");
         assert!(
             words[0] != "diff" || output.is_empty(),
             "{words:?}: {output}"
@@ -255,14 +263,7 @@ async fn remove(plane: &ControlPlane, installation: &Installation<'_>, words: &[
     .unwrap();
     let kinds = "mutatingwebhookconfigurations,validatingwebhookconfigurations,clusterroles,\
         clusterrolebindings";
-    let ours = [
-        "get",
-        kinds,
-        "-l",
-        "app.kubernetes.io/name=nodelife",
-        "-o",
-        "name",
-    ];
+    let ours = ["get", kinds, "-l", SELECTOR, "-o", "name"];
     let left = installation.kubectl.run(ours).await.unwrap();
     assert_eq!(left.success().unwrap(), "");
     // The cluster is usable.

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use nodelife_admission::{Policies, webhook_configurations};
-use nodelife_tests::installation::{WEBHOOK, manifests};
+use nodelife_tests::installation::manifests;
 use nodelife_tests::program::GoProgram;
 use serde_json::{Value, json};
 
@@ -69,17 +69,23 @@ fn the_chart_renders_the_installation() {
     }
 }
 
-/// The webhooks of a configuration in `text`, sorted by name.
-fn webhooks(text: &str, kind: &str) -> Vec<Value> {
-    let documents = text
-        .split("\n---\n")
-        .map(|one| -> Value { serde_saphyr::from_str(one).unwrap() });
-    let found = documents.filter(|one| one["kind"] == kind);
-    let mut webhooks: Vec<Value> = found
-        .flat_map(|one| one["webhooks"].as_array().unwrap().clone())
+/// The webhook configurations in `text`, by kind and name, without further metadata.
+fn configurations(objects: impl IntoIterator<Item = Value>) -> Vec<(String, Value)> {
+    let webhooks = objects.into_iter().filter(|one| {
+        let kind = one["kind"].as_str().unwrap();
+        kind.ends_with("WebhookConfiguration")
+    });
+    let mut all: Vec<(String, Value)> = webhooks
+        .map(|one| {
+            // Its removal selects by this label, and a server-side apply of one needs it as well.
+            let labels = &one["metadata"]["labels"];
+            assert_eq!(labels["app.kubernetes.io/name"], "nodelife", "{one}");
+            let name = format!("{} {}", one["kind"], one["metadata"]["name"]);
+            (name, one["webhooks"].clone())
+        })
         .collect();
-    webhooks.sort_by_key(|one| one["name"].as_str().map(str::to_owned));
-    webhooks
+    all.sort_by(|one, other| one.0.cmp(&other.0));
+    all
 }
 
 /// What the API server sends is one with what the engine decides: the manifests hold the
@@ -94,23 +100,41 @@ fn the_webhooks_are_those_of_the_policies() {
     let agents: Policies = serde_json::from_value(config).unwrap();
     for (folder, policies) in [(".", Policies::default()), ("overlays/agents", agents)] {
         let text = render(folder);
-        for configuration in webhook_configurations(&policies) {
-            let kind = configuration["kind"].as_str().unwrap();
-            let mut made = configuration["webhooks"].as_array().unwrap().clone();
-            made.sort_by_key(|one| one["name"].as_str().map(str::to_owned));
-            let written = webhooks(&text, kind);
-            assert_eq!(
-                written, made,
-                "{folder}: compare with `nodelife-webhook export`"
-            );
+        let written = text
+            .split("\n---\n")
+            .map(|one| -> Value { serde_saphyr::from_str(one).unwrap() });
+        assert_eq!(
+            configurations(written),
+            configurations(webhook_configurations(&policies)),
+            "{folder}: compare with `nodelife-webhook export`"
+        );
+    }
+}
+
+/// A webhook cannot be removed from a configuration by a server-side apply, since `certs` owns its
+/// caBundle.
+#[test]
+fn every_configuration_has_one_webhook() {
+    for folder in folders() {
+        let text = render(&folder);
+        let written = text
+            .split("\n---\n")
+            .map(|one| -> Value { serde_saphyr::from_str(one).unwrap() });
+        for (name, webhooks) in configurations(written) {
+            assert_eq!(webhooks.as_array().unwrap().len(), 1, "{folder}: {name}");
         }
     }
 }
 
-/// A generated `ConfigMap` of the same name once took the roles' resourceNames with it, and `certs`
-/// could not write the caBundle.
+/// Without the rule, `certs` could not write a caBundle. (A generated `ConfigMap` of the same name
+/// once took the roles' resourceNames with it.)
 #[test]
 fn every_overlay_gives_certs_the_configurations_by_name() {
+    let names = [
+        "nodelife-webhook",
+        "nodelife-tolerations",
+        "nodelife-agents",
+    ];
     for folder in folders() {
         let text = render(&folder);
         let documents = text
@@ -123,7 +147,7 @@ fn every_overlay_gives_certs_the_configurations_by_name() {
             .collect();
         // The overlays without certs have no such rule.
         for rule in rules {
-            assert_eq!(rule["resourceNames"], json!([WEBHOOK]), "{folder}");
+            assert_eq!(rule["resourceNames"], json!(names), "{folder}");
         }
     }
 }

@@ -11,7 +11,7 @@ use crate::oracle::admission::random::Random;
 const CASES: usize = 20_000;
 
 /// How the configurations register for a request.
-fn registered<'c>(configurations: &'c [Value; 2], case: &Value) -> Option<&'c Value> {
+fn registered<'c>(configurations: &'c [Value], case: &Value) -> Option<&'c Value> {
     let resource = &case["resource"];
     let subresource = case["subresource"].as_str().unwrap_or_default();
     let plain = resource["resource"].as_str().unwrap();

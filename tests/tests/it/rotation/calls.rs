@@ -33,7 +33,7 @@ pub(super) struct Failure {
     pub(super) message: String,
 }
 
-pub(super) struct Calls {
+pub(crate) struct Calls {
     tasks: JoinSet<()>,
     stop: Arc<AtomicBool>,
     done: Arc<[AtomicU64]>,
@@ -42,7 +42,7 @@ pub(super) struct Calls {
 
 impl Calls {
     /// Starts them, once the webhook is seen to be called.
-    pub(super) async fn start(plane: &ControlPlane, installation: &Installation<'_>) -> Self {
+    pub(crate) async fn start(plane: &ControlPlane, installation: &Installation<'_>) -> Self {
         let mut calls = Self {
             tasks: JoinSet::new(),
             stop: Arc::default(),
@@ -86,14 +86,14 @@ impl Calls {
     }
 
     /// How many were made so far, by all.
-    pub(super) fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.done
             .iter()
             .map(|one| one.load(Ordering::Relaxed))
             .sum()
     }
 
-    pub(super) fn assert_none_failed(&self, when: &str) {
+    pub(crate) fn assert_none_failed(&self, when: &str) {
         let failures = self.failures();
         assert!(
             failures.is_empty(),

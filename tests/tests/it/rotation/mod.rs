@@ -8,8 +8,7 @@ mod state;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use calls::Calls;
-pub(crate) use calls::{accepted, publish};
+pub(crate) use calls::{Calls, accepted, publish};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use nodelife_tests::installation::{Balancer, Build, CA_SECRET, Replica, TLS_SECRET};
 use nodelife_tests::{ControlPlane, Installation, TIMEOUT, port, wait_until};

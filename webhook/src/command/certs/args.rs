@@ -13,9 +13,14 @@ pub(super) struct NameArguments {
     /// The webhook's Service.
     #[arg(long, default_value = "nodelife-webhook")]
     service: String,
-    /// Name of both webhook configurations.
-    #[arg(long, default_value = "nodelife-webhook")]
-    configuration: String,
+    /// Names of the webhook configurations, of either kind; those that exist get the caBundle.
+    #[arg(
+        long,
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "nodelife-webhook,nodelife-tolerations,nodelife-agents"
+    )]
+    configurations: Vec<String>,
     /// Secret with the CA and its key.
     #[arg(long, default_value = "nodelife-webhook-ca")]
     ca_secret: String,
@@ -48,7 +53,7 @@ impl From<NameArguments> for ObjectNames {
         Self {
             namespace: arguments.namespace,
             service: arguments.service,
-            configuration: arguments.configuration,
+            configurations: arguments.configurations,
             ca_secret: arguments.ca_secret,
             tls_secret: arguments.tls_secret,
             lease: arguments.lease,

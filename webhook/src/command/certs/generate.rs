@@ -18,8 +18,8 @@ use super::args::NameArguments;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// The directory to create, with secret.json, ca.crt, and a patch for each webhook
-    /// configuration: mutating.json and validating.json.
+    /// The directory to create, with secret.json, ca.crt, and ca-bundle.json, a JSON patch for
+    /// each webhook configuration.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
     #[command(flatten)]
@@ -31,20 +31,6 @@ pub(crate) struct Arguments {
     /// until the new leaf is mounted everywhere.
     #[arg(long, value_name = "FILE")]
     trust: Option<PathBuf>,
-    /// The webhooks of the mutating configuration.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "tolerations.nodelife.dev,node-tokens.nodelife.dev"
-    )]
-    mutating: Vec<String>,
-    /// The webhooks of the validating configuration.
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "node-restriction.nodelife.dev"
-    )]
-    validating: Vec<String>,
 }
 
 pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -87,24 +73,16 @@ pub(super) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
             .with_context(|| format!("failed to write {}", path.display()))
     };
     write("ca.crt", ca)?;
-    for (name, document) in [
-        ("mutating.json", patch(&bundle, &arguments.mutating)),
-        ("validating.json", patch(&bundle, &arguments.validating)),
-        ("secret.json", secret),
-    ] {
+    for (name, document) in [("ca-bundle.json", patch(&bundle)), ("secret.json", secret)] {
         write(name, serde_json::to_string_pretty(&document)? + "\n")?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A strategic merge patch that changes only the caBundle of these webhooks. (Not for `kubectl
-/// apply --server-side`: that first takes over the fields of an earlier client-side apply, v1.36.3
-/// `pkg/cmd/apply/apply.go` `migrateToSSAIfNecessary`, and removes them the second time.)
-fn patch(bundle: &str, webhooks: &[String]) -> Value {
+/// A JSON patch of a configuration with one webhook. (Not for `kubectl apply --server-side`: that
+/// first takes over the fields of an earlier client-side apply, v1.36.3 `pkg/cmd/apply/apply.go`
+/// `migrateToSSAIfNecessary`, and removes them the second time.)
+fn patch(bundle: &str) -> Value {
     let bundle = STANDARD.encode(bundle);
-    let webhooks: Vec<_> = webhooks
-        .iter()
-        .map(|name| json!({ "name": name, "clientConfig": { "caBundle": bundle } }))
-        .collect();
-    json!({ "webhooks": webhooks })
+    json!([{ "op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle }])
 }
