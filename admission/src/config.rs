@@ -7,15 +7,32 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::rule::{AdmissionRule, Mode};
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Policies {
+    /// Namespaces whose token requests and pods are not sent to the mutating webhooks: the
+    /// webhook's own, and those of the pods that a node needs before the webhook can run. All other
+    /// writes are judged there, too: a node that may create a pod there can take its account's
+    /// token.
+    pub exempt_namespaces: Vec<String>,
     pub node_restriction: NodeRestrictionConfig,
     pub tolerations: Tolerations,
     /// ServiceAccounts that are restricted to their own node.
     pub agents: Vec<Agent>,
     /// The mode of the rule `agents`.
     pub agent_mode: Mode,
+}
+
+impl Default for Policies {
+    fn default() -> Self {
+        Self {
+            exempt_namespaces: ["kube-system", "nodelife-system"].map(str::to_owned).into(),
+            node_restriction: NodeRestrictionConfig::default(),
+            tolerations: Tolerations::default(),
+            agents: Vec::new(),
+            agent_mode: Mode::default(),
+        }
+    }
 }
 
 impl Policies {

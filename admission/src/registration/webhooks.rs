@@ -12,10 +12,6 @@ use super::match_conditions::{self, MatchCondition};
 use crate::config::Policies;
 use crate::rule::{AdmissionRule, Mode};
 
-/// Namespaces whose pods and tokens are never sent: the webhook's own, and kube-system, where its
-/// network runs. Otherwise the pods of the webhook could not start while it is down. All other
-/// writes are judged there, too: a node that may create a pod there can take its account's token.
-const EXEMPT: [&str; 2] = ["kube-system", NAMESPACE];
 /// Namespace of the manifests.
 const NAMESPACE: &str = "nodelife-system";
 /// Name of the Service, and of the configurations that restrict nodes.
@@ -125,12 +121,7 @@ impl Webhook {
             "rules": self.rules(policies),
         });
         if let Some(entry) = entry.as_object_mut().filter(|_| mutating) {
-            let outside = json!({"matchExpressions": [{
-                "key": "kubernetes.io/metadata.name",
-                "operator": "NotIn",
-                "values": EXEMPT,
-            }]});
-            entry.insert("namespaceSelector".to_owned(), outside);
+            entry.insert("namespaceSelector".to_owned(), not_exempt(policies));
             // A sidecar that is injected later may add tolerations; a token request does not
             // change.
             let again = match self {
@@ -152,6 +143,19 @@ impl Webhook {
             Self::Agents => agents(policies),
         }
     }
+}
+
+/// Selects the namespaces that are exempt neither by the configuration nor by a label. The label is
+/// sound, because the node authorizer lets no node write a namespace.
+fn not_exempt(policies: &Policies) -> Value {
+    let not_in =
+        |key: &str, values: &[String]| json!({"key": key, "operator": "NotIn", "values": values});
+    let label = not_in("nodelife.dev/webhook", &["exempt".to_owned()]);
+    let named = &policies.exempt_namespaces;
+    // The API server refuses an empty list of values.
+    let named = (!named.is_empty()).then(|| not_in("kubernetes.io/metadata.name", named));
+    let expressions: Vec<Value> = named.into_iter().chain([label]).collect();
+    json!({"matchExpressions": expressions})
 }
 
 /// An entry of `rules` for cluster-scoped resources in v1.
@@ -256,4 +260,30 @@ fn agents(policies: &Policies) -> Vec<Value> {
         rules.push(rule(group, &["*"], &resources, &WRITES, "*"));
     }
     rules
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exempt_namespaces_are_configuration() {
+        let selected = |names: Value| {
+            let policies = json!({"exemptNamespaces": names});
+            let policies: Policies = serde_json::from_value(policies).unwrap();
+            let tokens = webhook_configurations(&policies).swap_remove(0);
+            tokens["webhooks"][0]["namespaceSelector"]["matchExpressions"].clone()
+        };
+        let label =
+            json!({"key": "nodelife.dev/webhook", "operator": "NotIn", "values": ["exempt"]});
+        assert_eq!(
+            selected(json!(["nodelife-system", "kube-flannel"])),
+            json!([
+                {"key": "kubernetes.io/metadata.name", "operator": "NotIn",
+                    "values": ["nodelife-system", "kube-flannel"]},
+                label,
+            ])
+        );
+        assert_eq!(selected(json!([])), json!([label]));
+    }
 }

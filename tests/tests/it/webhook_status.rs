@@ -59,6 +59,30 @@ async fn each_planted_fault_is_named() {
         .await;
     here.restore().await;
 
+    // A network plugin in a namespace of its own.
+    let flannel = [
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-flannel"}}),
+        daemon_set("kube-flannel", "kube-flannel-ds"),
+        daemon_set("kube-system", "kube-proxy"),
+    ];
+    for object in flannel {
+        let kubectl = &installation.kubectl;
+        kubectl.apply(&object.to_string()).await.unwrap();
+    }
+    let agent = here
+        .finds("nodeAgents", "warning", "kube-flannel/kube-flannel-ds")
+        .await;
+    assert!(!agent.to_string().contains("kube-proxy"), "{agent}");
+    here.finds("failurePolicy", "warning", "(nodeAgents)").await;
+    here.kubectl(&[
+        "label",
+        "namespace",
+        "kube-flannel",
+        "nodelife.dev/webhook=exempt",
+    ])
+    .await;
+    here.sound().await;
+
     here.patch("replace", "/webhooks/0/clientConfig/caBundle", json!(""))
         .await;
     here.finds("caBundle", "BROKEN", "wiped").await;
@@ -93,6 +117,27 @@ async fn each_planted_fault_is_named() {
     here.finds("call", "BROKEN", "unreachable").await;
     let advice = here.finds("failurePolicy", "warning", "(call)").await;
     here.frees_the_cluster(&plane, &advice).await;
+}
+
+/// As network plugins and kube-proxy install it.
+fn daemon_set(namespace: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {
+                    "hostNetwork": true,
+                    "priorityClassName": "system-node-critical",
+                    "tolerations": [{"operator": "Exists", "effect": "NoSchedule"}],
+                    "containers": [{"name": "c", "image": "i"}],
+                },
+            },
+        },
+    })
 }
 
 struct Here<'a> {

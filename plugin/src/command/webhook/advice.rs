@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use super::chain::{Health, Installed, Link, at, exempts, link, names, ok};
+use super::chain::{Health, Installed, Link, at, exempts, judges_tokens, link, named, names, ok};
+use super::node_agents;
 
 /// Webhook configurations are never sent to webhooks, so this always works.
 const BREAK_GLASS: &str = "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration -l app.kubernetes.io/name=nodelife frees the cluster";
@@ -12,17 +13,23 @@ const BREAK_GLASS: &str = "kubectl delete validatingwebhookconfiguration,mutatin
 /// have to pass a webhook that is down. `None` where nothing fails closed.
 pub(super) fn fail(installed: &Installed, links: &[Link]) -> Option<Link> {
     let webhooks: Vec<&Value> = installed.webhooks.iter().flatten().flatten().collect();
-    let closed = names(&webhooks, |one| at(one, "/failurePolicy") != "Ignore");
+    let is_closed = |one: &Value| at(one, "/failurePolicy") != "Ignore";
+    let closed = names(&webhooks, is_closed);
     if closed.is_empty() {
         return None;
     }
+    let mut closed_webhooks = webhooks.iter().filter(|one| is_closed(one));
+    let closes_tokens = closed_webhooks.any(|one| judges_tokens(one));
     let mut reasons: Vec<String> = links
         .iter()
-        .filter(|one| matches!(one.health, Health::Broken | Health::Warning))
+        .filter(|one| match one.name {
+            node_agents::LINK => closes_tokens && one.health != Health::Ok,
+            _ => matches!(one.health, Health::Broken | Health::Warning),
+        })
         .map(|one| one.name.to_owned())
         .collect();
     let pod_starts: Vec<&Value> = installed.webhooks[0].iter().flatten().collect();
-    let caught = names(&pod_starts, |one| !exempts(one, "kube-system"));
+    let caught = names(&pod_starts, |one| !exempts(one, &named("kube-system")));
     if !caught.is_empty() {
         reasons.push(format!("{caught} also judges kube-system"));
     }
@@ -78,5 +85,19 @@ mod tests {
             against.message.contains("a also judges kube-system"),
             "{against:?}"
         );
+    }
+    #[test]
+    fn a_node_agent_counts_only_where_tokens_fail_closed() {
+        let unknown = link(node_agents::LINK, Health::Unknown, "forbidden", "");
+        let mut installed = closed();
+        let mut links = inspect(&installed, now());
+        links.push(unknown);
+        assert_eq!(fail(&installed, &links).unwrap().health, Health::Ok);
+        if let Some(webhooks) = &mut installed.webhooks[0] {
+            webhooks[0]["failurePolicy"] = json!("Fail");
+            webhooks[0]["rules"] = json!([{"resources": ["serviceaccounts/token"]}]);
+        }
+        let against = fail(&installed, &links).unwrap();
+        assert!(against.message.contains("(nodeAgents)"), "{against:?}");
     }
 }

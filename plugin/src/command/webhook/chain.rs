@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 use nodelife_certs::{Trust, trust};
-use serde::Serialize;
+use nodelife_core::object::{LabelSelector, Labels};
+use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 
 /// What was read of an installation; `Err` is why it could not be.
@@ -186,7 +187,7 @@ fn certificate(installed: &Installed, webhooks: &[&Value], now: Timestamp) -> Li
 fn exemption(installed: &Installed) -> Link {
     let namespace = installed.namespace.as_str();
     let webhooks: Vec<&Value> = installed.webhooks[0].iter().flatten().collect();
-    let caught = names(&webhooks, |one| !exempts(one, namespace));
+    let caught = names(&webhooks, |one| !exempts(one, &named(namespace)));
     if caught.is_empty() {
         return ok("exemption", format!("{namespace} is exempt"));
     }
@@ -196,15 +197,15 @@ fn exemption(installed: &Installed) -> Link {
     link("exemption", Health::Broken, message, APPLY)
 }
 
-pub(super) fn exempts(webhook: &Value, namespace: &str) -> bool {
-    let expressions = at(webhook, "/namespaceSelector/matchExpressions").as_array();
-    expressions.into_iter().flatten().any(|one| {
-        at(one, "/key") == "kubernetes.io/metadata.name"
-            && at(one, "/operator") == "NotIn"
-            && at(one, "/values")
-                .as_array()
-                .is_some_and(|all| all.iter().any(|value| value == namespace))
-    })
+/// The labels that every namespace of this name has.
+pub(super) fn named(namespace: &str) -> Labels {
+    Labels::from([("kubernetes.io/metadata.name".into(), namespace.into())])
+}
+
+/// Whether the webhook is not called for a namespace with these labels.
+pub(super) fn exempts(webhook: &Value, labels: &Labels) -> bool {
+    let selector = LabelSelector::deserialize(at(webhook, "/namespaceSelector"));
+    selector.is_ok_and(|selector| !selector.matches(labels))
 }
 
 /// Webhooks on nodes without matchConditions are called for every heartbeat.
@@ -242,6 +243,15 @@ pub(super) fn names(webhooks: &[&Value], choose: impl Fn(&Value) -> bool) -> Str
         .map(|one| name(one))
         .collect();
     chosen.join(", ")
+}
+
+/// Whether the webhook is called for the tokens that nodes request.
+pub(super) fn judges_tokens(webhook: &Value) -> bool {
+    let rules = at(webhook, "/rules").as_array().into_iter().flatten();
+    rules.into_iter().any(|rule| {
+        let mut resources = at(rule, "/resources").as_array().into_iter().flatten();
+        resources.any(|resource| resource == "serviceaccounts/token")
+    })
 }
 
 /// On how many nodes ready endpoints are, and how many there are.

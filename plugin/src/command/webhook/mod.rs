@@ -3,6 +3,7 @@
 mod advice;
 mod chain;
 mod engine;
+mod node_agents;
 mod probe;
 mod replay;
 mod status;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::chain::{Health, Installed, Link, at, inspect};
-use super::{advice, probe};
+use super::{advice, node_agents, probe};
 use crate::cli::{ClusterArgs, StatusArgs};
 use crate::command::connect::connect;
 use crate::exit::ExitStatus;
@@ -38,6 +38,10 @@ pub(crate) async fn run(
     let installed = read(&cluster, &args).await?;
     let mut links = inspect(&installed, cluster.clock().now());
     if installed.webhooks.iter().any(Option::is_some) {
+        let agents = node_agents::read(&cluster).await;
+        let agents = agents.map_err(|error| error.to_string());
+        let mutating = installed.webhooks[0].as_deref().unwrap_or_default();
+        links.extend(node_agents::inspect(mutating, &agents));
         links.push(probe::call(&cluster).await);
         links.extend(advice::fail(&installed, &links));
     }
@@ -102,7 +106,13 @@ async fn webhooks(
             return Ok(None);
         }
         let found = found.unwrap_or_default();
-        webhooks.extend(at(&found, "/webhooks").as_array().into_iter().flatten().cloned());
+        webhooks.extend(
+            at(&found, "/webhooks")
+                .as_array()
+                .into_iter()
+                .flatten()
+                .cloned(),
+        );
     }
     Ok(Some(webhooks))
 }
