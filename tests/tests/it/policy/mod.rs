@@ -1,6 +1,7 @@
 //! Tests of the installed webhook: requests that it allows, denies and never receives.
 
 mod agents;
+mod cold_start;
 mod exported;
 mod filters;
 mod parity;

@@ -6,8 +6,8 @@ use futures::StreamExt as _;
 use nodelife_tests::{ControlPlane, Installation};
 use serde_json::{Value, json};
 
-use super::requests::{NODES, all, world};
-use super::{Call, PATIENT, PolicyResponse, exported, make, pod, start};
+use super::requests::{all, world};
+use super::{Call, PATIENT, PolicyResponse, cold_start, exported, make, start};
 
 /// What follows these differs by design: a diff and the words of Go's ASN.1 reader.
 const OPEN_ENDED: [&str; 2] = [
@@ -129,104 +129,6 @@ async fn the_webhook_decides_as_in_tree_and_locks_nobody_out() {
     );
 
     replica.program.kill().await.unwrap();
-    without_a_replica(&ours).await;
+    cold_start::without_a_replica(&ours).await;
     exported::take_its_place(&ours, &theirs).await;
-}
-
-/// `failurePolicy: Fail` and nobody answers: what a cluster needs to come up still passes.
-async fn without_a_replica(plane: &ControlPlane) {
-    let admin = plane.admin().await.unwrap();
-    let leases = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases";
-    let clean = json!({"metadata": {"name": "fresh", "labels": {
-        "kubernetes.io/hostname": "fresh", "topology.kubernetes.io/zone": "a"}},
-        "spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]}});
-    let status = json!({"status": {"conditions": [{"type": "Ready", "status": "True"}]}});
-    for call in [
-        Call::new("POST", "/api/v1/nodes", clean),
-        Call::new(
-            "POST",
-            leases,
-            json!({"metadata": {"name": "fresh"}, "spec": {"holderIdentity": "fresh"}}),
-        ),
-        Call::patch(
-            format!("{leases}/fresh"),
-            json!({"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}),
-        ),
-        Call::patch("/api/v1/nodes/fresh/status", status),
-        // A kubelet is NotReady until it has made its CSINode, and ends if it cannot.
-        Call::new(
-            "POST",
-            "/apis/storage.k8s.io/v1/csinodes",
-            json!({"metadata": {"name": "fresh"}, "spec": {"drivers": []}}),
-        ),
-        Call::patch(
-            "/apis/storage.k8s.io/v1/csinodes/fresh",
-            json!({"spec": {"drivers": [{"name": "csi.example.com", "nodeID": "fresh"}]}}),
-        ),
-        // A new version of a kubelet brings new values of its own labels.
-        Call::patch(
-            "/api/v1/nodes/fresh",
-            json!({"metadata": {"labels": {"kubernetes.io/os": "linux", "example.com/a": "b"}}}),
-        ),
-    ] {
-        let response = call.by_node("fresh").send(&admin).await.unwrap();
-        assert!(response.code < 300, "{response:?}");
-    }
-    // The webhook's own pod on the new node, and what its kubelet needs for it.
-    let namespace = "/api/v1/namespaces/nodelife-system";
-    let mut own = pod("nodelife-system", "webhook", "fresh");
-    own["spec"]["serviceAccountName"] = json!("nodelife-webhook");
-    own["spec"]["priorityClassName"] = json!("system-cluster-critical");
-    own["spec"]["securityContext"] =
-        json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
-    own["spec"]["containers"][0]["securityContext"] =
-        json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}});
-    let made = Call::new("POST", format!("{namespace}/pods"), own)
-        .send(&admin)
-        .await
-        .unwrap();
-    assert_eq!(made.code, 201, "{made:?}");
-    let bound = json!({"apiVersion": "v1", "kind": "Pod", "name": "webhook",
-        "uid": made.body["metadata"]["uid"]});
-    let request = json!({"spec": {"audiences": [], "boundObjectRef": bound}});
-    let token = Call::new(
-        "POST",
-        format!("{namespace}/serviceaccounts/nodelife-webhook/token"),
-        request,
-    )
-    .by_node("fresh");
-    // The node authorizer learns of the pod from its informer.
-    nodelife_tests::wait_until(
-        "a token for the webhook's pod",
-        nodelife_tests::TIMEOUT,
-        async || {
-            let response = token.send(&admin).await?;
-            anyhow::ensure!(response.code == 201, "{response:?}");
-            Ok(Some(()))
-        },
-    )
-    .await
-    .unwrap();
-    let running = json!({"status": {"phase": "Running"}});
-    let patch = Call::patch(format!("{namespace}/pods/webhook/status"), running).by_node("fresh");
-    assert_eq!(patch.send(&admin).await.unwrap().code, 200);
-    // The kubelet removes the pod once it has stopped it.
-    let removed = Call::new(
-        "DELETE",
-        format!("{namespace}/pods/webhook"),
-        json!({"gracePeriodSeconds": 0}),
-    );
-    let response = removed.by_node("fresh").send(&admin).await.unwrap();
-    assert_eq!(response.code, 200, "{response:?}");
-    // What the webhook exists for is refused while it cannot be asked.
-    for node in NODES {
-        let label = json!({"metadata": {"labels": {"node-role.kubernetes.io/x": ""}}});
-        let dirty = Call::patch(format!("/api/v1/nodes/{node}"), label).by_node(node);
-        let response = dirty.send(&admin).await.unwrap();
-        assert_eq!(response.code, 500, "{response:?}");
-        assert!(
-            response.message.contains("failed calling webhook"),
-            "{response:?}"
-        );
-    }
 }
