@@ -9,6 +9,7 @@
 //! The mirrored in-tree plugins are those of Kubernetes v1.36.3.
 
 mod audit_log;
+mod certificate_request;
 mod config;
 mod config_file;
 mod decide;

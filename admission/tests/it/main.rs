@@ -11,6 +11,7 @@ mod agents;
 mod audit_log;
 mod hardening;
 mod reading;
+mod signing_requests;
 mod tolerations;
 
 use base64::Engine as _;

@@ -10,7 +10,7 @@ use nodelife_tests::{ControlPlane, Identity, TIMEOUT, program, wait_until};
 use serde_json::{Value, json};
 
 use super::{Call, PolicyResponse, parity, pod, soundness};
-use crate::oracle::admission::cases::{SigningRequests, case};
+use crate::oracle::admission::cases::case;
 use crate::oracle::admission::engine::{self, Decision};
 use crate::oracle::admission::random::Random;
 use crate::oracle::admission::tolerations;
@@ -141,11 +141,10 @@ fn the_exported_policies_decide_like_the_engine() {
     let seed = number("NODELIFE_SEED").unwrap_or(20_260_104);
     let count = number("NODELIFE_CASES").map_or(CASES, |count| usize::try_from(count).unwrap());
     println!("NODELIFE_SEED={seed}");
-    let requests = SigningRequests::make();
     let mut random = Random::new(seed);
     let (mut refused, mut asked, mut defaulted) = (0, 0, 0);
     for first in (0..count).step_by(BATCH) {
-        let cases = (first..count.min(first + BATCH)).map(|_| case(&mut random, &requests));
+        let cases = (first..count.min(first + BATCH)).map(|_| case(&mut random));
         let (tolerated, mut restricted): (Vec<Value>, Vec<Value>) =
             cases.partition(|case| case["plugin"] == "defaulttolerationseconds");
         restricted.retain(|case| !is_impossible(case));

@@ -5,7 +5,7 @@ use nodelife_admission::{Policies, Webhook, webhook_configurations};
 use nodelife_tests::oracle::{self, AdmissionAnswer, FilterAnswer};
 use serde_json::{Value, json};
 
-use crate::oracle::admission::cases::{SigningRequests, case};
+use crate::oracle::admission::cases::case;
 use crate::oracle::admission::random::Random;
 
 const CASES: usize = 20_000;
@@ -61,10 +61,9 @@ fn no_filter_lets_a_refusal_through() {
     let seed = seed.map_or(20_260_102, |seed| seed.parse().unwrap());
     println!("NODELIFE_SEED={seed}");
     let configurations = webhook_configurations(&Policies::default());
-    let requests = SigningRequests::make();
     let mut random = Random::new(seed);
     let cases: Vec<Value> = (0..CASES)
-        .map(|_| case(&mut random, &requests))
+        .map(|_| case(&mut random))
         .filter(|case| case["plugin"] == "noderestriction")
         .collect();
     let answers: Vec<AdmissionAnswer> = oracle::ask("admission", &cases).unwrap();

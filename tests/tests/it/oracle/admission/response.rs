@@ -11,7 +11,7 @@ use nodelife_admission::{
 use nodelife_tests::oracle::{self, ResponseAnswer};
 use serde_json::{Value, json};
 
-use super::cases::{SigningRequests, case};
+use super::cases::case;
 use super::engine::{look_up, sent};
 use super::random::Random;
 
@@ -39,7 +39,6 @@ fn question(case: &Value, policies: &Policies, phase: AdmissionPhase) -> (Value,
 #[test]
 fn the_api_server_accepts_every_response() {
     let mut random = Random::new(20_260_103);
-    let requests = SigningRequests::make();
     let mut policies = Policies::default();
     policies.tolerations.rewrite = true;
     policies.tolerations.not_ready_seconds = 30;
@@ -50,7 +49,7 @@ fn the_api_server_accepts_every_response() {
     let mut questions = Vec::new();
     let mut allowed = Vec::new();
     for index in 0..CASES {
-        let case = case(&mut random, &requests);
+        let case = case(&mut random);
         let policies = if index % 4 == 0 { &warning } else { &policies };
         for phase in [AdmissionPhase::Mutating, AdmissionPhase::Validating] {
             let (question, passes) = question(&case, policies, phase);

@@ -1,14 +1,15 @@
 //! Generator of cases: for each rule a request that passes, with random near misses in its fields.
 
+mod certificate_request;
 mod pod;
 mod token;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::{Value, json};
 
 use super::random::Random;
+use certificate_request::pem;
 use pod::{eviction, mirror_pod, pod_deletion, pod_status};
 use token::{pod_certificate, token};
 
@@ -16,48 +17,7 @@ use token::{pod_certificate, token};
 const NODE: &str = "n1";
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
-/// Signing requests are slow to make, so they are made once.
-pub(crate) struct SigningRequests(Vec<Value>);
-
-impl SigningRequests {
-    pub(crate) fn make() -> Self {
-        let key = KeyPair::generate().unwrap();
-        let pem = |names: &[&str]| {
-            let mut params = CertificateParams::default();
-            params.distinguished_name = DistinguishedName::new();
-            params
-                .distinguished_name
-                .push(DnType::OrganizationName, "system:nodes");
-            for name in names {
-                params.distinguished_name.push(DnType::CommonName, *name);
-            }
-            params.serialize_request(&key).unwrap().pem().unwrap()
-        };
-        let own = pem(&["system:node:n1"]);
-        let texts = [
-            own.clone(),
-            own.clone(),
-            own.clone(),
-            pem(&["system:node:n2"]),
-            pem(&["n1"]),
-            pem(&[]),
-            format!("a comment\n{own}"),
-            own.replace("CERTIFICATE REQUEST", "CERTIFICATE"),
-            String::new(),
-            "no PEM".to_owned(),
-            own.lines().take(3).collect(),
-            own.replace('A', ""),
-        ];
-        Self(
-            texts
-                .iter()
-                .map(|text| json!(BASE64_STANDARD.encode(text)))
-                .collect(),
-        )
-    }
-}
-
-pub(crate) fn case(random: &mut Random, requests: &SigningRequests) -> Value {
+pub(crate) fn case(random: &mut Random) -> Value {
     let mut case = match random.below(13) {
         0 => node(random),
         1 => mirror_pod(random),
@@ -69,7 +29,7 @@ pub(crate) fn case(random: &mut Random, requests: &SigningRequests) -> Value {
         8 => pod_certificate(random),
         9 => named(random),
         10 => slice(random),
-        11 => signing_request(random, requests),
+        11 => signing_request(random),
         _ => return tolerations(random),
     };
     case["plugin"] = json!("noderestriction");
@@ -78,6 +38,17 @@ pub(crate) fn case(random: &mut Random, requests: &SigningRequests) -> Value {
         let operation = random.pick(&["CREATE", "UPDATE", "DELETE", "CONNECT"]);
         with_operation(&mut case, operation);
     }
+    case
+}
+
+/// A request of the node n1 for a certificate whose name is checked.
+pub(super) fn checked_signing_request(random: &mut Random) -> Value {
+    let mut case = signing_request(random);
+    case["object"]["spec"]["signerName"] = json!("kubernetes.io/kubelet-serving");
+    case["operation"] = json!("CREATE");
+    case["features"] = json!({});
+    case["plugin"] = json!("noderestriction");
+    case["user"] = json!({"name": "system:node:n1", "groups": ["system:nodes"]});
     case
 }
 
@@ -289,7 +260,7 @@ fn slice(random: &mut Random) -> Value {
     })
 }
 
-fn signing_request(random: &mut Random, requests: &SigningRequests) -> Value {
+fn signing_request(random: &mut Random) -> Value {
     let signer = random.pick(&[
         "kubernetes.io/kubelet-serving",
         "kubernetes.io/kube-apiserver-client-kubelet",
@@ -298,7 +269,7 @@ fn signing_request(random: &mut Random, requests: &SigningRequests) -> Value {
         "",
     ]);
     let object = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
-        "metadata": {"name": "r"}, "spec": {"signerName": signer, "request": random.pick(&requests.0), "usages": []}});
+        "metadata": {"name": "r"}, "spec": {"signerName": signer, "request": BASE64_STANDARD.encode(pem(random)), "usages": []}});
     json!({
         "operation": random.mostly("CREATE", &["UPDATE"]),
         "resource": resource("certificates.k8s.io", "v1", "certificatesigningrequests"),
