@@ -168,10 +168,28 @@ pub(super) fn namespaced(group: &str, resources: &[&str], operations: &[&str]) -
     rule(group, &["v1"], resources, operations, "Namespaced")
 }
 
+// In any version: these come in others than v1, before it or beside it, and the API server converts
+// only between the versions that it serves.
+
 pub(super) fn resource_slices() -> Value {
-    let versions = &["v1", "v1beta1", "v1beta2"];
     let resources = &["resourceslices"];
-    rule("resource.k8s.io", versions, resources, &WRITES, "Cluster")
+    rule("resource.k8s.io", &["*"], resources, &WRITES, "Cluster")
+}
+
+pub(super) fn csi_nodes(operations: &[&str]) -> Value {
+    let resources = &["csinodes", "csinodes/*"];
+    rule("storage.k8s.io", &["*"], resources, operations, "Cluster")
+}
+
+fn pod_certificates() -> Value {
+    let resources = &["podcertificaterequests", "podcertificaterequests/*"];
+    rule(
+        "certificates.k8s.io",
+        &["*"],
+        resources,
+        &WRITES,
+        "Namespaced",
+    )
 }
 
 fn rule(
@@ -214,9 +232,8 @@ fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
     if on(&[AdmissionRule::Claims]) {
         core.extend(["persistentvolumeclaims", "persistentvolumeclaims/*"]);
     }
-    let csi_nodes = on(&[AdmissionRule::CsiNodes, AdmissionRule::CsiDrivers]);
+    let csi = on(&[AdmissionRule::CsiNodes, AdmissionRule::CsiDrivers]);
     let signing_requests = &["certificatesigningrequests"];
-    let pod_certificates = &["podcertificaterequests", "podcertificaterequests/*"];
     let events =
         |group| on(&[AdmissionRule::Events]).then(|| namespaced(group, &["events"], &CHANGES));
     let all = [
@@ -224,15 +241,11 @@ fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
         (!core.is_empty()).then(|| namespaced("", &core, &WRITES)),
         on(&[AdmissionRule::Leases])
             .then(|| namespaced("coordination.k8s.io", &["leases"], &["CREATE"])),
-        csi_nodes.then(|| cluster("storage.k8s.io", &["csinodes"], &WRITES)),
+        csi.then(|| csi_nodes(&WRITES)),
         on(&[AdmissionRule::ResourceSlices]).then(resource_slices),
         on(&[AdmissionRule::SigningRequests])
             .then(|| cluster("certificates.k8s.io", signing_requests, &["CREATE"])),
-        on(&[AdmissionRule::PodCertificates]).then(|| {
-            let versions = &["v1alpha1", "v1beta1"];
-            let group = "certificates.k8s.io";
-            rule(group, versions, pod_certificates, &WRITES, "Namespaced")
-        }),
+        on(&[AdmissionRule::PodCertificates]).then(pod_certificates),
         events(""),
         events("events.k8s.io"),
     ];

@@ -57,6 +57,9 @@ struct Name<'a> {
 struct Slice<'a> {
     #[serde(borrow, default)]
     spec: SliceSpec<'a>,
+    /// Its place in v1alpha2.
+    #[serde(rename = "nodeName", default)]
+    node_name: Option<Text<'a>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -112,11 +115,8 @@ pub(super) fn check_resource_slice(request: &NodeRequest<'_, '_>) -> Result<(), 
         Operation::Delete => (request.old_object(rule)?, "delete"),
         Operation::Update | Operation::Connect => return Ok(()),
     };
-    if slice
-        .spec
-        .node_name
-        .is_some_and(|name| &*name == request.node)
-    {
+    let name = slice.spec.node_name.or(slice.node_name);
+    if name.is_some_and(|name| &*name == request.node) {
         return Ok(());
     }
     Err(Denial::forbidden(

@@ -5,7 +5,7 @@ use super::restriction::{Check, Restriction, SUBRESOURCE, nodes, pods};
 use crate::policy::node_restriction::ownership::NODE_LEASES;
 use crate::policy::node_restriction::request::USER_PREFIX;
 use crate::registration::match_conditions::{free_label, is_own, name_of};
-use crate::registration::webhooks::{WRITES, cluster, namespaced, resource_slices};
+use crate::registration::webhooks::{WRITES, csi_nodes, namespaced, resource_slices};
 use crate::rule::AdmissionRule as Rule;
 use nodelife_core::object::MIRROR_ANNOTATION;
 
@@ -43,7 +43,7 @@ pub(super) fn in_tree() -> Vec<Restriction> {
     let claims = &["persistentvolumeclaims", "persistentvolumeclaims/*"];
     let all_pods = pods(&["pods", "pods/*"]);
     let leases = namespaced("coordination.k8s.io", &["leases"], &WRITES);
-    let csi_nodes = cluster("storage.k8s.io", &["csinodes"], &WRITES);
+    let csi_nodes = csi_nodes(&WRITES);
     let every = [
         nodes(),
         all_pods.clone(),
@@ -264,7 +264,10 @@ fn slice_checks() -> Vec<Check> {
     let on = |operation: &str, object: &str| {
         implies(
             &format!("request.operation == '{operation}'"),
-            &is_own(&format!("{object}.?spec.?nodeName.orValue('')")),
+            // Before v1alpha3 there was no spec.
+            &is_own(&format!(
+                "{object}.?spec.?nodeName.or({object}.?nodeName).orValue('')"
+            )),
         )
     };
     let message = |verb: &str| {

@@ -6,14 +6,14 @@ use super::checks::{CREATE, UPDATE, implies, same};
 use super::restriction::{Check, Restriction, nodes, pods};
 use crate::config::Policies;
 use crate::registration::match_conditions::{is_own, name_of, text};
-use crate::registration::webhooks::{CHANGES, WRITES, cluster, namespaced};
+use crate::registration::webhooks::{CHANGES, WRITES, cluster, csi_nodes, namespaced};
 use crate::rule::AdmissionRule as Rule;
 
 pub(super) fn all(policies: &Policies) -> Vec<Restriction> {
     let config = &policies.node_restriction;
     let core_nodes = || [cluster("", &["nodes"], &WRITES)];
     let events = |group| namespaced(group, &["events"], &CHANGES);
-    let csi_nodes = cluster("storage.k8s.io", &["csinodes"], &CHANGES);
+    let csi_nodes = csi_nodes(&CHANGES);
     let status = [pods(&["pods/status"])];
     let labels = [mirror_pod_labels(&config.mirror_pod_labels)];
     let owners = [registration_owners()];
