@@ -16,13 +16,21 @@ use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
 use super::state::{State, state};
 
 /// What a rotation writes.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     "stage",
-    "publish in the mutating configuration",
-    "publish in the validating configuration",
     "promote",
     "issue",
     "retire",
+    PUBLICATIONS[0],
+    PUBLICATIONS[1],
+    PUBLICATIONS[2],
+];
+
+/// In the order of [`State::bundles`].
+const PUBLICATIONS: [&str; 3] = [
+    "publish for tolerations",
+    "publish for tokens",
+    "publish for node restriction",
 ];
 
 /// What `certs` writes, but for its Lease.
@@ -49,7 +57,7 @@ pub(super) async fn kill_at_every_step(
     let run = || installation.certs_with(&kubeconfig, flags).unwrap();
     let leases: Api<Lease> = Api::namespaced(installation.admin.clone(), NAMESPACE);
     // The successor of a killed writer waits 15 s for its Lease, which is no protection,
-    // only politeness; eighteen times that would be long, and a leaf that is due for renewal lives
+    // only politeness; at every kill that would be long, and a leaf that is due for renewal lives
     // for 13 s.
     let free = async || {
         let _ = leases
@@ -116,25 +124,23 @@ async fn changed(installation: &Installation<'_>, was: &State, certs: &mut Super
 
 /// The one write between two states.
 fn step(was: &State, now: &State) -> &'static str {
-    if was.bundles[0] != now.bundles[0] {
-        return STEPS[1];
-    }
-    if was.bundles != now.bundles {
-        return STEPS[2];
+    let mut bundles = was.bundles.iter().zip(&now.bundles);
+    if let Some(changed) = bundles.position(|(was, now)| was != now) {
+        return PUBLICATIONS[changed];
     }
     if was.leaf != now.leaf {
         return if was.issuer == now.issuer {
             "renew"
         } else {
-            STEPS[4]
+            "issue"
         };
     }
     if was.signer != now.signer {
-        return STEPS[3];
+        return "promote";
     }
     if was.next == now.next {
-        STEPS[5]
+        "retire"
     } else {
-        STEPS[0]
+        "stage"
     }
 }
