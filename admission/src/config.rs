@@ -1,6 +1,6 @@
 //! The policies' configuration: which rules are enforced, and their settings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -18,6 +18,7 @@ pub struct Policies {
     pub node_restriction: NodeRestrictionConfig,
     pub tolerations: Tolerations,
     /// ServiceAccounts that are restricted to their own node.
+    #[serde(deserialize_with = "agents")]
     pub agents: Vec<Agent>,
     /// The mode of the rule `agents`.
     pub agent_mode: Mode,
@@ -36,6 +37,20 @@ impl Default for Policies {
 }
 
 impl Policies {
+    /// A setting that may have no effect.
+    pub fn warning(&self) -> Option<&'static str> {
+        let Tolerations {
+            enabled,
+            annotations,
+            rewrite,
+            ..
+        } = self.tolerations;
+        (enabled && annotations && !rewrite).then_some(
+            "tolerations.annotations changes nothing where the in-tree plugin \
+             DefaultTolerationSeconds is on, unless tolerations.rewrite is true",
+        )
+    }
+
     pub fn mode(&self, rule: AdmissionRule) -> Mode {
         match rule {
             AdmissionRule::Agents => self.agent_mode,
@@ -167,9 +182,11 @@ pub struct Tolerations {
     pub enabled: bool,
     /// Seconds that a pod stays on a node that is not ready
     /// (`--default-not-ready-toleration-seconds`).
+    #[serde(deserialize_with = "seconds")]
     pub not_ready_seconds: i64,
     /// Seconds that a pod stays on a node that is unreachable
     /// (`--default-unreachable-toleration-seconds`).
+    #[serde(deserialize_with = "seconds")]
     pub unreachable_seconds: i64,
     /// Whether a new pod's toleration that equals the in-tree plugin's default is changed to this
     /// policy's seconds. The plugin runs before any webhook, so where it is on there is nothing
@@ -234,10 +251,16 @@ pub struct TolerationPolicy {
     pub owner_kinds: Vec<String>,
     pub priority_classes: Vec<String>,
     /// Seconds on a node that is not ready; else those of the cluster.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "optional_seconds"
+    )]
     pub not_ready_seconds: Option<i64>,
     /// Seconds on a node that is unreachable; else those of the cluster.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "optional_seconds"
+    )]
     pub unreachable_seconds: Option<i64>,
 }
 
@@ -260,6 +283,33 @@ pub struct Agent {
     /// `spec.nodeName`, `metadata.name`.
     #[serde(default)]
     pub resources: BTreeMap<String, String>,
+}
+
+fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    let seconds = i64::deserialize(deserializer)?;
+    if seconds < 0 {
+        let error = format!("expected 0 or more seconds, got {seconds}");
+        return Err(D::Error::custom(error));
+    }
+    Ok(seconds)
+}
+
+fn optional_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<i64>, D::Error> {
+    #[derive(Deserialize)]
+    struct Seconds(#[serde(deserialize_with = "seconds")] i64);
+    let seconds = Option::<Seconds>::deserialize(deserializer)?;
+    Ok(seconds.map(|Seconds(seconds)| seconds))
+}
+
+/// Accepts only one entry for an account: the second one would have no effect.
+fn agents<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Agent>, D::Error> {
+    let agents = Vec::<Agent>::deserialize(deserializer)?;
+    let mut seen = BTreeSet::new();
+    if let Some(twice) = agents.iter().find(|one| !seen.insert(&one.service_account)) {
+        let error = format!("two agents for {}", twice.service_account);
+        return Err(D::Error::custom(error));
+    }
+    Ok(agents)
 }
 
 /// Accepts only valid names: a misspelled one would restrict nobody.

@@ -124,11 +124,24 @@ mod tests {
             "nodeRestriction.modes.node=off",
             "agents=[{\"serviceAccount\": \"a\"}]",
             "agents=[{\"serviceAccount\": \"system:serviceaccount:a:b\"}]",
+            "agents=[{\"serviceAccount\": \"a:b\"}, {\"serviceAccount\": \"a:b\"}]",
+            "tolerations.notReadySeconds=-1",
+            "tolerations.policies=[{\"notReadySeconds\": -1}]",
+            "tolerations.policies=[{\"unreachableSeconds\": -1}]",
             "a",
         ] {
             let policies = ConfigFile::default().policies(&[wrong.to_owned()]);
             assert!(policies.is_err(), "{wrong}");
         }
+        let with = |set: &[&str]| {
+            let set: Vec<String> = set.iter().map(|one| (*one).to_owned()).collect();
+            ConfigFile::default().policies(&set).unwrap()
+        };
+        let annotations = "tolerations.annotations=true";
+        assert!(with(&[annotations]).warning().is_some());
+        let rewritten = with(&[annotations, "tolerations.rewrite=true"]);
+        assert_eq!(rewritten.warning(), None);
+        assert_eq!(Policies::default().warning(), None);
         let error = ConfigFile::parse("apiVersion: v1\nkind: ConfigMap\n").unwrap_err();
         let expected = "expected nodelife.dev/v1alpha1 WebhookConfig, got v1 ConfigMap";
         assert_eq!(error.to_string(), expected);

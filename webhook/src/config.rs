@@ -17,6 +17,13 @@ pub(crate) fn load(file: Option<&Path>, set: &[String]) -> anyhow::Result<Polici
     Ok(file.policies(set)?)
 }
 
+/// Logs a setting that may have no effect.
+pub(crate) fn warn(policies: &Policies) {
+    if let Some(warning) = policies.warning() {
+        tracing::warn!(warning, "the configuration has a setting without effect");
+    }
+}
+
 /// Reads a file and parses it.
 pub(crate) fn read<T>(
     path: &Path,
@@ -42,6 +49,7 @@ pub(crate) async fn keep(path: &Path, interval: Duration, policies: &ArcSwap<Pol
                 failure.clear();
                 if **policies.load() != loaded {
                     tracing::info!("configuration changed");
+                    warn(&loaded);
                     policies.store(Arc::new(loaded));
                 }
             }

@@ -7,7 +7,7 @@
 mod object;
 mod recorded;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 pub use recorded::{RecordedCluster, RecordedClusterError};
 
@@ -57,6 +57,7 @@ pub struct Access {
     pub user: String,
     pub uid: String,
     pub groups: Vec<String>,
+    pub extra: BTreeMap<String, Vec<String>>,
     /// Used as the resource of the review.
     pub audience: String,
     pub namespace: String,

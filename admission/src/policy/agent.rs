@@ -6,8 +6,6 @@
 //! configured ServiceAccounts, these two decide which objects they may write. RBAC must still
 //! allow the write: this policy only restricts further.
 
-use std::collections::BTreeMap;
-
 use serde_json::value::RawValue;
 
 use crate::config::Agent;
@@ -15,9 +13,7 @@ use crate::decision::Interrupted;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
 use crate::json::difference::{self, Compare, Fields};
-use crate::json::partial;
-use crate::json::text::Text;
-use crate::lookup::{Lookup, LookupResult, Lookups};
+use crate::lookup::{Lookup, LookupResult, Lookups, PodFacts};
 use crate::review::{Operation, Request, User};
 use crate::rule::AdmissionRule;
 
@@ -57,6 +53,8 @@ pub(crate) fn check(
     let path = match (group, resource) {
         ("", "nodes") => "metadata.name",
         ("", "pods") => "spec.nodeName",
+        // The token that is requested says its node, not the account.
+        ("", "serviceaccounts") if request.subresource() == "token" => "",
         _ => match agent.resources.get(&kind) {
             Some(path) => path.as_str(),
             // For resources that are not configured, RBAC alone decides.
@@ -76,6 +74,7 @@ pub(crate) fn check(
     match (group, resource, request.subresource()) {
         ("", "pods", "" | "status") => own.check_pod(request),
         ("", "pods", "eviction") => own.check_eviction(request, lookups),
+        ("", "serviceaccounts", "token") => own.check_token(request, lookups),
         ("", "pods", subresource) => {
             let subresource = Quoted(subresource);
             Err(deny(format!(
@@ -92,15 +91,7 @@ fn deny(message: String) -> Interrupted {
 
 /// The node of the token, which must still have the UID in the token.
 fn own_node(user: &User<'_>, lookups: &Lookups) -> Result<String, Interrupted> {
-    let extra: BTreeMap<Text<'_>, Vec<Text<'_>>> = match user.extra() {
-        Some(json) => partial::read(json.as_bytes()).map_err(|error| {
-            Denial::unreadable(
-                RULE,
-                format!("failed to read request.userInfo.extra: {error}"),
-            )
-        })?,
-        None => BTreeMap::new(),
-    };
+    let extra = user.extra(RULE)?;
     let one = |key: &str| match extra.get(key).map(Vec::as_slice) {
         Some([value]) if !value.is_empty() => Ok(value.to_string()),
         _ => Err(deny(format!(
@@ -211,20 +202,56 @@ impl Own<'_> {
     }
 
     fn check_eviction(&self, request: &Request<'_>, lookups: &Lookups) -> Result<(), Interrupted> {
+        if self.find_pod(request, request.name(), lookups)?.is_some() {
+            return Ok(());
+        }
+        let node = Quoted(&self.node);
+        Err(deny(format!(
+            "the agent on node {node} may only evict pods of its own node"
+        )))
+    }
+
+    /// A token that is bound to a pod or a node says its node: with one of its account and another
+    /// node, the agent could write there. Tokens without a node are refused when they are used, and
+    /// calico-node requests such a token for its CNI plugin.
+    fn check_token(&self, request: &Request<'_>, lookups: &Lookups) -> Result<(), Interrupted> {
+        let token: Fields<'_> = request.object(RULE)?;
+        let bound =
+            |field: &str| difference::text_at(&token, &format!("spec.boundObjectRef.{field}"));
+        let is_own = match &*bound("kind") {
+            "Pod" => {
+                let pod = self.find_pod(request, &bound("name"), lookups)?;
+                pod.is_some_and(|pod| pod.uid == *bound("uid"))
+            }
+            "Node" => *bound("name") == self.node,
+            _ => true,
+        };
+        if is_own {
+            return Ok(());
+        }
+        let node = Quoted(&self.node);
+        Err(deny(format!(
+            "the agent on node {node} may only request tokens that are bound to its own node or, \
+             with the uid, to a pod of it"
+        )))
+    }
+
+    /// The pod in the request's namespace, if it is one of the agent's node.
+    fn find_pod<'l>(
+        &self,
+        request: &Request<'_>,
+        name: &str,
+        lookups: &'l Lookups,
+    ) -> Result<Option<&'l PodFacts>, Interrupted> {
         let lookup = Lookup::Pod {
             namespace: request.namespace().to_owned(),
-            name: request.name().to_owned(),
+            name: name.to_owned(),
         };
         match lookups.get(&lookup) {
             None => Err(Interrupted::Needs(lookup)),
-            Some(LookupResult::Pod(pod)) if pod.node == self.node => Ok(()),
+            Some(LookupResult::Pod(pod)) if pod.node == self.node => Ok(Some(pod)),
             Some(LookupResult::Failed(error)) => Err(Denial::unavailable(RULE, error).into()),
-            Some(_) => {
-                let node = Quoted(&self.node);
-                Err(deny(format!(
-                    "the agent on node {node} may only evict pods of its own node"
-                )))
-            }
+            Some(_) => Ok(None),
         }
     }
 }

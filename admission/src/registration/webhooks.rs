@@ -252,12 +252,13 @@ fn restricted(policies: &Policies) -> impl Iterator<Item = Value> {
     all.into_iter().flatten()
 }
 
-/// Nodes and pods, including connections to them, and the configured custom resources.
+/// Nodes and pods, including connections to them, tokens, and the configured custom resources.
 fn agents(policies: &Policies) -> Vec<Value> {
     let every = &["CREATE", "UPDATE", "DELETE", "CONNECT"];
     let mut rules = vec![
         cluster("", &["nodes", "nodes/*"], every),
         namespaced("", &["pods", "pods/*"], every),
+        namespaced("", &["serviceaccounts/token"], &["CREATE"]),
     ];
     let named = policies
         .agents

@@ -1,11 +1,15 @@
 //! The wire format of `AdmissionReview`.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
+use crate::denial::Denial;
 use crate::json::partial;
 use crate::json::text::{Text, or_default};
+use crate::rule::AdmissionRule;
 
 /// The longest uid that is accepted; the API server sends 36 bytes.
 pub(super) const LONGEST_UID: usize = 64;
@@ -83,9 +87,18 @@ impl<'a> User<'a> {
         self.groups.iter().map(|group| &**group)
     }
 
-    /// `extra` as JSON, a map of lists.
-    pub fn extra(&self) -> Option<&'a str> {
-        self.extra.map(RawValue::get)
+    /// What authentication says about the user besides name and groups.
+    pub(crate) fn extra(
+        &self,
+        rule: AdmissionRule,
+    ) -> Result<BTreeMap<Text<'a>, Vec<Text<'a>>>, Denial> {
+        let Some(extra) = self.extra else {
+            return Ok(BTreeMap::new());
+        };
+        partial::read(extra.get().as_bytes()).map_err(|error| {
+            let message = format!("failed to read request.userInfo.extra: {error}");
+            Denial::unreadable(rule, message)
+        })
     }
 }
 

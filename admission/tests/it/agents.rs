@@ -16,7 +16,7 @@ fn policies() -> Policies {
 }
 
 fn cluster() -> RecordedCluster {
-    let pod = |name: &str, node: &str| json!({"kind": "Pod", "metadata": {"name": name, "namespace": "d"}, "spec": {"nodeName": node}});
+    let pod = |name: &str, node: &str| json!({"kind": "Pod", "metadata": {"name": name, "namespace": "d", "uid": name}, "spec": {"nodeName": node}});
     RecordedCluster::from_list(json!({"kind": "List", "items": [
         {"kind": "Node", "metadata": {"name": "n1", "uid": "u1"}},
         pod("own", "n1"),
@@ -79,6 +79,12 @@ fn node(name: &str, more: Value) -> Value {
     node
 }
 
+/// A request of a token that is bound to an object.
+fn request_token(kind: &str, name: &str, uid: &str) -> Value {
+    let bound = json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": uid});
+    json!({"name": "agent", "object": {"spec": {"boundObjectRef": bound}}})
+}
+
 #[test]
 fn legitimate_writes_of_an_agent_pass() {
     let old = node("n1", json!({}));
@@ -105,6 +111,15 @@ fn legitimate_writes_of_an_agent_pass() {
         refusal(token(), "tunnels.example.com", "CREATE", tunnel),
         ""
     );
+    for bound in [
+        request_token("Pod", "own", "own"),
+        request_token("Node", "n1", ""),
+        request_token("Secret", "own", ""),
+        json!({"name": "agent", "object": {"spec": {}}}),
+    ] {
+        let message = refusal(token(), "serviceaccounts/token", "CREATE", bound);
+        assert_eq!(message, "");
+    }
     let other = json!({"object": {}});
     assert_eq!(refusal(token(), "events", "CREATE", other), "");
 }
@@ -176,6 +191,17 @@ fn the_published_attacks_are_refused() {
     ] {
         let message = refusal(token(), resource, operation, request.clone());
         assert_ne!(message, "", "{operation} {resource} {request}");
+    }
+    // A token of another node, or of a pod that was there before.
+    for bound in [
+        request_token("Pod", "theirs", "theirs"),
+        request_token("Pod", "own", "earlier"),
+        request_token("Pod", "own", ""),
+        request_token("Pod", "gone", "gone"),
+        request_token("Node", "n2", ""),
+    ] {
+        let message = refusal(token(), "serviceaccounts/token", "CREATE", bound.clone());
+        assert!(message.contains("may only request tokens"), "{bound}");
     }
     // A legacy token, a node name that was taken again, and extras that say two things.
     let uid = "authentication.kubernetes.io/node-uid";

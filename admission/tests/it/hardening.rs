@@ -76,7 +76,12 @@ fn of_pods() -> Vec<Case> {
                 mirror(json!({"app": "web"})),
                 mirror(json!({"static/a": "", "b": ""})),
             ],
-            vec![mirror(json!({"static/a": ""})), mirror(Value::Null)],
+            vec![
+                mirror(json!({"static/a": ""})),
+                mirror(Value::Null),
+                mirror(json!({"topology.kubernetes.io/zone": "a",
+                    "topology.kubernetes.io/region": "r"})),
+            ],
             "cannot create a mirror pod with the label",
         ),
     ]

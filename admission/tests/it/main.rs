@@ -285,6 +285,65 @@ fn a_token_has_an_audience_of_its_pod() {
     );
 }
 
+#[test]
+fn a_projected_audience_needs_no_lookup_of_a_claim() {
+    let mut found = PodFacts {
+        uid: "u".to_owned(),
+        node: "n1".to_owned(),
+        volumes: (0..10)
+            .map(|index| VolumeFacts::Claim(format!("c{index}")))
+            .collect(),
+        ..PodFacts::default()
+    };
+    found
+        .volumes
+        .push(VolumeFacts::Audience("vault".to_owned()));
+    let mut lookups = Lookups::new();
+    let lookup = Lookup::Pod {
+        namespace: "d".to_owned(),
+        name: "p".to_owned(),
+    };
+    lookups.insert(lookup, LookupResult::Pod(found));
+    let bound = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
+    let token = review(
+        "serviceaccounts/token",
+        "CREATE",
+        json!({"name": "sa", "namespace": "d",
+            "object": {"spec": {"audiences": ["vault"], "boundObjectRef": bound}}}),
+    );
+    // A lookup that is not there would panic.
+    assert_eq!(answer_with(&token, &lookups)["allowed"], true);
+}
+
+/// An authorizer may decide by them.
+#[test]
+fn an_access_review_has_all_that_is_known_of_the_user() {
+    let mut lookups = Lookups::new();
+    let lookup = Lookup::Pod {
+        namespace: "d".to_owned(),
+        name: "p".to_owned(),
+    };
+    lookups.insert(lookup, pod("u", "n1"));
+    let bound = json!({"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "u"});
+    let user = json!({"username": NODE, "groups": ["system:nodes"],
+        "extra": {"a.example.com/b": ["c"]}});
+    let token = review(
+        "serviceaccounts/token",
+        "CREATE",
+        json!({"name": "sa", "namespace": "d", "userInfo": user,
+            "object": {"spec": {"audiences": ["other"], "boundObjectRef": bound}}}),
+    );
+    let bytes = serde_json::to_vec(&token).unwrap();
+    let parsed = Review::parse(&bytes).unwrap();
+    let phase = AdmissionPhase::Mutating;
+    let evaluation = decide(&parsed.request, &Policies::default(), phase, &lookups);
+    let Evaluation::Needs(Lookup::Access(access)) = evaluation else {
+        panic!("{evaluation:?}");
+    };
+    let extra = [("a.example.com/b".to_owned(), vec!["c".to_owned()])];
+    assert_eq!(access.extra, extra.into());
+}
+
 /// The tolerations of a pod after the answer's patch.
 fn tolerations_after(tolerations: Option<Value>) -> Value {
     let mut spec = json!({});

@@ -9,15 +9,15 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use arc_swap::ArcSwap;
 use clap::Args;
 use tokio::task::JoinSet;
-use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
 use super::process::{ShutdownSignals, bind, start_logging};
 use crate::config;
 use crate::server::{
-    Acceptor, Certificates, LookupClient, Metrics, Shutdown, State, health_router,
+    Acceptor, Certificates, ClientCa, LookupClient, Metrics, Shutdown, State, health_router,
     raise_file_limit, router, serve_health, server_config,
 };
 
@@ -40,13 +40,13 @@ pub(crate) struct Arguments {
     /// Address of /livez, /readyz and /metrics, over plain HTTP.
     #[arg(long, value_name = "ADDR", default_value = "[::]:8081")]
     health_listen: SocketAddr,
-    /// Require a client certificate signed by a CA in this file.
+    /// Require a client certificate signed by a CA in this file; reloaded when it changes.
     #[arg(long, value_name = "FILE")]
     client_ca: Option<PathBuf>,
     /// Kubeconfig for lookups; default: the Pod's ServiceAccount, if there is one.
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
     kubeconfig: Option<PathBuf>,
-    /// Seconds between checks of the certificate and the configuration.
+    /// Seconds between checks of the certificate, the client CA and the configuration.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     reload_interval: u64,
     /// Seconds to keep accepting connections after SIGTERM, while each response closes its
@@ -78,10 +78,16 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let interval = Duration::from_secs(arguments.reload_interval);
     let mut signals = ShutdownSignals::new()?;
     let policies = config::load(arguments.config.as_deref(), &[])?;
+    config::warn(&policies);
     let metrics = Arc::new(Metrics::new());
     let shutdown = Arc::new(Shutdown::default());
     let certificates = Arc::new(Certificates::default());
-    let tls = server_config(Arc::clone(&certificates), arguments.client_ca.as_deref())?;
+    let client_ca = arguments.client_ca.map(ClientCa::read).transpose()?;
+    let tls = match &client_ca {
+        Some(client_ca) => client_ca.config(&certificates)?,
+        None => server_config(Arc::clone(&certificates), None)?,
+    };
+    let tls = Arc::new(ArcSwap::from_pointee(tls));
     let lookups = LookupClient::connect(arguments.kubeconfig.as_deref()).await?;
     let state = Arc::new(State::new(
         policies,
@@ -103,6 +109,10 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut tasks = JoinSet::new();
     let keeper = (Arc::clone(&certificates), Arc::clone(&metrics));
     tasks.spawn(async move { keeper.0.keep(arguments.tls_dir, interval, &keeper.1).await });
+    if let Some(client_ca) = client_ca {
+        let (certificates, tls) = (Arc::clone(&certificates), Arc::clone(&tls));
+        tasks.spawn(async move { client_ca.keep(interval, &certificates, &tls).await });
+    }
     if let Some(path) = arguments.config {
         let state = Arc::clone(&state);
         tasks.spawn(async move { config::keep(&path, interval, &state.policies).await });
@@ -111,7 +121,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     tasks.spawn(serve_health(health, probes));
     let connections = TaskTracker::new();
     let acceptor = Arc::new(Acceptor {
-        tls: TlsAcceptor::from(Arc::new(tls)),
+        tls,
         router: router(state),
         shutdown: Arc::clone(&shutdown),
         metrics,

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use axum::Router;
 use futures::FutureExt as _;
 use http::header::CONNECTION;
@@ -11,6 +12,7 @@ use http::{HeaderValue, Request};
 use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use rustls::ServerConfig;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
@@ -41,7 +43,7 @@ const LARGEST_HEAD: usize = 16 << 10;
 pub(super) const EXHAUSTED: Duration = Duration::from_millis(100);
 
 pub(crate) struct Acceptor {
-    pub(crate) tls: TlsAcceptor,
+    pub(crate) tls: Arc<ArcSwap<ServerConfig>>,
     pub(crate) router: Router,
     pub(crate) shutdown: Arc<Shutdown>,
     pub(crate) metrics: Arc<Metrics>,
@@ -99,7 +101,8 @@ impl Acceptor {
     async fn serve(&self, stream: TcpStream, peer: SocketAddr, turns: Turns) {
         // Responses are small and urgent.
         let _ = stream.set_nodelay(true);
-        let handshake = tokio::time::timeout(HANDSHAKE, self.tls.accept(stream)).await;
+        let tls = TlsAcceptor::from(self.tls.load_full());
+        let handshake = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await;
         let stream = match handshake {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {

@@ -150,6 +150,7 @@ fn access_review(access: &Access) -> serde_json::Result<Vec<u8>> {
             "user": access.user,
             "uid": access.uid,
             "groups": access.groups,
+            "extra": access.extra,
             "resourceAttributes": {
                 "verb": AUDIENCE_VERB,
                 "group": "",

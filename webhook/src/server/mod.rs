@@ -5,6 +5,7 @@
 //! only: an API server uses nothing else for a Service.
 
 mod accept;
+mod client_ca;
 mod connections;
 mod deadline;
 mod handler;
@@ -16,6 +17,7 @@ mod shutdown;
 mod tls;
 
 pub(crate) use accept::{Acceptor, raise_file_limit};
+pub(crate) use client_ca::ClientCa;
 pub(crate) use handler::{State, router};
 pub(crate) use health::{router as health_router, serve as serve_health};
 pub(crate) use lookup::LookupClient;

@@ -231,19 +231,16 @@ impl ResolvesServerCert for Certificates {
 /// `client_ca` is given.
 pub(crate) fn server_config(
     certificates: Arc<Certificates>,
-    client_ca: Option<&Path>,
+    client_ca: Option<&[u8]>,
 ) -> anyhow::Result<ServerConfig> {
     let provider = Arc::new(default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .context("failed to configure TLS")?;
     let builder = match client_ca {
-        Some(path) => {
-            let pem = std::fs::read(path)
-                .with_context(|| format!("failed to read {}", path.display()))?;
-            let roots = roots(&pem).with_context(|| format!("failed to use {}", path.display()))?;
-            let verifier =
-                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+        Some(pem) => {
+            let roots = Arc::new(roots(pem)?);
+            let verifier = WebPkiClientVerifier::builder_with_provider(roots, provider).build();
             builder.with_client_cert_verifier(verifier.context("failed to use the client CA")?)
         }
         None => builder.with_no_client_auth(),

@@ -110,6 +110,13 @@ fn pod_status_metadata(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Re
     ))
 }
 
+/// The labels that the plugin `PodTopologyLabels` copies from the node to its pods, mirror pods too
+/// (plugin/pkg/admission/podtopologylabels/admission.go; on since 1.35).
+pub(crate) const TOPOLOGY: [&str; 2] = [
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+];
+
 /// A label on a mirror pod makes it an endpoint of whatever Service selects it
 /// (kubernetes/enhancements#1314).
 fn mirror_pod_labels(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<(), Denial> {
@@ -122,9 +129,10 @@ fn mirror_pod_labels(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Resu
     }
     let allowed = &request.policy.mirror_pod_labels;
     let is_allowed = |key: &str| {
-        allowed
-            .iter()
-            .any(|prefix| key.starts_with(prefix.as_str()))
+        TOPOLOGY.contains(&key)
+            || allowed
+                .iter()
+                .any(|prefix| key.starts_with(prefix.as_str()))
     };
     let Some(label) = pod.metadata.labels.keys().find(|key| !is_allowed(key)) else {
         return Ok(());

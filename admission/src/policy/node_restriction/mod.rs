@@ -4,7 +4,7 @@
 //! The order matters: the first check that fails gives the message.
 
 mod claim;
-mod hardening;
+pub(crate) mod hardening;
 pub(crate) mod labels;
 mod node;
 pub(crate) mod ownership;

@@ -122,6 +122,14 @@ fn check_audience(
         user: user.name().to_owned(),
         uid: user.uid().to_owned(),
         groups: user.groups().map(str::to_owned).collect(),
+        extra: user
+            .extra(RULE)?
+            .into_iter()
+            .map(|(key, values)| {
+                let values = values.iter().map(ToString::to_string).collect();
+                (key.to_string(), values)
+            })
+            .collect(),
         audience: audience.to_owned(),
         namespace: request.namespace().to_owned(),
         name: request.name().to_owned(),
@@ -150,10 +158,18 @@ fn is_in_pod(
     pod: &PodFacts,
     audience: &str,
 ) -> Result<bool, Interrupted> {
+    // The ServiceAccount plugin appends its volume last: behind claims that need lookups.
+    if pod
+        .volumes
+        .iter()
+        .any(|volume| matches!(volume, VolumeFacts::Audience(projected) if projected == audience))
+    {
+        return Ok(true);
+    }
     let mut errors: Vec<String> = Vec::new();
     for volume in &pod.volumes {
         let found = match volume {
-            VolumeFacts::Audience(projected) => Ok(projected == audience),
+            VolumeFacts::Audience(_) => Ok(false),
             VolumeFacts::Claim(claim) => match driver_of_claim(request, claim)? {
                 Ok(driver) => driver_asks(request, &driver, audience)?,
                 Err(error) => Err(error),

@@ -5,6 +5,7 @@ use nodelife_core::object::MIRROR_ANNOTATION;
 use super::checks::{CREATE, UPDATE, implies, same};
 use super::restriction::{Check, Restriction, nodes, pods};
 use crate::config::Policies;
+use crate::policy::node_restriction::hardening::TOPOLOGY;
 use crate::registration::match_conditions::{is_own, name_of, text};
 use crate::registration::webhooks::{CHANGES, WRITES, cluster, csi_nodes, namespaced};
 use crate::rule::AdmissionRule as Rule;
@@ -44,8 +45,9 @@ fn pod_status_metadata() -> Vec<Check> {
 fn mirror_pod_labels(prefixes: &[String]) -> Check {
     let labels = "object.?metadata.?labels.orValue({})";
     let prefixes: Vec<String> = prefixes.iter().map(|prefix| text(prefix)).collect();
+    let topology = TOPOLOGY.map(text).join(", ");
     let allowed = format!(
-        "[{}].exists(prefix, key.startsWith(prefix))",
+        "(key in [{topology}] || [{}].exists(prefix, key.startsWith(prefix)))",
         prefixes.join(", ")
     );
     let mirror =

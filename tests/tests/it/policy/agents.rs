@@ -46,7 +46,8 @@ async fn world(plane: &ControlPlane) {
         "deletecollection"
     ]);
     let rules = json!([{"apiGroups": [""], "verbs": every, "resources":
-        ["nodes", "nodes/status", "nodes/proxy", "pods", "pods/status", "pods/eviction", "pods/exec"]}]);
+        ["nodes", "nodes/status", "nodes/proxy", "pods", "pods/status", "pods/eviction", "pods/exec",
+            "serviceaccounts/token"]}]);
     let subjects = json!([{"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}]);
     let group = "rbac.authorization.k8s.io";
     make(
@@ -183,6 +184,11 @@ async fn an_agent_writes_to_its_own_node_only() {
 
 async fn attacks(agent: &kube::Client) {
     let other = "may only write nodes with metadata.name set to its own node";
+    let own_tokens = "may only request tokens that are bound to its own node";
+    let tokens = format!("/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token");
+    let token =
+        |bound: Value| Call::new("POST", &tokens, json!({"spec": {"boundObjectRef": bound}}));
+    let of_node = json!({"apiVersion": "v1", "kind": "Node", "name": "agent-2"});
     let others_pod = "may only write pods with spec.nodeName set to its own node";
     let label = json!({"metadata": {"labels": {"kubevirt.io/schedulable": "true"}}});
     let status = json!({"status": {"conditions": []}});
@@ -258,6 +264,7 @@ async fn attacks(agent: &kube::Client) {
             ),
             "an agent may not connect to pods",
         ),
+        (token(of_node), own_tokens),
         (
             Call::new("GET", "/api/v1/nodes/agent-2/proxy/pods", Value::Null),
             "an agent may not connect to nodes",

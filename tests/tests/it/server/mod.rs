@@ -222,10 +222,8 @@ async fn a_review_that_is_too_large_gets_a_verdict_by_its_names() {
 #[tokio::test]
 async fn a_client_ca_admits_only_its_own_certificates() {
     let authority = TestCa::new().unwrap();
-    let stranger = TestCa::new()
-        .unwrap()
-        .client("kube-apiserver", "x")
-        .unwrap();
+    let next = TestCa::new().unwrap();
+    let stranger = next.client("kube-apiserver", "x").unwrap();
     let own = authority.client("kube-apiserver", "x").unwrap();
     let file = tempfile::NamedTempFile::new().unwrap();
     fs::write(file.path(), authority.certificate()).unwrap();
@@ -237,8 +235,21 @@ async fn a_client_ca_admits_only_its_own_certificates() {
         let asked = async { server.connect(other).await?.post(PATH, &review()).await };
         assert!(asked.await.is_err());
     }
-    let mut connection = server.connect(Some(&own)).await.unwrap();
-    assert_eq!(connection.post(PATH, &review()).await.unwrap().status, 200);
+    let admits = async |pair| {
+        let mut connection = server.connect(Some(pair)).await?;
+        Ok::<_, anyhow::Error>(connection.post(PATH, &review()).await?.status)
+    };
+    assert_eq!(admits(&own).await.unwrap(), 200);
+    // The CA is rotated: a moment with no usable file, and then the next one.
+    fs::write(file.path(), "").unwrap();
+    assert_eq!(admits(&own).await.unwrap(), 200);
+    fs::write(file.path(), next.certificate()).unwrap();
+    wait_until("the next client CA", TIMEOUT, async || {
+        Ok((admits(&stranger).await? == 200).then_some(()))
+    })
+    .await
+    .unwrap();
+    assert!(admits(&own).await.is_err());
 }
 
 #[tokio::test]
