@@ -7,6 +7,7 @@ mod filters;
 mod parity;
 mod requests;
 mod soundness;
+mod takeover;
 
 use anyhow::Result;
 use http::Request;
@@ -20,7 +21,6 @@ use serde_json::{Value, json};
 /// Seconds for a call with lookups on a machine that has much else to do; verdicts are compared
 /// here, not times.
 const PATIENT: u8 = 30;
-const MERGE: &str = "application/merge-patch+json";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
 
@@ -30,6 +30,8 @@ struct Call {
     method: &'static str,
     path: String,
     body: Value,
+    /// Content type.
+    kind: String,
     headers: Vec<(String, String)>,
 }
 
@@ -39,12 +41,28 @@ impl Call {
             method,
             path: path.into(),
             body,
+            kind: "application/json".to_owned(),
             headers: Vec::new(),
         }
     }
 
     fn patch(path: impl Into<String>, body: Value) -> Self {
-        Self::new("PATCH", path, body)
+        Self::patch_as("merge-patch", path, body)
+    }
+
+    /// A patch of another kind: `json-patch`, `strategic-merge-patch`.
+    fn patch_as(kind: &str, path: impl Into<String>, body: Value) -> Self {
+        let mut call = Self::new("PATCH", path, body);
+        call.kind = format!("application/{kind}+json");
+        call
+    }
+
+    /// Server-side apply.
+    fn apply(path: impl Into<String>, body: Value) -> Self {
+        let path = format!("{}?fieldManager=test&force=true", path.into());
+        let mut call = Self::new("PATCH", path, body);
+        "application/apply-patch+yaml".clone_into(&mut call.kind);
+        call
     }
 
     /// Nothing is stored.
@@ -82,15 +100,10 @@ impl Call {
 
     /// Code and message of the answer.
     async fn send(&self, client: &Client) -> Result<PolicyResponse> {
-        let kind = if self.method == "PATCH" {
-            MERGE
-        } else {
-            "application/json"
-        };
         let mut request = Request::builder()
             .method(self.method)
             .uri(&self.path)
-            .header("content-type", kind)
+            .header("content-type", &self.kind)
             .header("accept", "application/json");
         for (name, value) in &self.headers {
             request = request.header(name, value);
