@@ -198,9 +198,19 @@ impl<'a> Installation<'a> {
     /// serving Secret mounted, and waits until it is ready. It listens on `listen`, or
     /// else where the API server dials the Service.
     pub async fn replica(&self, listen: Option<SocketAddr>, flags: &[&str]) -> Result<Replica> {
+        let kubeconfig = self.kubeconfig("nodelife-webhook").await?;
+        self.replica_with(&kubeconfig, listen, flags).await
+    }
+
+    /// The same with another kubeconfig for lookups.
+    pub async fn replica_with(
+        &self,
+        kubeconfig: &Path,
+        listen: Option<SocketAddr>,
+        flags: &[&str],
+    ) -> Result<Replica> {
         let mount = SecretVolume::follow(self.secrets(), TLS_SECRET, self.folder.path())?;
         mount.filled().await?;
-        let kubeconfig = self.kubeconfig("nodelife-webhook").await?;
         let address = listen.unwrap_or_else(|| self.address());
         let health = SocketAddr::from(([127, 0, 0, 1], port::free()?));
         let program = Spec::new(&self.build.program, self.plane.folder().join("webhook.log"))
@@ -332,6 +342,15 @@ pub struct Replica {
 }
 
 impl Replica {
+    /// How many lookups failed.
+    pub async fn failed_lookups(&self) -> Result<u64> {
+        let text = balancer::get(self.health, "/metrics").await?;
+        let count = text.lines().find_map(|line| {
+            line.strip_prefix("nodelife_admission_lookups_total{result=\"failed\"} ")
+        });
+        Ok(count.map_or(Ok(0), str::parse)?)
+    }
+
     /// How many reviews it has answered, to the webhook `validate` or `mutate`.
     pub async fn requests(&self, webhook: &str) -> Result<u64> {
         let text = balancer::get(self.health, "/metrics").await?;

@@ -4,6 +4,7 @@ mod agents;
 mod cold_start;
 mod exported;
 mod filters;
+mod lookups;
 mod parity;
 mod requests;
 mod soundness;
@@ -145,11 +146,21 @@ async fn start(
     flags: &[&str],
     probe: &Call,
 ) -> Result<Replica> {
+    install(installation).await?;
+    let replica = installation.replica(None, flags).await?;
+    is_called(plane, probe).await?;
+    Ok(replica)
+}
+
+async fn install(installation: &Installation<'_>) -> Result<()> {
     installation.apply().await?;
     let mut certs = installation.certs(&["--once"]).await?;
     let status = certs.wait(TIMEOUT).await?;
     anyhow::ensure!(status == 0, "certs: {}", supervise::tail(certs.log()));
-    let replica = installation.replica(None, flags).await?;
+    Ok(())
+}
+
+async fn is_called(plane: &ControlPlane, probe: &Call) -> Result<()> {
     let admin = plane.admin().await?;
     wait_until("the webhook to be called", TIMEOUT, async || {
         let response = probe.send(&admin).await?;
@@ -159,8 +170,7 @@ async fn start(
         );
         Ok(Some(()))
     })
-    .await?;
-    Ok(replica)
+    .await
 }
 
 /// Creates objects that a test starts from, in their order.
