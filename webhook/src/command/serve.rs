@@ -50,12 +50,11 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
     reload_interval: u64,
     /// Seconds to keep accepting connections after SIGTERM, while each response closes its
-    /// connection.
-    #[arg(long, value_name = "SECONDS", default_value_t = 15)]
+    /// connection; after half of them, idle connections are closed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     lame_duck: u64,
-    /// Seconds to wait after that until all connections are closed; the API server closes idle ones
-    /// after 90.
-    #[arg(long, value_name = "SECONDS", default_value_t = 95)]
+    /// Seconds to wait after that until all connections are closed.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     drain_timeout: u64,
 }
 
@@ -137,7 +136,11 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     );
     shutdown.begin();
     let leave = async {
-        tokio::time::sleep(Duration::from_secs(lame_duck)).await;
+        let half = Duration::from_secs(lame_duck) / 2;
+        tokio::time::sleep(half).await;
+        // By now the endpoints have changed: clients connect to another replica.
+        shutdown.end_idle();
+        tokio::time::sleep(half).await;
         shutdown.stop();
         connections.close();
         let limit = Duration::from_secs(drain_timeout);

@@ -1,6 +1,7 @@
 //! The accept loop: one task per connection, each with its limits.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use hyper::body::Incoming;
 use hyper_util::rt::TokioIo;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
@@ -31,7 +33,16 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 const DEADLINES: Deadlines = Deadlines {
     head: Duration::from_secs(10),
     idle: Duration::from_mins(2),
+    // A client connects for a request that is there.
+    settled: Duration::from_secs(2),
 };
+/// The last words on an idle connection. A POST that Go's transport writes to a connection while the
+/// server closes it fails; but it sends it again, elsewhere, after an unexpected response if it has
+/// not written anything of it (net/http/transport.go, `nothingWrittenError`), and client-go after
+/// this response if it takes it for that to its request (client-go `rest/with_retry.go`).
+const FAREWELL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n";
+/// Time for the client to read the farewell and to close.
+const LINGER: Duration = Duration::from_secs(2);
 /// Concurrent connections: an API server keeps 25, and 100 reviews are decided at a time. An idle
 /// one takes 20 to 30 KiB.
 const CONNECTIONS: usize = 1024;
@@ -135,14 +146,43 @@ impl Acceptor {
                 })
             })
         });
-        let served = hyper::server::conn::http1::Builder::new()
+        let connection = hyper::server::conn::http1::Builder::new()
             // It starts at the last response; `DeadlineStream` has separate deadlines.
             .header_read_timeout(None)
             .max_buf_size(LARGEST_HEAD)
             .serve_connection(TokioIo::new(stream), service)
-            .await;
-        if let Err(error) = served {
-            tracing::debug!(%peer, %error, "connection ended");
+            .without_shutdown();
+        let mut connection = pin!(connection);
+        let served = tokio::select! {
+            biased;
+            served = &mut connection => served,
+            () = self.shutdown.idle_ends() => {
+                turns.end_when_idle();
+                connection.await
+            }
+        };
+        match served {
+            Ok(parts) => {
+                let mut stream = parts.io.into_inner();
+                if stream.has_ended() {
+                    say_farewell(stream.into_inner()).await;
+                } else {
+                    let _ = stream.shutdown().await;
+                }
+            }
+            Err(error) => tracing::debug!(%peer, %error, "connection ended"),
         }
     }
+}
+
+/// Ends an idle connection so that no request is lost. A client whose request is on its way has to
+/// be able to send it: closing the socket with unread bytes would reset the connection, and the
+/// client might not read the farewell.
+async fn say_farewell(mut stream: impl AsyncRead + AsyncWrite + Unpin) {
+    let farewell = async {
+        stream.write_all(FAREWELL).await?;
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
+    };
+    let _ = tokio::time::timeout(LINGER, farewell).await;
 }

@@ -1,5 +1,5 @@
 //! [`DeadlineStream`]: a connection with a deadline for the head of a request, counted from its
-//! first byte, and a longer one for an idle connection.
+//! first byte, and a longer one for an idle connection, which can be told to end.
 //!
 //! hyper has one timeout for both, so a client that sends a byte per minute could hold a connection
 //! for as long as the API server's idle connections need; and it creates a timer per request.
@@ -8,12 +8,14 @@ use std::io;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
+
+const TIMED_OUT: io::ErrorKind = io::ErrorKind::TimedOut;
 
 /// Counts the turns of a connection: it is odd while a request is handled, whose body has its own
 /// deadline.
@@ -26,6 +28,7 @@ struct Counted {
     begun: Instant,
     /// Of the last turn, since `begun`.
     milliseconds: AtomicU64,
+    ends: AtomicBool,
 }
 
 impl Default for Turns {
@@ -34,6 +37,7 @@ impl Default for Turns {
             turns: AtomicUsize::new(0),
             begun: Instant::now(),
             milliseconds: AtomicU64::new(0),
+            ends: AtomicBool::new(false),
         }))
     }
 }
@@ -62,6 +66,16 @@ impl Turns {
     pub(super) fn since(&self) -> Instant {
         self.0.begun + Duration::from_millis(self.0.milliseconds.load(Ordering::Relaxed))
     }
+
+    /// Ends the connection as soon as it has been idle for [`Deadlines::settled`]: its reader finds
+    /// the end of the stream. The connection's task has to be polled after this.
+    pub(super) fn end_when_idle(&self) {
+        self.0.ends.store(true, Ordering::Relaxed);
+    }
+
+    fn ends(&self) -> bool {
+        self.0.ends.load(Ordering::Relaxed)
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,9 +84,12 @@ pub(super) struct Deadlines {
     pub(super) head: Duration,
     /// From a response to the first byte of the next head.
     pub(super) idle: Duration,
+    /// A client that has not sent a head for so long after it connected keeps the connection for
+    /// later.
+    pub(super) settled: Duration,
 }
 
-/// What the server waits for, and until when.
+/// What the server waits for, and since when.
 #[derive(Clone, Copy, Debug)]
 enum Wait {
     Nothing,
@@ -89,6 +106,7 @@ pub(super) struct DeadlineStream<S> {
     /// The count at the last read.
     turn: usize,
     wait: Wait,
+    ended: bool,
     /// Fires at the end of the wait or before: resetting a timer for each request costs more than a
     /// spurious wake-up now and then.
     timer: Pin<Box<Sleep>>,
@@ -102,17 +120,31 @@ impl<S> DeadlineStream<S> {
             turn: turns.count(),
             turns,
             wait: Wait::Nothing,
+            ended: false,
             timer: Box::pin(sleep(deadlines.idle)),
         }
     }
 
-    /// Ready once the deadline of the current wait has passed.
-    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if matches!(self.wait, Wait::Nothing) {
-            self.wait = Wait::Head(Instant::now() + self.deadlines.idle);
-        }
-        let (Wait::Head(end) | Wait::Rest(end)) = self.wait else {
-            return Poll::Pending;
+    /// Whether the reader found the end because the connection was told to end.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    pub(super) fn into_inner(self) -> S {
+        self.stream
+    }
+
+    /// Ready once the deadline of the current wait has passed: with an error, unless the connection
+    /// is told to end.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let (end, result) = match self.wait {
+            Wait::Rest(since) => (since + self.deadlines.head, Err(TIMED_OUT)),
+            Wait::Head(since) if self.turns.ends() => (since + self.deadlines.settled, Ok(())),
+            Wait::Head(since) => (since + self.deadlines.idle, Err(TIMED_OUT)),
+            Wait::Nothing => {
+                self.wait = Wait::Head(Instant::now());
+                return self.poll_over(cx);
+            }
         };
         if self.timer.deadline() > end {
             self.timer.as_mut().reset(end);
@@ -120,7 +152,8 @@ impl<S> DeadlineStream<S> {
         loop {
             ready!(self.timer.as_mut().poll(cx));
             if Instant::now() >= end {
-                return Poll::Ready(());
+                self.ended = result.is_ok();
+                return Poll::Ready(result.map_err(io::Error::from));
             }
             self.timer.as_mut().reset(end);
         }
@@ -145,11 +178,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for DeadlineStream<S> {
         let before = buf.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(cx, buf);
         if buf.filled().len() > before && !matches!(this.wait, Wait::Rest(_)) {
-            this.wait = Wait::Rest(Instant::now() + this.deadlines.head);
+            this.wait = Wait::Rest(Instant::now());
         }
         if read.is_pending() {
-            ready!(this.poll_over(cx));
-            return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            return this.poll_over(cx);
         }
         read
     }
@@ -201,7 +233,11 @@ mod tests {
     ) -> (DuplexStream, DeadlineStream<DuplexStream>, Turns) {
         let (client, server) = duplex(64);
         let turns = Turns::default();
-        let deadlines = Deadlines { head, idle };
+        let deadlines = Deadlines {
+            head,
+            idle,
+            settled: SOON,
+        };
         (
             client,
             DeadlineStream::new(server, deadlines, turns.clone()),
@@ -238,6 +274,20 @@ mod tests {
         turns.pass();
         turns.pass();
         assert!(ends(&mut server).await);
+    }
+
+    #[tokio::test]
+    async fn only_an_idle_connection_ends_when_told() {
+        let (mut client, mut server, turns) = connection(NEVER, NEVER);
+        turns.end_when_idle();
+        let begun = Instant::now();
+        assert_eq!(server.read(&mut [0]).await.unwrap(), 0);
+        assert!(begun.elapsed() >= SOON);
+        client.write_all(b"P").await.unwrap();
+        assert_eq!(server.read_u8().await.unwrap(), b'P');
+        // The head is not complete.
+        let rest = tokio::time::timeout(SOON * 2, server.read_u8()).await;
+        rest.unwrap_err();
     }
 
     #[tokio::test]

@@ -2,8 +2,8 @@
 //!
 //! Go's transport reuses a connection until it learns that it is closed, and does not retry a
 //! POST on a closing connection. So the server first sends `Connection: close` with every
-//! response while it still accepts connections; then it stops accepting and waits until all
-//! connections are closed.
+//! response while it still accepts connections; then it ends the idle ones, which `accept` does in a
+//! way that clients retry; then it stops accepting and waits until all connections are closed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 #[derive(Debug, Default)]
 pub(crate) struct Shutdown {
     leaving: AtomicBool,
+    idle: CancellationToken,
     stopped: CancellationToken,
 }
 
@@ -21,12 +22,23 @@ impl Shutdown {
         self.leaving.store(true, Ordering::Relaxed);
     }
 
+    /// Closes idle connections.
+    pub(crate) fn end_idle(&self) {
+        self.idle.cancel();
+    }
+
+    /// Stops accepting.
     pub(crate) fn stop(&self) {
         self.stopped.cancel();
     }
 
     pub(crate) fn is_leaving(&self) -> bool {
         self.leaving.load(Ordering::Relaxed)
+    }
+
+    /// Waits until idle connections are to be closed.
+    pub(crate) async fn idle_ends(&self) {
+        self.idle.cancelled().await;
     }
 
     pub(crate) async fn stopped(&self) {

@@ -222,7 +222,7 @@ async fn roll(
             mount: _mount,
             ..
         } = one;
-        let ended = program.terminate(Duration::from_mins(2)).await.unwrap();
+        let ended = program.terminate(Duration::from_secs(15)).await.unwrap();
         assert_eq!(ended, 0);
         balancer.remove(address);
     }

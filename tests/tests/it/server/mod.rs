@@ -306,3 +306,30 @@ async fn shutdown_finishes_requests_and_a_second_signal_exits() {
     server.program.interrupt().unwrap();
     assert_eq!(server.program.wait(TIMEOUT).await.unwrap(), 130);
 }
+
+/// A client that is about to use a connection can send its request again (client-go does).
+#[tokio::test]
+async fn shutdown_ends_idle_connections_with_a_response() {
+    let mut server = Server::start(&["--lame-duck", "1"]).await;
+    let mut late = server.connect(None).await.unwrap();
+    assert_eq!(late.post(PATH, &review()).await.unwrap().status, 200);
+    let mut idle = server.connect(None).await.unwrap();
+    assert_eq!(idle.post(PATH, &review()).await.unwrap().status, 200);
+    let mut unused = server.connect(None).await.unwrap();
+    server.program.interrupt().unwrap();
+    let farewell = async |connection: &mut Connection| {
+        let answer = connection.answer().await.unwrap();
+        assert_eq!(answer.status, 503);
+        for header in ["connection: close", "retry-after: 0"] {
+            assert!(answer.head.contains(header), "{answer:?}");
+        }
+        assert!(connection.answer().await.is_err());
+    };
+    farewell(&mut idle).await;
+    // This one was idle for longer, and writes its request when the farewell is under way.
+    let answer = late.post(PATH, &review()).await.unwrap();
+    assert_eq!(answer.status, 503, "{answer:?}");
+    farewell(&mut unused).await;
+    drop((idle, late, unused));
+    assert_eq!(server.program.wait(TIMEOUT).await.unwrap(), 0);
+}
