@@ -68,34 +68,47 @@ pub struct NodeRestrictionConfig {
     pub mode: Mode,
     /// Modes by rule ([`AdmissionRule::as_str`]).
     pub modes: BTreeMap<AdmissionRule, Mode>,
-    /// The API server's feature gate `PodCertificateRequest` (off by default in 1.36).
-    pub pod_certificate_requests: bool,
+    /// The API server's feature gate `PodCertificateRequest`; without a word, by the version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod_certificate_requests: Option<bool>,
+    /// The API server's feature gate `CSIVolumeHealth` (off by default).
+    pub csi_volume_health: bool,
     /// The API server's feature gate `ServiceAccountNodeAudienceRestriction` is on, as by
     /// default since 1.33.
     pub token_audiences: TokenAudiences,
-    /// The Kubernetes version whose plugin is mirrored, where versions differ.
-    pub version: MinorVersion,
+    /// The Kubernetes version whose plugin is mirrored, where versions differ; without a word, the
+    /// API server's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<MinorVersion>,
     /// Prefixes of label keys that mirror pods may have, if the rule `mirrorPodLabels` is on.
     pub mirror_pod_labels: Vec<String>,
     /// Names of the CSI drivers that a node may announce, if the rule `csiDrivers` is on.
     pub csi_drivers: Vec<String>,
 }
 
-/// A minor version of Kubernetes, `1.30` to `1.37`.
+/// A minor version of Kubernetes, since `1.30`.
 ///
 /// Checks that closed a hole are made whatever the version is: owners of a node (since 1.31.12,
 /// 1.32.8 and 1.33.4), deletion of a `ResourceSlice` (since 1.31), claims of a mirror pod (since
 /// 1.32.6 and 1.33.2) and its other references (all of them since 1.34). Held against
 /// `plugin/pkg/admission/noderestriction/admission.go` and `pkg/features/kube_features.go` of
-/// v1.30.14, v1.31.14, v1.32.13, v1.33.13, v1.34.4, v1.35.4 and v1.36.3; from 1.34 to 1.36 the
-/// plugin did not change. There is no 1.37 yet: it counts as 1.36.
+/// v1.30.14, v1.31.14, v1.32.13, v1.33.13, v1.34.4, v1.35.4, v1.36.3 and v1.37.2; from 1.34 to 1.36
+/// the plugin did not change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct MinorVersion(u8);
 
 impl MinorVersion {
-    const OLDEST: u8 = 30;
-    const NEWEST: u8 = 37;
+    const OLDEST: Self = Self(30);
+    /// The newest one whose plugin is mirrored.
+    pub const NEWEST: Self = Self(37);
+
+    /// That of an API server, by the `minor` of its `/version`: `36`, or `36+` of a distribution.
+    /// One that is too old counts as the oldest.
+    pub fn of_server(minor: &str) -> Option<Self> {
+        let minor = minor.trim_end_matches(|c: char| !c.is_ascii_digit());
+        Some(Self(minor.parse().ok()?).max(Self::OLDEST))
+    }
 
     /// The common name in a kubelet's certificate request is checked since 1.31 (gate
     /// `AllowInsecureKubeletCertificateSigningRequests`, off by default).
@@ -109,12 +122,36 @@ impl MinorVersion {
     pub(crate) fn restricts_audiences(self) -> bool {
         self.0 >= 33
     }
+
+    /// `PodCertificateRequest` is served by default since 1.37.
+    fn has_pod_certificate_requests(self) -> bool {
+        self.0 >= 37
+    }
+
+    /// The signer of a pod's certificate is checked since 1.37.
+    pub(crate) fn checks_signers(self) -> bool {
+        self.0 >= 37
+    }
+
+    /// `status.nodeAllocatableResourceClaimStatuses` of a pod is compared since 1.37.
+    pub(crate) fn compares_allocatable_claims(self) -> bool {
+        self.0 >= 37
+    }
+
+    /// `csinodes/status` is there since 1.37.
+    pub(crate) fn checks_csi_node_status(self) -> bool {
+        self.0 >= 37
+    }
+
+    /// Since 1.37, the refusal of an audience names the user before the audience.
+    pub(crate) fn words_access_first(self) -> bool {
+        self.0 >= 37
+    }
 }
 
 impl Default for MinorVersion {
-    /// The version that the engine is tested against.
     fn default() -> Self {
-        Self(36)
+        Self::NEWEST
     }
 }
 
@@ -130,11 +167,11 @@ impl TryFrom<String> for MinorVersion {
     fn try_from(text: String) -> Result<Self, String> {
         let minor = text.strip_prefix("1.").and_then(|minor| minor.parse().ok());
         minor
-            .filter(|minor| (Self::OLDEST..=Self::NEWEST).contains(minor))
             .map(Self)
+            .filter(|version| *version >= Self::OLDEST)
             .ok_or_else(|| {
-                let (oldest, newest) = (Self::OLDEST, Self::NEWEST);
-                format!("expected a version from \"1.{oldest}\" to \"1.{newest}\", got {text:?}")
+                let oldest = String::from(Self::OLDEST);
+                format!("expected a version from {oldest:?} on, got {text:?}")
             })
     }
 }
@@ -154,6 +191,10 @@ pub struct TokenAudiences {
 }
 
 impl NodeRestrictionConfig {
+    pub(crate) fn version(&self) -> MinorVersion {
+        self.version.unwrap_or_default()
+    }
+
     pub fn mode(&self, rule: AdmissionRule) -> Mode {
         let named = self.modes.get(&rule).copied();
         named.unwrap_or_else(|| self.unnamed(rule))
@@ -162,7 +203,7 @@ impl NodeRestrictionConfig {
     /// The mode of a rule that `modes` does not name.
     fn unnamed(&self, rule: AdmissionRule) -> Mode {
         let is_there = match rule {
-            AdmissionRule::SigningRequests => self.version.checks_signing_requests(),
+            AdmissionRule::SigningRequests => self.version().checks_signing_requests(),
             rule => !rule.is_stricter(),
         };
         if is_there { self.mode } else { Mode::Off }
@@ -171,7 +212,13 @@ impl NodeRestrictionConfig {
     /// Whether the audience of a token request is checked.
     pub(crate) fn restricts_audiences(&self) -> bool {
         let named = self.token_audiences.restrict;
-        named.unwrap_or_else(|| self.version.restricts_audiences())
+        named.unwrap_or_else(|| self.version().restricts_audiences())
+    }
+
+    /// Whether `PodCertificateRequest` is served.
+    pub(crate) fn has_pod_certificate_requests(&self) -> bool {
+        let named = self.pod_certificate_requests;
+        named.unwrap_or_else(|| self.version().has_pod_certificate_requests())
     }
 }
 

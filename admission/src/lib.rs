@@ -6,7 +6,8 @@
 //! explicitly: [`Evaluation::Needs`] names one [`Lookup`], the caller adds the result to
 //! [`Lookups`] and calls again. A failed lookup never allows a request.
 //!
-//! The mirrored in-tree plugins are those of Kubernetes v1.36.3.
+//! The mirrored in-tree plugins are those of Kubernetes v1.37.2, and of older versions where the
+//! configuration says so.
 
 mod audit_log;
 mod certificate_request;
@@ -34,8 +35,8 @@ pub use decide::{decide, decide_with};
 pub use decision::{Decision, Evaluation, Patch, Refusal, Verdict};
 pub use denial::{Denial, StatusReason};
 pub use lookup::{
-    AUDIENCE_VERB, Access, Lookup, LookupResult, Lookups, PodFacts, RecordedCluster,
-    RecordedClusterError, VolumeFacts,
+    Access, Lookup, LookupResult, Lookups, PodFacts, RecordedCluster, RecordedClusterError,
+    VolumeFacts,
 };
 pub use registration::{
     MatchCondition, WEBHOOK_TIMEOUT, Webhook, admission_policies, webhook_configurations,

@@ -22,7 +22,7 @@ fn policies(choice: u8) -> Policies {
             "registrationOwners": "audit", "events": "enforce", "nodes": "warn",
         });
         policies.node_restriction.modes = serde_json::from_value(modes).unwrap_or_default();
-        policies.node_restriction.pod_certificate_requests = true;
+        policies.node_restriction.pod_certificate_requests = Some(true);
         policies.tolerations.rewrite = true;
         policies.tolerations.annotations = true;
         policies.tolerations.not_ready_seconds = 30;

@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 
 /// The version of Kubernetes that `control-plane/go.mod` names.
 pub const KUBERNETES_VERSION: &str = "v1.36.3";
+const PINNED_MINOR: &str = "1.36";
 
 /// The Go module whose tools are the control plane's programs.
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/control-plane");
@@ -75,6 +76,13 @@ impl GoProgram {
         }
     }
 
+    /// The other minor version of Kubernetes that `NODELIFE_KUBERNETES` names: the oracle then has
+    /// the admission plugins of that version, and nothing else.
+    fn other_kubernetes(self) -> Option<String> {
+        let named = env::var("NODELIFE_KUBERNETES").ok();
+        named.filter(|minor| self == Self::Oracle && minor != PINNED_MINOR)
+    }
+
     /// Where its sources lie, if they are ours and change with the repository.
     fn sources(self) -> Option<PathBuf> {
         matches!(self, Self::Oracle | Self::Webhook).then(|| Path::new(MODULE).join(self.name()))
@@ -133,16 +141,30 @@ impl GoProgram {
         )?;
         // Built under another name: a build that is cut short leaves nothing that looks done.
         let unfinished = folder.join(format!("{}.unfinished", self.name()));
-        let (major, minor) = ("1", "36");
+        let other = self.other_kubernetes();
+        let minor = other.as_deref().unwrap_or(PINNED_MINOR);
+        let git = other.as_ref().map_or_else(
+            || KUBERNETES_VERSION.to_owned(),
+            |minor| format!("v{minor}.0"),
+        );
+        let (major, minor) = minor.split_once('.').context("a version has a point")?;
         let version = "k8s.io/component-base/version";
-        let status = Command::new("go")
+        let mut command = Command::new("go");
+        command
             .args(["build", "-trimpath", "-ldflags"])
             .arg(format!(
-                "-s -w -X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
+                "-s -w -X {version}.gitVersion={git} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
             ))
             .arg("-o")
-            .arg(&unfinished)
-            .arg(self.package())
+            .arg(&unfinished);
+        if let Some(other) = other {
+            command
+                .arg(format!("-modfile=kubernetes/{other}.mod"))
+                .args(["oracle/main.go", "oracle/admission.go"]);
+        } else {
+            command.arg(self.package());
+        }
+        let status = command
             .current_dir(MODULE)
             .env("CGO_ENABLED", "0")
             .stdout(Stdio::null())
@@ -162,7 +184,11 @@ impl GoProgram {
     fn sources_hash(self) -> Result<String> {
         let mut hasher = DefaultHasher::new();
         KUBERNETES_VERSION.hash(&mut hasher);
-        let mut files = vec![Path::new(MODULE).join("go.sum")];
+        let sums = self.other_kubernetes().map_or_else(
+            || "go.sum".to_owned(),
+            |other| format!("kubernetes/{other}.sum"),
+        );
+        let mut files = vec![Path::new(MODULE).join(sums)];
         if let Some(sources) = self.sources() {
             for entry in fs::read_dir(sources)? {
                 files.push(entry?.path());
@@ -176,6 +202,12 @@ impl GoProgram {
         }
         Ok(format!("{:016x}", hasher.finish()))
     }
+}
+
+/// The minor version of Kubernetes whose admission plugins the oracle has.
+pub fn oracle_kubernetes() -> String {
+    let other = GoProgram::Oracle.other_kubernetes();
+    other.unwrap_or_else(|| PINNED_MINOR.to_owned())
 }
 
 /// The built `kubectl-nodelife`.

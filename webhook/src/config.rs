@@ -1,12 +1,15 @@
-//! Loads the webhook's configuration file, and reloads it when it changes.
+//! Loads the webhook's configuration file, reloads it when it changes, and adds the version of the
+//! API server.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
-use nodelife_admission::{ConfigFile, ConfigFileError, Policies};
+use nodelife_admission::{ConfigFile, ConfigFileError, MinorVersion, Policies};
+
+use crate::server::LookupClient;
 
 /// Reads the file, if there is one, and applies `set` (`path.to.field=value`) on top.
 pub(crate) fn load(file: Option<&Path>, set: &[String]) -> anyhow::Result<Policies> {
@@ -17,10 +20,19 @@ pub(crate) fn load(file: Option<&Path>, set: &[String]) -> anyhow::Result<Polici
     Ok(file.policies(set)?)
 }
 
-/// Logs a setting that may have no effect.
+/// Logs a setting that may have no effect, and how a version is treated whose plugin did not exist
+/// yet.
 pub(crate) fn warn(policies: &Policies) {
     if let Some(warning) = policies.warning() {
         tracing::warn!(warning, "the configuration has a setting without effect");
+    }
+    let version = policies.node_restriction.version;
+    if let Some(version) = version.filter(|version| *version > MinorVersion::NEWEST) {
+        tracing::warn!(
+            "Kubernetes {} is newer than this release: its nodes are restricted as by {}",
+            String::from(version),
+            String::from(MinorVersion::NEWEST),
+        );
     }
 }
 
@@ -36,7 +48,12 @@ pub(crate) fn read<T>(
 
 /// Reloads the file every `interval`, forever. An invalid file is logged once, and the previous
 /// configuration stays in use.
-pub(crate) async fn keep(path: &Path, interval: Duration, policies: &ArcSwap<Policies>) {
+pub(crate) async fn keep(
+    path: &Path,
+    interval: Duration,
+    policies: &ArcSwap<Policies>,
+    server: &OnceLock<MinorVersion>,
+) {
     let mut failure = String::new();
     let mut ticks = tokio::time::interval(interval);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -47,6 +64,7 @@ pub(crate) async fn keep(path: &Path, interval: Duration, policies: &ArcSwap<Pol
         match loaded {
             Ok(Ok(loaded)) => {
                 failure.clear();
+                let loaded = for_server(loaded, server.get().copied());
                 if **policies.load() != loaded {
                     tracing::info!("configuration changed");
                     warn(&loaded);
@@ -66,4 +84,34 @@ pub(crate) async fn keep(path: &Path, interval: Duration, policies: &ArcSwap<Pol
             Err(error) => tracing::error!(%error, "the task that reads the configuration failed"),
         }
     }
+}
+
+/// Asks the API server for its version until it answers: the plugin of that version is mirrored
+/// unless the configuration names another.
+pub(crate) async fn find_version(
+    lookups: &LookupClient,
+    interval: Duration,
+    policies: &ArcSwap<Policies>,
+    server: &OnceLock<MinorVersion>,
+) {
+    let found = loop {
+        match lookups.server_version().await {
+            Some(Ok(found)) => break found,
+            Some(Err(error)) => tracing::debug!(%error, "the API server's version is unknown"),
+            None => return,
+        }
+        tokio::time::sleep(interval).await;
+    };
+    let found = *server.get_or_init(|| found);
+    let before = policies.rcu(|now| for_server(Policies::clone(now), Some(found)));
+    if before.node_restriction.version.is_none() {
+        tracing::info!(version = String::from(found), "API server found");
+        warn(&policies.load());
+    }
+}
+
+fn for_server(mut policies: Policies, server: Option<MinorVersion>) -> Policies {
+    let version = &mut policies.node_restriction.version;
+    *version = version.or(server);
+    policies
 }

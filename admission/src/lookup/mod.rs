@@ -50,21 +50,21 @@ impl Lookup {
     }
 }
 
-/// Whether a node may request tokens for an audience: a SubjectAccessReview with the verb
-/// `request-serviceaccounts-token-audience`, the core group, version `v1`.
+/// Whether a node may do something: a SubjectAccessReview.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Access {
     pub user: String,
     pub uid: String,
     pub groups: Vec<String>,
     pub extra: BTreeMap<String, Vec<String>>,
-    /// Used as the resource of the review.
-    pub audience: String,
+    pub verb: &'static str,
+    pub group: String,
+    pub version: String,
+    /// What is requested: an audience or a signer, which is no resource.
+    pub resource: String,
     pub namespace: String,
     pub name: String,
 }
-
-pub const AUDIENCE_VERB: &str = "request-serviceaccounts-token-audience";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LookupResult {
@@ -95,6 +95,8 @@ pub struct PodFacts {
     pub mirror: bool,
     /// Where token audiences may come from, in the order of `spec.volumes`.
     pub volumes: Vec<VolumeFacts>,
+    /// Signers of the certificates that its volumes ask for.
+    pub signers: Vec<String>,
 }
 
 /// A volume that may allow an audience.

@@ -64,12 +64,17 @@ fn pod_facts(pod: &Value) -> PodFacts {
     for volume in list(pod, "/spec/volumes") {
         volume_facts(&name, volume, &mut volumes);
     }
+    let sources = list(pod, "/spec/volumes").flat_map(|volume| list(volume, "/projected/sources"));
+    let certificates = sources.filter_map(|source| field(source, "podCertificate"));
     PodFacts {
         uid: text(pod, "/metadata/uid"),
         node: text(pod, "/spec/nodeName"),
         service_account: text(pod, "/spec/serviceAccountName"),
         mirror: annotations.is_some_and(|all| all.get(MIRROR_ANNOTATION).is_some()),
         volumes,
+        signers: certificates
+            .map(|certificate| text(certificate, "/signerName"))
+            .collect(),
     }
 }
 

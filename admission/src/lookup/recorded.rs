@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{AUDIENCE_VERB, Access, Lookup, LookupResult};
+use super::{Access, Lookup, LookupResult};
 
 /// The objects of a List, by kind, namespace and name.
 #[derive(Clone, Debug, Default)]
@@ -121,8 +121,8 @@ impl RecordedCluster {
         let found = self.reviews.iter().find(|review| {
             let attributes = &review.spec.resource_attributes;
             fits(&review.spec.user, &access.user)
-                && fits(&attributes.verb, AUDIENCE_VERB)
-                && (fits(&attributes.resource, &access.audience) || attributes.resource == "*")
+                && fits(&attributes.verb, access.verb)
+                && (fits(&attributes.resource, &access.resource) || attributes.resource == "*")
                 && fits(&attributes.namespace, &access.namespace)
                 && fits(&attributes.name, &access.name)
         });

@@ -190,6 +190,7 @@ fn quiet_pod_status(metadata: bool) -> MatchCondition {
         "metadata.labels",
         "status.resourceClaimStatuses",
         "status.extendedResourceClaimStatus",
+        "status.nodeAllocatableResourceClaimStatuses",
     ];
     parts.extend(compared.map(unchanged));
     if metadata {

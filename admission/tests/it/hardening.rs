@@ -1,6 +1,8 @@
 //! Tests of the hardening rules, and of the versions in which the in-tree plugin changed.
 
-use nodelife_admission::{AdmissionPhase, Decision, Mode, Policies, Review, Verdict, decide_with};
+use nodelife_admission::{
+    AdmissionPhase, Decision, MinorVersion, Mode, Policies, Review, Verdict, decide_with,
+};
 use serde_json::{Value, json};
 
 fn policies(restriction: Value) -> Policies {
@@ -295,17 +297,34 @@ fn each_version_has_its_own_checks() {
         matches!(decided(review, &policies).verdict, Verdict::Deny(_))
     };
     assert!(!denied("1.30", &csr));
-    for version in ["1.31", "1.36", "1.37"] {
+    for version in ["1.31", "1.36", "1.37", "1.38"] {
         assert!(denied(version, &csr), "{version}");
+    }
+    let status = |statuses: Value| json!({"spec": {"nodeName": "n1"}, "status": {"nodeAllocatableResourceClaimStatuses": statuses}});
+    let amount = |quantity: &str| json!([{"mapping": [{"name": "memory", "quantity": quantity}]}]);
+    let claims = |new: Value| request("pods/status", "UPDATE", status(new), status(amount("1Gi")));
+    for (new, is_change) in [(amount("1024Mi"), false), (amount("2Gi"), true)] {
+        assert_eq!(denied("1.37", &claims(new.clone())), is_change);
+        assert!(!denied("1.36", &claims(new)));
     }
     // What closed a hole is checked for all of them.
     let node = |meta: Value| json!({"metadata": meta});
     let owner = json!({"name": "n1", "ownerReferences": [{"name": "x", "uid": "x"}]});
     let update = request("nodes", "UPDATE", node(owner), node(json!({"name": "n1"})));
     assert!(denied("1.30", &update));
-    for wrong in ["1.29", "1.38", "2.31", "1.3x", ""] {
+    for wrong in ["1.29", "2.31", "1.3x", "1.", ""] {
         let read: Result<Policies, _> =
             serde_json::from_value(json!({"nodeRestriction": {"version": wrong}}));
         assert!(read.is_err(), "{wrong}");
     }
+    for (minor, version) in [
+        ("36", "1.36"),
+        ("37+", "1.37"),
+        ("29", "1.30"),
+        ("40", "1.40"),
+    ] {
+        let found = MinorVersion::of_server(minor).map(String::from);
+        assert_eq!(found.as_deref(), Some(version));
+    }
+    assert!(MinorVersion::of_server("").is_none());
 }

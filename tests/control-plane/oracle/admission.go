@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 
 	"github.com/spf13/pflag"
@@ -216,7 +217,7 @@ func newNodeRestriction(c *admissionCase) (admission.MutationInterface, error) {
 	plugin.InspectFeatureGates(gates)
 	factory := informers.NewSharedInformerFactory(nil, 0)
 	plugin.SetExternalKubeInformerFactory(factory)
-	plugin.SetAuthorizer(access(c.Lookups.Access))
+	setAuthorizer(plugin, c.Lookups.Access)
 	core := factory.Core().V1()
 	err = errors.Join(
 		fill(core.Pods().Informer(), c.Lookups.Pods),
@@ -228,6 +229,15 @@ func newNodeRestriction(c *admissionCase) (admission.MutationInterface, error) {
 		plugin.ValidateInitialization(),
 	)
 	return &mutating{plugin, plugin.Admit}, err
+}
+
+// setAuthorizer calls what is SetAuthorizer before Kubernetes 1.37.
+func setAuthorizer(plugin any, rules access) {
+	set := reflect.ValueOf(plugin).MethodByName("SetUnconditionalAuthorizer")
+	if !set.IsValid() {
+		set = reflect.ValueOf(plugin).MethodByName("SetAuthorizer")
+	}
+	set.Call([]reflect.Value{reflect.ValueOf(rules)})
 }
 
 // tolerationFlags are the API server's own flags for the plugin's defaults.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::available_parallelism;
 use std::time::Duration;
 
@@ -112,10 +112,15 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
         let (certificates, tls) = (Arc::clone(&certificates), Arc::clone(&tls));
         tasks.spawn(async move { client_ca.keep(interval, &certificates, &tls).await });
     }
+    let server = Arc::new(OnceLock::new());
     if let Some(path) = arguments.config {
-        let state = Arc::clone(&state);
-        tasks.spawn(async move { config::keep(&path, interval, &state.policies).await });
+        let (state, server) = (Arc::clone(&state), Arc::clone(&server));
+        tasks.spawn(async move { config::keep(&path, interval, &state.policies, &server).await });
     }
+    let asking = Arc::clone(&state);
+    tasks.spawn(async move {
+        config::find_version(&asking.lookups, interval, &asking.policies, &server).await;
+    });
     let probes = health_router(Arc::clone(&state));
     tasks.spawn(serve_health(health, probes));
     let connections = TaskTracker::new();

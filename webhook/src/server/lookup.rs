@@ -17,7 +17,7 @@ use http::{Method, Request, StatusCode};
 use http_body_util::BodyExt as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use nodelife_admission::{AUDIENCE_VERB, Access, Lookup, LookupResult};
+use nodelife_admission::{Access, Lookup, LookupResult, MinorVersion};
 use nodelife_cluster::USER_AGENT;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
@@ -26,6 +26,8 @@ use tokio::time::Instant;
 
 /// Concurrent lookups.
 const LOOKUPS: usize = 32;
+/// For the API server's version.
+const VERSION: Duration = Duration::from_secs(5);
 
 pub(crate) struct LookupClient {
     client: Option<Client>,
@@ -58,6 +60,16 @@ impl LookupClient {
             client,
             room: Semaphore::new(LOOKUPS),
         })
+    }
+
+    /// The API server's version; `None` without an API server.
+    pub(crate) async fn server_version(&self) -> Option<anyhow::Result<MinorVersion>> {
+        let asked = tokio::time::timeout(VERSION, self.client.as_ref()?.apiserver_version());
+        Some(asked.await.map_err(anyhow::Error::from).and_then(|answer| {
+            let minor = answer?.minor;
+            MinorVersion::of_server(&minor)
+                .with_context(|| format!("the minor version is {minor:?}"))
+        }))
     }
 
     pub(super) async fn answer(&self, lookup: &Lookup, deadline: Instant) -> LookupResult {
@@ -152,10 +164,10 @@ fn access_review(access: &Access) -> serde_json::Result<Vec<u8>> {
             "groups": access.groups,
             "extra": access.extra,
             "resourceAttributes": {
-                "verb": AUDIENCE_VERB,
-                "group": "",
-                "version": "v1",
-                "resource": access.audience,
+                "verb": access.verb,
+                "group": access.group,
+                "version": access.version,
+                "resource": access.resource,
                 "namespace": access.namespace,
                 "name": access.name,
             },

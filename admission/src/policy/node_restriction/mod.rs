@@ -1,5 +1,5 @@
 //! The in-tree plugin NodeRestriction, rule by rule: what kubelets may write
-//! (plugin/pkg/admission/noderestriction/admission.go, v1.36.3).
+//! (plugin/pkg/admission/noderestriction/admission.go, v1.37.2).
 //!
 //! The order matters: the first check that fails gives the message.
 

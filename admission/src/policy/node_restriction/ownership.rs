@@ -5,6 +5,7 @@ use serde::Deserialize;
 
 use super::request::NodeRequest;
 use crate::denial::Denial;
+use crate::go_quote::Quoted;
 use crate::json::text::{Pairs, Text, or_default};
 use crate::review::Operation;
 use crate::rule::AdmissionRule;
@@ -69,6 +70,37 @@ struct SliceSpec<'a> {
     node_name: Option<Text<'a>>,
 }
 
+#[derive(Deserialize)]
+struct CsiNode<'a> {
+    #[serde(borrow, default)]
+    spec: CsiNodeSpec<'a>,
+}
+
+#[derive(Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct CsiNodeSpec<'a> {
+    #[serde(borrow, deserialize_with = "or_default")]
+    drivers: Vec<CsiDriver<'a>>,
+}
+
+#[derive(Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct CsiDriver<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    #[serde(rename = "nodeID")]
+    node_id: Text<'a>,
+    #[serde(deserialize_with = "or_default")]
+    topology_keys: Vec<Text<'a>>,
+    allocatable: Option<VolumeResources>,
+}
+
+#[derive(Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct VolumeResources {
+    count: Option<i32>,
+}
+
 /// Whether the object has the node's name: on creation the name in the object, which is empty if it
 /// will be generated, otherwise the name in the request.
 fn is_own_name(request: &NodeRequest<'_, '_>, rule: AdmissionRule) -> Result<bool, Denial> {
@@ -97,14 +129,39 @@ pub(super) fn check_csi_node(request: &NodeRequest<'_, '_>) -> Result<(), Denial
         let message = "unable to access the object name".to_owned();
         return Err(Denial::forbidden(AdmissionRule::CsiNodes, message));
     }
-    if is_own_name(request, AdmissionRule::CsiNodes)? {
-        return Ok(());
+    if !is_own_name(request, AdmissionRule::CsiNodes)? {
+        let message = "can only access CSINode with the same name as the requesting node";
+        return Err(Denial::forbidden(
+            AdmissionRule::CsiNodes,
+            message.to_owned(),
+        ));
     }
-    let message = "can only access CSINode with the same name as the requesting node";
-    Err(Denial::forbidden(
-        AdmissionRule::CsiNodes,
-        message.to_owned(),
-    ))
+    if request.subresource() == "status" && request.policy.version().checks_csi_node_status() {
+        return check_csi_node_status(request);
+    }
+    Ok(())
+}
+
+/// `admitCSINodeStatus`.
+fn check_csi_node_status(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
+    let rule = AdmissionRule::CsiNodes;
+    let deny = |message: String| Err(Denial::forbidden(rule, message));
+    if !request.policy.csi_volume_health {
+        return deny("CSIVolumeHealth feature gate is disabled".to_owned());
+    }
+    if request.operation() != Operation::Update {
+        let operation = Quoted(request.operation().as_str());
+        return deny(format!("unexpected operation {operation}"));
+    }
+    let old: CsiNode<'_> = request.old_object(rule)?;
+    let new: CsiNode<'_> = request.object(rule)?;
+    if old.spec != new.spec {
+        let node = Quoted(request.node);
+        return deny(format!(
+            "node {node} is not allowed to modify CSINode spec via status"
+        ));
+    }
+    Ok(())
 }
 
 /// `admitResourceSlice`. An update is left to the node authorizer's graph.

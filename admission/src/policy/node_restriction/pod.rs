@@ -1,6 +1,7 @@
 //! pods: creation of mirror pods, deletion, status and eviction.
 
 use nodelife_core::object::MIRROR_ANNOTATION;
+use nodelife_core::quantity::Quantity;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -141,15 +142,17 @@ struct WithStatus<'a> {
     #[serde(default, deserialize_with = "or_default")]
     spec: Spec<'a>,
     #[serde(default, deserialize_with = "or_default")]
-    status: ClaimStatuses<'a>,
+    status: PodStatus<'a>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct ClaimStatuses<'a> {
+struct PodStatus<'a> {
     #[serde(borrow, deserialize_with = "or_default")]
     resource_claim_statuses: Vec<ClaimStatus<'a>>,
     extended_resource_claim_status: Option<ExtendedClaimStatus<'a>>,
+    #[serde(deserialize_with = "or_default")]
+    node_allocatable_resource_claim_statuses: Vec<AllocatableClaimStatus<'a>>,
 }
 
 #[derive(Default, PartialEq, Deserialize)]
@@ -177,6 +180,49 @@ struct RequestMapping<'a> {
     resource: Text<'a>,
     #[serde(default, rename = "requestName")]
     request: Text<'a>,
+}
+
+#[derive(Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AllocatableClaimStatus<'a> {
+    #[serde(borrow)]
+    resource_claim_name: Text<'a>,
+    #[serde(deserialize_with = "or_default")]
+    containers: Vec<Text<'a>>,
+    #[serde(deserialize_with = "or_default")]
+    mapping: Vec<MappedResource<'a>>,
+    #[serde(deserialize_with = "or_default")]
+    overhead: Vec<OverheadResource<'a>>,
+}
+
+#[derive(Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct MappedResource<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    quantity: Option<Amount<'a>>,
+}
+
+#[derive(Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OverheadResource<'a> {
+    #[serde(borrow)]
+    name: Text<'a>,
+    per_pod: Option<Amount<'a>>,
+    per_container: Option<Amount<'a>>,
+}
+
+/// A quantity, compared by value.
+#[derive(Deserialize)]
+struct Amount<'a>(#[serde(borrow)] Text<'a>);
+
+impl PartialEq for Amount<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        match (Quantity::parse(&self.0), Quantity::parse(&other.0)) {
+            (Ok(one), Ok(other)) => one == other,
+            _ => self.0 == other.0,
+        }
+    }
 }
 
 /// `admitPodStatus`.
@@ -209,6 +255,14 @@ pub(super) fn check_status(request: &NodeRequest<'_, '_>) -> Result<(), Denial> 
     if old.status.extended_resource_claim_status != new.status.extended_resource_claim_status {
         return deny(format!(
             "node {node} cannot update extended resource claim status"
+        ));
+    }
+    if request.policy.version().compares_allocatable_claims()
+        && old.status.node_allocatable_resource_claim_statuses
+            != new.status.node_allocatable_resource_claim_statuses
+    {
+        return deny(format!(
+            "node {node} cannot update node allocatable resource claim statuses"
         ));
     }
     Ok(())

@@ -8,11 +8,16 @@ use crate::decision::Interrupted;
 use crate::denial::{Denial, StatusReason};
 use crate::go_quote::Quoted;
 use crate::json::text::{Text, or_default};
-use crate::lookup::{Lookup, LookupResult};
+use crate::lookup::{Lookup, LookupResult, PodFacts};
 use crate::review::Operation;
 use crate::rule::AdmissionRule;
 
 const RULE: AdmissionRule = AdmissionRule::PodCertificates;
+
+const VERB: &str = "request-serviceaccounts-podcertificate-signer";
+const SIGNER_REMEDY: &str = "mount a projected volume with a podCertificate of this signer, or \
+    grant the group system:nodes the verb request-serviceaccounts-podcertificate-signer on the \
+    signer, with : in the place of /";
 
 #[derive(Deserialize)]
 struct CertificateRequest<'a> {
@@ -33,6 +38,7 @@ struct Spec<'a> {
     node_name: Text<'a>,
     #[serde(rename = "nodeUID")]
     node_uid: Text<'a>,
+    signer_name: Text<'a>,
 }
 
 fn deny(message: String) -> Interrupted {
@@ -46,7 +52,7 @@ fn again(message: String) -> Interrupted {
 
 /// `admitPodCertificateRequest`.
 pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
-    if !request.policy.pod_certificate_requests {
+    if !request.policy.has_pod_certificate_requests() {
         return Err(deny(
             "PodCertificateRequest feature gate is disabled".to_owned(),
         ));
@@ -121,7 +127,40 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
             Quoted(uid)
         )));
     }
-    Ok(())
+    check_signer(request, spec, pod)
+}
+
+/// `validateNodePodCertificateSigner`.
+fn check_signer(
+    request: &NodeRequest<'_, '_>,
+    spec: &Spec<'_>,
+    pod: &PodFacts,
+) -> Result<(), Interrupted> {
+    let signer = &*spec.signer_name;
+    let is_mounted = pod.signers.iter().any(|mounted| mounted == signer);
+    if is_mounted || !request.policy.version().checks_signers() {
+        return Ok(());
+    }
+    // RBAC knows no resource with a slash.
+    let resource = signer.replace('/', ":");
+    let quoted = Quoted(signer);
+    let message = match request.authorize(RULE, VERB, resource, &spec.service_account_name)? {
+        Ok(true) => return Ok(()),
+        Ok(false) => {
+            let named = format!("{}/{}", request.namespace(), &*spec.pod_name);
+            format!(
+                "pod {} does not mount a podCertificate projected volume for signer {quoted}",
+                Quoted(&named)
+            )
+        }
+        Err(error) => format!(
+            "error authorizing {} to request podcertificaterequests for signer {quoted}: {error}",
+            request.user().name()
+        ),
+    };
+    Err(Denial::forbidden(RULE, message)
+        .remedy(SIGNER_REMEDY)
+        .into())
 }
 
 /// The denial for an object that does not exist.

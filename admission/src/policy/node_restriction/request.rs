@@ -6,7 +6,7 @@ use crate::config::NodeRestrictionConfig;
 use crate::decision::Interrupted;
 use crate::denial::{Denial, StatusReason};
 use crate::go_quote::Quoted;
-use crate::lookup::{Lookup, LookupResult, Lookups};
+use crate::lookup::{Access, Lookup, LookupResult, Lookups};
 use crate::review::{AdmissionPhase, Request};
 use crate::rule::AdmissionRule;
 
@@ -59,6 +59,43 @@ impl NodeRequest<'_, '_> {
             }
             Some(answer) => Ok(answer),
         })
+    }
+
+    /// Whether the node has the permission `verb` on `resource`, or why an authorizer could not
+    /// decide (`buildAuthorizerAttributes`).
+    pub(super) fn authorize(
+        &self,
+        rule: AdmissionRule,
+        verb: &'static str,
+        resource: String,
+        name: &str,
+    ) -> Result<Result<bool, &str>, Interrupted> {
+        let user = self.user();
+        let access = Access {
+            user: user.name().to_owned(),
+            uid: user.uid().to_owned(),
+            groups: user.groups().map(str::to_owned).collect(),
+            extra: user
+                .extra(rule)?
+                .into_iter()
+                .map(|(key, values)| {
+                    let values = values.iter().map(ToString::to_string).collect();
+                    (key.to_string(), values)
+                })
+                .collect(),
+            verb,
+            group: self.group_resource().0.to_owned(),
+            version: self.version().to_owned(),
+            resource,
+            namespace: self.namespace().to_owned(),
+            name: name.to_owned(),
+        };
+        match self.look_up(rule, Lookup::Access(Box::new(access)))? {
+            Ok(LookupResult::Access(answer)) => {
+                Ok(answer.as_ref().copied().map_err(String::as_str))
+            }
+            _ => Err(wrong_result(rule)),
+        }
     }
 }
 

@@ -8,12 +8,13 @@ use crate::decision::Interrupted;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
 use crate::json::text::{Text, or_default};
-use crate::lookup::{Access, Lookup, LookupResult, PodFacts, VolumeFacts};
+use crate::lookup::{Lookup, LookupResult, PodFacts, VolumeFacts};
 use crate::review::{AdmissionPhase, Operation};
 use crate::rule::AdmissionRule;
 
 const RULE: AdmissionRule = AdmissionRule::Tokens;
 
+const VERB: &str = "request-serviceaccounts-token-audience";
 const AUDIENCE_REMEDY: &str = "mount a projected token with this audience, list it in the \
     CSIDriver's tokenRequests, or grant the group system:nodes the verb \
     request-serviceaccounts-token-audience on the audience";
@@ -117,35 +118,25 @@ fn check_audience(
     if is_in_pod(request, pod, audience)? {
         return Ok(());
     }
-    let user = request.user();
-    let access = Access {
-        user: user.name().to_owned(),
-        uid: user.uid().to_owned(),
-        groups: user.groups().map(str::to_owned).collect(),
-        extra: user
-            .extra(RULE)?
-            .into_iter()
-            .map(|(key, values)| {
-                let values = values.iter().map(ToString::to_string).collect();
-                (key.to_string(), values)
-            })
-            .collect(),
-        audience: audience.to_owned(),
-        namespace: request.namespace().to_owned(),
-        name: request.name().to_owned(),
-    };
-    let name = user.name();
-    let message = match request.look_up(RULE, Lookup::Access(Box::new(access)))? {
-        Ok(LookupResult::Access(Ok(true))) => return Ok(()),
-        Ok(LookupResult::Access(Ok(false))) => format!(
+    let name = request.user().name();
+    let in_order = request.policy.version().words_access_first();
+    let authorized = request.authorize(RULE, VERB, audience.to_owned(), request.name())?;
+    let message = match (authorized, in_order) {
+        (Ok(true), _) => return Ok(()),
+        (Ok(false), true) => {
+            format!("{name} is not authorized to request tokens for audience {quoted}")
+        }
+        (Err(error), true) => {
+            format!("error authorizing {name} to request tokens for audience {quoted}: {error}")
+        }
+        (Ok(false), false) => format!(
             "audience {quoted} not found in pod spec volume, {name} is not authorized to request \
              tokens for this audience"
         ),
-        Ok(LookupResult::Access(Err(error))) => format!(
+        (Err(error), false) => format!(
             "audience {quoted} not found in pod spec volume, error authorizing {name} to request \
              tokens for this audience: {error}"
         ),
-        _ => return Err(wrong_result(RULE)),
     };
     Err(Denial::forbidden(RULE, message)
         .remedy(AUDIENCE_REMEDY)

@@ -2,6 +2,7 @@
 
 use super::pod_references;
 use super::restriction::{Check, Restriction, SUBRESOURCE, nodes, pods};
+use crate::config::{MinorVersion, NodeRestrictionConfig};
 use crate::policy::node_restriction::ownership::NODE_LEASES;
 use crate::policy::node_restriction::request::USER_PREFIX;
 use crate::registration::match_conditions::{free_label, is_own, name_of};
@@ -39,7 +40,7 @@ fn same_but(path: &str, free: &str) -> String {
 }
 
 /// The rules that need no lookup.
-pub(super) fn in_tree() -> Vec<Restriction> {
+pub(super) fn in_tree(config: &NodeRestrictionConfig) -> Vec<Restriction> {
     let claims = &["persistentvolumeclaims", "persistentvolumeclaims/*"];
     let all_pods = pods(&["pods", "pods/*"]);
     let leases = namespaced("coordination.k8s.io", &["leases"], &WRITES);
@@ -62,19 +63,15 @@ pub(super) fn in_tree() -> Vec<Restriction> {
             "can only access node lease with the same name as the requesting node",
         ),
     ];
-    let own_csi_node = Check::new(
-        bears_name(),
-        "can only access CSINode with the same name as the requesting node",
-    );
     let status = [pods(&["pods/status"])];
     vec![
         Restriction::new(Rule::Identity, every, identity()),
         Restriction::new(Rule::Nodes, [nodes()], node_checks()),
         Restriction::new(Rule::Pods, [all_pods], pod_checks()),
-        Restriction::new(Rule::PodStatus, status, pod_status()),
+        Restriction::new(Rule::PodStatus, status, pod_status(config.version())),
         Restriction::new(Rule::Claims, [pods(claims)], claim_status()),
         Restriction::new(Rule::Leases, [leases], own_lease),
-        Restriction::new(Rule::CsiNodes, [csi_nodes], [own_csi_node]),
+        Restriction::new(Rule::CsiNodes, [csi_nodes], csi_node_checks(config)),
         Restriction::new(Rule::ResourceSlices, [resource_slices()], slice_checks()),
     ]
 }
@@ -213,9 +210,10 @@ fn pod_checks() -> Vec<Check> {
     checks
 }
 
-fn pod_status() -> Vec<Check> {
+/// Compares quantities as text, like [`claim_status`].
+fn pod_status(version: MinorVersion) -> Vec<Check> {
     let on = |then: &str| implies(UPDATE, then);
-    vec![
+    let mut checks = vec![
         Check::new(UPDATE, "unexpected operation {operation}"),
         Check::new(
             on(&is_own("oldObject.?spec.?nodeName.orValue('')")),
@@ -234,7 +232,14 @@ fn pod_status() -> Vec<Check> {
                 oldObject.?status.?extendedResourceClaimStatus"),
             "node {node} cannot update extended resource claim status",
         ),
-    ]
+    ];
+    if version.compares_allocatable_claims() {
+        checks.push(Check::new(
+            on(&same("status.nodeAllocatableResourceClaimStatuses", "[]")),
+            "node {node} cannot update node allocatable resource claim statuses",
+        ));
+    }
+    checks
 }
 
 /// Compares quantities as text: `1Gi` must not become `1073741824`.
@@ -258,6 +263,30 @@ fn claim_status() -> Vec<Check> {
              status.conditions",
         ),
     ]
+}
+
+fn csi_node_checks(config: &NodeRestrictionConfig) -> Vec<Check> {
+    let status = format!("{SUBRESOURCE} == 'status'");
+    let mut checks = vec![Check::new(
+        bears_name(),
+        "can only access CSINode with the same name as the requesting node",
+    )];
+    if !config.version().checks_csi_node_status() {
+        return checks;
+    }
+    if config.csi_volume_health {
+        checks.extend([
+            Check::new(implies(&status, UPDATE), "unexpected operation {operation}"),
+            Check::new(
+                implies(&format!("{status} && {UPDATE}"), &same("spec", "{}")),
+                "node {node} is not allowed to modify CSINode spec via status",
+            ),
+        ]);
+    } else {
+        let message = "CSIVolumeHealth feature gate is disabled";
+        checks.push(Check::new(format!("!({status})"), message));
+    }
+    checks
 }
 
 fn slice_checks() -> Vec<Check> {

@@ -31,7 +31,7 @@ const VERSION: &str = "admissionregistration.k8s.io/v1";
 /// its own, for what `policies` says without a lookup.
 pub fn admission_policies(policies: &Policies) -> Vec<Value> {
     let mut objects = Vec::new();
-    let restrictions = checks::in_tree().into_iter();
+    let restrictions = checks::in_tree(&policies.node_restriction).into_iter();
     for restriction in restrictions.chain(hardening::all(policies)) {
         let actions = match policies.mode(restriction.rule) {
             Mode::Enforce => json!(["Deny"]),

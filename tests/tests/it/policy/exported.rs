@@ -50,7 +50,7 @@ fn is_left_to_the_webhook(case: &Value, code: u16, sentence: &str) -> bool {
             )
     );
     let is_nowhere = match resource {
-        "leases" | "csinodes" | "resourceslices" => !subresource.is_empty(),
+        "leases" | "resourceslices" => !subresource.is_empty(),
         _ => false,
     };
     // The nameless node is turned away where the rules look, and not elsewhere.

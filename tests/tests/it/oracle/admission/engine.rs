@@ -4,9 +4,10 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use nodelife_admission::{
-    AUDIENCE_VERB, AdmissionPhase, AdmissionRule, Lookup, LookupResult, Mode, Policies, Review,
-    Verdict, decide_with,
+    AdmissionPhase, AdmissionRule, Lookup, LookupResult, Mode, Policies, Review, Verdict,
+    decide_with,
 };
+use nodelife_tests::program;
 use serde_json::{Value, json};
 
 /// What the engine says.
@@ -97,7 +98,9 @@ pub(crate) fn policies(case: &Value) -> Policies {
     policies.tolerations.enabled = false;
     let gate = |name: &str| case["features"][name].as_bool();
     let restriction = &mut policies.node_restriction;
-    restriction.pod_certificate_requests = gate("PodCertificateRequest").unwrap_or(false);
+    restriction.version = Some(program::oracle_kubernetes().try_into().unwrap());
+    restriction.pod_certificate_requests = gate("PodCertificateRequest");
+    restriction.csi_volume_health = gate("CSIVolumeHealth").unwrap_or(false);
     restriction.token_audiences.restrict = gate("ServiceAccountNodeAudienceRestriction");
     if gate("AllowInsecureKubeletCertificateSigningRequests") == Some(true) {
         let rule = AdmissionRule::SigningRequests;
@@ -133,8 +136,9 @@ pub(super) fn look_up(case: &Value, lookup: &Lookup) -> LookupResult {
             let rules = case["lookups"]["sar"].as_array();
             let rule = rules.into_iter().flatten().find(|rule| {
                 matches(rule, "user", &access.user)
-                    && matches(rule, "verb", AUDIENCE_VERB)
-                    && matches(rule, "resource", &access.audience)
+                    && matches(rule, "verb", access.verb)
+                    && matches(rule, "group", &access.group)
+                    && matches(rule, "resource", &access.resource)
                     && matches(rule, "namespace", &access.namespace)
                     && matches(rule, "name", &access.name)
             });

@@ -1,5 +1,15 @@
 //! Compares the admission engine with the in-tree plugins: the same verdict, code and message for
 //! each case.
+//!
+//! The plugins are those of the control plane's version of Kubernetes; `NODELIFE_KUBERNETES` names
+//! another one of `control-plane/kubernetes/`, which is then built (about 3 minutes):
+//!
+//! ```sh
+//! for version in 1.34 1.36 1.37; do
+//!   NODELIFE_KUBERNETES=$version NODELIFE_CASES=100000 \
+//!     cargo test -p nodelife-tests --test it -- oracle::admission::the_ oracle::admission::certificate
+//! done
+//! ```
 
 pub(crate) mod cases;
 pub(crate) mod engine;
@@ -9,6 +19,7 @@ mod response;
 use std::collections::BTreeSet;
 
 use nodelife_tests::oracle::{self, AdmissionAnswer};
+use nodelife_tests::program;
 use serde_json::Value;
 
 use engine::Decision;
@@ -37,8 +48,24 @@ const STRICTER: [&str; 3] = [
     "denied with 403 unable to parse csr: URI subjectAltNames are not accepted",
 ];
 
-/// A piece of every sentence of the plugin: the generator has to reach each.
-const SENTENCES: [&str; 52] = [
+/// Sentences of the plugin before 1.37, and since.
+const OLDER: [&str; 2] = [
+    "is not authorized to request tokens for this audience",
+    "to request tokens for this audience: ",
+];
+const NEWER: [&str; 8] = [
+    "is not authorized to request tokens for audience",
+    "to request tokens for audience",
+    "does not mount a podCertificate projected volume for signer",
+    "to request podcertificaterequests for signer",
+    "cannot update node allocatable resource claim statuses",
+    "CSIVolumeHealth feature gate is disabled",
+    "is not allowed to modify CSINode spec via status",
+    "unexpected operation \"CREATE\"",
+];
+
+/// A piece of every other sentence of the plugin: the generator has to reach each.
+const SENTENCES: [&str; 50] = [
     "could not determine node from user",
     "unexpected pod subresource",
     "can only create and delete mirror pods",
@@ -77,8 +104,6 @@ const SENTENCES: [&str; 52] = [
     "the UID in the bound object reference",
     "node requested token bound to a pod scheduled on a different node",
     "node may only request 0 or 1 audiences",
-    "is not authorized to request tokens for this audience",
-    "to request tokens for this audience: ",
     "error validating audience",
     "PodCertificateRequest feature gate is disabled",
     "which is not the requesting node",
@@ -97,6 +122,11 @@ const SENTENCES: [&str; 52] = [
 fn the_engine_decides_as_the_in_tree_plugins() {
     let seed = seed();
     let mut random = Random::new(seed);
+    let of_version: &[&str] = match program::oracle_kubernetes().as_str() {
+        "1.34" | "1.36" => &OLDER,
+        _ => &NEWER,
+    };
+    let sentences = || SENTENCES.iter().chain(of_version);
     let mut allowed = 0;
     let mut reached: BTreeSet<&str> = BTreeSet::new();
     for first in (0..CASES).step_by(BATCH) {
@@ -113,15 +143,14 @@ fn the_engine_decides_as_the_in_tree_plugins() {
             }
             allowed += usize::from(answer.allowed);
             reached.extend(
-                SENTENCES
-                    .into_iter()
-                    .filter(|part| answer.message.contains(*part)),
+                sentences()
+                    .filter(|part| answer.message.contains(**part))
+                    .copied(),
             );
         }
         report(seed, differences);
     }
-    let missed: Vec<_> = SENTENCES
-        .iter()
+    let missed: Vec<_> = sentences()
         .filter(|part| !reached.contains(*part))
         .collect();
     assert!(missed.is_empty(), "the generator never led to {missed:?}");
@@ -161,7 +190,7 @@ fn certificate_requests_are_read_as_by_the_in_tree_plugin() {
     println!(
         "{count} cases agree, {allowed} of them allowed, but for {stricter} that are refused on purpose"
     );
-    assert!((count / 5..count * 4 / 5).contains(&allowed), "{allowed}");
+    assert!((count / 10..count * 4 / 5).contains(&allowed), "{allowed}");
     assert!((1..count / 20).contains(&stricter), "{stricter}");
 }
 

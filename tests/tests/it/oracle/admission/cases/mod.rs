@@ -230,6 +230,9 @@ fn named(random: &mut Random) -> Value {
     } else {
         format!("{group}/{version}")
     };
+    if kind == "CSINode" && random.chance(50) {
+        return csi_node_status(random);
+    }
     let namespace = random.mostly("kube-node-lease", &["default", "", "kube-system"]);
     let object = json!({"apiVersion": version_name, "kind": kind,
         "metadata": {"name": random.mostly(NODE, &["n2", ""]), "namespace": namespace}});
@@ -241,6 +244,36 @@ fn named(random: &mut Random) -> Value {
         "name": random.mostly(NODE, &["n2", ""]),
         "object": if operation == "DELETE" { Value::Null } else { random.mostly(object.clone(), &[Value::Null]) },
         "oldObject": if operation == "CREATE" { Value::Null } else { object },
+    })
+}
+
+/// A subresource since 1.37.
+fn csi_node_status(random: &mut Random) -> Value {
+    let driver = |random: &mut Random| {
+        let mut driver = json!({"name": random.mostly("d", &["e"]), "nodeID": random.mostly("n1", &["n2"]),
+            "topologyKeys": random.pick(&[json!([]), json!(["zone"])])});
+        if random.chance(30) {
+            driver["allocatable"] =
+                random.pick(&[json!({}), json!({"count": 3}), json!({"count": 4})]);
+        }
+        driver
+    };
+    let drivers: Vec<Value> = (0..random.below(3)).map(|_| driver(random)).collect();
+    let old = json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode",
+        "metadata": {"name": random.mostly(NODE, &["n2"])}, "spec": {"drivers": drivers}});
+    let mut new = old.clone();
+    if random.chance(40) {
+        new["spec"]["drivers"] = json!([driver(random)]);
+    }
+    let operation = random.mostly("UPDATE", &["CREATE", "DELETE"]);
+    json!({
+        "operation": operation,
+        "resource": resource("storage.k8s.io", "v1", "csinodes"),
+        "subresource": "status",
+        "name": random.mostly(NODE, &["n2", ""]),
+        "object": if operation == "DELETE" { Value::Null } else { new },
+        "oldObject": if operation == "CREATE" { Value::Null } else { old },
+        "features": random.pick(&[json!({}), json!({"CSIVolumeHealth": true}), json!({"CSIVolumeHealth": true})]),
     })
 }
 

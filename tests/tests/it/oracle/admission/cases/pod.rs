@@ -5,6 +5,8 @@ use serde_json::{Value, json};
 use super::super::random::Random;
 use super::{MIRROR, NODE, owner, resource};
 
+const ALLOCATABLE: &str = "nodeAllocatableResourceClaimStatuses";
+
 /// A volume, often one that a mirror pod may have.
 fn volume(random: &mut Random) -> Value {
     let secret = |random: &mut Random| {
@@ -162,9 +164,10 @@ pub(super) fn pod_status(random: &mut Random) -> Value {
     if random.chance(40) {
         old["status"]["resourceClaimStatuses"] = statuses(random);
         old["status"]["extendedResourceClaimStatus"] = extended(random);
+        old["status"][ALLOCATABLE] = allocatable(random);
     }
     let mut new = old.clone();
-    match random.below(9) {
+    match random.below(11) {
         0 => {
             new["metadata"]["labels"] = random.pick(&[
                 Value::Null,
@@ -177,10 +180,34 @@ pub(super) fn pod_status(random: &mut Random) -> Value {
         3 | 4 => new["status"]["extendedResourceClaimStatus"] = extended(random),
         5 => new["metadata"]["annotations"] = json!({"a": "b"}),
         6 => new["spec"]["nodeName"] = json!("n2"),
+        7 | 8 => new["status"][ALLOCATABLE] = allocatable(random),
         _ => new["status"]["phase"] = json!("Running"),
     }
     json!({"operation": "UPDATE", "resource": resource("", "v1", "pods"), "subresource": "status",
         "namespace": "ns", "name": "p", "object": new, "oldObject": old})
+}
+
+/// Since 1.37: what a pod's claims take of the node's allocatable.
+fn allocatable(random: &mut Random) -> Value {
+    let amount = |random: &mut Random| random.pick(&["1Gi", "1Gi", "1024Mi", "2Gi"]);
+    let one = |random: &mut Random| {
+        let mut status = json!({"resourceClaimName": random.mostly("c", &["d"])});
+        if random.chance(50) {
+            status["containers"] = random.pick(&[json!([]), json!(["a"]), json!(["a", "b"])]);
+        }
+        if random.chance(50) {
+            status["mapping"] =
+                json!([{"name": random.mostly("memory", &["cpu"]), "quantity": amount(random)}]);
+        }
+        if random.chance(50) {
+            status["overhead"] = json!([{"name": "memory"}]);
+            let field = random.pick(&["perPod", "perContainer"]);
+            status["overhead"][0][field] = json!(amount(random));
+        }
+        status
+    };
+    let list: Vec<Value> = (0..random.below(3)).map(|_| one(random)).collect();
+    random.mostly(json!(list), &[Value::Null])
 }
 
 pub(super) fn eviction(random: &mut Random) -> Value {
@@ -221,7 +248,11 @@ pub(super) fn pods(random: &mut Random) -> Value {
 fn audience_volume(random: &mut Random) -> Value {
     let audience = |random: &mut Random| random.pick(&["", "vault", "other"]);
     let name = random.pick(&["v", "w"]);
-    let mut volume = match random.below(12) {
+    let mut volume = match random.below(14) {
+        12 | 13 => {
+            let signer = random.pick(&["example.com/s", "example.com/t", "example.com/t"]);
+            json!({"projected": {"sources": [{"podCertificate": {"signerName": signer, "keyType": "ED25519"}}]}})
+        }
         0 | 1 => {
             json!({"projected": {"sources": [{"serviceAccountToken": {"path": "p", "audience": audience(random)}},
             {"configMap": {"name": "c"}}]}})

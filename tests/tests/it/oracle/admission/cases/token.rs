@@ -1,5 +1,6 @@
 //! Cases about what kubelets request for their pods: tokens and certificates.
 
+use nodelife_tests::program;
 use serde_json::{Value, json};
 
 use super::super::random::Random;
@@ -65,13 +66,25 @@ pub(super) fn token(random: &mut Random) -> Value {
 }
 
 pub(super) fn pod_certificate(random: &mut Random) -> Value {
-    let version = random.pick(&["v1beta1"]);
+    let version = match program::oracle_kubernetes().as_str() {
+        "1.34" => "v1alpha1",
+        "1.36" => "v1beta1",
+        _ => random.pick(&["v1", "v1beta1"]),
+    };
+    let signer = random.pick(&["example.com/s", "example.com/t", "example.com/t"]);
+    let verb = "request-serviceaccounts-podcertificate-signer";
+    let access = random.pick(&[
+        json!([]),
+        json!([{"verb": verb, "resource": "example.com:t", "allowed": true}]),
+        json!([{"group": "certificates.k8s.io", "namespace": "ns", "name": "sa", "allowed": true}]),
+        json!([{"user": "system:node:n1", "error": "the authorizer is down"}]),
+    ]);
     let object = json!({"apiVersion": format!("certificates.k8s.io/{version}"), "kind": "PodCertificateRequest",
         "metadata": {"name": "r", "namespace": "ns"}, "spec": {
             "nodeName": random.mostly(NODE, &["n2", ""]), "nodeUID": random.mostly("node-uid", &["stale"]),
             "podName": random.mostly("p", &["q"]), "podUID": random.mostly("pod-uid", &["stale"]),
             "serviceAccountName": random.mostly("sa", &["other"]), "serviceAccountUID": random.mostly("sa-uid", &["stale"]),
-            "signerName": "example.com/s"}});
+            "signerName": signer}});
     json!({
         "operation": "CREATE",
         "resource": resource("certificates.k8s.io", version, "podcertificaterequests"),
@@ -80,7 +93,8 @@ pub(super) fn pod_certificate(random: &mut Random) -> Value {
         "name": "r",
         "object": object,
         "lookups": {"nodes": nodes(random), "pods": pods(random), "serviceaccounts": [{"metadata":
-            {"name": random.mostly("sa", &["gone"]), "namespace": "ns", "uid": random.mostly("sa-uid", &["other"])}}]},
-        "features": random.mostly(json!({"PodCertificateRequest": true}), &[json!({})]),
+            {"name": random.mostly("sa", &["gone"]), "namespace": "ns", "uid": random.mostly("sa-uid", &["other"])}}],
+            "sar": access},
+        "features": random.mostly(json!({"PodCertificateRequest": true}), &[json!({}), json!({"PodCertificateRequest": false})]),
     })
 }
