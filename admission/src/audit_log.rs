@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use crate::config::Policies;
 use crate::decide::decide_with;
-use crate::decision::Refusal;
+use crate::decision::{Refusal, Verdict};
 use crate::denial::StatusReason;
+use crate::diff::DiffError;
 use crate::json::text::{Text, or_default};
 use crate::lookup::{Lookup, LookupResult};
 use crate::review::{AdmissionPhase, Review, ReviewError};
@@ -30,6 +31,8 @@ pub enum ReplayError {
     Version { version: String, kind: String },
     #[error(transparent)]
     Review(#[from] ReviewError),
+    #[error(transparent)]
+    Diff(#[from] DiffError),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,10 +40,23 @@ pub enum Replayed {
     /// Not a write, not complete, or refused by the API server itself.
     Skipped,
     Allowed,
+    /// Allowed, and patched.
+    Patched(Box<Patched>),
     /// A rule refuses it, whatever its mode.
     Refused(Box<Objection>),
     /// The log does not contain enough; the text says what is missing.
     Unknown(String),
+}
+
+/// A patch of a recorded object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Patched {
+    /// The recorded time of the request.
+    pub time: String,
+    pub namespace: String,
+    pub name: String,
+    /// What the patch changes, a line for each field.
+    pub diff: Vec<String>,
 }
 
 /// A refusal of a recorded request.
@@ -181,7 +197,15 @@ impl Replay {
             },
         );
         let Some(refusal) = decision.refusal else {
-            return Ok(Replayed::Allowed);
+            return Ok(match decision.verdict {
+                Verdict::Patch(patch) => Replayed::Patched(Box::new(Patched {
+                    time: event.request_received_timestamp.to_string(),
+                    namespace: target.namespace.to_string(),
+                    name,
+                    diff: review.request.diff(&patch)?,
+                })),
+                _ => Replayed::Allowed,
+            });
         };
         if let Some(lacks) = unanswered {
             return Ok(Replayed::Unknown(lacks));

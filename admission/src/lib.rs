@@ -16,6 +16,7 @@ mod config_file;
 mod decide;
 mod decision;
 mod denial;
+mod diff;
 mod go_quote;
 mod json;
 mod lookup;
@@ -25,7 +26,7 @@ mod response;
 mod review;
 mod rule;
 
-pub use audit_log::{Objection, Replay, ReplayError, Replayed};
+pub use audit_log::{Objection, Patched, Replay, ReplayError, Replayed};
 pub use config::{
     Agent, InTreeDefaults, MinorVersion, NodeRestrictionConfig, Policies, TokenAudiences,
     TolerationPolicy, Tolerations,
@@ -34,6 +35,7 @@ pub use config_file::{ConfigFile, ConfigFileError};
 pub use decide::{decide, decide_with};
 pub use decision::{Decision, Evaluation, Patch, Refusal, Verdict};
 pub use denial::{Denial, StatusReason};
+pub use diff::DiffError;
 pub use lookup::{
     Access, Lookup, LookupResult, Lookups, PodFacts, RecordedCluster, RecordedClusterError,
     VolumeFacts,

@@ -1,6 +1,8 @@
 //! Patches of nodes, with minimal bodies.
 
 use http::Method;
+use json_patch::jsonptr::PointerBuf;
+use json_patch::{Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation};
 use nodelife_core::drain::FIELD_MANAGER;
 use nodelife_core::object::{Node, Taint};
 use serde_json::{Map, Value, json};
@@ -120,15 +122,20 @@ impl Cluster {
     }
 }
 
-fn swap(annotation: &str, old: &str, new: Option<&str>) -> Value {
-    let escaped = annotation.replace('~', "~0").replace('/', "~1");
-    let path = format!("/metadata/annotations/{escaped}");
-    let test = json!({"op": "test", "path": path, "value": old});
-    let change = match new {
-        Some(new) => json!({"op": "replace", "path": path, "value": new}),
-        None => json!({"op": "remove", "path": path}),
+fn swap(annotation: &str, old: &str, new: Option<&str>) -> Patch {
+    let path = PointerBuf::from_tokens(["metadata", "annotations", annotation]);
+    let test = TestOperation {
+        path: path.clone(),
+        value: json!(old),
     };
-    json!([test, change])
+    let change = match new {
+        Some(new) => PatchOperation::Replace(ReplaceOperation {
+            path,
+            value: json!(new),
+        }),
+        None => PatchOperation::Remove(RemoveOperation { path }),
+    };
+    Patch(vec![PatchOperation::Test(test), change])
 }
 
 /// The field manager that wrote `spec.unschedulable`.

@@ -38,6 +38,7 @@ fn replay(events: &[Value]) -> Vec<String> {
             match replay.next(&line, &policies, |_| None).unwrap() {
                 Replayed::Skipped => "skipped".to_owned(),
                 Replayed::Allowed => "allowed".to_owned(),
+                Replayed::Patched(patched) => patched.diff.join("; "),
                 Replayed::Refused(objection) => objection.refusal.message,
                 Replayed::Unknown(lacks) => format!("unknown: {lacks}"),
             }

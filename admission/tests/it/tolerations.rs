@@ -45,24 +45,17 @@ fn admit(policies: &Policies, operation: &str, pod: &Value) -> (Value, Vec<Strin
     };
     let mut pod = pod.clone();
     if let Verdict::Patch(patch) = &decision.verdict {
-        for step in serde_json::from_slice::<Vec<Value>>(&patch.0).unwrap() {
-            apply(&mut pod, &step);
-        }
+        apply(&mut pod, &patch.0);
     }
     (pod, decision.warnings)
 }
 
-fn apply(pod: &mut Value, step: &Value) {
-    let path = step["path"].as_str().unwrap();
-    match (step["op"].as_str().unwrap(), path) {
-        ("add", "/spec/tolerations") => pod["spec"]["tolerations"] = step["value"].clone(),
-        ("add", "/spec/tolerations/-") => {
-            let list = pod["spec"]["tolerations"].as_array_mut().unwrap();
-            list.push(step["value"].clone());
-        }
-        ("replace", path) => *pod.pointer_mut(path).unwrap() = step["value"].clone(),
-        other => panic!("{other:?}"),
-    }
+/// Applies a patch as RFC 6902 says: it has only operations that the crate can write, too.
+pub(crate) fn apply(pod: &mut Value, patch: &[u8]) {
+    let operations: json_patch::Patch = serde_json::from_slice(patch).unwrap();
+    let bytes: Value = serde_json::from_slice(patch).unwrap();
+    assert_eq!(serde_json::to_value(&operations).unwrap(), bytes);
+    json_patch::patch(pod, &operations).unwrap();
 }
 
 fn pod(owner: &str, tolerations: Value) -> Value {
@@ -192,5 +185,27 @@ proptest! {
             new["tolerationSeconds"] = old["tolerationSeconds"].clone();
             prop_assert_eq!(&new, old);
         }
+    }
+    /// The patch is written by hand: each list that it makes has what is missing at its end.
+    #[test]
+    fn missing_tolerations_are_appended(
+        list in prop::option::of(prop::collection::vec(any_toleration(), 0..5)),
+        seconds in 0..i64::MAX,
+    ) {
+        let policies = policies(json!({"notReadySeconds": seconds}));
+        let before = pod("Job", json!(list));
+        let mut expected = list.unwrap_or_default();
+        for (taint, seconds) in [(NOT_READY, seconds), (UNREACHABLE, 300)] {
+            let covers = |one: &Value| {
+                (one["key"] == "" || one["key"] == taint)
+                    && (one["effect"] == "" || one["effect"] == "NoExecute")
+            };
+            if !expected.iter().any(covers) {
+                expected.push(toleration(taint, json!(seconds)));
+            }
+        }
+        let (after, _) = admit(&policies, "CREATE", &before);
+        let after = after["spec"]["tolerations"].as_array().cloned().unwrap_or_default();
+        prop_assert_eq!(after, expected);
     }
 }

@@ -54,7 +54,21 @@ fn reviews_are_answered_with_rule_and_remedy() {
         report["verdicts"][2]["patch"][0]["path"],
         "/spec/tolerations"
     );
+    let added = |taint: &str| {
+        format!(
+            "{{\"effect\":\"NoExecute\",\"key\":\"node.kubernetes.io/{taint}\",\"operator\":\"Exists\",\"tolerationSeconds\":300}}"
+        )
+    };
+    let diff = [
+        format!("+ spec.tolerations[0]: {}", added("not-ready")),
+        format!("+ spec.tolerations[1]: {}", added("unreachable")),
+    ];
+    assert_eq!(report["verdicts"][2]["diff"], json!(diff));
     let table = stdout(&words, 3);
+    assert!(
+        table.ends_with(&format!("\nd/any\n{}\n", diff.join("\n"))),
+        "{table}"
+    );
     assert!(
         table.contains("node n1 can only evict pods with spec.nodeName set to itself"),
         "{table}"
@@ -74,7 +88,15 @@ fn a_replay_lists_denied_requests() {
             "user": {"username": user, "groups": ["system:nodes"]},
             "objectRef": {"resource": "nodes", "name": name, "apiVersion": "v1"}})
     };
+    let pod = |name: &str| {
+        let mut pod = event("create", name, "admin", 6);
+        pod["objectRef"] = json!({"resource": "pods", "namespace": "d", "apiVersion": "v1"});
+        pod["requestObject"] = json!({"metadata": {"name": name}, "spec": {}});
+        pod
+    };
     let events = [
+        pod("a"),
+        pod("b"),
         event("patch", "n2", "system:node:n1", 1),
         event("patch", "n2", "system:node:n1", 2),
         event("patch", "n1", "system:node:n1", 3),
@@ -87,7 +109,11 @@ fn a_replay_lists_denied_requests() {
     let report: Value = serde_json::from_str(&report).unwrap();
     conforms(&report, "WebhookReplay");
     let numbers = ["requests", "denied", "allowed", "unknown"].map(|field| report[field].as_u64());
-    assert_eq!(numbers, [4, 2, 1, 1].map(Some));
+    assert_eq!(numbers, [6, 2, 3, 1].map(Some));
+    let patched = &report["patched"];
+    assert_eq!(patched.as_array().unwrap().len(), 1);
+    assert_eq!(patched[0]["count"], 2);
+    assert_eq!(patched[0]["name"], "a");
     let violation = &report["violations"][0];
     assert_eq!(violation["count"], 2);
     assert_eq!(violation["first"], "2026-01-01T00:00:01.000000Z");
@@ -98,7 +124,7 @@ fn a_replay_lists_denied_requests() {
     );
     let table = run(&["webhook", "replay", &path]);
     assert!(
-        table.contains("4 writes: 2 would be denied, 1 pass, 1 cannot be told"),
+        table.contains("6 writes: 2 would be denied, 3 pass, 1 cannot be told"),
         "{table}"
     );
 }

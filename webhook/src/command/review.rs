@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Args;
 use nodelife_admission::{
-    AdmissionPhase, LookupResult, Policies, RecordedCluster, Review, decide_with, write_response,
+    AdmissionPhase, Decision, LookupResult, Policies, RecordedCluster, Review, Verdict,
+    decide_with, write_response,
 };
 
 use crate::config;
@@ -23,6 +24,9 @@ pub(crate) struct Arguments {
     /// authorizer. Without it, requests that need a lookup are refused.
     #[arg(long, value_name = "FILE")]
     cluster: Option<PathBuf>,
+    /// Write to stderr what each patch changes in the object that is stored.
+    #[arg(long)]
+    diff: bool,
     /// Set one field of the configuration, for example `tolerations.notReadySeconds=60`.
     #[arg(long = "set", value_name = "PATH=VALUE")]
     set: Vec<String>,
@@ -35,7 +39,13 @@ pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let cluster = cluster.transpose()?;
     let stdin = std::io::stdin().lock();
     let mut stdout = BufWriter::new(std::io::stdout().lock());
-    match answer_lines(stdin, &policies, cluster.as_ref(), &mut stdout) {
+    match answer_lines(
+        stdin,
+        &policies,
+        cluster.as_ref(),
+        arguments.diff,
+        &mut stdout,
+    ) {
         // The reader of stdout has closed it.
         Err(error) if is_broken_pipe(&error) => Ok(ExitCode::SUCCESS),
         done => done.map(|()| ExitCode::SUCCESS),
@@ -52,6 +62,7 @@ fn answer_lines(
     mut input: impl BufRead,
     policies: &Policies,
     cluster: Option<&RecordedCluster>,
+    diff: bool,
     output: &mut impl Write,
 ) -> anyhow::Result<()> {
     let mut line = Vec::new();
@@ -67,7 +78,17 @@ fn answer_lines(
             continue;
         }
         let review = Review::parse(&line).with_context(|| format!("line {number} of stdin"))?;
-        answer(&review, policies, cluster, &mut body);
+        let decision = decide(&review, policies, cluster);
+        write_response(&review, &decision, &mut body);
+        if let Verdict::Patch(patch) = &decision.verdict
+            && diff
+        {
+            let (request, mut stderr) = (&review.request, std::io::stderr().lock());
+            writeln!(stderr, "{}/{}", request.namespace(), request.name())?;
+            for line in request.diff(patch)? {
+                writeln!(stderr, "{line}")?;
+            }
+        }
         body.push(b'\n');
         output.write_all(&body)?;
         // Flush for a caller that waits for each response before it sends the next review.
@@ -77,22 +98,12 @@ fn answer_lines(
 }
 
 /// Decides as in the mutating phase, which sees the raw object and may patch it.
-fn answer(
-    review: &Review<'_>,
-    policies: &Policies,
-    cluster: Option<&RecordedCluster>,
-    body: &mut Vec<u8>,
-) {
-    let decision = decide_with(
-        &review.request,
-        policies,
-        AdmissionPhase::Mutating,
-        |lookup| {
-            cluster.map_or_else(
-                || LookupResult::Failed("the lookup failed: no --cluster was given".to_owned()),
-                |cluster| cluster.answer(lookup),
-            )
-        },
-    );
-    write_response(review, &decision, body);
+fn decide(review: &Review<'_>, policies: &Policies, cluster: Option<&RecordedCluster>) -> Decision {
+    let phase = AdmissionPhase::Mutating;
+    decide_with(&review.request, policies, phase, |lookup| {
+        cluster.map_or_else(
+            || LookupResult::Failed("the lookup failed: no --cluster was given".to_owned()),
+            |cluster| cluster.answer(lookup),
+        )
+    })
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::io::BufRead as _;
 
 use anyhow::Context as _;
-use nodelife_admission::{Objection, Replay, Replayed};
+use nodelife_admission::{Objection, Patched, Replay, Replayed};
 use serde::Serialize;
 
 use super::engine;
+use super::test::print_diff;
 use crate::cli::ReplayArgs;
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table};
@@ -25,8 +26,22 @@ struct Report {
     unknown: u64,
     /// Violations, equal ones counted once, by the time of the first.
     violations: Vec<Counted>,
+    /// Objects that the webhook would patch, equal differences counted once.
+    patched: Vec<CountedPatch>,
     /// What the log does not contain, and how often it was needed.
     missing: BTreeMap<String, u64>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CountedPatch {
+    count: u64,
+    first: String,
+    last: String,
+    /// Of the first object.
+    namespace: String,
+    name: String,
+    diff: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -66,6 +81,10 @@ pub(super) fn run(args: &ReplayArgs, printer: &mut Printer) -> anyhow::Result<Ex
         match replay.next(&line, &policies, find).with_context(place)? {
             Replayed::Skipped => continue,
             Replayed::Allowed => report.allowed += 1,
+            Replayed::Patched(patched) => {
+                report.allowed += 1;
+                count_patch(*patched, &mut report.patched);
+            }
             Replayed::Unknown(missing) => {
                 report.unknown += 1;
                 *report.missing.entry(missing).or_default() += 1;
@@ -81,6 +100,28 @@ pub(super) fn run(args: &ReplayArgs, printer: &mut Printer) -> anyhow::Result<Ex
         print(&report, printer)?;
     }
     Ok(ExitStatus::of_findings(report.denied > 0))
+}
+
+fn count_patch(patched: Patched, known: &mut Vec<CountedPatch>) {
+    let Patched {
+        time,
+        namespace,
+        name,
+        diff,
+    } = patched;
+    if let Some(known) = known.iter_mut().find(|known| known.diff == diff) {
+        known.count += 1;
+        known.last = time;
+        return;
+    }
+    known.push(CountedPatch {
+        count: 1,
+        first: time.clone(),
+        last: time,
+        namespace,
+        name,
+        diff,
+    });
 }
 
 fn count(
@@ -156,6 +197,13 @@ fn print(report: &Report, printer: &mut Printer) -> anyhow::Result<()> {
         "{} writes: {} would be denied, {} pass, {} cannot be told",
         report.requests, report.denied, report.allowed, report.unknown
     ));
+    for one in &report.patched {
+        let title = format!(
+            "{} patched, first {}/{}:",
+            one.count, one.namespace, one.name
+        );
+        print_diff(&title, &one.diff, printer)?;
+    }
     for (missing, count) in &report.missing {
         printer.note(format_args!("{count} times {missing}"));
     }

@@ -1,5 +1,7 @@
 //! `webhook test`
 
+use std::io::{self, Write as _};
+
 use anyhow::Context as _;
 use nodelife_admission::{
     AdmissionPhase, Decision, LookupResult, Policies, RecordedCluster, Review, Verdict, decide_with,
@@ -36,7 +38,19 @@ struct Answered {
     /// `JSONPatch` of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     patch: Option<Box<RawValue>>,
+    /// What the patch changes in the object that is stored, a line for each field.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    diff: Vec<String>,
     warnings: Vec<String>,
+}
+
+impl Answered {
+    fn object(&self) -> String {
+        if self.namespace.is_empty() {
+            return self.name.clone();
+        }
+        format!("{}/{}", self.namespace, self.name)
+    }
 }
 
 pub(super) fn run(args: &TestArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
@@ -97,12 +111,14 @@ fn ask(
         code: None,
         message: refusal.map(|one| one.message).unwrap_or_default(),
         patch: None,
+        diff: Vec::new(),
         warnings,
     };
     match verdict {
         Verdict::Allow => {}
         Verdict::Patch(patch) => {
             answered.verdict = "patch";
+            answered.diff = request.diff(&patch)?;
             let text = String::from_utf8(patch.0).context("a patch is text")?;
             answered.patch = Some(RawValue::from_string(text)?);
         }
@@ -127,27 +143,32 @@ fn print(verdicts: &[Answered], printer: &mut Printer) -> anyhow::Result<()> {
         "MESSAGE",
     ]);
     for one in verdicts {
-        let name = if one.namespace.is_empty() {
-            one.name.clone()
-        } else {
-            format!("{}/{}", one.namespace, one.name)
-        };
-        let patch = one.patch.as_ref().map(|patch| patch.get().to_owned());
-        let texts = patch.into_iter().chain(one.warnings.iter().cloned());
-        let mut message: Vec<String> = texts.collect();
-        if !one.message.is_empty() {
-            message.insert(0, one.message.clone());
-        }
+        let message = Some(&one.message).filter(|message| !message.is_empty());
+        let message: Vec<&str> = message
+            .into_iter()
+            .chain(&one.warnings)
+            .map(String::as_str)
+            .collect();
         table.row([
             Cell::from(one.verdict),
             Cell::from(one.rule),
             Cell::from(one.user.as_str()),
             Cell::from(one.operation),
             Cell::from(one.resource.as_str()),
-            Cell::from(name),
+            Cell::from(one.object()),
             Cell::from(message.join("; ")),
         ]);
     }
     printer.table(&table)?;
+    for one in verdicts.iter().filter(|one| !one.diff.is_empty()) {
+        print_diff(&one.object(), &one.diff, printer)?;
+    }
     Ok(())
+}
+
+/// The lines of a diff, below a title.
+pub(super) fn print_diff(title: &str, diff: &[String], printer: &mut Printer) -> io::Result<()> {
+    writeln!(printer.data(), "\n{title}")?;
+    diff.iter()
+        .try_for_each(|line| writeln!(printer.data(), "{line}"))
 }
