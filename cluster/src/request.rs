@@ -120,7 +120,7 @@ impl Call {
 
     /// Asks as somebody else; needs the right to impersonate the user and each of the groups.
     #[must_use]
-    pub(crate) fn impersonating(mut self, user: &str, groups: &[&str]) -> Self {
+    pub fn impersonating(mut self, user: &str, groups: &[&str]) -> Self {
         self.headers.push(("impersonate-user", user.to_owned()));
         let groups = groups.iter().map(|group| (*group).to_owned());
         self.headers

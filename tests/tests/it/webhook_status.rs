@@ -14,6 +14,17 @@ use serde_json::{Value, json};
 use crate::monitoring::API_SERVER;
 use crate::rotation::publish;
 
+/// The replica's pod, on the node `a`.
+const POD: &str = "webhook-a";
+
+fn replica_pod() -> Value {
+    let restricted = json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
+    let container = json!({"name": "c", "image": "i", "securityContext":
+        {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}});
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD, "namespace": NAMESPACE},
+        "spec": {"nodeName": "a", "securityContext": restricted, "containers": [container]}})
+}
+
 #[tokio::test]
 async fn each_planted_fault_is_named() {
     let plane = ControlPlane::options().start().await.unwrap();
@@ -32,6 +43,8 @@ async fn each_planted_fault_is_named() {
         .await
         .unwrap();
     here.restore().await;
+    let kubectl = &installation.kubectl;
+    kubectl.apply(&replica_pod().to_string()).await.unwrap();
     let replica = installation.replica(None, &[]).await.unwrap();
     here.sound().await;
 
@@ -110,6 +123,12 @@ async fn each_planted_fault_is_named() {
         .await;
     here.restore().await;
 
+    let binding = "clusterrolebinding/nodelife-webhook";
+    here.kubectl(&["delete", binding]).await;
+    here.finds("lookup", "BROKEN", "failed calling webhook")
+        .await;
+    here.restore().await;
+
     // The endpoints look well, and nobody listens: only a real call tells.
     here.sound().await;
     let Replica { program, .. } = replica;
@@ -166,6 +185,7 @@ impl Here<'_> {
             .enumerate()
             .map(|(index, node)| {
                 json!({"addresses": [format!("10.0.0.{}", index + 1)], "nodeName": node,
+                    "targetRef": {"kind": "Pod", "name": POD, "namespace": NAMESPACE},
                     "conditions": {"ready": true}})
             })
             .collect();

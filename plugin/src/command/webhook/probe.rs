@@ -1,21 +1,41 @@
-//! Probe of the webhook: a dry-run pod through the API server, and the webhook's metrics.
+//! Probes of the webhook by dry runs through the API server, and the API server's own counters.
 
 use http::Method;
-use nodelife_cluster::Cluster;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::PODS;
-use serde_json::json;
+use nodelife_cluster::{ApiError, Cluster};
+use serde_json::{Value, json};
 
-use super::chain::{Health, Link, link, ok};
+use super::chain::{Health, Link, at, link, ok};
 
-/// The webhook that sees every pod.
-const WEBHOOK: &str = "tolerations.nodelife.dev";
-const FIX: &str = "the API server has to reach the Service's pods: firewall (GKE), CNI overlay (EKS: overlay host-network), NetworkPolicy";
+/// A request that one webhook is called for.
+struct Probe {
+    link: &'static str,
+    webhook: &'static str,
+    /// What is wrong if the call failed and the request passed.
+    failed: &'static str,
+    answered: &'static str,
+    fix: &'static str,
+}
 
-/// Creates a pod as a dry run. An API server that ignores failures says nothing of them in
-/// its answer, so its own counters are read before and after.
+const CALL: Probe = Probe {
+    link: "call",
+    webhook: "tolerations.nodelife.dev",
+    failed: "unreachable: the API server called the webhook in vain and let the pod pass",
+    answered: "a dry run reached the webhook",
+    fix: "the API server has to reach the Service's pods: firewall (GKE), CNI overlay (EKS: overlay host-network), NetworkPolicy",
+};
+
+const LOOKUP: Probe = Probe {
+    link: "lookup",
+    webhook: "node-restriction.nodelife.dev",
+    failed: "the webhook could not look up a pod, and the API server let the request pass",
+    answered: "the webhook looked up a pod",
+    fix: "the webhook's pods have to reach the API server (NetworkPolicy with egress), with the ClusterRole nodelife-webhook",
+};
+
+/// Creates a pod as a dry run.
 pub(super) async fn call(cluster: &Cluster) -> Link {
-    let before = counters(cluster).await;
     let pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
@@ -23,74 +43,98 @@ pub(super) async fn call(cluster: &Cluster) -> Link {
         "spec": {"containers": [{"name": "none", "image": "none"}]},
     });
     let target = PODS.all().in_namespace("default");
+    let made = Call::on(Method::POST, "create", target).with_json("application/json", &pod);
+    CALL.run(cluster, made).await
+}
+
+/// Evicts a replica as a dry run, in the name of its node: the webhook looks the pod up. `None`
+/// where no endpoint names its pod.
+pub(super) async fn lookup(cluster: &Cluster, namespace: &str, slices: &[Value]) -> Option<Link> {
+    let mut endpoints = slices
+        .iter()
+        .flat_map(|slice| at(slice, "/endpoints").as_array().into_iter().flatten());
+    let (node, pod) = endpoints.find_map(|endpoint| {
+        let pod = at(endpoint, "/targetRef/name").as_str()?;
+        Some((at(endpoint, "/nodeName").as_str()?, pod))
+    })?;
+    let eviction = json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod, "namespace": namespace},
+    });
+    let target = PODS.all().in_namespace(namespace).named(pod).at("eviction");
+    let user = format!("system:node:{node}");
     let made = Call::on(Method::POST, "create", target)
-        .with_query("dryRun", "All")
-        .with_json("application/json", &pod);
-    let answered = match made {
-        Ok(call) => cluster.call(&call).await,
-        Err(error) => Err(error),
-    };
-    if let Err(error) = &answered {
-        let text = error.to_string();
-        if text.contains("failed calling webhook") {
-            return link("call", Health::Broken, text, FIX);
+        .impersonating(&user, &["system:nodes", "system:authenticated"])
+        .with_json("application/json", &eviction);
+    Some(LOOKUP.run(cluster, made).await)
+}
+
+impl Probe {
+    /// Sends the request as a dry run. An API server that ignores failures says nothing of them in
+    /// its answer, so its own counters are read before and after.
+    async fn run(&self, cluster: &Cluster, made: Result<Call, ApiError>) -> Link {
+        let broken = |message: &str| link(self.link, Health::Broken, message, self.fix);
+        let unknown = |message: String| link(self.link, Health::Unknown, message, "");
+        let before = self.counters(cluster).await;
+        let answered = match made {
+            Ok(call) => cluster.call(&call.with_query("dryRun", "All")).await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &answered {
+            let text = error.to_string();
+            if text.contains("failed calling webhook") {
+                return broken(&text);
+            }
         }
-    }
-    let after = counters(cluster).await;
-    match (before, after) {
-        (Ok(before), Ok(after)) if after.open > before.open => {
-            let message =
-                "unreachable: the API server called the webhook in vain and let the pod pass";
-            link("call", Health::Broken, message, FIX)
-        }
-        (Ok(before), Ok(after)) if after.answered > before.answered => {
-            ok("call", "a dry run reached the webhook")
-        }
-        (Ok(_), Ok(_)) => {
-            let message = match answered {
+        let after = self.counters(cluster).await;
+        match (before, after) {
+            (Ok(before), Ok(after)) if after.open > before.open => broken(self.failed),
+            (Ok(before), Ok(after)) if after.answered > before.answered => {
+                ok(self.link, self.answered)
+            }
+            (Ok(_), Ok(_)) => unknown(match answered {
                 Ok(_) => format!(
-                    "another API server may have answered the dry run, or {WEBHOOK} is not installed"
+                    "another API server may have answered the dry run, or {} is not installed",
+                    self.webhook
                 ),
                 Err(error) => format!("the dry run did not get that far: {error}"),
-            };
-            link("call", Health::Unknown, message, "")
+            }),
+            (Err(reason), _) | (_, Err(reason)) => unknown(reason),
         }
-        (Err(reason), _) | (_, Err(reason)) => link("call", Health::Unknown, reason, ""),
+    }
+
+    async fn counters(&self, cluster: &Cluster) -> Result<Counters, String> {
+        let call = Call::path("/metrics").with_accept("text/plain");
+        let answer = cluster
+            .call(&call)
+            .await
+            .map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(answer.body());
+        let open = "apiserver_admission_webhook_fail_open_count{";
+        let answered = "apiserver_admission_webhook_request_total{";
+        Ok(Counters {
+            open: self.sum(&text, open, ""),
+            answered: self.sum(&text, answered, "code=\"200\""),
+        })
+    }
+
+    /// Sums a metric over the lines of the webhook that contain `label`.
+    fn sum(&self, text: &str, metric: &str, label: &str) -> f64 {
+        let name = format!("name=\"{}\"", self.webhook);
+        text.lines()
+            .filter(|line| line.starts_with(metric) && line.contains(&name) && line.contains(label))
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
+            .sum()
     }
 }
 
-/// What an API server has counted for our webhook.
+/// What an API server has counted for one webhook.
 struct Counters {
     /// Calls that failed and were ignored.
     open: f64,
     /// Calls that were answered.
     answered: f64,
-}
-
-async fn counters(cluster: &Cluster) -> Result<Counters, String> {
-    let call = Call::path("/metrics").with_accept("text/plain");
-    let answer = cluster
-        .call(&call)
-        .await
-        .map_err(|error| error.to_string())?;
-    let text = String::from_utf8_lossy(answer.body());
-    Ok(Counters {
-        open: sum(&text, "apiserver_admission_webhook_fail_open_count{", ""),
-        answered: sum(
-            &text,
-            "apiserver_admission_webhook_request_total{",
-            "code=\"200\"",
-        ),
-    })
-}
-
-/// Sums a metric over the lines of our webhook that contain `label`.
-fn sum(text: &str, metric: &str, label: &str) -> f64 {
-    let name = format!("name=\"{WEBHOOK}\"");
-    text.lines()
-        .filter(|line| line.starts_with(metric) && line.contains(&name) && line.contains(label))
-        .filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok())
-        .sum()
 }
 
 #[cfg(test)]
@@ -105,7 +149,7 @@ apiserver_admission_webhook_request_total{code=\"200\",name=\"tolerations.nodeli
 apiserver_admission_webhook_request_total{code=\"500\",name=\"tolerations.nodelife.dev\",operation=\"CREATE\"} 7
 apiserver_admission_webhook_request_total{code=\"200\",name=\"other\",operation=\"CREATE\"} 11
 ";
-        let answered = sum(
+        let answered = CALL.sum(
             text,
             "apiserver_admission_webhook_request_total{",
             "code=\"200\"",

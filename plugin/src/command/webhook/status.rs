@@ -43,6 +43,8 @@ pub(crate) async fn run(
         let mutating = installed.webhooks[0].as_deref().unwrap_or_default();
         links.extend(node_agents::inspect(mutating, &agents));
         links.push(probe::call(&cluster).await);
+        let slices = installed.endpoints.as_deref().unwrap_or_default();
+        links.extend(probe::lookup(&cluster, &installed.namespace, slices).await);
         links.extend(advice::fail(&installed, &links));
     }
     let broken = links.iter().any(|one| one.health == Health::Broken);
