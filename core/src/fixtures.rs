@@ -64,7 +64,7 @@ pub(crate) fn workload(kind: WorkloadKind, name: &str, replicas: i32) -> Workloa
         metadata: crate::object::Meta::default(),
         spec: WorkloadSpec {
             replicas: Some(replicas),
-            selector: None,
+            ..WorkloadSpec::default()
         },
         status: crate::object::WorkloadStatus::default(),
     };

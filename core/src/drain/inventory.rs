@@ -4,6 +4,7 @@ use jiff::Timestamp;
 
 use super::behavior::{self, Behavior};
 use super::options::Permissions;
+use super::returning::ReturnReason;
 use super::verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};
 use crate::disruption::{
     BudgetKey, BudgetRefusal, Budgets, EvictionDecision, decide, is_operated, protections,
@@ -107,6 +108,9 @@ fn verdict(
     let needs = needs(pod, permissions, context.workloads, warnings);
     if !needs.is_empty() {
         return PodVerdict::Refuse(needs);
+    }
+    if let Some(reason) = ReturnReason::foreseen(pod, context.workloads) {
+        warnings.push(format!("may come back to its node after the eviction: {reason}"));
     }
     let decision = decide(pod, context.budgets);
     if permissions.disable_eviction {

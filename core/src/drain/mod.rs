@@ -11,6 +11,7 @@ mod machine;
 mod node;
 mod options;
 mod plan;
+mod returning;
 mod store;
 mod stuck;
 mod verdict;
@@ -28,6 +29,7 @@ pub use node::{
 };
 pub use options::{Bypass, DrainOptions, EvictionOrder, Permissions};
 pub use plan::{Action, DrainPlan, Estimate, PlanContext, PlannedPod, Seconds};
+pub use returning::ReturnReason;
 pub use store::Store;
 pub use stuck::diagnosis;
 pub use verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};

@@ -51,7 +51,9 @@ pub use volume::{
     VolumeAttachment, VolumeAttachmentSource, VolumeAttachmentSpec, VolumeAttachmentStatus,
     VolumeCount, VolumeError, VolumeNodeAffinity, claims,
 };
-pub use workload::{Workload, WorkloadKind, WorkloadSpec, WorkloadStatus};
+pub use workload::{
+    PodTemplate, PodTemplateSpec, Workload, WorkloadKind, WorkloadSpec, WorkloadStatus,
+};
 
 use std::collections::BTreeMap;
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::meta::nullable;
 use super::{LabelSelector, Meta};
+use crate::text::Str;
 
 /// A controller of pods: what nodelife reads is the same for all kinds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +43,32 @@ pub struct WorkloadSpec {
     pub replicas: Option<i32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
+    #[serde(
+        skip_serializing_if = "PodTemplate::is_empty",
+        deserialize_with = "nullable"
+    )]
+    pub template: PodTemplate,
+}
+
+/// What every pod of a workload begins with, as far as nodelife reads it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PodTemplate {
+    pub spec: PodTemplateSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PodTemplateSpec {
+    /// The node that takes the pods past the scheduler.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub node_name: Str,
+}
+
+impl PodTemplate {
+    fn is_empty(&self) -> bool {
+        self.spec.node_name.is_empty()
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -73,7 +73,7 @@ impl Cluster {
                 metadata: nodelife_core::object::Meta::default(),
                 spec: WorkloadSpec {
                     replicas: Some(replicas),
-                    selector: None,
+                    ..WorkloadSpec::default()
                 },
                 status: WorkloadStatus::default(),
             };

@@ -5,10 +5,15 @@ use super::{Field, Kind, META, SELECTOR, field, object, shown};
 
 pub(crate) static DEPLOYMENT: [Field; 3] = object(&DEPLOYMENT_SPEC, &DEPLOYMENT_STATUS);
 
-static DEPLOYMENT_SPEC: [Field; 2] = [
+static DEPLOYMENT_SPEC: [Field; 3] = [
     shown(1, "replicas", Int),
     field(2, "selector", Kind::Message(&SELECTOR)),
+    field(3, "template", Kind::Message(&TEMPLATE)),
 ];
+
+static TEMPLATE: [Field; 1] = [field(2, "spec", Kind::Message(&TEMPLATE_SPEC))];
+
+static TEMPLATE_SPEC: [Field; 1] = [field(10, "nodeName", Kind::Text)];
 
 static DEPLOYMENT_STATUS: [Field; 2] = [field(2, "replicas", Int), field(7, "readyReplicas", Int)];
 
@@ -39,4 +44,7 @@ pub(crate) static REPLICATION_CONTROLLER: [Field; 3] =
     object(&REPLICATION_CONTROLLER_SPEC, &REPLICA_SET_STATUS);
 
 /// Its selector is a plain map and is left out, as in JSON.
-static REPLICATION_CONTROLLER_SPEC: [Field; 1] = [shown(1, "replicas", Int)];
+static REPLICATION_CONTROLLER_SPEC: [Field; 2] = [
+    shown(1, "replicas", Int),
+    field(3, "template", Kind::Message(&TEMPLATE)),
+];

@@ -26,7 +26,7 @@ enum Due {
     /// The pods of the workload of this UID.
     Count(Str),
     Block(BlockReason),
-    GiveUp(Impossible),
+    GiveUp(Unevictable),
 }
 
 /// The budget that an eviction falls under, and whether it takes from it.
@@ -72,10 +72,7 @@ impl Machine {
                     self.request_count(&workload, CountReader::ImplicitBudget);
                 }
                 Due::Block(block) => self.block(&uid, block),
-                Due::GiveUp(why) => {
-                    let state = PodState::Impossible(Unevictable::Budgets(why));
-                    self.set(&uid, state);
-                }
+                Due::GiveUp(why) => self.set(&uid, PodState::Impossible(why)),
             }
         }
     }
@@ -108,6 +105,12 @@ impl Machine {
     }
 
     fn due(&self, tracked: &Tracked) -> Due {
+        if let Some(why) = self.comes_back(tracked) {
+            return Due::GiveUp(why);
+        }
+        if self.is_held(tracked) {
+            return Due::Nothing;
+        }
         let mut overdue = false;
         let bypassed = self.bypassed_budget(tracked);
         if let PodState::Blocked(blocked) = &tracked.state {
@@ -249,7 +252,7 @@ impl Machine {
         match self.is_operated(&tracked.pod, &decision) {
             true if probe => Due::Evict(None),
             false if !self.settings.wait_for_impossible => {
-                Due::GiveUp(Impossible::SeveralBudgets(budgets))
+                Due::GiveUp(Unevictable::Budgets(Impossible::SeveralBudgets(budgets)))
             }
             _ => Due::Block(BlockReason::SeveralBudgets(budgets)),
         }

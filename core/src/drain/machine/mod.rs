@@ -24,6 +24,7 @@ mod ordering;
 mod replicas;
 mod report;
 mod respond;
+mod returns;
 mod settle;
 mod state;
 #[cfg(test)]
@@ -69,6 +70,8 @@ pub struct Machine {
     ordered: bool,
     /// Whether something was sent that the ledger does not know.
     sent_unaccounted: bool,
+    /// The controllers whose pods come back to a cordoned node, by node and UID.
+    returning: BTreeMap<(Str, Str), Unevictable>,
     stop: Option<StopReason>,
     /// The time of the step under way, and what it has found to be done so far.
     now: Timestamp,
@@ -93,6 +96,7 @@ impl Machine {
             attachments: None,
             ordered: false,
             sent_unaccounted: false,
+            returning: BTreeMap::new(),
             stop: None,
             now: Timestamp::UNIX_EPOCH,
             effects: Vec::new(),
@@ -181,6 +185,7 @@ impl Machine {
             .chain(self.settings.deadline)
             .chain(self.settings.force.as_ref().map(|force| force.at))
             .chain(self.replacement_counts_due())
+            .chain(self.held_until())
             .filter(|at| *at > now)
             .min()
     }

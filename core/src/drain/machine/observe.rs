@@ -7,7 +7,7 @@ use super::event::Effect;
 use super::state::{EvictionInputs, NodePhase, PodState, Tracked, Unevictable};
 use crate::drain::behavior;
 use crate::drain::inventory::{InventoryContext, inspect};
-use crate::drain::verdict::{MissingFlag, PodVerdict, WaitReason};
+use crate::drain::verdict::{PodVerdict, WaitReason};
 use crate::object::Pod;
 use crate::text::Str;
 use crate::workload::Presence;
@@ -66,7 +66,14 @@ impl Machine {
         }
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             let node = pod.spec.node_name.clone();
-            let tracked = self.classify(pod);
+            let returned = self.replaces_evicted(&pod).then_some(self.now);
+            let tracked = Tracked {
+                returned,
+                ..self.classify(pod)
+            };
+            if returned.is_some() {
+                self.note_return(&tracked.pod);
+            }
             self.ordered |= tracked.order != 0;
             self.pods.insert(uid.clone(), tracked);
             self.effects.push(Effect::Changed { uid });
@@ -138,11 +145,13 @@ impl Machine {
             now: self.now,
         };
         let item = inspect(&pod, &self.settings.permissions, context);
+        let doubtful = self.is_owner_doubtful(&pod, &item.verdict);
         let state = match item.verdict {
             PodVerdict::Skip(skip) => PodState::Skipped(skip),
             PodVerdict::Await(WaitReason::Terminating) => PodState::Terminating { since: self.now },
             PodVerdict::Await(WaitReason::Completion(_)) => PodState::Completing,
-            PodVerdict::Refuse(needs) => self.refused(&pod, needs),
+            _ if doubtful => self.check_owner(&pod),
+            PodVerdict::Refuse(needs) => PodState::Refused(needs),
             PodVerdict::Impossible(_) | PodVerdict::Evict(_) => PodState::Waiting,
         };
         // Whether a budget can ever allow is judged by the plan, which knows all its pods.
@@ -163,26 +172,32 @@ impl Machine {
             started_at: None,
             finished_at: None,
             accepted: false,
+            returned: None,
             warnings: item.warnings,
         }
     }
 
-    /// A pod that came late may belong to a controller that is younger than the list
-    /// of controllers: it is looked up before the pod is given up.
-    fn refused(&mut self, pod: &Pod, needs: Vec<MissingFlag>) -> PodState {
-        let gone = needs
-            .iter()
-            .any(|need| matches!(need, MissingFlag::ControllerGone { .. }));
-        match pod.metadata.controller() {
-            Some(owner) if gone && !self.store.workloads.is_checked(&owner.uid) => {
-                self.effects.push(Effect::GetOwner {
-                    namespace: pod.metadata.namespace.clone(),
-                    owner: owner.clone(),
-                });
-                PodState::CheckingOwner
-            }
-            _ => PodState::Refused(needs),
+    /// Whether the pod's controller has to be looked up before the pod is given up, or evicted as
+    /// an orphan of a DaemonSet: a pod that came late may belong to a controller that is younger
+    /// than the list of controllers, or of a namespace that was not listed.
+    fn is_owner_doubtful(&self, pod: &Pod, verdict: &PodVerdict) -> bool {
+        let workloads = &self.store.workloads;
+        let Some(owner) = pod.metadata.controller() else {
+            return false;
+        };
+        let absent = workloads.presence(owner) == Presence::Absent;
+        let matters = owner.kind == "DaemonSet" || matches!(verdict, PodVerdict::Refuse(_));
+        absent && matters && !workloads.is_checked(&owner.uid)
+    }
+
+    fn check_owner(&mut self, pod: &Pod) -> PodState {
+        if let Some(owner) = pod.metadata.controller() {
+            self.effects.push(Effect::GetOwner {
+                namespace: pod.metadata.namespace.clone(),
+                owner: owner.clone(),
+            });
         }
+        PodState::CheckingOwner
     }
 
     pub(super) fn owner_checked(&mut self, owner: &Str, presence: Presence) {
@@ -198,7 +213,11 @@ impl Machine {
             .map(|(uid, tracked)| (uid.clone(), tracked.pod.clone()))
             .collect();
         for (uid, pod) in waiting {
-            let judged = self.classify(pod);
+            let returned = self.pods.get(&uid).and_then(|known| known.returned);
+            let judged = Tracked {
+                returned,
+                ..self.classify(pod)
+            };
             self.pods.insert(uid.clone(), judged);
             self.effects.push(Effect::Changed { uid });
         }

@@ -7,6 +7,7 @@ use jiff::Timestamp;
 
 use crate::disruption::{BudgetKey, BudgetRefusal, IMPLICIT_TIMEOUT};
 use crate::drain::eviction::Throttle;
+use crate::drain::returning::ReturnReason;
 use crate::drain::stuck::diagnosis;
 use crate::drain::verdict::{Impossible, MissingFlag, SkipReason};
 use crate::object::{Node, Pod};
@@ -35,6 +36,8 @@ pub struct Tracked {
     pub(super) blocked_since: Option<Timestamp>,
     /// Whether the server took one of the evictions.
     pub accepted: bool,
+    /// When it was seen first, if it replaces a pod that this drain evicted from the same node.
+    pub(super) returned: Option<Timestamp>,
     /// What the user should know all the same.
     pub warnings: Vec<String>,
 }
@@ -77,6 +80,12 @@ pub enum Unevictable {
     Forbidden(String),
     /// What the server, a webhook or a policy said.
     Rejected(String),
+    /// Its controller brings it back to the cordoned node.
+    ComesBack {
+        /// Kind, namespace and name of the controller.
+        owner: String,
+        reason: ReturnReason,
+    },
 }
 
 /// Why a pod waits, and when it is tried again.
@@ -221,6 +230,9 @@ impl fmt::Display for Unevictable {
         match self {
             Self::Budgets(why) => why.fmt(f),
             Self::Forbidden(message) | Self::Rejected(message) => message.fmt(f),
+            Self::ComesBack { owner, reason } => {
+                write!(f, "{owner} brings it back to the cordoned node: {reason}")
+            }
         }
     }
 }

@@ -32,6 +32,7 @@
 //! | 3 | all refusals at once, before the cordon | `refusals::all_refusals_are_reported_at_once_and_nothing_is_written` |
 //! | 4 | a replacement is never evicted; the UID in each eviction | `kubectl_parity::a_replacement_on_another_node_is_never_evicted`, and [`support::TestEnvironment::check`] in every test |
 //! | 5 | pods bound late are evicted too | `kubectl_parity::a_pod_bound_late_is_evicted_too` |
+//! | | a pod that comes back to the cordoned node is found out and left alone, and a DaemonSet's is never evicted | `returning::a_pod_whose_template_names_the_node_is_evicted_once`, `returning::a_pod_that_tolerates_the_cordon_is_evicted_once`, `returning::pods_of_a_daemon_set_created_meanwhile_stay` |
 //! | 6 | one eviction per pod, few other requests, and none late | `multi_node::a_drain_of_100_pods_sends_20_requests_besides_evictions`, `multi_node::an_opened_budget_is_used_within_a_second` |
 //! | 7 | no more evictions than a budget allows, few of them refused | `budgets::a_node_is_drained_without_violating_its_budget`, `selection::unready_pods_are_evicted_under_an_exhausted_budget` |
 //! | | a workload without a budget keeps most of its pods | `budgets::a_deployment_without_a_budget_keeps_three_quarters` |
@@ -71,6 +72,7 @@ mod output;
 mod permissions;
 mod placement;
 mod refusals;
+mod returning;
 mod selection;
 mod support;
 mod surge;

@@ -272,7 +272,7 @@ impl Group {
                 metadata: nodelife_core::object::Meta::default(),
                 spec: WorkloadSpec {
                     replicas: Some(replicas),
-                    selector: None,
+                    ..WorkloadSpec::default()
                 },
                 status: WorkloadStatus::default(),
             };

@@ -7,6 +7,7 @@ use crate::workload::Workloads;
 
 const NODE: &str = "n";
 
+mod returns;
 mod settle;
 mod simulation;
 mod unreadable_budgets;

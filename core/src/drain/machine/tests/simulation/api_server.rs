@@ -154,6 +154,7 @@ impl World {
         }
         let (seed, node) = (self.seed, &pod.spec.node_name);
         assert!(self.nodes.contains(node), "seed {seed}: {uid} of {node}");
+        self.check_returns(uid);
         self.terminate(uid, now);
         let accepted = self.accepted.entry(uid.clone()).or_default();
         *accepted += 1;

@@ -8,7 +8,7 @@ use super::disruption_controller::Guard;
 use super::random::Random;
 use crate::drain::{DrainEvent, Effect};
 use crate::fixtures::pod;
-use crate::object::{Budget, ClaimSource, Pod, Volume, VolumeAttachment};
+use crate::object::{Budget, ClaimSource, Pod, Toleration, Volume, VolumeAttachment};
 use crate::text::Str;
 
 /// What the pods are labelled with: a budget selects each of the first two, none the last.
@@ -37,6 +37,14 @@ pub(super) struct World {
     pub(super) budgets_unreadable: bool,
     pub(super) versions: u64,
     pub(super) late: u32,
+    /// Whether a controller brings its pods back to the node that they were on, and whether its
+    /// template shows that.
+    pub(super) brings_back: Option<bool>,
+    /// The nodes that lost a pod to the drain, the pods that came there since, and how many of
+    /// those went.
+    lost_to_drain: BTreeSet<Str>,
+    came_back: BTreeSet<Str>,
+    evicted_returns: BTreeMap<Str, u32>,
     /// Changes that the watches, one of the pods of each node, have not shown yet, in order.
     pub(super) pod_sights: BTreeMap<Str, VecDeque<DrainEvent>>,
     pub(super) budget_sights: VecDeque<DrainEvent>,
@@ -65,6 +73,10 @@ impl World {
             budgets_unreadable: false,
             versions: 1,
             late: 0,
+            brings_back: None,
+            lost_to_drain: BTreeSet::new(),
+            came_back: BTreeSet::new(),
+            evicted_returns: BTreeMap::new(),
             pod_sights: BTreeMap::new(),
             budget_sights: VecDeque::new(),
             requests: Vec::new(),
@@ -75,6 +87,7 @@ impl World {
         };
         for i in 0..=random.below(5) {
             let mut pod = pod(&format!("p{i}"), &world.node(random));
+            pod.metadata.creation_timestamp = Some(Timestamp::UNIX_EPOCH);
             label(&mut pod, random);
             if random.chance(10) {
                 pod.status.conditions.clear();
@@ -231,12 +244,17 @@ impl World {
         // A new process cannot know.
         self.given_way = None;
         self.done.clear();
+        self.lost_to_drain.clear();
+        self.came_back.clear();
+        self.evicted_returns.clear();
     }
 
     pub(super) fn bind_late(&mut self, random: &mut Random) {
         if self.late < 2 && random.chance(50) {
             self.late += 1;
             let mut pod = pod(&format!("late{}", self.late), &self.node(random));
+            // It was bound before the cordon.
+            pod.metadata.creation_timestamp = Some(Timestamp::UNIX_EPOCH);
             label(&mut pod, random);
             if let Some(guard) = self.guard_of(&pod) {
                 self.guards[guard].expect_one_more();
@@ -255,11 +273,12 @@ impl World {
     }
 
     /// What comes in the place of a pod that is gone bears its name, on any node.
-    pub(super) fn bear_again(&mut self, gone: &Pod, random: &mut Random) {
-        let again = format!("{}-again", gone.metadata.uid);
+    pub(super) fn bear_again(&mut self, gone: &Pod, random: &mut Random, now: Timestamp) {
         let guard = self.guard_of(gone);
         let missed = guard.is_none_or(|guard| self.guards[guard].coming > 0);
-        if again.len() > 20 || !missed || self.replaced >= self.lost || !random.chance(15) {
+        let again = format!("{}-again", gone.metadata.uid);
+        let seldom = self.brings_back.is_none() && (again.len() > 20 || !random.chance(15));
+        if !missed || self.replaced >= self.lost || seldom {
             return;
         }
         if let Some(guard) = guard {
@@ -269,10 +288,38 @@ impl World {
         let mut pod = pod(&gone.metadata.name, ELSEWHERE);
         pod.metadata.uid = again.into();
         pod.metadata.labels = gone.metadata.labels.clone();
-        if random.chance(50) {
+        pod.metadata.creation_timestamp = Some(now);
+        if let Some(foreseen) = self.brings_back {
+            pod.spec.node_name = gone.spec.node_name.clone();
+            if foreseen {
+                pod.spec.tolerations.push(Toleration {
+                    operator: "Exists".into(),
+                    ..Toleration::default()
+                });
+            }
+            if random.chance(50) {
+                pod.status.phase = "Pending".into();
+                pod.status.conditions.clear();
+            }
+        } else if random.chance(50) {
             pod.spec.node_name = self.node(random);
         }
+        if self.lost_to_drain.contains(&pod.spec.node_name) {
+            self.came_back.insert(pod.metadata.uid.clone());
+        }
         self.bind(pod);
+    }
+
+    /// No controller loses more than two of the pods that it brought back to one node.
+    pub(super) fn check_returns(&mut self, uid: &Str) {
+        let node = self.pods[uid].spec.node_name.clone();
+        self.lost_to_drain.insert(node.clone());
+        if !self.came_back.contains(uid) {
+            return;
+        }
+        let evicted = self.evicted_returns.entry(node).or_default();
+        *evicted += 1;
+        assert!(*evicted <= 2, "seed {}: {uid}", self.seed);
     }
 
     pub(super) fn one(&self, random: &mut Random) -> Option<Str> {
@@ -305,7 +352,7 @@ impl World {
     }
 
     /// A terminating pod goes.
-    pub(super) fn kubelet(&mut self, random: &mut Random) {
+    pub(super) fn kubelet(&mut self, random: &mut Random, now: Timestamp) {
         let ended: Vec<Str> = self
             .pods
             .values()
@@ -316,7 +363,7 @@ impl World {
             if random.chance(60) {
                 let pod = self.pods.remove(&uid).unwrap();
                 self.show(&pod.spec.node_name, DrainEvent::PodGone { uid });
-                self.bear_again(&pod, random);
+                self.bear_again(&pod, random, now);
             }
         }
         let free: Vec<Str> = self
@@ -349,8 +396,7 @@ impl World {
             .map(|pod| pod.metadata.uid.clone())
             .collect();
         for uid in broken {
-            let ready = pod("x", "n").status.conditions;
-            self.pods.get_mut(&uid).unwrap().status.conditions = ready;
+            self.pods.get_mut(&uid).unwrap().status = pod("x", "n").status;
             self.pod_changed(&uid);
         }
     }

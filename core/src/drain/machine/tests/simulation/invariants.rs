@@ -6,7 +6,10 @@ use jiff::Timestamp;
 
 use super::cluster::{World, int};
 use crate::disruption::IMPLICIT_TIMEOUT;
-use crate::drain::{Effect, EvictionOrder, Machine, NodePhase, PodState, Tracked};
+use crate::drain::{
+    BlockReason, Effect, EvictionOrder, Machine, NodePhase, PodState, Tracked, Unevictable,
+};
+use crate::object::Pod;
 use crate::text::Str;
 
 impl World {
@@ -100,7 +103,8 @@ impl World {
         let seed = self.seed;
         let settings = &machine.settings;
         if !settings.once && settings.pod_timeout.is_none() {
-            let left = self.pods.values().find(|p| p.spec.node_name == *node);
+            let mut here = self.pods.values().filter(|p| p.spec.node_name == *node);
+            let left = here.find(|pod| !stays(pod, machine));
             assert_eq!(left, None, "seed {seed}: {node} is said to be done");
         }
         let gone = |t: &&Tracked| t.state == PodState::Gone;
@@ -145,10 +149,24 @@ impl World {
         }
     }
 
-    pub(super) fn check_drained(&self) {
+    pub(super) fn check_drained(&self, machine: &Machine) {
         let left = self.pods.values().find(|pod| {
-            self.nodes.contains(&pod.spec.node_name) && !self.too_late.contains(&pod.metadata.uid)
+            self.nodes.contains(&pod.spec.node_name)
+                && !self.too_late.contains(&pod.metadata.uid)
+                && !stays(pod, machine)
         });
         assert_eq!(left, None, "seed {}", self.seed);
     }
+}
+
+/// Whether the pod came back and is left alone, or has to stay behind one that is.
+fn stays(pod: &Pod, machine: &Machine) -> bool {
+    let tracked = machine.pod(&pod.metadata.uid);
+    tracked.is_some_and(|tracked| {
+        matches!(
+            tracked.state,
+            PodState::Impossible(Unevictable::ComesBack { .. })
+                | PodState::GivenUp(BlockReason::Behind(_))
+        )
+    })
 }

@@ -57,6 +57,11 @@ impl Run {
             features: seed,
         };
         run.world.set_budgets_unreadable(seed % 9 == 2);
+        run.world.brings_back = match seed % 10 {
+            6 => Some(false),
+            8 => Some(true),
+            _ => None,
+        };
         run.begin();
         run
     }
@@ -119,7 +124,7 @@ impl Run {
             2 => self.world.bind_late(&mut self.random),
             3 => self.world.delete_one(&mut self.random, self.now),
             4 => self.now += SignedDuration::from_secs(i64::from(self.random.below(200))),
-            5 | 6 => self.world.kubelet(&mut self.random),
+            5 | 6 => self.world.kubelet(&mut self.random, self.now),
             7 | 8 => self.world.controller(self.now),
             9 => self.world.heal(&mut self.random),
             10 => self.world.break_one(&mut self.random),
@@ -162,7 +167,7 @@ impl Run {
             if self.machine.is_finished() {
                 return;
             }
-            self.world.kubelet(&mut self.random);
+            self.world.kubelet(&mut self.random, self.now);
             self.world.heal(&mut self.random);
             self.world.controller(self.now);
             let busy = self.deliver() | self.answer(false);
@@ -256,7 +261,7 @@ fn every_schedule_keeps_the_invariants_and_ends() {
                     }
                     run.end();
                     if !is_once(seed) && !is_impatient(seed) {
-                        run.world.check_drained();
+                        run.world.check_drained(&run.machine);
                     }
                 }
             });
