@@ -40,6 +40,14 @@ impl ListFilter {
         }
     }
 
+    /// The object of this name.
+    pub fn named(name: &str) -> Self {
+        Self {
+            fields: Some(format!("metadata.name={name}")),
+            ..Self::default()
+        }
+    }
+
     /// Puts the selectors into a query.
     pub(crate) fn narrow(&self, mut call: Call) -> Call {
         if let Some(labels) = &self.labels {

@@ -69,14 +69,13 @@ impl Cluster {
         Ok((node, cordoner(&answer.json(&call)?)))
     }
 
-    /// Patches a node and returns it as it is now. A patch that holds to a
-    /// `resource_version` is sent once; any other again for up to 30 s while the server is
-    /// overloaded, restarting or cut off.
+    /// Patches a node and returns it as it is now. It is sent again for up to 30 s while the
+    /// server is overloaded, restarting or cut off.
     ///
     /// # Errors
     ///
     /// [`ApiError::Conflict`] if `resource_version` was given and is no longer the
-    /// node's; otherwise by what the status means.
+    /// node's, be it by a patch whose answer was lost; otherwise by what the status means.
     pub async fn patch_node(
         &self,
         name: &str,
@@ -89,13 +88,8 @@ impl Cluster {
         if dry_run {
             call = call.with_query("dryRun", "All");
         }
-        let answer = if patch.resource_version.is_none() {
-            // Whatever became of the first, a second leaves the node the same.
-            self.read(&call).await?
-        } else {
-            self.call(&call).await?
-        };
-        answer.json(&call)
+        // Whatever became of the first, a second leaves the node the same, or conflicts.
+        self.read(&call).await?.json(&call)
     }
 
     /// Replaces an annotation of a node, or removes it (`None`), once, if its text is exactly

@@ -20,8 +20,8 @@ pub use behavior::{Behavior, BehaviorSource, PodRule};
 pub use eviction::{EvictionResult, Throttle};
 pub use inventory::{InventoryContext, InventoryItem, inspect, inventory};
 pub use machine::{
-    Awaited, BlockReason, Blocked, DrainEvent, DrainReport, Effect, Machine, NodePhase, NodeReport,
-    Outcome, PodReport, PodState, ReplicaCount, StopReason, Tracked, Unevictable,
+    Awaited, BlockReason, Blocked, DrainEvent, DrainReport, Effect, Machine, NodeLoss, NodePhase,
+    NodeReport, Outcome, PodReport, PodState, ReplicaCount, StopReason, Tracked, Unevictable,
 };
 pub use node::{
     CORDONED_BY, CordonOwner, FIELD_MANAGER, LOCK_ANNOTATION, LOCK_LEASE, LOCK_RENEWAL, Lock,

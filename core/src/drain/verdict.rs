@@ -34,6 +34,8 @@ pub enum SkipReason {
     NotSelected,
     /// A label, an annotation or a flag asks for it.
     Asked(BehaviorSource),
+    /// Its node is no longer there.
+    NodeGone,
 }
 
 impl fmt::Display for SkipReason {
@@ -44,6 +46,7 @@ impl fmt::Display for SkipReason {
             Self::DaemonSet => "managed by a DaemonSet",
             Self::Overdue => "its deletion is overdue (--skip-wait-for-delete-timeout)",
             Self::NotSelected => "not selected by --pod-selector",
+            Self::NodeGone => "its node was deleted",
         })
     }
 }

@@ -1,8 +1,9 @@
 //! `DrainEvent` and `Effect`: input and output of the state machine.
 
 use crate::disruption::BudgetKey;
+use super::state::NodeLoss;
 use crate::drain::eviction::EvictionResult;
-use crate::object::{Budget, OwnerReference, Pod, VolumeAttachment, Workload, WorkloadKind};
+use crate::object::{Budget, Node, OwnerReference, Pod, VolumeAttachment, Workload, WorkloadKind};
 use crate::text::Str;
 use crate::workload::Presence;
 
@@ -52,9 +53,20 @@ pub enum DrainEvent {
         uid: Str,
         presence: Presence,
     },
-    /// An [`Effect::Cordon`] was carried out.
+    /// A node is cordoned.
     Cordoned {
         node: Str,
+        /// The resource version in which it was.
+        version: Str,
+    },
+    /// An [`Effect::Cordon`] failed for good.
+    CordonFailed {
+        node: Str,
+    },
+    /// How a node is now; none if it is not there.
+    NodeSeen {
+        node: Str,
+        found: Option<Box<Node>>,
     },
     /// An [`Effect::Confirm`] failed.
     ConfirmFailed {
@@ -123,6 +135,8 @@ pub enum Effect {
     Awaits { node: Str },
     /// A node was found empty of all that had to go, and waits for nothing more.
     Done { node: Str },
+    /// The drain of a node ended before that.
+    Left { node: Str, loss: NodeLoss },
 }
 
 /// What a count of a workload's pods showed.

@@ -18,6 +18,7 @@ mod backoff;
 mod dispatch;
 pub(super) mod event;
 mod ledger;
+mod node_changes;
 mod nodes;
 mod observe;
 mod ordering;
@@ -40,6 +41,7 @@ use crate::disruption::{BudgetKey, Limit, UnhealthyPod};
 use crate::object::{Pod, VolumeAttachment};
 use crate::text::Str;
 use ledger::Ledger;
+use node_changes::SeenNode;
 use replicas::ReadyCounts;
 use state::RetryTrigger;
 
@@ -47,7 +49,7 @@ pub use event::{DrainEvent, Effect, ReplicaCount};
 pub use report::{DrainReport, NodeReport, PodReport};
 pub use settle::Awaited;
 pub use state::{
-    BlockReason, Blocked, NodePhase, Outcome, PodState, StopReason, Tracked, Unevictable,
+    BlockReason, Blocked, NodeLoss, NodePhase, Outcome, PodState, StopReason, Tracked, Unevictable,
 };
 
 /// How many evictions may be on their way at once, over all budgets. Enough to fill
@@ -59,6 +61,7 @@ pub struct Machine {
     settings: DrainOptions,
     order: Vec<Str>,
     nodes: BTreeMap<Str, NodePhase>,
+    seen_nodes: BTreeMap<Str, SeenNode>,
     pods: BTreeMap<Str, Tracked>,
     store: Store,
     ledger: Ledger,
@@ -87,6 +90,7 @@ impl Machine {
                 .iter()
                 .map(|node| (node.clone(), NodePhase::Waiting))
                 .collect(),
+            seen_nodes: BTreeMap::new(),
             order: nodes,
             pods: BTreeMap::new(),
             store,
@@ -158,7 +162,10 @@ impl Machine {
             Some(StopReason::Deadline) => true,
             // The answer to what was sent belongs in the report.
             Some(StopReason::Interrupted) => self.in_flight() == 0,
-            None => self.nodes.values().all(|phase| *phase == NodePhase::Done),
+            None => {
+                let ended = |phase| matches!(phase, &NodePhase::Done | &NodePhase::Left(_));
+                self.nodes.values().all(ended) && self.in_flight() == 0
+            }
         }
     }
 
@@ -194,6 +201,7 @@ impl Machine {
     pub fn step(&mut self, event: DrainEvent, now: Timestamp) -> Vec<Effect> {
         self.now = now;
         self.take_in(event);
+        self.settle_left_nodes();
         if self.stop.is_none() && self.settings.deadline.is_some_and(|end| self.now >= end) {
             self.stop = Some(StopReason::Deadline);
         }
@@ -248,7 +256,9 @@ impl Machine {
                 self.pod_fetch_failed(&uid, message);
             }
             DrainEvent::Owner { uid, presence } => self.owner_checked(&uid, presence),
-            DrainEvent::Cordoned { node } => self.cordoned(&node),
+            DrainEvent::Cordoned { node, version } => self.cordoned(&node, &version),
+            DrainEvent::CordonFailed { node } => self.leave(&node, NodeLoss::CordonFailed),
+            DrainEvent::NodeSeen { node, found } => self.node_seen(&node, found.as_deref()),
             DrainEvent::ConfirmFailed { node } => {
                 // A pod that came meanwhile has opened the node again.
                 if let Some(phase) = self.nodes.get_mut(node.as_str())

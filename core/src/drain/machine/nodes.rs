@@ -8,15 +8,6 @@ use super::state::{NodePhase, Tracked};
 use crate::text::Str;
 
 impl Machine {
-    /// The cordon of a node stands: its pods may go.
-    pub(super) fn cordoned(&mut self, node: &str) {
-        if let Some(phase) = self.nodes.get_mut(node)
-            && *phase == NodePhase::Cordoning
-        {
-            *phase = NodePhase::Draining;
-        }
-    }
-
     pub(super) fn is_draining(&self, tracked: &Tracked) -> bool {
         self.nodes.get(&tracked.pod.spec.node_name) == Some(&NodePhase::Draining)
     }
@@ -50,7 +41,8 @@ impl Machine {
                 | NodePhase::Cordoning
                 | NodePhase::Confirming
                 | NodePhase::Settling
-                | NodePhase::Done => false,
+                | NodePhase::Done
+                | NodePhase::Left(_) => false,
             };
             if due && !open.contains(node) {
                 *phase = NodePhase::Confirming;
@@ -92,7 +84,10 @@ impl Machine {
         let mut busy = 0;
         let mut busy_in: BTreeMap<Option<&Str>, usize> = BTreeMap::new();
         for (node, phase) in self.nodes() {
-            if !matches!(phase, NodePhase::Waiting | NodePhase::Done) {
+            if !matches!(
+                phase,
+                NodePhase::Waiting | NodePhase::Done | NodePhase::Left(_)
+            ) {
                 busy += 1;
                 *busy_in.entry(zone(node)).or_default() += 1;
             }

@@ -50,8 +50,10 @@ impl Machine {
     /// something on the way has spoken for the API server. A look tells.
     fn recheck_deleted(&mut self, pod: &Pod) {
         let uid = &pod.metadata.uid;
+        let ended = self.has_ended(&pod.spec.node_name);
         if let Some(tracked) = self.pods.get_mut(uid.as_str())
             && tracked.is_gone()
+            && !ended
         {
             tracked.finished_at = None;
             self.fetch_pod(uid);
@@ -64,7 +66,12 @@ impl Machine {
         if !self.nodes.contains_key(pod.spec.node_name.as_str()) {
             return;
         }
+        let node = pod.spec.node_name.as_str();
+        let is_late = self.has_ended(node) && self.listed.contains(node);
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
+            if is_late {
+                return;
+            }
             let node = pod.spec.node_name.clone();
             let returned = self.replaces_evicted(&pod).then_some(self.now);
             let tracked = Tracked {
@@ -109,10 +116,7 @@ impl Machine {
     fn reopen(&mut self, node: &Str) {
         let settled = self.is_settled(node);
         if let Some(
-            phase @ (NodePhase::Confirming
-            | NodePhase::Unconfirmed(_)
-            | NodePhase::Settling
-            | NodePhase::Done),
+            phase @ (NodePhase::Confirming | NodePhase::Unconfirmed(_) | NodePhase::Settling),
         ) = self.nodes.get_mut(node.as_str())
             && !settled
         {

@@ -39,6 +39,9 @@ pub struct NodeReport {
     pub name: Str,
     /// Whether a consistent list showed nothing that had to go.
     pub drained: bool,
+    /// Why its drain ended before it was empty: somebody uncordoned or deleted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
     /// What it still waited for: replacements, volumes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting_for: Vec<String>,
@@ -125,6 +128,10 @@ impl Machine {
         let reports = self
             .nodes()
             .map(|(name, phase)| NodeReport {
+                left: match phase {
+                    NodePhase::Left(loss) => Some(loss.to_string()),
+                    _ => None,
+                },
                 waiting_for: match phase {
                     NodePhase::Settling => {
                         self.awaited(name).iter().map(ToString::to_string).collect()

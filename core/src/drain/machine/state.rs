@@ -86,6 +86,8 @@ pub enum Unevictable {
         owner: String,
         reason: ReturnReason,
     },
+    /// Somebody took back the cordon of its node.
+    Uncordoned,
 }
 
 /// Why a pod waits, and when it is tried again.
@@ -233,6 +235,7 @@ impl fmt::Display for Unevictable {
             Self::ComesBack { owner, reason } => {
                 write!(f, "{owner} brings it back to the cordoned node: {reason}")
             }
+            Self::Uncordoned => f.write_str("somebody uncordoned its node"),
         }
     }
 }
@@ -298,6 +301,30 @@ pub enum NodePhase {
     Settling,
     /// Nothing is waited for.
     Done,
+    /// Its drain ended before that.
+    Left(NodeLoss),
+}
+
+/// Why the drain of a node ended before the node was empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeLoss {
+    /// Somebody took back the cordon.
+    Uncordoned,
+    Deleted,
+    /// It was deleted, and another node bears its name.
+    Recreated,
+    CordonFailed,
+}
+
+impl fmt::Display for NodeLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Uncordoned => "somebody uncordoned it; its pods are left alone",
+            Self::Deleted => "somebody deleted it",
+            Self::Recreated => "somebody deleted and re-created it; the new node is left alone",
+            Self::CordonFailed => "it could not be cordoned",
+        })
+    }
 }
 
 /// Why the drain ended before its time.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use nodelife_cluster::{ApiError, Cluster, ConnectError};
-use nodelife_core::drain::{Action, DrainOptions};
+use nodelife_core::drain::{Action, DrainOptions, PlannedPod};
 use tokio::time::Instant;
 
 use crate::cli::ClusterArgs;
@@ -141,9 +141,12 @@ async fn prepare(
         Vec::new()
     };
     let leaving = plan.with(Action::Evict).chain(plan.with(Action::Delete));
-    for pod in leaving.filter(|pod| !quarantine.contains(&pod.node)) {
+    let stays = |pod: &PlannedPod| quarantine.iter().any(|node| node.metadata.name == pod.node);
+    for pod in leaving.filter(|pod| !stays(pod)) {
         plan::warn(pod, printer);
     }
+    let nodes = view.nodes.iter().map(|node| node.metadata.name.clone());
+    watches.follow_nodes(&cluster, nodes);
     if args.wait_volumes {
         watches.follow_attachments(&cluster);
     }

@@ -106,6 +106,15 @@ impl Executor<'_> {
         Ok(())
     }
 
+    /// Who may not watch nodes drains them all the same.
+    pub(super) fn nodes_forbidden(&mut self, why: &ApiError) {
+        if !std::mem::replace(&mut self.nodes_forbidden, true) {
+            self.log.printer().note(format_args!(
+                "cannot notice whether somebody uncordons or deletes a node: {why}"
+            ));
+        }
+    }
+
     /// The right to see budgets was lost under way. The drain goes on as it would have begun without
     /// it: the API server holds each eviction to the budgets as before, and to end here would
     /// leave a node half empty for the sake of a plan. A right that is given back is noticed.

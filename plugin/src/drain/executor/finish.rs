@@ -1,6 +1,6 @@
 //! End of a drain: report and exit status.
 
-use nodelife_core::drain::{Awaited, NodePhase, Outcome, StopReason};
+use nodelife_core::drain::{Awaited, NodeLoss, NodePhase, Outcome, StopReason};
 use nodelife_core::text::Str;
 
 use super::super::output::events::EventReason;
@@ -14,8 +14,12 @@ impl Executor<'_> {
         for node in self.machine.settling_nodes() {
             self.print_awaited(&node);
         }
-        for (node, _) in self.machine.nodes() {
-            if !self.machine.is_drained(node) {
+        for (node, phase) in self.machine.nodes() {
+            let is_gone = matches!(
+                phase,
+                NodePhase::Left(NodeLoss::Deleted | NodeLoss::Recreated)
+            );
+            if !is_gone && !self.machine.is_drained(node) {
                 self.events
                     .record(node, EventReason::Stopped, "", "not drained");
             }
@@ -87,11 +91,28 @@ impl Executor<'_> {
                 Outcome::Impossible => ExitStatus::Impossible,
             })
             .fold(self.unfinished(), ExitStatus::and)
+            .and(self.failed)
+            .and(self.left_alone())
             .and(if self.options.quarantine.is_empty() {
                 ExitStatus::Done
             } else {
                 ExitStatus::Impossible
             })
+    }
+
+    /// A node that is not empty and that nobody works on any more.
+    fn left_alone(&self) -> ExitStatus {
+        let left = |phase| {
+            matches!(
+                phase,
+                NodePhase::Left(NodeLoss::Uncordoned | NodeLoss::Recreated)
+            )
+        };
+        if self.machine.nodes().any(|(_, phase)| left(phase)) {
+            ExitStatus::Impossible
+        } else {
+            ExitStatus::Done
+        }
     }
 
     /// Time ran out before a node was seen to be empty.
@@ -113,7 +134,12 @@ impl Executor<'_> {
         let unconfirmed = self
             .machine
             .nodes()
-            .any(|(_, phase)| !matches!(phase, NodePhase::Settling | NodePhase::Done));
+            .any(|(_, phase)| {
+                !matches!(
+                    phase,
+                    NodePhase::Settling | NodePhase::Done | NodePhase::Left(_)
+                )
+            });
         if settled && unconfirmed && self.machine.stopped().is_some() {
             ExitStatus::Failed
         } else {

@@ -22,7 +22,8 @@ use tokio::time::Instant;
 
 use super::node::lock::{Locks, RELEASE_TIMEOUT};
 use super::node::uncordon::undo;
-use super::node::{cordon, process};
+use super::node::cordon::{self, CordonOutcome};
+use super::node::process;
 use super::output::events::Events;
 use super::output::log::ProgressLog;
 use super::removal::RemovalMethod;
@@ -51,8 +52,12 @@ pub(crate) struct Executor<'a> {
     events: Events,
     /// The requests that are on their way; dropped, and so cancelled, with the drain.
     requests: JoinSet<DrainEvent>,
-    /// The cordons that are on their way, and whether they changed something.
-    cordons: JoinSet<(Str, anyhow::Result<bool>)>,
+    /// The cordons that are on their way.
+    cordons: JoinSet<(Str, anyhow::Result<CordonOutcome>)>,
+    /// What the cordons that failed come to.
+    failed: ExitStatus,
+    /// Whether it was told that the nodes cannot be watched.
+    nodes_forbidden: bool,
     /// Whether each node is cordoned when its turn comes.
     cordon_each: bool,
     blocked: BlockedBudgets,
@@ -67,7 +72,7 @@ pub(crate) struct ExecutorOptions {
     pub(crate) undo_on_failure: bool,
     pub(crate) surges: Surges,
     /// Nodes that are cordoned and left alone.
-    pub(crate) quarantine: Vec<Str>,
+    pub(crate) quarantine: Vec<Node>,
     /// Each change of a pod's state to stdout, one JSON object a line (`--events`).
     pub(crate) print_events: bool,
     /// The report to stdout at the end (`-o`).
@@ -97,6 +102,8 @@ impl<'a> Executor<'a> {
             view,
             requests: JoinSet::new(),
             cordons: JoinSet::new(),
+            failed: ExitStatus::Done,
+            nodes_forbidden: false,
             options,
             blocked: BlockedBudgets::default(),
             cluster,
@@ -226,9 +233,7 @@ impl<'a> Executor<'a> {
             () = interrupts.next() => return Ok(self.interrupted()),
             () = deadline(end) => return Ok(self.timed_out()),
         };
-        if let Some(status) = cordoned? {
-            return Ok(status);
-        }
+        cordoned?;
         self.start_machine()?;
         while !self.machine.is_finished() {
             let now = self.now();
@@ -252,11 +257,7 @@ impl<'a> Executor<'a> {
                 Some(answer) = self.requests.join_next() => answer?,
                 Some(done) = self.cordons.join_next() => {
                     let (node, done) = done?;
-                    match done {
-                        Ok(changed) => self.node_cordoned(&node, changed),
-                        Err(error) => return self.give_up(error),
-                    }
-                    DrainEvent::Cordoned { node }
+                    self.cordon_ended(node, done)
                 }
                 Some(pending) = self.blocked.next() => {
                     self.report_unhealthy(pending);
@@ -266,6 +267,10 @@ impl<'a> Executor<'a> {
                     Some(WatchEvent::Event(event)) => event,
                     Some(WatchEvent::BudgetsForbidden(error)) => {
                         self.budgets_unreadable(&error)?;
+                        continue;
+                    }
+                    Some(WatchEvent::NodesForbidden(error)) => {
+                        self.nodes_forbidden(&error);
                         continue;
                     }
                     Some(WatchEvent::Failed { what, essential, error }) => {
@@ -360,16 +365,20 @@ impl<'a> Executor<'a> {
                 }
             }
             Effect::Cordon { node } => {
-                let before = |known: &Node| known.metadata.name == node && known.spec.unschedulable;
-                if !self.view.nodes.iter().any(before) {
+                let mut nodes = self.view.nodes.iter();
+                let Some(known) = nodes.find(|known| known.metadata.name == node).cloned() else {
+                    return Ok(());
+                };
+                if !known.spec.unschedulable {
                     self.cordoned.push(node.clone());
                 }
                 let cordon_owner = self.cordon_owner.clone();
                 self.cordons.spawn(async move {
-                    let done = cordon::cordon(&cluster, &node, &cordon_owner, false).await;
+                    let done = cordon::cordon(&cluster, &known, &cordon_owner, false).await;
                     (node, done)
                 });
             }
+            Effect::Left { node, loss } => self.node_left(&node, loss),
             Effect::Awaits { node } => self.print_awaited(&node),
             Effect::Done { node } => {
                 let (what, text) = self.log.done(&node, &self.machine);

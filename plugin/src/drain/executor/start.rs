@@ -1,10 +1,10 @@
 //! Start of a drain: cordons, and the initial state of the machine.
 
-use nodelife_core::drain::DrainEvent;
+use nodelife_core::drain::{DrainEvent, NodeLoss};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
-use super::super::node::cordon;
+use super::super::node::cordon::{self, CordonOutcome};
 use super::super::output::events::EventReason;
 use super::Executor;
 use crate::exit::ExitStatus;
@@ -20,66 +20,92 @@ impl Executor<'_> {
 
     /// Cordons all nodes, or those whose turn does not come later. `locked`: the only node, as
     /// its lock left it.
-    pub(super) async fn cordon_nodes(
-        &mut self,
-        locked: Option<Node>,
-    ) -> anyhow::Result<Option<ExitStatus>> {
-        for name in self.options.quarantine.clone() {
-            match cordon::cordon(&self.cluster, &name, &self.cordon_owner, true).await {
-                Ok(_) => self.log.printer().note(format_args!(
+    pub(super) async fn cordon_nodes(&mut self, locked: Option<Node>) -> anyhow::Result<()> {
+        for node in self.options.quarantine.clone() {
+            let name = &node.metadata.name;
+            match cordon::cordon(&self.cluster, &node, &self.cordon_owner, true).await {
+                Ok(CordonOutcome::Cordoned { .. }) => self.log.printer().note(format_args!(
                     "node/{name}: quarantined: cordoned, no pods are evicted"
                 )),
-                Err(error) => return self.cordon_refused(error),
+                Ok(CordonOutcome::Gone(_)) => {
+                    let text = format_args!("node/{name}: {}", NodeLoss::Deleted);
+                    self.log.printer().note(text);
+                }
+                Err(error) => self.cordon_failed(&error),
             }
         }
-        if self.cordon_each {
-            return Ok(None);
-        }
-        let nodes: Vec<(Str, bool)> = self
-            .view
-            .nodes
-            .iter()
-            .map(|node| (node.metadata.name.clone(), node.spec.unschedulable))
-            .collect();
-        for (name, before) in nodes {
-            if locked.as_ref().is_some_and(|node| node.spec.unschedulable) {
-                self.node_cordoned(&name, !before);
+        for node in self.view.nodes.clone() {
+            let name = node.metadata.name.clone();
+            self.step(DrainEvent::NodeSeen {
+                node: name.clone(),
+                found: Some(Box::new(node.clone())),
+            })?;
+            if self.cordon_each {
                 continue;
             }
-            if !self.cordoned.contains(&name) && !before {
-                self.cordoned.push(name.clone());
-            }
-            match cordon::cordon(&self.cluster, &name, &self.cordon_owner, false).await {
-                Ok(changed) => self.node_cordoned(&name, changed),
-                Err(error) => return self.cordon_refused(error),
-            }
+            let locked = locked.as_ref().filter(|node| node.spec.unschedulable);
+            let done = if let Some(locked) = locked {
+                Ok(CordonOutcome::Cordoned {
+                    changed: !node.spec.unschedulable,
+                    version: locked.metadata.resource_version.clone(),
+                })
+            } else {
+                if !self.cordoned.contains(&name) && !node.spec.unschedulable {
+                    self.cordoned.push(name.clone());
+                }
+                cordon::cordon(&self.cluster, &node, &self.cordon_owner, false).await
+            };
+            let event = self.cordon_ended(name, done);
+            self.step(event)?;
         }
-        Ok(None)
+        Ok(())
     }
 
-    /// The status where a cordon was refused, or the error.
-    fn cordon_refused(&mut self, error: anyhow::Error) -> anyhow::Result<Option<ExitStatus>> {
-        if !cordon::is_refused(&error) {
-            return Err(error);
-        }
-        self.log.printer().error(&error);
-        Ok(Some(ExitStatus::Impossible))
-    }
-
-    /// The cordon of a later node failed: no node is begun any more.
-    pub(super) fn give_up(&mut self, error: anyhow::Error) -> anyhow::Result<ExitStatus> {
-        let status = match self.cordon_refused(error) {
-            Ok(status) => status.unwrap_or(ExitStatus::Failed),
+    /// What the end of a cordon is for the machine.
+    pub(super) fn cordon_ended(
+        &mut self,
+        node: Str,
+        done: anyhow::Result<CordonOutcome>,
+    ) -> DrainEvent {
+        match done {
+            Ok(CordonOutcome::Cordoned { changed, version }) => {
+                self.node_cordoned(&node, changed);
+                DrainEvent::Cordoned { node, version }
+            }
+            Ok(CordonOutcome::Gone(found)) => DrainEvent::NodeSeen { node, found },
             Err(error) => {
-                self.log.printer().error(&error);
-                ExitStatus::Failed
+                self.cordon_failed(&error);
+                DrainEvent::CordonFailed { node }
             }
-        };
-        Ok(self.finish()?.and(status))
+        }
+    }
+
+    fn cordon_failed(&mut self, error: &anyhow::Error) {
+        self.log.printer().error(error);
+        self.failed = self.failed.and(if cordon::is_refused(error) {
+            ExitStatus::Impossible
+        } else {
+            ExitStatus::Failed
+        });
+    }
+
+    /// The drain of a node ended before the node was empty.
+    pub(super) fn node_left(&mut self, node: &Str, loss: NodeLoss) {
+        if loss == NodeLoss::CordonFailed {
+            // That was told.
+            return;
+        }
+        // The cordon, if there is one, is not ours any more.
+        self.cordoned.retain(|cordoned| cordoned != node);
+        self.log.printer().note(format_args!("node/{node}: {loss}"));
+        if loss == NodeLoss::Uncordoned {
+            let text = loss.to_string();
+            self.events.record(node, EventReason::Stopped, "", &text);
+        }
     }
 
     /// A node is cordoned: its pods are evicted from now on.
-    pub(super) fn node_cordoned(&mut self, node: &Str, changed: bool) {
+    fn node_cordoned(&mut self, node: &Str, changed: bool) {
         let how = if changed {
             "cordoned"
         } else {

@@ -29,38 +29,59 @@ pub(in crate::drain) fn cordon_patch(node: &Node, cordon_owner: &CordonOwner) ->
     patch
 }
 
-/// Cordons a node, and says whether it had to be. With `label` it is marked as one that is left
-/// alone.
+/// What became of an attempt to cordon a node.
+pub(in crate::drain) enum CordonOutcome {
+    Cordoned {
+        /// Whether it was schedulable before.
+        changed: bool,
+        /// The resource version in which it is cordoned.
+        version: Str,
+    },
+    /// The node is not there; another may bear its name.
+    Gone(Option<Box<Node>>),
+}
+
+/// Cordons a node as it was read before the drain. With `quarantine` it is marked as one that is
+/// left alone.
 ///
 /// `kubectl drain` v1.36 goes on without (`RunCordonOrUncordon` prints the error), and
 /// evicts pods that the scheduler may put back.
 pub(in crate::drain) async fn cordon(
     cluster: &Cluster,
-    name: &Str,
+    known: &Node,
     cordon_owner: &CordonOwner,
     quarantine: bool,
-) -> anyhow::Result<bool> {
+) -> anyhow::Result<CordonOutcome> {
+    let name = &known.metadata.name;
     let context = || format!("failed to cordon node {name}; nothing was evicted from it");
-    let written = retry_on_conflict(|| write(cluster, name, cordon_owner, quarantine)).await;
-    let (before, after) = written
-        .with_context(context)?
-        .with_context(|| format!("nodes \"{name}\" not found"))?;
+    let written = retry_on_conflict(|| write(cluster, known, cordon_owner, quarantine)).await;
+    let (before, after) = match written.with_context(context)? {
+        Ok(written) => written,
+        Err(other) => return Ok(CordonOutcome::Gone(other)),
+    };
     if !after.spec.unschedulable {
         bail!("failed to cordon node {name}: the API server left it schedulable");
     }
-    Ok(!before.spec.unschedulable)
+    // The answer to the attempt before may have been lost, not the attempt.
+    let ours = CordonOwner::of(&before).is_some_and(|owner| owner == *cordon_owner);
+    Ok(CordonOutcome::Cordoned {
+        changed: !before.spec.unschedulable || ours,
+        version: after.metadata.resource_version.clone(),
+    })
 }
 
-/// Reads a node and cordons it: the node before and after; nothing if there is no such node.
+/// Reads a node and cordons it: the node before and after, or what is in its place.
 async fn write(
     cluster: &Cluster,
-    name: &Str,
+    known: &Node,
     cordon_owner: &CordonOwner,
     quarantine: bool,
-) -> Result<Option<(Node, Node)>, ApiError> {
-    let found = cluster.get(resource::NODES.all().named(name)).await?;
-    let Some(node): Option<Node> = found else {
-        return Ok(None);
+) -> Result<Result<(Node, Node), Option<Box<Node>>>, ApiError> {
+    let name = &known.metadata.name;
+    let found: Option<Node> = cluster.get(resource::NODES.all().named(name)).await?;
+    let node = match found {
+        Some(node) if node.metadata.uid == known.metadata.uid => node,
+        other => return Ok(Err(other.map(Box::new))),
     };
     let mut patch = cordon_patch(&node, cordon_owner);
     if quarantine {
@@ -70,9 +91,12 @@ async fn write(
     let after = if patch == NodePatch::default() {
         node.clone()
     } else {
-        cluster.patch_node(name, &patch, false).await?
+        match cluster.patch_node(name, &patch, false).await {
+            Err(ApiError::NotFound(_)) => return Ok(Err(None)),
+            after => after?,
+        }
     };
-    Ok(Some((node, after)))
+    Ok(Ok((node, after)))
 }
 
 /// Whether the API server said that it will not have the cordon, and would not later.

@@ -252,7 +252,8 @@ async fn renew(cluster: &Cluster, own: &Lock, held: &mut Held, text: &str) -> Op
         .get(resource::NODES.all().named(&held.node))
         .await
         .ok()?;
-    let node = found?;
+    // Another of its name is not ours: whoever follows the nodes says so.
+    let node = found.filter(|node| node.metadata.uid == held.locked.metadata.uid)?;
     let now = cluster.clock().now();
     match Lock::on(&node) {
         // An answer was lost, not the renewal.

@@ -6,7 +6,7 @@ use std::io::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_core::drain::{
-    Machine, NodePhase, Outcome, PodState, SkipReason, StopReason, Tracked, diagnosis,
+    Machine, NodeLoss, NodePhase, Outcome, PodState, SkipReason, StopReason, Tracked, diagnosis,
 };
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
@@ -250,11 +250,22 @@ impl<'a> ProgressLog<'a> {
                 self.printer.note(format_args!("  {reason}"));
             }
         }
+        for (node, phase) in machine.nodes() {
+            if let NodePhase::Left(loss) = phase
+                && loss != NodeLoss::Deleted
+            {
+                self.printer
+                    .note(format_args!("node/{node}: not drained: {loss}"));
+            }
+        }
         let (open, kept): (Vec<&str>, Vec<&str>) = machine
             .nodes()
             .filter(|(node, phase)| {
-                !matches!(phase, NodePhase::Waiting | NodePhase::Cordoning)
-                    && !machine.is_drained(node)
+                let begun = !matches!(
+                    phase,
+                    NodePhase::Waiting | NodePhase::Cordoning | NodePhase::Left(_)
+                );
+                begun && !machine.is_drained(node)
             })
             .map(|(node, _)| node.as_str())
             .partition(|node| to_uncordon.iter().any(|back| back.as_str() == *node));

@@ -158,8 +158,8 @@ impl ClusterView {
         Ok(())
     }
 
-    /// Leaves out the nodes with pods that cannot be evicted as things are, and names them.
-    pub(crate) fn exclude_nodes(&mut self, plan: &DrainPlan) -> Vec<Str> {
+    /// Takes out the nodes with pods that cannot be evicted as things are.
+    pub(crate) fn exclude_nodes(&mut self, plan: &DrainPlan) -> Vec<Node> {
         let stuck = |node: &Node| {
             let mut pods = plan
                 .pods
@@ -170,9 +170,10 @@ impl ClusterView {
         let (out, kept) = std::mem::take(&mut self.nodes).into_iter().partition(stuck);
         self.nodes = kept;
         let out: Vec<Node> = out;
-        let names: Vec<Str> = out.into_iter().map(|node| node.metadata.name).collect();
-        self.pods.retain(|node, _| !names.contains(node));
-        names
+        for node in &out {
+            self.pods.remove(&node.metadata.name);
+        }
+        out
     }
 
     fn all_pods(&self) -> impl Iterator<Item = &Pod> {

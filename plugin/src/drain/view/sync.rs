@@ -21,6 +21,8 @@ impl ClusterView {
                     self.budgets_unreadable(&error);
                     budgets_seen = true;
                 }
+                // Nodes are watched later.
+                Some(WatchEvent::NodesForbidden(_)) => {}
                 // The watch tries again by itself.
                 Some(WatchEvent::Failed { error, .. }) if deadline.tolerates(&error) => {}
                 // Nothing was done yet, so nothing is lost by ending here.
@@ -82,9 +84,12 @@ impl ClusterView {
                     return Ok(Err(error));
                 }
                 // A kind that was told of before, and goes on to be tried.
-                Some(WatchEvent::Failed {
-                    essential: false, ..
-                }) => {}
+                Some(
+                    WatchEvent::NodesForbidden(_)
+                    | WatchEvent::Failed {
+                        essential: false, ..
+                    },
+                ) => {}
                 Some(WatchEvent::Failed { error, .. }) => return Err(error.into()),
                 None => anyhow::bail!("failed to watch the cluster"),
             }

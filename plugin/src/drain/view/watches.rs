@@ -16,6 +16,8 @@ pub(crate) enum WatchEvent {
     Event(DrainEvent),
     /// The right to see budgets is missing; the watch goes on trying.
     BudgetsForbidden(ApiError),
+    /// The right to watch nodes is missing; the watch goes on trying.
+    NodesForbidden(ApiError),
     /// A watch has trouble and tries again by itself.
     Failed {
         /// What is not seen meanwhile.
@@ -26,7 +28,7 @@ pub(crate) enum WatchEvent {
     },
 }
 
-/// One watch on the pods of each node, and one on all budgets.
+/// A watch on the pods of each node, one on all budgets, and others where they matter.
 pub(crate) struct Watches(SelectAll<BoxStream<'static, WatchEvent>>);
 
 impl Watches {
@@ -64,6 +66,39 @@ impl Watches {
         });
         streams.push(budgets.boxed());
         Self(streams)
+    }
+
+    /// Watches the nodes themselves as well.
+    pub(crate) fn follow_nodes(&mut self, cluster: &Cluster, nodes: impl Iterator<Item = Str>) {
+        for node in nodes {
+            let name = node.clone();
+            let seen = events(
+                cluster.watch(&listing::NODES, ListFilter::named(&node)),
+                (format!("node {node}"), false),
+                move |mut nodes| DrainEvent::NodeSeen {
+                    node: name.clone(),
+                    found: nodes.pop().map(Box::new),
+                },
+                |node| DrainEvent::NodeSeen {
+                    node: node.metadata.name.clone(),
+                    found: Some(node),
+                },
+                |node| {
+                    Some(DrainEvent::NodeSeen {
+                        node: node.metadata.name,
+                        found: None,
+                    })
+                },
+            );
+            let seen = seen.map(|event| match event {
+                WatchEvent::Failed {
+                    error: error @ ApiError::Forbidden(_),
+                    ..
+                } => WatchEvent::NodesForbidden(error),
+                event => event,
+            });
+            self.0.push(seen.boxed());
+        }
     }
 
     /// Watches the controllers of a kind as well.

@@ -51,6 +51,8 @@
 //! | 19 | `--wait-volumes` waits for volumes | `wait::wait_volumes_ends_when_volumes_are_detached`, `wait::a_daemon_set_pods_volume_delays_no_drain`, `wait::a_volume_that_stays_attached_is_named_at_the_end` |
 //! | 20 | no eviction without a cordon, and no cordon left without permission to evict | `permissions::nothing_is_evicted_if_the_cordon_is_forbidden`, `permissions::the_cordon_is_undone_without_permission_to_evict` |
 //! | | unreadable budgets are left to the API server | `permissions::a_drain_works_without_permission_to_read_budgets`, `permissions::a_drain_works_without_permission_to_watch_budgets` |
+//! | | a node that somebody uncordons, deletes or re-creates ends its own drain, and a drained one is not touched again | `node_changes::an_uncordoned_node_is_left_alone`, `node_changes::a_deleted_node_ends_no_other_drain`, `node_changes::a_recreated_node_is_left_alone`, `node_changes::a_drained_node_is_not_touched_again` |
+//! | | a failed cordon is repeated, or ends the drain of its node alone | `node_changes::a_failed_cordon_is_repeated_or_ends_its_node_alone` |
 //! | 21 | one try per pod, or selected pods only | `wait::once_tries_each_pod_once_and_waits_for_no_budget`, `selection::a_pod_selector_leaves_and_counts_other_pods` |
 //! | 22 | two drains of one node do not interfere | `lock::a_second_drain_names_the_first_and_changes_nothing` |
 //! | 23 | events, and a screen only on a terminal | `output::the_node_has_events_of_its_drain`, `multi_node::an_aborted_drain_leaves_an_event`, `output::a_terminal_shows_the_waiting_pod_and_its_budget` |
@@ -68,6 +70,7 @@ mod flags;
 mod kubectl_parity;
 mod lock;
 mod multi_node;
+mod node_changes;
 mod output;
 mod permissions;
 mod placement;

@@ -509,7 +509,11 @@ fn evicts_nothing_before_the_node_is_cordoned() {
     assert!(effects.contains(&Effect::Cordon { node: node.clone() }));
     assert!(evicted(&effects).is_empty());
     assert!(evicted(&drain.after(100)).is_empty());
-    assert_eq!(evicted(&drain.step(DrainEvent::Cordoned { node })), ["a"]);
+    let cordoned = DrainEvent::Cordoned {
+        node,
+        version: "1".into(),
+    };
+    assert_eq!(evicted(&drain.step(cordoned)), ["a"]);
 }
 
 #[test]

@@ -75,7 +75,7 @@ impl World {
             },
             Effect::Confirm { node } if fault => DrainEvent::ConfirmFailed { node },
             Effect::Confirm { node } => self.list(&node),
-            Effect::Cordon { node } => DrainEvent::Cordoned { node },
+            Effect::Cordon { node } => self.nodes_there.cordon(&node),
             other => panic!("seed {}: {other:?}", self.seed),
         })
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use jiff::Timestamp;
 
 use super::disruption_controller::Guard;
+use super::nodes::Nodes;
 use super::random::Random;
 use crate::drain::{DrainEvent, Effect};
 use crate::fixtures::pod;
@@ -22,6 +23,7 @@ pub(super) struct World {
     pub(super) seed: u64,
     /// The nodes of the drain.
     pub(super) nodes: Vec<Str>,
+    pub(super) nodes_there: Nodes,
     /// The pods that there are, by UID.
     pub(super) pods: BTreeMap<Str, Pod>,
     pub(super) guards: Vec<Guard>,
@@ -63,6 +65,7 @@ impl World {
         let mut world = Self {
             seed: 0,
             nodes: nodes.collect(),
+            nodes_there: Nodes::default(),
             pods: BTreeMap::new(),
             guards: Vec::new(),
             lost: 0,
@@ -256,6 +259,9 @@ impl World {
             // It was bound before the cordon.
             pod.metadata.creation_timestamp = Some(Timestamp::UNIX_EPOCH);
             label(&mut pod, random);
+            if !self.nodes_there.exists(&pod.spec.node_name) {
+                return;
+            }
             if let Some(guard) = self.guard_of(&pod) {
                 self.guards[guard].expect_one_more();
             }
@@ -303,6 +309,9 @@ impl World {
             }
         } else if random.chance(50) {
             pod.spec.node_name = self.node(random);
+        }
+        if !self.nodes_there.exists(&pod.spec.node_name) {
+            pod.spec.node_name = ELSEWHERE.into();
         }
         if self.lost_to_drain.contains(&pod.spec.node_name) {
             self.came_back.insert(pod.metadata.uid.clone());
@@ -412,12 +421,14 @@ impl World {
     /// What one of the watches shows next.
     pub(super) fn next_sight(&mut self, random: &mut Random) -> Option<DrainEvent> {
         let watches = self.pod_sights.values_mut();
-        let watches = watches.chain([&mut self.budget_sights]);
+        let watches = watches.chain([&mut self.budget_sights, &mut self.nodes_there.sights]);
         let mut watches: Vec<_> = watches.filter(|watch| !watch.is_empty()).collect();
         let count = u32::try_from(watches.len()).unwrap();
-        (count > 0)
+        let event = (count > 0)
             .then(|| watches[random.below(count) as usize].pop_front())
-            .flatten()
+            .flatten()?;
+        self.nodes_there.show(&event);
+        Some(event)
     }
 }
 

@@ -36,6 +36,8 @@ impl World {
             let node = &machine.pod(uid).unwrap().pod.spec.node_name;
             let phase = machine.nodes.get(node.as_str());
             assert_eq!(phase, Some(&NodePhase::Draining), "seed {seed}: {uid}");
+            let lost = self.nodes_there.shown.contains(node);
+            assert!(!lost, "seed {seed}: {uid} of a node that was left");
             let cordon = Effect::Cordon { node: node.clone() };
             assert!(
                 !self.requests.contains(&cordon),
@@ -91,7 +93,10 @@ impl World {
         }
         let reported = matches!(
             effect,
-            Effect::Changed { .. } | Effect::Done { .. } | Effect::Awaits { .. }
+            Effect::Changed { .. }
+                | Effect::Done { .. }
+                | Effect::Awaits { .. }
+                | Effect::Left { .. }
         );
         if !reported {
             self.requests.push(effect);
@@ -132,7 +137,10 @@ impl World {
     pub(super) fn check_turns(&self, waited: &BTreeSet<Str>, machine: &Machine) {
         let busy: Vec<&Str> = machine
             .nodes()
-            .filter(|(_, phase)| !matches!(phase, NodePhase::Waiting | NodePhase::Done))
+            .filter(|(_, phase)| {
+                let idle = matches!(phase, NodePhase::Waiting | NodePhase::Done | NodePhase::Left(_));
+                !idle
+            })
             .map(|(node, _)| node)
             .collect();
         if !busy.iter().any(|node| waited.contains(*node)) {
@@ -152,6 +160,7 @@ impl World {
     pub(super) fn check_drained(&self, machine: &Machine) {
         let left = self.pods.values().find(|pod| {
             self.nodes.contains(&pod.spec.node_name)
+                && !self.nodes_there.lost.contains(&pod.spec.node_name)
                 && !self.too_late.contains(&pod.metadata.uid)
                 && !stays(pod, machine)
         });

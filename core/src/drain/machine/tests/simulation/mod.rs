@@ -8,6 +8,7 @@ mod api_server;
 mod cluster;
 mod disruption_controller;
 mod invariants;
+mod nodes;
 mod random;
 
 use std::collections::BTreeSet;
@@ -57,6 +58,7 @@ impl Run {
             features: seed,
         };
         run.world.set_budgets_unreadable(seed % 9 == 2);
+        run.world.nodes_there.change = seed % 6 == 1;
         run.world.brings_back = match seed % 10 {
             6 => Some(false),
             8 => Some(true),
@@ -70,6 +72,15 @@ impl Run {
     fn begin(&mut self) {
         self.machine = machine(&self.world, self.features, self.now);
         self.world.reconnect();
+        for seen in self.world.nodes_there.read(&self.world.nodes) {
+            self.step(seen);
+        }
+        if !self.machine.settings.cordon_each {
+            for node in &self.world.nodes.clone() {
+                let cordoned = self.world.nodes_there.cordon(node);
+                self.step(cordoned);
+            }
+        }
         let attachments = self.world.attachments();
         self.step(attachments);
         if self.world.budgets_unreadable {
@@ -111,7 +122,7 @@ impl Run {
     }
 
     fn chaos(&mut self) {
-        match self.random.below(22) {
+        match self.random.below(24) {
             0 => {
                 // kill -9: what was on its way was carried out, or never will be.
                 self.world.drop_requests(&mut self.random, self.now);
@@ -131,6 +142,7 @@ impl Run {
             11..=14 => {
                 self.deliver();
             }
+            22 | 23 if self.world.nodes_there.change => self.change_node(),
             20 => self.set_budgets_unreadable(true),
             21 => self.set_budgets_unreadable(false),
             15 | 16 => {
@@ -140,6 +152,16 @@ impl Run {
                 self.now += SignedDuration::from_millis(i64::from(self.random.below(3000)));
                 self.step(DrainEvent::Tick);
             }
+        }
+    }
+
+    fn change_node(&mut self) {
+        let node = self.world.node(&mut self.random);
+        let phase = self.machine.nodes[&node];
+        if self.random.chance(50) {
+            self.world.delete_or_recreate_node(&node, self.now);
+        } else if !matches!(phase, NodePhase::Waiting | NodePhase::Cordoning) {
+            self.world.nodes_there.uncordon(&node);
         }
     }
 

@@ -1,0 +1,201 @@
+//! Tests of nodes that somebody changes while they are drained, and of cordons that fail.
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
+use nodelife_tests::fixture::{NodeFixture, PodFixture};
+use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, wait_until};
+use serde_json::json;
+
+use super::support::{Stderr, TestEnvironment, end, start};
+
+/// Keeps the drain of a node at work until the pod `hold-NODE` is deleted.
+const HOLD: &str = "--pod-rule=app=hold:wait-completed";
+
+/// Nodes with the pods that hold their drains.
+async fn held_nodes<const N: usize>(what: &str, held: [&str; N]) -> (TestEnvironment, [String; N]) {
+    let env = TestEnvironment::new(ControlPlane::shared_api().await, what).await;
+    let nodes = held.map(|name| env.node(name));
+    for (name, node) in held.iter().zip(&nodes) {
+        let client = env.namespace.client();
+        NodeFixture::new(node).create(client).await.unwrap();
+        let hold = PodFixture::new(&format!("hold-{name}")).app("hold");
+        let hold = hold.running_on(node).create(&env.namespace);
+        hold.await.unwrap();
+    }
+    (env, nodes)
+}
+
+async fn let_go(env: &TestEnvironment, name: &str) {
+    let now = DeleteParams::default().grace_period(0);
+    env.pods()
+        .delete(&format!("hold-{name}"), &now)
+        .await
+        .unwrap();
+}
+
+fn nodes(env: &TestEnvironment) -> Api<Node> {
+    Api::all(env.namespace.client().clone())
+}
+
+async fn uncordon(env: &TestEnvironment, node: &str) {
+    let patch = Patch::Merge(json!({"spec": {"unschedulable": null}}));
+    let params = PatchParams::default();
+    nodes(env).patch(node, &params, &patch).await.unwrap();
+}
+
+async fn run_pod(env: &TestEnvironment, name: &str, node: &str) -> k8s_openapi::api::core::v1::Pod {
+    let pod = PodFixture::new(name).running_on(node);
+    pod.create(&env.namespace).await.unwrap()
+}
+
+/// Runs a pod on the node, which the drain evicts: it has seen what was before.
+async fn wait_until_evicted(env: &TestEnvironment, node: &str) -> k8s_openapi::api::core::v1::Pod {
+    let pod = run_pod(env, "free", node).await;
+    wait_until("the free pod gone", TIMEOUT, async || {
+        Ok(env.pods().get_opt("free").await?.is_none().then_some(()))
+    })
+    .await
+    .unwrap();
+    pod
+}
+
+#[tokio::test]
+async fn an_uncordoned_node_is_left_alone() {
+    let (env, [a, b]) = held_nodes("uncordoned", ["a", "b"]).await;
+    let mut drain = start(&env, &[&a, &b, "--concurrency=2", "--force", HOLD]);
+    let mut stderr = Stderr::of(&mut drain);
+    let both = [format!("node/{a}: cordoned"), format!("node/{b}: cordoned")];
+    stderr.wait_for(&[&both[0], &both[1]]).await;
+    uncordon(&env, &a).await;
+    stderr
+        .wait_for(&[&format!("node/{a}: somebody uncordoned it")])
+        .await;
+    run_pod(&env, "new", &a).await;
+    let free = wait_until_evicted(&env, &b).await;
+    let_go(&env, "b").await;
+    let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
+    let text = &stderr.text;
+    assert_eq!(status, Some(7), "{text}");
+    assert!(text.contains(&format!("node/{b}: drained\n")), "{text}");
+    assert!(!text.contains(&format!("node/{a}: drained")), "{text}");
+    assert!(
+        text.contains(&format!("node/{a}: not drained: somebody uncordoned it")),
+        "{text}"
+    );
+    assert_eq!(env.pods_on(&a).await.len(), 2);
+    env.check(&[free]).await;
+}
+
+#[tokio::test]
+async fn a_drained_node_is_not_touched_again() {
+    let (env, [a, b]) = held_nodes("done", ["a", "b"]).await;
+    let mut drain = start(&env, &[&a, &b, "--concurrency=2", "--force", HOLD]);
+    let mut stderr = Stderr::of(&mut drain);
+    stderr.wait_for(&[&format!("node/{a}: cordoned")]).await;
+    let_go(&env, "a").await;
+    stderr.wait_for(&[&format!("node/{a}: drained")]).await;
+    uncordon(&env, &a).await;
+    run_pod(&env, "new", &a).await;
+    let free = wait_until_evicted(&env, &b).await;
+    let now = DeleteParams::default().grace_period(0);
+    env.pods().delete("new", &now).await.unwrap();
+    let_go(&env, "b").await;
+    let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
+    assert_eq!(status, Some(0), "{}", stderr.text);
+    env.check(&[free]).await;
+}
+
+#[tokio::test]
+async fn a_deleted_node_ends_no_other_drain() {
+    let (env, [a, b, c]) = held_nodes("deleted", ["a", "b", "c"]).await;
+    let mut drain = start(&env, &[&a, &b, &c, "--force", HOLD]);
+    let mut stderr = Stderr::of(&mut drain);
+    stderr.wait_for(&[&format!("node/{a}: cordoned")]).await;
+    let now = DeleteParams::default();
+    nodes(&env).delete(&b, &now).await.unwrap();
+    stderr
+        .wait_for(&[&format!("node/{b}: somebody deleted it")])
+        .await;
+    let_go(&env, "b").await;
+    let_go(&env, "a").await;
+    stderr.wait_for(&[&format!("node/{c}: cordoned")]).await;
+    let_go(&env, "c").await;
+    let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
+    let text = &stderr.text;
+    assert_eq!(status, Some(0), "{text}");
+    assert!(text.contains(&format!("node/{c}: drained\n")), "{text}");
+    assert!(!text.contains(&format!("node/{b}: drained")), "{text}");
+    env.check(&[]).await;
+}
+
+#[tokio::test]
+async fn a_recreated_node_is_left_alone() {
+    let (env, [a, b]) = held_nodes("recreated", ["a", "b"]).await;
+    let mut drain = start(&env, &[&a, &b, "--concurrency=2", "--force", HOLD]);
+    let mut stderr = Stderr::of(&mut drain);
+    let both = [format!("node/{a}: cordoned"), format!("node/{b}: cordoned")];
+    stderr.wait_for(&[&both[0], &both[1]]).await;
+    let now = DeleteParams::default();
+    nodes(&env).delete(&a, &now).await.unwrap();
+    let again = NodeFixture::new(&a).create(env.namespace.client());
+    again.await.unwrap();
+    stderr
+        .wait_for(&[&format!(
+            "node/{a}: somebody deleted and re-created it; the new node is left alone"
+        )])
+        .await;
+    run_pod(&env, "new", &a).await;
+    let free = wait_until_evicted(&env, &b).await;
+    let_go(&env, "b").await;
+    let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
+    let text = &stderr.text;
+    assert_eq!(status, Some(7), "{text}");
+    assert!(text.contains(&format!("node/{b}: drained\n")), "{text}");
+    env.check(&[free]).await;
+}
+
+/// The lock is the first patch of each node, the cordon the second.
+#[tokio::test]
+async fn a_failed_cordon_is_repeated_or_ends_its_node_alone() {
+    let (mut env, [a, b, c]) = held_nodes("cordons", ["a", "b", "c"]).await;
+    for name in ["a", "b", "c"] {
+        let_go(&env, name).await;
+    }
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    let refuse = |node: &str, status: u16, times: usize| {
+        let body = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": "invented by the test", "reason": "", "code": status,
+        });
+        let answer = Fault::Answer {
+            status,
+            headers: Vec::new(),
+            body: body.to_string(),
+        };
+        let rule = FaultRule::new(answer).method(http::Method::PATCH);
+        proxy.fault(rule.path(&format!("/nodes/{node}")).after(1).times(times));
+    };
+    refuse(&a, 503, 1);
+    refuse(&b, 400, 1);
+    let output = env.drain(&[&a, &b, &c]).await;
+    let text = &output.stderr;
+    assert_eq!(output.status, Some(7), "{text}");
+    for node in [&a, &c] {
+        assert!(text.contains(&format!("node/{node}: drained\n")), "{text}");
+    }
+    assert!(
+        text.contains(&format!(
+            "failed to cordon node {b}; nothing was evicted from it"
+        )),
+        "{text}"
+    );
+    assert!(
+        text.contains(&format!("node/{b}: not drained: it could not be cordoned")),
+        "{text}"
+    );
+    assert!(!env.is_cordoned(&b).await);
+    env.check(&[]).await;
+}
