@@ -24,7 +24,7 @@ pub(crate) enum ExitStatus {
     Refused,
     /// 2: the command line does not make sense.
     Usage,
-    /// 130: interrupted by SIGINT or SIGTERM.
+    /// 130: interrupted by SIGINT, SIGTERM or SIGHUP.
     Interrupted,
 }
 

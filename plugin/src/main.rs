@@ -10,6 +10,7 @@ mod report;
 mod signals;
 
 use std::process::ExitCode;
+use std::time::Duration;
 
 use crate::cli::Cli;
 use crate::command::completion;
@@ -27,6 +28,9 @@ fn forgo_huge_pages() {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
+/// How long an interrupted command waits for readers of its output.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 fn main() -> ExitCode {
     #[cfg(target_os = "linux")]
     forgo_huge_pages();
@@ -41,12 +45,33 @@ fn main() -> ExitCode {
     };
     output::log::init(cli.terminal.v);
     let mut printer = Printer::new(&cli.terminal);
-    let status = tokio::runtime::Builder::new_multi_thread()
+    let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .map_err(anyhow::Error::from)
-        .and_then(|runtime| runtime.block_on(command::run(cli, &mut printer)))
-        .and_then(|status| printer.finish().map(|()| status))
-        .unwrap_or_else(|error| ExitStatus::of_error(&error, &mut printer));
+        .map_err(anyhow::Error::from);
+    let status = match runtime {
+        Ok(runtime) => runtime.block_on(run(cli, &mut printer)),
+        Err(error) => ExitStatus::of_error(&error, &mut printer),
+    };
     status.into()
+}
+
+/// Runs the command, and waits until what it says is written: not for ever if it was interrupted.
+async fn run(cli: Cli, printer: &mut Printer) -> ExitStatus {
+    let status = command::run(cli, printer)
+        .await
+        .and_then(|status| printer.finish().map(|()| status))
+        .unwrap_or_else(|error| ExitStatus::of_error(&error, printer));
+    let interrupted = async {
+        match signals::listen() {
+            _ if status == ExitStatus::Interrupted => tokio::time::sleep(LAST_WORDS).await,
+            Ok(mut interrupts) => interrupts.next().await,
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = printer.close() => {}
+        () = interrupted => {}
+    }
+    status
 }

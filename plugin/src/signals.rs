@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM; on Windows Ctrl-C and Ctrl-Break.
+//! Ctrl-C, SIGTERM and SIGHUP; on Windows Ctrl-C and Ctrl-Break.
 
 use std::io;
 
@@ -10,42 +10,69 @@ use tokio::signal::windows as system;
 
 use crate::exit::ExitStatus;
 
+/// The signals by which a user, a supervisor or a terminal that goes away asks to stop.
 #[cfg(unix)]
-type Pair = (system::Signal, system::Signal);
-#[cfg(windows)]
-type Pair = (system::CtrlC, system::CtrlBreak);
+pub(crate) struct Interrupts(Vec<system::Signal>);
 
-/// The signals by which a user or a supervisor asks to stop.
-pub(crate) struct Interrupts(Pair);
+/// The signals by which a user asks to stop.
+#[cfg(windows)]
+pub(crate) struct Interrupts(system::CtrlC, system::CtrlBreak);
 
 /// From now on the signals do not end the program by themselves.
 pub(crate) fn listen() -> anyhow::Result<Interrupts> {
-    pair()
-        .map(Interrupts)
-        .context("failed to listen for signals")
+    Interrupts::new().context("failed to listen for signals")
 }
 
 #[cfg(unix)]
-fn pair() -> io::Result<Pair> {
-    use system::{SignalKind, signal};
-    Ok((
-        signal(SignalKind::interrupt())?,
-        signal(SignalKind::terminate())?,
-    ))
+impl Interrupts {
+    fn new() -> io::Result<Self> {
+        use system::{SignalKind, signal};
+        let mut kinds = vec![SignalKind::interrupt(), SignalKind::terminate()];
+        if !ignores_hangup() {
+            kinds.push(SignalKind::hangup());
+        }
+        kinds
+            .into_iter()
+            .map(signal)
+            .collect::<io::Result<_>>()
+            .map(Self)
+    }
+
+    /// Waits for one of them. May be cancelled without losing one.
+    pub(crate) async fn next(&mut self) {
+        let signals = self.0.iter_mut().map(|signal| Box::pin(signal.recv()));
+        futures::future::select_all(signals).await;
+    }
+}
+
+/// Whether the program was started with `nohup`: then it stays so.
+#[cfg(target_os = "linux")]
+fn ignores_hangup() -> bool {
+    // proc_pid_status(5): a mask, and signal 1 is its lowest bit.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mut lines = status.lines();
+    let ignored = lines.find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 == 1)
+}
+
+/// `nohup` leaves none of the streams on the terminal.
+#[cfg(all(unix, not(target_os = "linux")))]
+fn ignores_hangup() -> bool {
+    !io::IsTerminal::is_terminal(&io::stderr())
 }
 
 #[cfg(windows)]
-fn pair() -> io::Result<Pair> {
-    Ok((system::ctrl_c()?, system::ctrl_break()?))
-}
-
 impl Interrupts {
+    fn new() -> io::Result<Self> {
+        Ok(Self(system::ctrl_c()?, system::ctrl_break()?))
+    }
+
     /// Waits for one of them. May be cancelled without losing one.
     pub(crate) async fn next(&mut self) {
-        let (first, second) = &mut self.0;
         tokio::select! {
-            _ = first.recv() => {}
-            _ = second.recv() => {}
+            _ = self.0.recv() => {}
+            _ = self.1.recv() => {}
         }
     }
 }

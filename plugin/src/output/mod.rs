@@ -4,6 +4,7 @@ mod document;
 pub(crate) mod log;
 mod printer;
 mod progress;
+mod stream;
 pub(crate) mod style;
 mod table;
 

@@ -7,6 +7,7 @@ use anstream::AutoStream;
 use nodelife_cluster::ServerWarnings;
 use nodelife_core::format::count;
 
+use super::stream::Stream;
 use super::table::wrap;
 use super::{Document, Progress, Table, style};
 use crate::cli::{ColorWhen, ExplainFormat, TerminalArgs};
@@ -17,8 +18,8 @@ const BUFFER: usize = 64 * 1024;
 /// The terminal, or what stands in its place.
 #[expect(clippy::struct_excessive_bools, reason = "each is a matter of its own")]
 pub(crate) struct Printer {
-    out: BufWriter<AutoStream<io::Stdout>>,
-    err: AutoStream<io::Stderr>,
+    out: BufWriter<Stream<io::Stdout>>,
+    err: Stream<io::Stderr>,
     quiet: bool,
     /// Columns of the terminal under stdout; none when it is a file or a pipe.
     width: Option<usize>,
@@ -57,8 +58,8 @@ impl Printer {
             ColorWhen::Never => anstream::ColorChoice::Never,
         };
         Self {
-            out: BufWriter::with_capacity(BUFFER, AutoStream::new(stdout, choice)),
-            err: AutoStream::new(stderr, choice),
+            out: BufWriter::with_capacity(BUFFER, Stream::Direct(AutoStream::new(stdout, choice))),
+            err: Stream::Direct(AutoStream::new(stderr, choice)),
             quiet: args.quiet,
             width,
             animated,
@@ -74,6 +75,28 @@ impl Printer {
     /// Tells from now on what this server warns of.
     pub(crate) fn listen(&mut self, server: &ServerWarnings) {
         self.servers.push(server.clone());
+    }
+
+    /// From now on nothing waits for whoever reads stdout or stderr, and no failure to write there is
+    /// an error. End with [`Printer::close`].
+    pub(crate) fn detach(&mut self) {
+        self.out.get_mut().detach();
+        self.err.detach();
+    }
+
+    /// After [`Printer::detach`]: waits until all is written, and tells on stderr if stdout took not
+    /// all of it. Otherwise there is nothing to wait for.
+    pub(crate) async fn close(&mut self) {
+        if matches!(self.out.get_ref(), Stream::Direct(_)) {
+            return;
+        }
+        // No error comes up before the thread ended.
+        let _ = self.out.flush();
+        if let Err(error) = self.out.get_mut().close().await {
+            self.warn(format_args!("failed to write to stdout: {error}"));
+        }
+        // Nobody is left to tell.
+        let _ = self.err.close().await;
     }
 
     /// Where data goes. Colours are taken out on their way if they are not wanted.
@@ -179,7 +202,7 @@ impl Printer {
     /// Replaces the lines that stand below all others; none removes them. They have to fit the
     /// [`Printer::canvas`].
     pub(crate) fn live(&mut self, lines: Vec<String>) {
-        if !self.animated {
+        if !self.animated || !lines.is_empty() && self.err.is_behind() {
             return;
         }
         if self.drawn > 0 && !lines.is_empty() {
@@ -200,10 +223,7 @@ impl Printer {
             frame.push_str("\x1b[K\n");
         }
         frame.push_str("\x1b[0J");
-        // As in `clear_progress`.
-        let mut raw = io::stderr().lock();
-        let _ = raw.write_all(frame.as_bytes());
-        let _ = raw.flush();
+        let _ = self.err.write_raw(frame);
         self.drawn = lines.len();
     }
 
@@ -253,7 +273,7 @@ impl Printer {
         self.clear_progress();
         // Nobody is left to tell if stderr is closed; stdout's errors come up at its next write.
         let _ = self.out.flush();
-        let _ = writeln!(self.err, "{text}");
+        let _ = self.err.write_all(format!("{text}\n").as_bytes());
         self.draw_live();
     }
 
@@ -275,10 +295,7 @@ impl Printer {
         }
         let drawn = std::mem::take(&mut self.drawn);
         if drawn > 0 {
-            // Past the stream that takes colours out: with NO_COLOR the cursor moves all the same.
-            let mut raw = io::stderr().lock();
-            let _ = write!(raw, "\r\x1b[{drawn}A\x1b[0J");
-            let _ = raw.flush();
+            let _ = self.err.write_raw(format!("\r\x1b[{drawn}A\x1b[0J"));
         }
     }
 }

@@ -50,6 +50,8 @@ pub(crate) async fn run(
         ControlFlow::Break(status) => return Ok(status),
         ControlFlow::Continue(drain) => *drain,
     };
+    // What comes now has to go on whoever reads it, and however slowly.
+    printer.detach();
     let executor = Executor::new(
         drain.cluster,
         drain.machine,

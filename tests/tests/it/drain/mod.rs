@@ -56,6 +56,7 @@
 //! | 21 | one try per pod, or selected pods only | `wait::once_tries_each_pod_once_and_waits_for_no_budget`, `selection::a_pod_selector_leaves_and_counts_other_pods` |
 //! | 22 | two drains of one node do not interfere | `lock::a_second_drain_names_the_first_and_changes_nothing` |
 //! | 23 | events, and a screen only on a terminal | `output::the_node_has_events_of_its_drain`, `multi_node::an_aborted_drain_leaves_an_event`, `output::a_terminal_shows_the_waiting_pod_and_its_budget` |
+//! | | output that nobody reads changes nothing, and all signals end alike | `unread_output::a_closed_stdout_changes_no_drain_and_no_status`, `unread_output::a_full_disk_changes_no_drain_and_no_status`, `unread_output::terminals_that_stand_still_delay_no_drain_and_no_signal`, `unread_output::hup_int_and_term_end_a_drain_alike` |
 //! | | nodes that cannot be drained are quarantined | `multi_node::a_node_that_cannot_be_drained_is_quarantined` |
 //! | | the API server may fail and restart | `faults::budgets_hold_when_30_percent_of_requests_fail`, `faults::a_drain_survives_an_api_server_restart` |
 //!
@@ -81,6 +82,7 @@ mod support;
 mod surge;
 mod timeout_and_interrupt;
 mod undo;
+mod unread_output;
 mod wait;
 
 /// The tables above name tests that exist.

@@ -3,6 +3,7 @@
 use std::ops::{Deref, DerefMut};
 use std::process::Stdio;
 
+use nix::sys::signal::Signal;
 use nodelife_tests::TIMEOUT;
 use tokio::process::Child;
 
@@ -53,10 +54,10 @@ pub(in crate::drain) async fn end(
 }
 
 pub(in crate::drain) fn interrupt(drain: &Child) {
+    send(drain, Signal::SIGINT);
+}
+
+pub(in crate::drain) fn send(drain: &Child, signal: Signal) {
     let pid = i32::try_from(drain.id().unwrap()).unwrap();
-    nix::sys::signal::kill(
-        nix::unistd::Pid::from_raw(pid),
-        nix::sys::signal::Signal::SIGINT,
-    )
-    .unwrap();
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), signal).unwrap();
 }

@@ -1,0 +1,167 @@
+//! A standard stream, written at once or by a thread of its own.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+
+use anstream::AutoStream;
+use anstream::stream::{AsLockedWrite, RawStream};
+use tokio::sync::oneshot;
+
+/// How many bytes may wait for a reader; more are dropped.
+const MAX_WAITING: usize = 64 << 20;
+
+/// Colours are taken out on the way if they are not wanted.
+pub(super) enum Stream<S: RawStream> {
+    Direct(AutoStream<S>),
+    Detached(Detached),
+    Closed,
+}
+
+/// What a thread writes: nobody waits for a reader that is slow, or for a terminal that is held.
+pub(super) struct Detached {
+    chunks: mpsc::Sender<Chunk>,
+    waiting: Arc<AtomicUsize>,
+    dropped: bool,
+    ended: oneshot::Receiver<io::Result<()>>,
+}
+
+enum Chunk {
+    Styled(Vec<u8>),
+    /// Past the stream that takes colours out.
+    Raw(Vec<u8>),
+}
+
+impl<S> Stream<S>
+where
+    S: RawStream + AsLockedWrite + Send + 'static,
+{
+    /// Has a thread write from now on.
+    pub(super) fn detach(&mut self) {
+        let Self::Direct(mut stream) = std::mem::replace(self, Self::Closed) else {
+            return;
+        };
+        let (chunks, received) = mpsc::channel::<Chunk>();
+        let (sender, ended) = oneshot::channel();
+        let waiting = Arc::<AtomicUsize>::default();
+        let written = Arc::clone(&waiting);
+        std::thread::spawn(move || {
+            let mut result = Ok(());
+            for chunk in received {
+                let length = chunk.bytes().len();
+                if result.is_ok() {
+                    // What follows a failure is lost.
+                    result = chunk.write(&mut stream);
+                }
+                written.fetch_sub(length, Ordering::Relaxed);
+            }
+            // Nobody may wait for it.
+            let _ = sender.send(result);
+        });
+        *self = Self::Detached(Detached {
+            chunks,
+            waiting,
+            dropped: false,
+            ended,
+        });
+    }
+
+    /// Waits until all is written. Nothing can be written afterwards.
+    pub(super) async fn close(&mut self) -> io::Result<()> {
+        let Self::Detached(detached) = std::mem::replace(self, Self::Closed) else {
+            return Ok(());
+        };
+        let Detached {
+            chunks,
+            dropped,
+            ended,
+            ..
+        } = detached;
+        drop(chunks);
+        ended.await.unwrap_or(Ok(()))?;
+        if dropped {
+            return Err(io::Error::other("its reader was too slow"));
+        }
+        Ok(())
+    }
+}
+
+impl<S: RawStream> Stream<S> {
+    /// Whether the last that was written has not been taken yet.
+    pub(super) fn is_behind(&self) -> bool {
+        match self {
+            Self::Detached(detached) => detached.waiting.load(Ordering::Relaxed) > 0,
+            Self::Direct(_) | Self::Closed => false,
+        }
+    }
+}
+
+impl Stream<io::Stderr> {
+    /// Writes past the stream that takes colours out: with `NO_COLOR` the cursor moves all the same.
+    pub(super) fn write_raw(&mut self, text: String) -> io::Result<()> {
+        match self {
+            Self::Direct(_) => Chunk::write_to_stderr(text.as_bytes()),
+            Self::Detached(detached) => {
+                detached.send(Chunk::Raw(text.into_bytes()));
+                Ok(())
+            }
+            Self::Closed => Ok(()),
+        }
+    }
+}
+
+impl Detached {
+    fn send(&mut self, chunk: Chunk) {
+        let length = chunk.bytes().len();
+        if self.waiting.load(Ordering::Relaxed).saturating_add(length) > MAX_WAITING {
+            self.dropped = true;
+            return;
+        }
+        self.waiting.fetch_add(length, Ordering::Relaxed);
+        // The thread takes chunks as long as this end is there.
+        let _ = self.chunks.send(chunk);
+    }
+}
+
+impl Chunk {
+    fn bytes(&self) -> &[u8] {
+        match self {
+            Self::Styled(bytes) | Self::Raw(bytes) => bytes,
+        }
+    }
+
+    fn write(&self, stream: &mut impl Write) -> io::Result<()> {
+        match self {
+            Self::Styled(bytes) => {
+                stream.write_all(bytes)?;
+                stream.flush()
+            }
+            Self::Raw(bytes) => Self::write_to_stderr(bytes),
+        }
+    }
+
+    fn write_to_stderr(bytes: &[u8]) -> io::Result<()> {
+        let mut raw = io::stderr().lock();
+        raw.write_all(bytes)?;
+        raw.flush()
+    }
+}
+
+impl<S: RawStream + AsLockedWrite> Write for Stream<S> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Direct(stream) => return stream.write(bytes),
+            Self::Detached(detached) => detached.send(Chunk::Styled(bytes.to_vec())),
+            Self::Closed => {}
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Direct(stream) => stream.flush(),
+            Self::Detached(_) | Self::Closed => Ok(()),
+        }
+    }
+}
