@@ -65,14 +65,15 @@ pub struct DrainOptions {
     pub wait_volumes: bool,
     /// The claim that each volume is bound to, by the volume's name.
     pub claims: BTreeMap<Str, (Str, Str)>,
-    /// From when on pods that these budgets still block are deleted.
+    /// When pods that these budgets block are deleted.
     pub force: Option<Bypass>,
 }
 
-/// Budgets that are bypassed after a timeout.
+/// Budgets that are bypassed after a timeout, one pod at a time.
 #[derive(Clone, Debug)]
 pub struct Bypass {
-    pub at: Timestamp,
+    /// How long a budget has to have let nothing go.
+    pub wait: SignedDuration,
     /// The budgets that are passed by, and no others.
     pub budgets: BTreeSet<BudgetKey>,
 }

@@ -85,7 +85,8 @@ pub(crate) struct DrainArgs {
     /// Try each pod once; report blocked pods and do not wait for them
     #[arg(long)]
     pub(crate) once: bool,
-    /// Delete the pods that a budget of --bypass-pdb still blocks after this time
+    /// Delete pods, one at a time, if a budget of --bypass-pdb blocks them and has allowed no eviction
+    /// for this long
     #[arg(long, value_parser = go_duration, value_name = "DURATION", requires = "bypass_pdb")]
     pub(crate) force_after: Option<Duration>,
     /// Budget that --force-after may bypass, and no other; may be repeated

@@ -293,40 +293,6 @@ impl Machine {
         });
     }
 
-    /// The budget that refuses this pod, if the user has named it as one to pass by and has
-    /// waited long enough.
-    fn bypassed_budget(&self, tracked: &Tracked) -> Option<BudgetKey> {
-        let force = self.settings.force.as_ref();
-        let force = force.filter(|force| self.now >= force.at)?;
-        let budget = match (decide(&tracked.pod, &self.store.budgets), &tracked.state) {
-            (EvictionDecision::Refused { budget, .. }, _) => budget,
-            // The server has named it.
-            (EvictionDecision::BudgetsUnreadable, PodState::Blocked(blocked)) => {
-                blocked.unreadable_budget()?.clone()
-            }
-            _ => return None,
-        };
-        force.budgets.contains(&budget).then_some(budget)
-    }
-
-    fn bypass(&mut self, uid: &Str, budget: BudgetKey) {
-        let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
-            return;
-        };
-        tracked.attempts = tracked.attempts.saturating_add(1);
-        tracked.started_at.get_or_insert(self.now);
-        let effect = Effect::Bypass {
-            namespace: tracked.pod.metadata.namespace.clone(),
-            name: tracked.pod.metadata.name.clone(),
-            uid: uid.clone(),
-            budget,
-            // No grace at all would free the name while the pod still runs.
-            at_least: (crate::shutdown::grace(&tracked.pod) < 1).then_some(1),
-        };
-        self.set(uid, PodState::Evicting);
-        self.effects.push(effect);
-    }
-
     pub(super) fn fetch_pod(&mut self, uid: &Str) {
         let Some(tracked) = self.pods.get(uid.as_str()) else {
             return;

@@ -20,6 +20,8 @@ pub(super) struct Ledger(BTreeMap<Limit, Entry>);
 struct Entry {
     in_flight: Option<InFlight>,
     last: Option<Timestamp>,
+    /// When the last eviction was accepted.
+    let_go: Option<Timestamp>,
     /// Names of pods whose eviction was accepted, and when, as long as the status
     /// that the watch showed last does not hold them.
     uncounted: BTreeMap<Str, Timestamp>,
@@ -78,6 +80,16 @@ impl Ledger {
     /// When the last eviction under this budget was sent.
     pub(super) fn last_sent(&self, limit: &Limit) -> Option<Timestamp> {
         self.0.get(limit)?.last
+    }
+
+    /// The API server let go of a pod of this budget.
+    pub(super) fn record_let_go(&mut self, limit: Limit, now: Timestamp) {
+        self.0.entry(limit).or_default().let_go = Some(now);
+    }
+
+    /// When this budget let go of a pod last.
+    pub(super) fn let_go(&self, limit: &Limit) -> Option<Timestamp> {
+        self.0.get(limit)?.let_go
     }
 
     /// The answer to the eviction of this pod came.

@@ -15,6 +15,7 @@
 //!   consistent list of its pods.
 
 mod backoff;
+mod bypass;
 mod dispatch;
 pub(super) mod event;
 mod ledger;
@@ -37,7 +38,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::options::DrainOptions;
 use super::store::Store;
-use crate::disruption::{BudgetKey, Limit, UnhealthyPod};
+use crate::disruption::{BudgetKey, UnhealthyPod};
 use crate::object::{Pod, VolumeAttachment};
 use crate::text::Str;
 use ledger::Ledger;
@@ -73,6 +74,8 @@ pub struct Machine {
     ordered: bool,
     /// Whether something was sent that the ledger does not know.
     sent_unaccounted: bool,
+    /// When the last eviction was accepted in each namespace.
+    accepted_in: BTreeMap<Str, Timestamp>,
     /// The controllers whose pods come back to a cordoned node, by node and UID.
     returning: BTreeMap<(Str, Str), Unevictable>,
     stop: Option<StopReason>,
@@ -100,6 +103,7 @@ impl Machine {
             attachments: None,
             ordered: false,
             sent_unaccounted: false,
+            accepted_in: BTreeMap::new(),
             returning: BTreeMap::new(),
             stop: None,
             now: Timestamp::UNIX_EPOCH,
@@ -133,18 +137,6 @@ impl Machine {
     ) -> Vec<UnhealthyPod> {
         let budget = self.store.budgets.get(budget);
         budget.map_or_else(Vec::new, |budget| budget.unhealthy_pods(pods, now))
-    }
-
-    /// Since when the budget that blocks this pod has let nothing go.
-    pub fn stalled_since(&self, tracked: &Tracked) -> Option<Timestamp> {
-        let PodState::Blocked(blocked) = &tracked.state else {
-            return None;
-        };
-        let BlockReason::Budget { budget, .. } = &blocked.block else {
-            return None;
-        };
-        let last = self.ledger.last_sent(&Limit::from(budget));
-        Some(last.map_or(blocked.first, |last| last.max(blocked.first)))
     }
 
     pub fn can_read_budgets(&self) -> bool {
@@ -190,7 +182,7 @@ impl Machine {
             .chain(self.ledger.wake_times())
             .chain(self.ready_counts.wake_times())
             .chain(self.settings.deadline)
-            .chain(self.settings.force.as_ref().map(|force| force.at))
+            .chain(self.pods.values().filter_map(|t| self.bypassed_at(t)))
             .chain(self.replacement_counts_due())
             .chain(self.held_until())
             .filter(|at| *at > now)
@@ -280,7 +272,11 @@ impl Machine {
     /// When a pod that is blocked, or evicted and still there, is no longer waited for.
     fn times_out_at(&self, tracked: &Tracked) -> Option<Timestamp> {
         match &tracked.state {
-            PodState::Blocked(blocked) => Some(blocked.first + self.settings.blocked_timeout?),
+            PodState::Blocked(blocked) => {
+                // A budget that lets others go is at work.
+                let since = self.stalled_since(tracked).unwrap_or(blocked.first);
+                Some(since + self.settings.blocked_timeout?)
+            }
             PodState::Terminating { since } => Some(*since + self.settings.pod_timeout?),
             _ => None,
         }

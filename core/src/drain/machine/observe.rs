@@ -176,6 +176,7 @@ impl Machine {
             started_at: None,
             finished_at: None,
             accepted: false,
+            bypassed: None,
             returned: None,
             warnings: item.warnings,
         }

@@ -26,6 +26,10 @@ impl Machine {
             self.ready_counts.mark_stale(&controller.uid);
         }
         tracked.accepted |= accepted;
+        if accepted {
+            let namespace = tracked.pod.metadata.namespace.clone();
+            self.accepted_in.insert(namespace, self.now);
+        }
         if tracked.state != PodState::Evicting {
             // The watch was faster.
             return;

@@ -36,6 +36,8 @@ pub struct Tracked {
     pub(super) blocked_since: Option<Timestamp>,
     /// Whether the server took one of the evictions.
     pub accepted: bool,
+    /// The budget past which it was deleted.
+    pub(super) bypassed: Option<BudgetKey>,
     /// When it was seen first, if it replaces a pod that this drain evicted from the same node.
     pub(super) returned: Option<Timestamp>,
     /// What the user should know all the same.

@@ -51,11 +51,9 @@ pub(super) fn drain_options(
         wait_ready: args.wait_ready,
         claims,
         wait_volumes: args.wait_volumes,
-        force: args.force_after.and_then(|wait| {
-            Some(Bypass {
-                at: after(wait)?,
-                budgets: args.bypass_pdb.iter().cloned().collect(),
-            })
+        force: signed(args.force_after).map(|wait| Bypass {
+            wait,
+            budgets: args.bypass_pdb.iter().cloned().collect(),
         }),
     }
 }

@@ -299,7 +299,7 @@ fn bypasses_only_the_named_budget_after_its_timeout() {
     let at = T0 + SignedDuration::from_secs(60);
     let settings = DrainOptions {
         force: Some(Bypass {
-            at,
+            wait: at.duration_since(T0),
             budgets: [budget("web", 0, 1, 1).key()].into(),
         }),
         ..DrainOptions::default()

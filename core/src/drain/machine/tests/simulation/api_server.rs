@@ -40,11 +40,16 @@ impl World {
         let fault = faults && random.chance(40);
         Some(match request {
             Effect::Evict { name, uid, .. } => {
+                let guard = self.pods.get(&uid).and_then(|pod| self.guard_of(pod));
                 let result = if fault {
                     self.fault(&name, &uid, random, now)
                 } else {
                     self.evict(&name, &uid, now)
                 };
+                let shown = result == EvictionResult::Accepted && !self.budgets_unreadable;
+                if let Some(guard) = guard.filter(|_| shown) {
+                    self.guards[guard].let_go = Some(now);
+                }
                 DrainEvent::Answered { uid, result }
             }
             Effect::Bypass { name, uid, .. } => {
@@ -56,6 +61,9 @@ impl World {
                 } else {
                     self.delete(&name, &uid, now)
                 };
+                if result == EvictionResult::Accepted {
+                    self.bypassed.insert(uid.clone());
+                }
                 DrainEvent::Answered { uid, result }
             }
             Effect::Count { workload, .. } => DrainEvent::Counted {

@@ -38,6 +38,8 @@ pub(super) struct World {
     /// Whether the drain may not see the budgets.
     pub(super) budgets_unreadable: bool,
     pub(super) versions: u64,
+    /// Pods that were deleted past their budget.
+    pub(super) bypassed: BTreeSet<Str>,
     pub(super) late: u32,
     /// Whether a controller brings its pods back to the node that they were on, and whether its
     /// template shows that.
@@ -75,6 +77,7 @@ impl World {
             frozen: false,
             budgets_unreadable: false,
             versions: 1,
+            bypassed: BTreeSet::new(),
             late: 0,
             brings_back: None,
             lost_to_drain: BTreeSet::new(),
@@ -249,6 +252,10 @@ impl World {
         self.done.clear();
         self.lost_to_drain.clear();
         self.came_back.clear();
+        self.bypassed.clear();
+        for guard in &mut self.guards {
+            guard.let_go = None;
+        }
         self.evicted_returns.clear();
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Guard {
     /// Ready pods of the budget that are none of the world's, and those that will be.
     placement: i32,
     pub(super) coming: i32,
+    /// When the drain was told last that one of its pods goes.
+    pub(super) let_go: Option<Timestamp>,
 }
 
 impl Guard {
@@ -36,6 +38,7 @@ impl Guard {
             budget,
             placement,
             coming: 0,
+            let_go: None,
         }
     }
 

@@ -23,11 +23,22 @@ impl World {
             }
             Effect::Bypass { uid, budget, .. } => {
                 let force = machine.settings.force.as_ref().unwrap();
-                assert!(now >= force.at, "seed {seed}");
                 assert!(force.budgets.contains(budget), "seed {seed}");
                 let tracked = machine.pod(uid).unwrap();
                 let guard = self.guard_of(&tracked.pod).unwrap();
                 assert_eq!(*budget, self.guards[guard].budget.key(), "seed {seed}");
+                let last = self.guards[guard].let_go;
+                assert!(
+                    last.is_none_or(|last| now >= last + force.wait),
+                    "seed {seed}"
+                );
+                let beside = |uid: &&Str| {
+                    let pod = self.pods.get(*uid);
+                    pod.is_some_and(|pod| self.guard_of(pod) == Some(guard))
+                };
+                let beside = self.bypassed.iter().find(beside);
+                let beside = beside.filter(|_| machine.settings.pod_timeout.is_none());
+                assert_eq!(beside, None, "seed {seed}: {uid} beside another");
                 assert!(!tracked.pod.is_terminating(), "seed {seed}");
             }
             _ => {}
@@ -56,8 +67,11 @@ impl World {
                 let priority = |t: &Tracked| t.pod.spec.priority.unwrap_or(0);
                 let gone = |t: &Tracked| matches!(t.state, PodState::Gone | PodState::Skipped(_));
                 let before = |t: &&Tracked| {
-                    // A node whose turn comes later is not waited for.
-                    self.draining.contains(&t.pod.spec.node_name)
+                    let node = &t.pod.spec.node_name;
+                    let left = matches!(machine.nodes[node], NodePhase::Left(_));
+                    // A node whose turn comes later is not waited for, nor one that was left.
+                    self.draining.contains(node)
+                        && !left
                         && priority(t) < priority(tracked)
                         && !gone(t)
                 };
@@ -84,6 +98,7 @@ impl World {
                                 || guard.is_some() && guard == self.guard_of(&tracked.pod))
                                 // Pending pods and the like are sent beside it.
                                 && other.state == PodState::Evicting
+                                && [tracked, other].iter().all(|t| t.sent_with.phase != "Pending")
                         })
                 }
                 _ => false,
@@ -138,7 +153,10 @@ impl World {
         let busy: Vec<&Str> = machine
             .nodes()
             .filter(|(_, phase)| {
-                let idle = matches!(phase, NodePhase::Waiting | NodePhase::Done | NodePhase::Left(_));
+                let idle = matches!(
+                    phase,
+                    NodePhase::Waiting | NodePhase::Done | NodePhase::Left(_)
+                );
                 !idle
             })
             .map(|(node, _)| node)
