@@ -78,6 +78,15 @@ fn verdict(
     {
         return PodVerdict::Skip(SkipReason::NotSelected);
     }
+    let controller = pod.metadata.controller();
+    let presence = controller.map(|reference| context.workloads.presence(reference));
+    if controller.is_some_and(|c| c.kind == "DaemonSet") && presence != Some(Presence::Absent) {
+        return PodVerdict::Skip(SkipReason::DaemonSet);
+    }
+    let asked = behavior::behavior(pod, &permissions.rules);
+    if let Some((Behavior::Skip, origin)) = asked {
+        return PodVerdict::Skip(SkipReason::Asked(origin));
+    }
     if let Some(due) = pod.metadata.deletion_timestamp {
         let overdue = permissions
             .skip_overdue
@@ -92,25 +101,18 @@ fn verdict(
         // It runs no more: neither its data nor its budget is at stake.
         return PodVerdict::Evict(decide(pod, context.budgets));
     }
-    let controller = pod.metadata.controller();
-    let presence = controller.map(|reference| context.workloads.presence(reference));
-    if controller.is_some_and(|c| c.kind == "DaemonSet") && presence != Some(Presence::Absent) {
-        return PodVerdict::Skip(SkipReason::DaemonSet);
-    }
     warnings.extend(behavior::objection(pod));
-    match behavior::behavior(pod, &permissions.rules) {
-        Some((Behavior::Skip, origin)) => return PodVerdict::Skip(SkipReason::Asked(origin)),
-        Some((Behavior::WaitCompleted, origin)) => {
-            return PodVerdict::Await(WaitReason::Completion(origin));
-        }
-        Some((Behavior::Order(_), _)) | None => {}
+    if let Some((Behavior::WaitCompleted, origin)) = asked {
+        return PodVerdict::Await(WaitReason::Completion(origin));
     }
     let needs = needs(pod, permissions, context.workloads, warnings);
     if !needs.is_empty() {
         return PodVerdict::Refuse(needs);
     }
     if let Some(reason) = ReturnReason::foreseen(pod, context.workloads) {
-        warnings.push(format!("may come back to its node after the eviction: {reason}"));
+        warnings.push(format!(
+            "may come back to its node after the eviction: {reason}"
+        ));
     }
     let decision = decide(pod, context.budgets);
     if permissions.disable_eviction {

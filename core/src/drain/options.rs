@@ -44,6 +44,8 @@ pub struct DrainOptions {
     pub order: EvictionOrder,
     /// What spares workloads that have no budget.
     pub implicit: Option<ImplicitBudget>,
+    /// Seconds that each pod has to stop, where the user said so.
+    pub grace_period_seconds: Option<u32>,
     /// How long a pod may take to go after its eviction.
     pub pod_timeout: Option<SignedDuration>,
     pub blocked_timeout: Option<SignedDuration>,

@@ -255,3 +255,15 @@ fn two_budgets_are_impossible_unless_the_pod_is_pending() {
         PodVerdict::Evict(EvictionDecision::Exempt(_))
     ));
 }
+
+#[test]
+fn a_terminating_pod_that_stays_is_not_waited_for() {
+    let mut agent = owned_by("apps/v1", "DaemonSet", "agent");
+    let mut asked = pod("a", "n");
+    let labels = &mut asked.metadata.labels;
+    labels.insert("cluster.x-k8s.io/drain".into(), "skip".into());
+    for pod in [&mut agent, &mut asked] {
+        pod.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
+        assert!(matches!(plain(pod), PodVerdict::Skip(_)));
+    }
+}

@@ -10,7 +10,8 @@ use super::state::{
     BlockReason, Blocked, EvictionInputs, PodState, RetryTrigger, Tracked, Unevictable,
 };
 use crate::disruption::{BudgetKey, EvictionDecision, Exemption, IMPLICIT_TIMEOUT, Limit, decide};
-use crate::drain::verdict::Impossible;
+use crate::drain::inventory::inspect;
+use crate::drain::verdict::{Impossible, PodVerdict};
 use crate::object::Pod;
 use crate::text::Str;
 
@@ -84,7 +85,11 @@ impl Machine {
         let mut waiting: Vec<&Tracked> = self
             .pods
             .values()
-            .filter(|tracked| matches!(tracked.state, PodState::Waiting | PodState::Blocked(_)))
+            .filter(|tracked| match tracked.state {
+                PodState::Waiting | PodState::Blocked(_) => true,
+                PodState::Terminating { .. } => self.shortens_grace(tracked),
+                _ => false,
+            })
             .filter(|tracked| self.is_draining(tracked) && self.is_in_order(tracked))
             .collect();
         waiting.sort_by_cached_key(|t| {
@@ -104,7 +109,27 @@ impl Machine {
             .collect()
     }
 
+    /// Whether somebody else deleted the pod, with more time to stop than the user gives, and it would
+    /// be evicted otherwise. `kubectl drain` v1.36 does the same by evicting it anew.
+    fn shortens_grace(&self, tracked: &Tracked) -> bool {
+        let left = tracked.pod.metadata.deletion_grace_period_seconds;
+        let given = self.settings.grace_period_seconds;
+        let shorter = given.zip(left).is_some_and(|(given, left)| i64::from(given) < left);
+        if !shorter || tracked.attempts > 0 {
+            return false;
+        }
+        let mut pod = tracked.pod.clone();
+        pod.metadata.deletion_timestamp = None;
+        let context = self.inventory_context();
+        let item = inspect(&pod, &self.settings.permissions, context);
+        // No budget holds a pod that terminates.
+        matches!(item.verdict, PodVerdict::Evict(_) | PodVerdict::Impossible(_))
+    }
+
     fn due(&self, tracked: &Tracked) -> Due {
+        if matches!(tracked.state, PodState::Terminating { .. }) {
+            return Due::Evict(None);
+        }
         if let Some(why) = self.comes_back(tracked) {
             return Due::GiveUp(why);
         }

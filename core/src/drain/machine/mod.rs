@@ -4,7 +4,7 @@
 //! is, and gives back what is to be done. Its promises:
 //!
 //! - An eviction is sent for a pod that was last seen on a node of the drain, under
-//!   this UID and not terminating; never twice at a time for one pod, and one at a
+//!   this UID and not terminating, but to shorten a grace period once; never twice at a time for one pod, and one at a
 //!   time for each budget.
 //! - Where budgets may not be seen, one at a time is sent in each namespace, and the API server
 //!   decides.
@@ -38,6 +38,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::options::DrainOptions;
 use super::store::Store;
+use super::verdict::SkipReason;
 use crate::disruption::{BudgetKey, UnhealthyPod};
 use crate::object::{Pod, VolumeAttachment};
 use crate::text::Str;
@@ -171,7 +172,8 @@ impl Machine {
                 PodState::Blocked(blocked) => Some(blocked.retry_at),
                 _ => None,
             });
-        let ends = self.pods.values().filter_map(|t| self.times_out_at(t));
+        let ends = self.pods.values().filter_map(|t| self.times_out(t));
+        let ends = ends.map(|(at, _)| at);
         let confirms = self.nodes.values().filter_map(|phase| match phase {
             NodePhase::Unconfirmed(at) => Some(*at),
             _ => None,
@@ -269,15 +271,25 @@ impl Machine {
         }
     }
 
-    /// When a pod that is blocked, or evicted and still there, is no longer waited for.
-    fn times_out_at(&self, tracked: &Tracked) -> Option<Timestamp> {
+    /// When a pod that is blocked, or evicted and still there, is no longer waited for, and what
+    /// it is then.
+    fn times_out(&self, tracked: &Tracked) -> Option<(Timestamp, PodState)> {
         match &tracked.state {
             PodState::Blocked(blocked) => {
                 // A budget that lets others go is at work.
                 let since = self.stalled_since(tracked).unwrap_or(blocked.first);
-                Some(since + self.settings.blocked_timeout?)
+                let end = since + self.settings.blocked_timeout?;
+                Some((end, PodState::GivenUp(blocked.block.clone())))
             }
-            PodState::Terminating { since } => Some(*since + self.settings.pod_timeout?),
+            PodState::Terminating { since } => {
+                let stuck = self.settings.pod_timeout.map(|wait| *since + wait);
+                let due = tracked.pod.metadata.deletion_timestamp;
+                let overdue = due.zip(self.settings.permissions.skip_overdue);
+                let overdue = overdue.map(|(due, wait)| due + wait);
+                let ends = stuck.map(|at| (at, PodState::Stuck)).into_iter();
+                ends.chain(overdue.map(|at| (at, PodState::Skipped(SkipReason::Overdue))))
+                    .min_by_key(|(at, _)| *at)
+            }
             _ => None,
         }
     }
@@ -286,17 +298,9 @@ impl Machine {
         let over: Vec<(Str, PodState)> = self
             .pods
             .iter()
-            .filter(|(_, tracked)| {
-                self.times_out_at(tracked)
-                    .is_some_and(|end| self.now >= end)
-            })
             .filter_map(|(uid, tracked)| {
-                let state = match &tracked.state {
-                    PodState::Blocked(blocked) => PodState::GivenUp(blocked.block.clone()),
-                    PodState::Terminating { .. } => PodState::Stuck,
-                    _ => return None,
-                };
-                Some((uid.clone(), state))
+                let (end, state) = self.times_out(tracked)?;
+                (self.now >= end).then(|| (uid.clone(), state))
             })
             .collect();
         for (uid, state) in over {

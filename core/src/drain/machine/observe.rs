@@ -139,15 +139,19 @@ impl Machine {
         }
     }
 
-    /// The first verdict on a pod.
-    fn classify(&mut self, pod: Pod) -> Tracked {
-        let known: Vec<Pod> = self.pods.values().map(|t| t.pod.clone()).collect();
-        let context = InventoryContext {
+    /// Whether a budget can ever allow is judged by the plan, which knows all its pods.
+    pub(super) fn inventory_context(&self) -> InventoryContext<'_> {
+        InventoryContext {
             budgets: &self.store.budgets,
             workloads: &self.store.workloads,
-            pods: &known,
+            pods: &[],
             now: self.now,
-        };
+        }
+    }
+
+    /// The first verdict on a pod.
+    fn classify(&mut self, pod: Pod) -> Tracked {
+        let context = self.inventory_context();
         let item = inspect(&pod, &self.settings.permissions, context);
         let doubtful = self.is_owner_doubtful(&pod, &item.verdict);
         let state = match item.verdict {
@@ -158,7 +162,6 @@ impl Machine {
             PodVerdict::Refuse(needs) => PodState::Refused(needs),
             PodVerdict::Impossible(_) | PodVerdict::Evict(_) => PodState::Waiting,
         };
-        // Whether a budget can ever allow is judged by the plan, which knows all its pods.
         let state = match self.settings.given_up.get(pod.metadata.uid.as_str()) {
             Some(why) if state == PodState::Waiting => {
                 PodState::Impossible(Unevictable::Budgets(why.clone()))

@@ -38,6 +38,7 @@ pub(super) fn drain_options(
         concurrency,
         order: args.order.into(),
         implicit: args.implicit_budget.0.clone(),
+        grace_period_seconds: removal_method(args).grace_period_seconds,
         pod_timeout: signed(args.pod_timeout),
         blocked_timeout: signed(args.blocked_timeout),
         wait_for_impossible: args.on_impossible == OnImpossible::Wait,

@@ -47,6 +47,7 @@
 //! | 15 | Pending replacements, with the scheduler's message | `wait::a_pending_replacement_is_reported_with_the_schedulers_words`, `wait::each_node_waits_for_its_own_replacements` |
 //! | 16 | the plan names pods that fit no other node | `placement::the_plan_names_a_pod_that_fits_no_other_node`, `placement::the_plan_names_a_pod_with_a_local_volume` |
 //! | 17 | why a terminating pod does not go | `selection::a_stuck_node_delays_no_other_with_concurrency`, `timeout_and_interrupt::a_pod_within_its_grace_period_is_not_stuck` |
+//! | | kubectl's recipes for dead nodes end here as well | `terminating::an_evicted_pod_is_skipped_once_it_is_overdue`, `terminating::a_shorter_grace_period_is_sent_to_terminating_pods`, `terminating::a_terminating_daemon_set_pod_is_not_waited_for` |
 //! | 18 | named budgets are bypassed, after their time | `wait::only_a_named_budget_is_bypassed_and_only_after_its_time` |
 //! | 19 | `--wait-volumes` waits for volumes | `wait::wait_volumes_ends_when_volumes_are_detached`, `wait::a_daemon_set_pods_volume_delays_no_drain`, `wait::a_volume_that_stays_attached_is_named_at_the_end` |
 //! | 20 | no eviction without a cordon, and no cordon left without permission to evict | `permissions::nothing_is_evicted_if_the_cordon_is_forbidden`, `permissions::the_cordon_is_undone_without_permission_to_evict` |
@@ -80,6 +81,7 @@ mod returning;
 mod selection;
 mod support;
 mod surge;
+mod terminating;
 mod timeout_and_interrupt;
 mod undo;
 mod unread_output;
