@@ -201,18 +201,8 @@ impl<'a> Executor<'a> {
     }
 
     async fn undo(&mut self, nodes: Vec<Str>) {
-        let printer = self.log.printer();
-        if let Err(error) = undo(
-            &self.cluster,
-            &nodes,
-            Some(&self.cordon_owner),
-            false,
-            printer,
-        )
-        .await
-        {
-            printer.warn(format_args!("failed to uncordon: {error}"));
-        }
+        let (owner, printer) = (&self.cordon_owner, self.log.printer());
+        undo(&self.cluster, &nodes, Some(owner), false, printer).await;
     }
 
     async fn drive(

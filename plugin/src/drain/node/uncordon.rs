@@ -30,38 +30,48 @@ pub(crate) async fn undo_cordons(
         return Ok(status);
     }
     let names: Vec<_> = nodes.iter().map(|n| n.metadata.name.clone()).collect();
-    let done = undo(cluster, &names, None, dry, printer).await;
+    let status = undo(cluster, &names, None, dry, printer).await;
     locks.release(RELEASE_TIMEOUT).await;
-    done?;
-    Ok(ExitStatus::Done)
+    Ok(status)
 }
 
 /// Uncordons those of the nodes that a drain cordoned; `run`: only this one. `dry`: says it
-/// alone.
+/// alone. A node that fails is told, and holds up no other.
 pub(in crate::drain) async fn undo(
     cluster: &Cluster,
     nodes: &[Str],
     run: Option<&CordonOwner>,
     dry: bool,
     printer: &mut Printer,
-) -> Result<(), ApiError> {
+) -> ExitStatus {
+    let mut status = ExitStatus::Done;
     for node in nodes {
-        let done = retry_on_conflict(|| one(cluster, node, run, dry)).await?;
         let would = if dry { "would be " } else { "" };
-        let what = match done {
-            UncordonDecision::Uncordon => format!("{would}uncordoned"),
-            UncordonDecision::RemoveAnnotation | UncordonDecision::Nothing => {
+        let what = match retry_on_conflict(|| one(cluster, node, run, dry)).await {
+            Ok(UncordonDecision::Uncordon) => format!("{would}uncordoned"),
+            Ok(UncordonDecision::RemoveAnnotation | UncordonDecision::Nothing) => {
                 "not cordoned".to_owned()
             }
-            UncordonDecision::NotOurs => "left cordoned: no nodelife drain cordoned it".to_owned(),
-            UncordonDecision::RecordonedByOther => {
+            Ok(UncordonDecision::NotOurs) => {
+                "left cordoned: no nodelife drain cordoned it".to_owned()
+            }
+            Ok(UncordonDecision::RecordonedByOther) => {
                 "left cordoned: somebody cordoned it again since".to_owned()
             }
-            UncordonDecision::OtherRun => "left cordoned: another drain cordoned it".to_owned(),
+            Ok(UncordonDecision::OtherRun) => "left cordoned: another drain cordoned it".to_owned(),
+            Err(ApiError::NotFound(_)) => "not there any more".to_owned(),
+            Err(error) => {
+                printer.warn(format_args!("failed to uncordon node {node}: {error}"));
+                status = status.and(match error {
+                    ApiError::Forbidden(_) => ExitStatus::Impossible,
+                    _ => ExitStatus::Failed,
+                });
+                continue;
+            }
         };
         printer.note(format_args!("node/{node}: {what}"));
     }
-    Ok(())
+    status
 }
 
 async fn one(
