@@ -38,6 +38,9 @@ const REPAINT: (SignedDuration, SignedDuration) = (
     SignedDuration::from_secs(1),
 );
 
+/// How many pods that stay are named.
+const MAX_NAMED: usize = 5;
+
 /// One line of `--events jsonl`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -198,7 +201,7 @@ impl<'a> ProgressLog<'a> {
             );
             (EventReason::Drained, text)
         } else {
-            (EventReason::Drained, "drained".to_owned())
+            (EventReason::Drained, format!("drained{}", staying(here())))
         };
         self.printer.note(format_args!("node/{node}: {text}"));
         (what, text)
@@ -302,6 +305,35 @@ fn outcome_word(tracked: &Tracked, now: Timestamp) -> String {
         }
         _ => tracked.outcome().to_string(),
     }
+}
+
+/// Names the pods that stay and that nobody expects to: those of DaemonSets and static pods always do.
+fn staying<'a>(pods: impl Iterator<Item = &'a Tracked>) -> String {
+    let asked = |tracked: &&Tracked| {
+        matches!(
+            tracked.state,
+            PodState::Skipped(SkipReason::Asked(_) | SkipReason::Overdue)
+        )
+    };
+    let mut names: Vec<String> = pods
+        .filter(asked)
+        .map(|tracked| {
+            let meta = &tracked.pod.metadata;
+            format!("{}/{} ({})", meta.namespace, meta.name, tracked.state)
+        })
+        .collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    names.sort();
+    let more = names.len().saturating_sub(MAX_NAMED);
+    names.truncate(MAX_NAMED);
+    let more = if more > 0 {
+        format!(", and {more} more")
+    } else {
+        String::new()
+    };
+    format!("; these pods stay: {}{more}", names.join(", "))
 }
 
 fn is_done(tracked: &Tracked) -> bool {
