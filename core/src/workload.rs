@@ -52,6 +52,10 @@ impl Workloads {
         self.by_uid.insert(workload.metadata.uid.clone(), workload);
     }
 
+    pub fn remove(&mut self, uid: &str) {
+        self.by_uid.remove(uid);
+    }
+
     /// Adds what a look at one controller said.
     pub fn add_checked(&mut self, uid: Str, presence: Presence) {
         self.checked.insert(uid, presence);

@@ -32,6 +32,9 @@ pub enum DrainEvent {
     },
     /// A controller came or changed.
     Workload(Box<Workload>),
+    WorkloadGone {
+        uid: Str,
+    },
     /// The answer to an [`Effect::Evict`].
     Answered {
         uid: Str,

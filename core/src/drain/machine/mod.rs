@@ -238,7 +238,8 @@ impl Machine {
             | DrainEvent::Budget(_)
             | DrainEvent::BudgetGone(_)
             | DrainEvent::Workloads { .. }
-            | DrainEvent::Workload(_) => {}
+            | DrainEvent::Workload(_)
+            | DrainEvent::WorkloadGone { .. } => {}
             DrainEvent::Listed { node, pods } => self.pods_listed(node, pods),
             DrainEvent::Pod(pod) => self.pod_updated(*pod),
             DrainEvent::PodGone { uid } => self.pod_deleted(&uid),

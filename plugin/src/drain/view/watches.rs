@@ -8,7 +8,7 @@ use nodelife_cluster::listing::Listing;
 use nodelife_cluster::watch::{Update, Watch};
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::drain::DrainEvent;
-use nodelife_core::object::{Workload, WorkloadKind};
+use nodelife_core::object::{Node, Workload, WorkloadKind};
 use nodelife_core::text::Str;
 
 pub(crate) enum WatchEvent {
@@ -69,8 +69,9 @@ impl Watches {
     }
 
     /// Watches the nodes themselves as well.
-    pub(crate) fn follow_nodes(&mut self, cluster: &Cluster, nodes: impl Iterator<Item = Str>) {
+    pub(crate) fn follow_nodes(&mut self, cluster: &Cluster, nodes: &[Node]) {
         for node in nodes {
+            let node = node.metadata.name.clone();
             let name = node.clone();
             let seen = events(
                 cluster.watch(&listing::NODES, ListFilter::named(&node)),
@@ -114,8 +115,10 @@ impl Watches {
             (format!("{kind}s"), false),
             move |workloads| DrainEvent::Workloads { kind, workloads },
             DrainEvent::Workload,
-            // Whether a controller is gone is looked up where it matters.
-            |_| None,
+            |workload| {
+                let uid = workload.metadata.uid;
+                Some(DrainEvent::WorkloadGone { uid })
+            },
         ));
     }
 

@@ -331,3 +331,17 @@ fn bypasses_only_the_named_budget_after_its_timeout() {
         .collect();
     assert_eq!(forced, [("a", "default/web".to_owned(), Some(1))]);
 }
+
+#[test]
+fn waits_for_no_replacements_of_a_deleted_workload() {
+    let settings = DrainOptions {
+        wait_ready: true,
+        ..DrainOptions::default()
+    };
+    let (mut machine, _) = drain(settings, &[pod("a", "n")], Vec::new());
+    empty(&mut machine, "u-a", "n");
+    assert_eq!(machine.awaited("n").len(), 1);
+    let uid = "u-web".into();
+    let effects = machine.step(DrainEvent::WorkloadGone { uid }, T0);
+    assert!(effects.contains(&Effect::Confirm { node: "n".into() }));
+}
