@@ -51,6 +51,8 @@ pub enum EvictionResult {
     /// The namespace is being deleted, the pod with it or before.
     NamespaceTerminating,
     Forbidden(String),
+    /// The server does not take the credentials now; nothing was done.
+    Unauthorized(String),
     /// The server failed; whether the eviction took effect is not known.
     Uncertain {
         message: String,
@@ -81,7 +83,7 @@ impl EvictionResult {
         let message = status.message.clone();
         match answer.code {
             200..=299 => Self::Accepted,
-            401 => Self::Forbidden(message),
+            401 => Self::Unauthorized(message),
             403 => Self::of_403(status),
             404 => Self::NotFound,
             409 => Self::Conflict,
@@ -158,7 +160,8 @@ impl EvictionResult {
                 by: Throttle::Overload,
                 retry_after: answer.retry_after,
             },
-            401 | 403 => Self::Forbidden(text),
+            401 => Self::Unauthorized(text),
+            403 => Self::Forbidden(text),
             // Only a Status tells that the pod is gone: a proxy says 404 as well.
             _ => Self::Uncertain {
                 message: format!("HTTP {} {}", answer.code, text.trim())

@@ -89,6 +89,7 @@ fn objection(reply: &EvictionResult) -> Option<String> {
         EvictionResult::BudgetBroken(message)
         | EvictionResult::Denied { message, .. }
         | EvictionResult::Forbidden(message)
+        | EvictionResult::Unauthorized(message)
         | EvictionResult::Uncertain { message, .. }
         | EvictionResult::Invalid(message) => Some(message.clone()),
         EvictionResult::SeveralBudgets => Some("more than one budget selects it".to_owned()),

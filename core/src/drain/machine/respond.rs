@@ -93,6 +93,9 @@ impl Machine {
                 let wait = retry_after.map_or(OPEN_WAIT, fixed);
                 (BlockReason::Uncertain(message), wait, TimerThenGet)
             }
+            EvictionResult::Unauthorized(message) => {
+                (BlockReason::Unauthorized(message), OPEN_WAIT, Timer)
+            }
             EvictionResult::Forbidden(message) => {
                 let state = PodState::Impossible(Unevictable::Forbidden(message));
                 return self.set(uid, state);

@@ -158,6 +158,8 @@ pub enum BlockReason {
     Throttled(Throttle),
     /// A webhook asked to come back later, or denied for the first times.
     Denied(String),
+    /// The API server does not take the credentials.
+    Unauthorized(String),
     /// Its namespace is being deleted and takes the pod with it.
     NamespaceTerminating,
     /// Another pod bears its name, or it changed during the request.
@@ -273,6 +275,9 @@ impl fmt::Display for BlockReason {
                 f.write_str("throttled: the API server is overloaded or shutting down")
             }
             Self::Denied(message) => write!(f, "denied: {message}"),
+            Self::Unauthorized(message) => {
+                write!(f, "the API server does not accept the credentials: {message}")
+            }
             Self::NamespaceTerminating => {
                 f.write_str("its namespace is being deleted, and the pod with it")
             }
@@ -393,12 +398,15 @@ impl Tracked {
         }
     }
 
-    /// Whether an eviction was sent whose effect is not known.
+    /// Whether an eviction was sent whose effect is not known, or that nobody could send.
     pub fn is_unclear(&self) -> bool {
         match &self.state {
             PodState::Evicting | PodState::Fetching => true,
             PodState::Blocked(Blocked { block, .. }) | PodState::GivenUp(block) => {
-                matches!(block, BlockReason::Uncertain(_))
+                matches!(
+                    block,
+                    BlockReason::Uncertain(_) | BlockReason::Unauthorized(_)
+                )
             }
             _ => false,
         }

@@ -15,6 +15,9 @@ use super::blocked::BudgetPods;
 /// trouble.
 const REPORT_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
+/// How many watches in a row may be answered that the credentials are not accepted.
+const MAX_UNAUTHORIZED: u32 = 5;
+
 /// How many of a budget's pods are named.
 const MAX_NAMED: usize = 5;
 
@@ -94,10 +97,11 @@ impl Executor<'_> {
             tracing::debug!(what, %error, "a watch failed");
             return Ok(());
         }
-        if matches!(
-            error,
-            ApiError::Forbidden(_) | ApiError::Unauthorized { .. } | ApiError::Untrusted { .. }
-        ) {
+        // One 401 may be the authentication webhook's, many are the credentials'.
+        self.unauthorized += u32::from(matches!(error, ApiError::Unauthorized { .. }));
+        if matches!(error, ApiError::Forbidden(_) | ApiError::Untrusted { .. })
+            || self.unauthorized > MAX_UNAUTHORIZED
+        {
             return Err(anyhow::Error::from(error).context(format!("failed to watch {what}")));
         }
         self.log

@@ -1,5 +1,6 @@
 //! End of a drain: report and exit status.
 
+use nodelife_cluster::ApiError;
 use nodelife_core::drain::{Awaited, NodeLoss, NodePhase, Outcome, StopReason};
 use nodelife_core::text::Str;
 
@@ -32,6 +33,17 @@ impl Executor<'_> {
         }
         self.warn_forbidden(&to_uncordon);
         Ok(status)
+    }
+
+    /// The end by an error under way.
+    pub(super) fn fail(&mut self, error: &anyhow::Error) -> anyhow::Result<ExitStatus> {
+        self.log.printer().error(error);
+        let status = match error.downcast_ref::<ApiError>() {
+            Some(ApiError::Forbidden(_)) => ExitStatus::Impossible,
+            _ => ExitStatus::Failed,
+        };
+        self.failed = self.failed.and(status);
+        self.finish()
     }
 
     /// The nodes whose cordon of this run is taken back: with `--undo-on-failure` all that it could
@@ -131,15 +143,12 @@ impl Executor<'_> {
             .machine
             .pods()
             .all(|tracked| tracked.state.is_settled());
-        let unconfirmed = self
-            .machine
-            .nodes()
-            .any(|(_, phase)| {
-                !matches!(
-                    phase,
-                    NodePhase::Settling | NodePhase::Done | NodePhase::Left(_)
-                )
-            });
+        let unconfirmed = self.machine.nodes().any(|(_, phase)| {
+            !matches!(
+                phase,
+                NodePhase::Settling | NodePhase::Done | NodePhase::Left(_)
+            )
+        });
         if settled && unconfirmed && self.machine.stopped().is_some() {
             ExitStatus::Failed
         } else {

@@ -56,6 +56,8 @@ pub(crate) struct Executor<'a> {
     cordons: JoinSet<(Str, anyhow::Result<CordonOutcome>)>,
     /// What the cordons that failed come to.
     failed: ExitStatus,
+    /// Answers in a row to watches that the credentials are not accepted.
+    unauthorized: u32,
     /// Whether it was told that the nodes cannot be watched.
     nodes_forbidden: bool,
     /// Whether each node is cordoned when its turn comes.
@@ -103,6 +105,7 @@ impl<'a> Executor<'a> {
             requests: JoinSet::new(),
             cordons: JoinSet::new(),
             failed: ExitStatus::Done,
+            unauthorized: 0,
             nodes_forbidden: false,
             options,
             blocked: BlockedBudgets::default(),
@@ -138,7 +141,11 @@ impl<'a> Executor<'a> {
             () = deadline(self.options.end) => Ok(Some(self.timed_out())),
         };
         let ended = match taken {
-            Ok(None) => self.drive(watches, &mut interrupts, &mut locks).await,
+            Ok(None) => match self.drive(watches, &mut interrupts, &mut locks).await {
+                // What is left, and what became of the rest, is told all the same.
+                Err(error) => self.fail(&error),
+                ended => ended,
+            },
             Ok(Some(status)) => {
                 if status == ExitStatus::Refused {
                     self.cordoned.clear();
@@ -220,6 +227,7 @@ impl<'a> Executor<'a> {
         let end = self.options.end;
         let cordoned = tokio::select! {
             cordoned = self.cordon_nodes(locked) => cordoned,
+            why = &mut lost => anyhow::bail!("{why}; nothing was evicted"),
             () = interrupts.next() => return Ok(self.interrupted()),
             () = deadline(end) => return Ok(self.timed_out()),
         };
@@ -244,6 +252,12 @@ impl<'a> Executor<'a> {
                     self.log.interrupted(!self.machine.is_finished());
                     continue;
                 }
+                // Before what a busy cluster always has: renewals go on only while this is polled.
+                why = &mut lost => {
+                    // The nodes are another drain's now, and so are their cordons.
+                    self.cordoned.clear();
+                    anyhow::bail!("{why}; no more pods are evicted")
+                }
                 Some(answer) = self.requests.join_next() => answer?,
                 Some(done) = self.cordons.join_next() => {
                     let (node, done) = done?;
@@ -254,7 +268,10 @@ impl<'a> Executor<'a> {
                     continue;
                 }
                 shown = watches.next() => match shown {
-                    Some(WatchEvent::Event(event)) => event,
+                    Some(WatchEvent::Event(event)) => {
+                        self.unauthorized = 0;
+                        event
+                    }
                     Some(WatchEvent::BudgetsForbidden(error)) => {
                         self.budgets_unreadable(&error)?;
                         continue;
@@ -269,11 +286,6 @@ impl<'a> Executor<'a> {
                     }
                     None => anyhow::bail!("failed to watch the cluster"),
                 },
-                why = &mut lost => {
-                    // The nodes are another drain's now, and so are their cordons.
-                    self.cordoned.clear();
-                    anyhow::bail!("{why}; no more pods are evicted")
-                }
                 () = sleep_until(wake, now) => DrainEvent::Tick,
             };
             self.step(event)?;
