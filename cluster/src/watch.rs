@@ -22,6 +22,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::client::Cluster;
 use crate::error::ApiError;
@@ -35,6 +36,10 @@ use crate::wire::Sharing;
 /// clients from coming back at once. client-go: 5 to 10 minutes (v0.36.3,
 /// `tools/cache/reflector.go`).
 const STREAM_TIMEOUT: Duration = Duration::from_mins(10);
+
+/// A stream that ends sooner is opened again after a wait: something on the way closes them, or
+/// keeps nothing of them (client-go v0.36.3 backs off from a "very short watch").
+const SHORT_STREAM: Duration = Duration::from_secs(1);
 
 /// A connection that is silent for longer is dead: the server sends a bookmark about
 /// every minute (k8s.io/apiserver v0.36.3, `pkg/storage/cacher/cacher.go`).
@@ -154,7 +159,13 @@ impl<T: Object> Follower<T> {
     /// begins with what there is.
     async fn follow(&mut self, mut version: Str) -> Result<(), Dropped> {
         loop {
-            match self.stream(&mut version).await {
+            let begun = Instant::now();
+            let ended = self.stream(&mut version).await;
+            let regular = matches!(ended, Ok(()) | Err(End::Failed(ApiError::Expired(_))));
+            if regular && begun.elapsed() < SHORT_STREAM {
+                tokio::time::sleep(self.backoff.next(None)).await;
+            }
+            match ended {
                 Ok(()) => {}
                 Err(End::Dropped) => return Err(Dropped),
                 Err(End::Failed(ApiError::Expired(_))) => return Ok(()),

@@ -174,6 +174,7 @@ impl Machine {
             state,
             attempts: 0,
             failures: 0,
+            denials: 0,
             blocked_since: None,
             sent_with: EvictionInputs::default(),
             started_at: None,

@@ -6,7 +6,7 @@ use super::Machine;
 use super::backoff::{BUDGET_WAIT, IN_PROGRESS_WAIT, OPEN_WAIT, fixed, jittered};
 use super::state::RetryTrigger::{self, InputsChanged, Timer, TimerThenGet};
 use super::state::{BlockReason, Blocked, EvictionInputs, PodState, Unevictable};
-use crate::disruption::{BudgetKey, BudgetRefusal, EvictionDecision, decide, is_operated};
+use crate::disruption::{BudgetKey, BudgetRefusal, EvictionDecision, Limit, decide, is_operated};
 use crate::drain::eviction::EvictionResult;
 use crate::drain::verdict::Impossible;
 use crate::object::Pod;
@@ -29,6 +29,10 @@ impl Machine {
         if accepted {
             let namespace = tracked.pod.metadata.namespace.clone();
             self.accepted_in.insert(namespace, self.now);
+            for budget in self.store.budgets.matching(&tracked.pod) {
+                let limit = Limit::from(&budget.key());
+                self.ledger.record_let_go(limit, self.now);
+            }
         }
         if tracked.state != PodState::Evicting {
             // The watch was faster.
@@ -45,7 +49,9 @@ impl Machine {
         }
         let seen = std::mem::take(&mut tracked.sent_with);
         tracked.failures = tracked.failures.saturating_add(1);
-        let failures = tracked.failures;
+        let denied = matches!(result, EvictionResult::Denied { later: false, .. });
+        tracked.denials += u32::from(denied);
+        let denials = tracked.denials;
         let (block, wait, retry_on) = match result {
             // "Gone" comes from a look: the answer says only that the name is free.
             EvictionResult::Accepted | EvictionResult::NotFound => {
@@ -80,7 +86,7 @@ impl Machine {
                 let wait = retry_after.map_or(IN_PROGRESS_WAIT, fixed);
                 (BlockReason::Denied(message), wait, Timer)
             }
-            EvictionResult::Denied { message, .. } if failures < DENIALS => {
+            EvictionResult::Denied { message, .. } if denials < DENIALS => {
                 (BlockReason::Denied(message), OPEN_WAIT, Timer)
             }
             EvictionResult::NamespaceTerminating => {

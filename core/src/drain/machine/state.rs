@@ -26,6 +26,8 @@ pub struct Tracked {
     pub attempts: u32,
     /// Answers in a row that settled nothing; they make the waits longer.
     pub(super) failures: u32,
+    /// How often a webhook or a policy denied its eviction.
+    pub(super) denials: u32,
     /// What the last attempt was decided by.
     pub(super) sent_with: EvictionInputs,
     /// When the first was sent.
@@ -276,7 +278,10 @@ impl fmt::Display for BlockReason {
             }
             Self::Denied(message) => write!(f, "denied: {message}"),
             Self::Unauthorized(message) => {
-                write!(f, "the API server does not accept the credentials: {message}")
+                write!(
+                    f,
+                    "the API server does not accept the credentials: {message}"
+                )
             }
             Self::NamespaceTerminating => {
                 f.write_str("its namespace is being deleted, and the pod with it")

@@ -95,9 +95,8 @@ async fn prepare(
     // Where the nodes are named nothing has to wait for their list.
     let mut watches = (drains && args.selector.is_none())
         .then(|| Watches::open(&cluster, &unique_names(&args.nodes)));
-    let all_pods = async { Ok(list_all_pods(&cluster).await?) };
-    let read = tokio::try_join!(selected, all_pods);
-    let (selected, all_pods) = read.map_err(|error| connect_error_of(&cluster, error))?;
+    let (selected, all_pods) = tokio::join!(selected, list_all_pods(&cluster));
+    let selected = selected.map_err(|error| connect_error_of(&cluster, error))?;
     if drains && watches.is_none() {
         let nodes = selected.nodes.iter();
         let names: Vec<_> = nodes.map(|n| n.metadata.name.clone()).collect();
@@ -125,7 +124,7 @@ async fn prepare(
         None => Surges::default(),
     };
     if let Some(status) = plan::refusal(&plan, args.on_impossible, printer) {
-        if args.dry_run != DryRun::None {
+        if args.dry_run != DryRun::None || args.output.is_some() {
             plan::print(&plan, args.output, printer)?;
         }
         return Ok(ControlFlow::Break(status));

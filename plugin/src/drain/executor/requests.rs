@@ -28,6 +28,8 @@ pub(super) async fn get_pod(cluster: Cluster, namespace: Str, name: Str, uid: St
     let found = match cluster.read(&call).await {
         Ok(answer) => answer.json::<Pod>(&call).map(|pod| Some(Box::new(pod))),
         Err(ApiError::NotFound(answer)) if answer.status.is_some() => Ok(None),
+        // Who may list and not get finds it in a list.
+        Err(ApiError::Forbidden(_)) => list_pod(&cluster, &namespace, &name).await,
         Err(error) => Err(error),
     };
     match found {
@@ -37,6 +39,20 @@ pub(super) async fn get_pod(cluster: Cluster, namespace: Str, name: Str, uid: St
             message: error.to_string(),
         },
     }
+}
+
+/// The pod of this name, out of a list.
+async fn list_pod(
+    cluster: &Cluster,
+    namespace: &Str,
+    name: &str,
+) -> Result<Option<Box<Pod>>, ApiError> {
+    let filter = ListFilter {
+        namespace: Some(namespace.to_string()),
+        ..ListFilter::named(name)
+    };
+    let mut listed = cluster.list(&listing::PODS, &filter, |_| {}).await?;
+    Ok(listed.items.pop().map(Box::new))
 }
 
 /// Whether a controller is still there.

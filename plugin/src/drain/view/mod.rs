@@ -68,7 +68,7 @@ impl ClusterView {
             .all
             .ok_or_else(|| "no permission to list nodes".to_owned());
         let around = nodes.and_then(|nodes| Ok((nodes, list_all_pods?)));
-        view.load_objects(cluster, around, printer).await?;
+        view.load_objects(cluster, around, printer).await;
         let exhausted = view.exhausted_namespaces();
         for namespace in &exhausted {
             let pods = if let Some(objects) = &view.objects {
@@ -122,12 +122,12 @@ impl ClusterView {
         cluster: &Cluster,
         around: Result<(Vec<Node>, Vec<Pod>), String>,
         printer: &mut Printer,
-    ) -> Result<(), ApiError> {
+    ) {
         let read = match around {
             Ok(around) => {
                 let mut volumes = self.all_pods().flat_map(|pod| &pod.spec.volumes);
                 let volumes = volumes.any(|volume| volume.persistent_volume_claim.is_some());
-                surroundings::read(cluster, around, volumes).await?
+                surroundings::read(cluster, around, volumes).await
             }
             Err(why) => Err(why),
         };
@@ -137,7 +137,6 @@ impl ClusterView {
                 "cannot check whether the pods fit on other nodes: {why}"
             )),
         }
-        Ok(())
     }
 
     async fn list(&mut self, cluster: &Cluster) -> Result<(), ApiError> {

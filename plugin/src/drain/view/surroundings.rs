@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use futures::future::{Either, select};
 use nodelife_cluster::list::ListFilter;
-use nodelife_cluster::{ApiError, Cluster, listing};
+use nodelife_cluster::{Cluster, listing};
 use nodelife_core::object::{Node, PersistentVolume, Pod};
 use tokio::sync::oneshot;
 
@@ -20,8 +20,9 @@ pub(crate) struct ClusterObjects {
     pub(crate) volumes: Vec<PersistentVolume>,
 }
 
-/// All pods of the cluster, or a sentence for the user that says why they are not read.
-pub(crate) async fn list_all_pods(cluster: &Cluster) -> Result<Result<Vec<Pod>, String>, ApiError> {
+/// All pods of the cluster, or a sentence for the user that says why they are not read: a plan
+/// that says less is no reason to fail.
+pub(crate) async fn list_all_pods(cluster: &Cluster) -> Result<Vec<Pod>, String> {
     let (sender, too_many) = oneshot::channel();
     let sender = Mutex::new(Some(sender));
     let all = ListFilter::default();
@@ -37,11 +38,13 @@ pub(crate) async fn list_all_pods(cluster: &Cluster) -> Result<Result<Vec<Pod>, 
     });
     // Dropped, and so cancelled, when it has said that it is too long.
     let listed = match select(too_many, pin!(listed)).await {
-        Either::Left((Ok(count), _)) => return Ok(Err(format!("the cluster has {count} pods"))),
+        Either::Left((Ok(count), _)) => return Err(format!("the cluster has {count} pods")),
         Either::Left((Err(_), listed)) => listed.await,
         Either::Right((listed, _)) => listed,
     };
-    unless_forbidden(listed.map(|listed| listed.items))
+    listed
+        .map(|listed| listed.items)
+        .map_err(|error| error.to_string())
 }
 
 /// Reads the rest; `volumes`: whether those matter to a pod of the drain. What cannot be read is
@@ -50,25 +53,17 @@ pub(crate) async fn read(
     cluster: &Cluster,
     (nodes, pods): (Vec<Node>, Vec<Pod>),
     volumes: bool,
-) -> Result<Result<ClusterObjects, String>, ApiError> {
+) -> Result<ClusterObjects, String> {
     let volumes = if volumes {
         let all = ListFilter::default();
         let listed = cluster.list(&listing::VOLUMES, &all, |_| {}).await;
-        unless_forbidden(listed.map(|listed| listed.items))?
+        listed.map_err(|error| error.to_string())?.items
     } else {
-        Ok(Vec::new())
+        Vec::new()
     };
-    Ok(volumes.map(|volumes| ClusterObjects {
+    Ok(ClusterObjects {
         nodes,
         pods,
         volumes,
-    }))
-}
-
-/// What was read, or a sentence for the user where the right to is missing.
-fn unless_forbidden<T>(read: Result<T, ApiError>) -> Result<Result<T, String>, ApiError> {
-    match read {
-        Err(error @ ApiError::Forbidden(_)) => Ok(Err(error.to_string())),
-        read => read.map(Ok),
-    }
+    })
 }
