@@ -19,6 +19,10 @@ use crate::text::Str;
 /// the watch stands still. Operators that act on the attempt are not bothered more often.
 const FALLBACK: SignedDuration = SignedDuration::from_secs(30);
 
+/// How many evictions may be on their way at once, over all budgets. Enough to fill
+/// the time of a round trip, and small beside what a server takes from one user.
+const MAX_IN_FLIGHT: usize = 10;
+
 enum Due {
     Nothing,
     Evict(Option<Charge>),
@@ -57,14 +61,22 @@ impl Machine {
             }
             self.sent_unaccounted = false;
         }
+        let mut free = MAX_IN_FLIGHT.saturating_sub(self.in_flight());
+        if free == 0 {
+            return;
+        }
         for uid in self.candidates() {
-            if !self.has_capacity() {
+            if free == 0 {
                 return;
             }
             let Some(tracked) = self.pods.get(uid.as_str()) else {
                 continue;
             };
-            match self.due(tracked) {
+            let due = self.due(tracked);
+            if matches!(due, Due::Evict(_) | Due::Bypass(_) | Due::Get) {
+                free -= 1;
+            }
+            match due {
                 Due::Nothing => {}
                 Due::Evict(charge) => self.evict(&uid, charge),
                 Due::Bypass(budget) => self.bypass(&uid, budget),
@@ -114,7 +126,9 @@ impl Machine {
     fn shortens_grace(&self, tracked: &Tracked) -> bool {
         let left = tracked.pod.metadata.deletion_grace_period_seconds;
         let given = self.settings.grace_period_seconds;
-        let shorter = given.zip(left).is_some_and(|(given, left)| i64::from(given) < left);
+        let shorter = given
+            .zip(left)
+            .is_some_and(|(given, left)| i64::from(given) < left);
         if !shorter || tracked.attempts > 0 {
             return false;
         }
@@ -123,7 +137,10 @@ impl Machine {
         let context = self.inventory_context();
         let item = inspect(&pod, &self.settings.permissions, context);
         // No budget holds a pod that terminates.
-        matches!(item.verdict, PodVerdict::Evict(_) | PodVerdict::Impossible(_))
+        matches!(
+            item.verdict,
+            PodVerdict::Evict(_) | PodVerdict::Impossible(_)
+        )
     }
 
     fn due(&self, tracked: &Tracked) -> Due {

@@ -54,10 +54,6 @@ pub use state::{
     BlockReason, Blocked, NodeLoss, NodePhase, Outcome, PodState, StopReason, Tracked, Unevictable,
 };
 
-/// How many evictions may be on their way at once, over all budgets. Enough to fill
-/// the time of a round trip, and small beside what a server takes from one user.
-const MAX_IN_FLIGHT: usize = 10;
-
 #[derive(Debug)]
 pub struct Machine {
     settings: DrainOptions,
@@ -352,9 +348,5 @@ impl Machine {
             .values()
             .filter(|tracked| tracked.state.is_in_flight())
             .count()
-    }
-
-    fn has_capacity(&self) -> bool {
-        self.in_flight() < MAX_IN_FLIGHT
     }
 }

@@ -114,13 +114,12 @@ impl Machine {
 
     /// A node that was thought to be empty is not.
     fn reopen(&mut self, node: &Str) {
-        let settled = self.is_settled(node);
-        if let Some(
-            phase @ (NodePhase::Confirming | NodePhase::Unconfirmed(_) | NodePhase::Settling),
-        ) = self.nodes.get_mut(node.as_str())
-            && !settled
-        {
-            *phase = NodePhase::Draining;
+        let looked_empty = matches!(
+            self.nodes.get(node.as_str()),
+            Some(NodePhase::Confirming | NodePhase::Unconfirmed(_) | NodePhase::Settling)
+        );
+        if looked_empty && !self.is_settled(node) {
+            self.nodes.insert(node.clone(), NodePhase::Draining);
         }
     }
 
