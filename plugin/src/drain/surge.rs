@@ -35,6 +35,8 @@ pub(crate) struct Surges {
     /// By the node whose pods wait for it.
     wanted: BTreeMap<Str, BTreeSet<Key>>,
     started: BTreeSet<Key>,
+    /// The pods that wait for it, and why they could not be evicted.
+    relieved: BTreeMap<Key, Vec<(Str, Impossible)>>,
     sent: JoinSet<(Key, Result<(), ApiError>)>,
 }
 
@@ -83,6 +85,10 @@ impl Surges {
                 });
                 let mut against = objection(how, &deployment, fixed).map(str::to_owned);
                 if against.is_none() {
+                    let tried = surge(cluster, &key, how, true).await;
+                    against = tried.err().map(|error| error.to_string());
+                }
+                if against.is_none() {
                     let which = (&key.0, &pod.metadata.name, &uid);
                     if let EvictionResult::Forbidden(why) =
                         remove(cluster, method, which, true).await
@@ -102,6 +108,8 @@ impl Surges {
             }
             plan.relieve(&uid, how.what());
             let node = pod.spec.node_name.clone();
+            let relieved = surges.relieved.entry(key.clone()).or_default();
+            relieved.push((uid, why.clone()));
             surges.wanted.entry(node).or_default().insert(key);
         }
         Ok(surges)
@@ -118,20 +126,29 @@ impl Surges {
             }
             let cluster = cluster.clone();
             self.sent.spawn(async move {
-                let done = surge(&cluster, &key, how).await;
+                let done = surge(&cluster, &key, how, false).await;
                 (key, done)
             });
         }
     }
 
+    /// The next Deployment that got no other pod: the sentence for the user, and its pods, which
+    /// cannot be evicted after all. May be cancelled without losing one.
+    pub(crate) async fn next_failed(&mut self) -> Option<(String, Vec<(Str, Impossible)>)> {
+        loop {
+            if let Ok((key, Err(error))) = self.sent.join_next().await? {
+                let (namespace, name) = &key;
+                let text =
+                    format!("failed to add a pod to Deployment {namespace}/{name}: {error:#}");
+                return Some((text, self.relieved.remove(&key).unwrap_or_default()));
+            }
+        }
+    }
+
     /// Takes the replicas away again that were added, and tells what failed.
     pub(crate) async fn restore(&mut self, cluster: &Cluster, printer: &mut Printer) {
-        while let Some(sent) = self.sent.join_next().await {
-            if let Ok(((namespace, name), Err(error))) = sent {
-                printer.warn(format_args!(
-                    "failed to add a pod to Deployment {namespace}/{name}: {error:#}"
-                ));
-            }
+        while let Some((text, _)) = self.next_failed().await {
+            printer.warn(text);
         }
         if self.how != Some(SurgeStrategy::Scale) {
             self.started.clear();
@@ -171,6 +188,9 @@ impl SurgeStrategy {
 /// pods, not for a share of them.
 fn objection(how: SurgeStrategy, deployment: &Value, fixed: bool) -> Option<&'static str> {
     let at = |path: &str| deployment.pointer(path);
+    if at("/spec/paused").is_some_and(|paused| *paused == true) {
+        return Some("it is paused");
+    }
     match how {
         SurgeStrategy::Scale if fixed => None,
         SurgeStrategy::Scale => {
@@ -195,22 +215,36 @@ async fn read(cluster: &Cluster, (namespace, name): &Key) -> Result<Value, ApiEr
     Ok(found.unwrap_or_default())
 }
 
-async fn patch(cluster: &Cluster, (namespace, name): &Key, body: &Value) -> Result<(), ApiError> {
+/// Sends a patch that may be sent again: it leaves the same behind, or conflicts.
+async fn patch(
+    cluster: &Cluster,
+    (namespace, name): &Key,
+    body: &Value,
+    dry_run: bool,
+) -> Result<(), ApiError> {
     let target = DEPLOYMENTS.all().in_namespace(namespace).named(name);
-    let call = Call::on(Method::PATCH, "patch", target)
+    let mut call = Call::on(Method::PATCH, "patch", target)
         .with_query("fieldManager", FIELD_MANAGER)
         .with_json("application/merge-patch+json", body)?;
-    cluster.call(&call).await.map(drop)
+    if dry_run {
+        call = call.with_query("dryRun", "All");
+    }
+    cluster.read(&call).await.map(drop)
 }
 
-async fn surge(cluster: &Cluster, key: &Key, how: SurgeStrategy) -> Result<(), ApiError> {
+async fn surge(
+    cluster: &Cluster,
+    key: &Key,
+    how: SurgeStrategy,
+    dry_run: bool,
+) -> Result<(), ApiError> {
     if how == SurgeStrategy::Restart {
         let now = cluster.clock().now().to_string();
         let annotations = json!({"annotations": {RESTARTED_AT: now}});
         let body = json!({"spec": {"template": {"metadata": annotations}}});
-        return patch(cluster, key, &body).await;
+        return patch(cluster, key, &body, dry_run).await;
     }
-    change(cluster, key, |replicas, surged_from| {
+    change(cluster, key, dry_run, |replicas, surged_from| {
         // A run that was killed may have left it so.
         let replicas = surged_from.is_none().then_some(replicas)?;
         Some((replicas.saturating_add(1), Some(replicas.to_string())))
@@ -219,7 +253,7 @@ async fn surge(cluster: &Cluster, key: &Key, how: SurgeStrategy) -> Result<(), A
 }
 
 async fn restore(cluster: &Cluster, key: &Key) -> Result<(), ApiError> {
-    change(cluster, key, |replicas, surged_from| {
+    change(cluster, key, false, |replicas, surged_from| {
         let before = surged_from?;
         // Somebody may have scaled it meanwhile.
         let is_ours = replicas == before.saturating_add(1);
@@ -232,6 +266,7 @@ async fn restore(cluster: &Cluster, key: &Key) -> Result<(), ApiError> {
 async fn change(
     cluster: &Cluster,
     key: &Key,
+    dry_run: bool,
     next: impl Fn(i64, Option<i64>) -> Option<(i64, Option<String>)>,
 ) -> Result<(), ApiError> {
     retry_on_conflict(|| async {
@@ -249,7 +284,7 @@ async fn change(
             },
             "spec": {"replicas": replicas},
         });
-        patch(cluster, key, &body).await
+        patch(cluster, key, &body, dry_run).await
     })
     .await
 }
@@ -271,5 +306,7 @@ mod tests {
         }
         assert_eq!(objection(SurgeStrategy::Scale, &rolling, true), None);
         assert!(objection(SurgeStrategy::Scale, &rolling, false).is_some());
+        let paused = json!({"spec": {"paused": true}});
+        assert!(objection(SurgeStrategy::Restart, &paused, true).is_some());
     }
 }

@@ -1,8 +1,9 @@
 //! `DrainEvent` and `Effect`: input and output of the state machine.
 
-use crate::disruption::BudgetKey;
 use super::state::NodeLoss;
+use crate::disruption::BudgetKey;
 use crate::drain::eviction::EvictionResult;
+use crate::drain::verdict::Impossible;
 use crate::object::{Budget, Node, OwnerReference, Pod, VolumeAttachment, Workload, WorkloadKind};
 use crate::text::Str;
 use crate::workload::Presence;
@@ -80,6 +81,11 @@ pub enum DrainEvent {
         /// UID of the workload.
         workload: Str,
         count: Option<ReplicaCount>,
+    },
+    /// What would have let a pod go came to nothing.
+    Unrelieved {
+        uid: Str,
+        why: Impossible,
     },
     Attachments(Vec<VolumeAttachment>),
     /// An attachment came or changed.

@@ -261,6 +261,7 @@ impl Machine {
             DrainEvent::Counted { workload, count } => {
                 self.record_count(&workload, count);
             }
+            DrainEvent::Unrelieved { uid, why } => self.unrelieved(&uid, why),
             DrainEvent::Attachments(all) => self.attachments_listed(all),
             DrainEvent::Attachment(attachment) => self.attachment_updated(*attachment),
             DrainEvent::AttachmentGone { name } => self.detached(&name),

@@ -7,7 +7,7 @@ use super::event::Effect;
 use super::state::{EvictionInputs, NodePhase, PodState, Tracked, Unevictable};
 use crate::drain::behavior;
 use crate::drain::inventory::{InventoryContext, inspect};
-use crate::drain::verdict::{PodVerdict, WaitReason};
+use crate::drain::verdict::{Impossible, PodVerdict, WaitReason};
 use crate::object::Pod;
 use crate::text::Str;
 use crate::workload::Presence;
@@ -206,6 +206,13 @@ impl Machine {
             });
         }
         PodState::CheckingOwner
+    }
+
+    pub(super) fn unrelieved(&mut self, uid: &Str, why: Impossible) {
+        let state = self.pods.get(uid.as_str()).map(|tracked| &tracked.state);
+        if matches!(state, Some(PodState::Waiting | PodState::Blocked(_))) {
+            self.set(uid, PodState::Impossible(Unevictable::Budgets(why)));
+        }
     }
 
     pub(super) fn owner_checked(&mut self, owner: &Str, presence: Presence) {

@@ -20,10 +20,10 @@ use nodelife_core::text::Str;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::node::lock::{Locks, RELEASE_TIMEOUT};
-use super::node::uncordon::undo;
 use super::node::cordon::{self, CordonOutcome};
+use super::node::lock::{Locks, RELEASE_TIMEOUT};
 use super::node::process;
+use super::node::uncordon::undo;
 use super::output::events::Events;
 use super::output::log::ProgressLog;
 use super::removal::RemovalMethod;
@@ -262,6 +262,13 @@ impl<'a> Executor<'a> {
                 Some(done) = self.cordons.join_next() => {
                     let (node, done) = done?;
                     self.cordon_ended(node, done)
+                }
+                Some((text, pods)) = self.options.surges.next_failed() => {
+                    self.log.printer().warn(text);
+                    for (uid, why) in pods {
+                        self.step(DrainEvent::Unrelieved { uid, why })?;
+                    }
+                    continue;
                 }
                 Some(pending) = self.blocked.next() => {
                     self.report_unhealthy(pending);
