@@ -376,3 +376,27 @@ async fn a_throttled_eviction_is_retried_and_not_called_blocked() {
     }
     env.check(&[pod]).await;
 }
+
+/// A flapping authentication webhook, or a token that was just renewed.
+#[tokio::test]
+async fn an_eviction_answered_with_401_is_retried() {
+    let (mut env, node) = environment_with_node("unauthorized").await;
+    let pod = PodFixture::new("web").running_on(&node);
+    let pod = pod.create(&env.namespace).await.unwrap();
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "Unauthorized", "reason": "Unauthorized", "code": 401,
+    });
+    let rule = FaultRule::new(Fault::Answer {
+        status: 401,
+        headers: Vec::new(),
+        body: body.to_string(),
+    });
+    proxy.fault(rule.path("/eviction").times(1));
+    let output = env.drain(&[&node, "--force", "--timeout=60s"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert_eq!(proxy.struck(), 1);
+    env.check(&[pod]).await;
+}

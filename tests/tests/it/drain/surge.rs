@@ -70,3 +70,37 @@ async fn a_rollout_moves_a_single_replica_without_downtime() {
 async fn a_surge_replica_is_added_and_taken_back() {
     surge("scale").await;
 }
+
+#[tokio::test]
+async fn a_surge_that_is_forbidden_is_told_before_the_cordon() {
+    let mut env = TestEnvironment::new(ControlPlane::shared().await, "no-surge").await;
+    let node = env.node("a");
+    let fixture = NodeFixture::kwok(&node);
+    fixture.create(env.namespace.client()).await.unwrap();
+    WorkloadFixture::deployment("web", 1)
+        .pod_spec(json!({"nodeSelector": {"kubernetes.io/hostname": node}}))
+        .create_ready(&env.namespace, 1)
+        .await
+        .unwrap();
+    BudgetFixture::min_available("web", "web", json!(1))
+        .create_counted(&env.namespace, 1)
+        .await
+        .unwrap();
+    let own = ("own", "get,list,watch", "deployments.apps,replicasets.apps");
+    env.act_with(&[READ, EVICT, CORDON, own]).await;
+    for how in ["--surge=restart", "--surge=scale"] {
+        let output = env.drain(&[&node, how, "--timeout=30s"]).await;
+        assert_eq!(output.status, Some(7), "{}", output.stderr);
+        let why = format!(
+            "--surge does not help Deployment {}/web: ",
+            env.namespace.name
+        );
+        assert!(output.stderr.contains(&why), "{}", output.stderr);
+        assert!(
+            output.stderr.contains("can-i patch deployments.apps"),
+            "{}",
+            output.stderr
+        );
+    }
+    env.check_nothing_written().await;
+}

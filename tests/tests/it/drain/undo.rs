@@ -2,6 +2,7 @@
 
 use nodelife_tests::fixture::{BudgetCounts, BudgetFixture, NodeFixture, PodFixture};
 use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
 use nodelife_tests::{ControlPlane, Identity};
 use serde_json::json;
 
@@ -95,4 +96,32 @@ async fn a_failed_drain_undoes_its_cordon_on_request() {
     // That one was emptied.
     assert!(env.is_cordoned(&empty).await, "{}", output.stderr);
     env.check(&[pod]).await;
+}
+
+/// The lock is the first patch of each node.
+#[tokio::test]
+async fn a_node_that_fails_holds_up_no_other_undo() {
+    let (mut env, broken, other) = bench_with_nodes("undo-fails").await;
+    let output = env.drain(&[&broken, &other]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "invented by the test", "reason": "", "code": 400,
+    });
+    let refuse = FaultRule::new(Fault::Answer {
+        status: 400,
+        headers: Vec::new(),
+        body: body.to_string(),
+    });
+    let refuse = refuse.method(http::Method::PATCH);
+    proxy.fault(refuse.path(&format!("/nodes/{broken}")).after(1).times(1));
+    let output = env.drain(&[&broken, &other, "--undo"]).await;
+    assert_eq!(output.status, Some(1), "{}", output.stderr);
+    let failed = format!("failed to uncordon node {broken}: ");
+    assert!(output.stderr.contains(&failed), "{}", output.stderr);
+    assert!(env.is_cordoned(&broken).await);
+    assert!(!env.is_cordoned(&other).await);
+    env.check(&[]).await;
 }

@@ -374,3 +374,50 @@ async fn two_nodes_of_one_zone_are_never_drained_at_once() {
     assert!(confirmed.count() >= 1, "{requests:#?}");
     env.check(&pods).await;
 }
+
+/// Its replacement waits for a node that takes it, and for ever.
+#[tokio::test]
+async fn wait_ready_ends_when_the_workload_is_deleted() {
+    let env = TestEnvironment::new(ControlPlane::shared().await, "deleted-workload").await;
+    let node = env.node("a");
+    let fixture = NodeFixture::kwok(&node);
+    fixture.create(env.namespace.client()).await.unwrap();
+    WorkloadFixture::deployment("web", 2)
+        .pod_spec(json!({"nodeSelector": {"kubernetes.io/hostname": node}}))
+        .create_ready(&env.namespace, 2)
+        .await
+        .unwrap();
+    let before = env.pods_on(&node).await;
+    let mut drain = start(&env, &[&node, "--wait-ready", "--implicit-budget=none"]);
+    let mut stderr = Stderr::of(&mut drain);
+    stderr.wait_for(&["no pod left to evict; waiting: "]).await;
+    let deployments: Api<Deployment> = env.namespace.api();
+    let delete = DeleteParams::background();
+    deployments.delete("web", &delete).await.unwrap();
+    let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
+    assert_eq!(status, Some(0), "{}", stderr.text);
+    env.check(&before).await;
+}
+
+/// It lets pods go all the time, only not all of them within the time.
+#[tokio::test]
+async fn a_budget_that_lets_pods_go_is_not_bypassed() {
+    let env = TestEnvironment::new(ControlPlane::shared().await, "at-work").await;
+    let (full, _) = two_nodes(&env, 12).await;
+    BudgetFixture::max_unavailable("web", "web", json!(1))
+        .create_counted(&env.namespace, 12)
+        .await
+        .unwrap();
+    let before = env.pods_on(&full).await;
+    let budget = format!("{}/web", env.namespace.name);
+    let arguments = [
+        full.as_str(),
+        "--force-after=2s",
+        "--bypass-pdb",
+        &budget,
+        "--timeout=100s",
+    ];
+    let output = env.drain_keeping(&arguments, 11).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    env.check(&before).await;
+}
