@@ -1,6 +1,6 @@
 //! Tests of waiting: replacements, volumes and timeouts.
 
-use k8s_openapi::api::apps::v1::DaemonSet;
+use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
 use kube::Api;
@@ -11,7 +11,7 @@ use nodelife_tests::fixture::{
 use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
 use serde_json::json;
 
-use super::support::{Stderr, TestEnvironment, report, start};
+use super::support::{Stderr, TestEnvironment, end, report, start, two_nodes};
 
 #[tokio::test]
 async fn once_tries_each_pod_once_and_waits_for_no_budget() {
