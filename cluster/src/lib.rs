@@ -7,6 +7,7 @@
 //! - [`evict`], [`node`]: the few writes, each a minimal body of our own
 //! - [`snapshot`]: all that an audit or a plan needs, from a cluster or from files
 
+mod access;
 pub mod client;
 pub mod error;
 pub mod evict;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use nodelife_cluster::{ApiError, Cluster, ConnectError};
-use nodelife_core::drain::{Action, DrainOptions, PlannedPod};
+use nodelife_core::drain::DrainOptions;
 use tokio::time::Instant;
 
 use crate::cli::ClusterArgs;
@@ -95,8 +95,16 @@ async fn prepare(
     // Where the nodes are named nothing has to wait for their list.
     let mut watches = (drains && args.selector.is_none())
         .then(|| Watches::open(&cluster, &unique_names(&args.nodes)));
-    let (selected, all_pods) = tokio::join!(selected, list_all_pods(&cluster));
+    let (selected, all_pods, missing) = tokio::join!(
+        selected,
+        list_all_pods(&cluster),
+        missing_permission(&cluster, args)
+    );
     let selected = selected.map_err(|error| connect_error_of(&cluster, error))?;
+    if let Some(missing) = missing {
+        printer.note(missing);
+        return Ok(ControlFlow::Break(ExitStatus::Impossible));
+    }
     if drains && watches.is_none() {
         let nodes = selected.nodes.iter();
         let names: Vec<_> = nodes.map(|n| n.metadata.name.clone()).collect();
@@ -129,6 +137,13 @@ async fn prepare(
         }
         return Ok(ControlFlow::Break(status));
     }
+    if drains
+        && args.wait_ready
+        && let Some(text) = view.missing_for_wait_ready()
+    {
+        printer.note(text);
+        return Ok(ControlFlow::Break(ExitStatus::Impossible));
+    }
     let Some(mut watches) = watches else {
         if args.dry_run == DryRun::Server {
             crate::drain::check_evictions(&cluster, &plan, method, printer).await;
@@ -141,17 +156,10 @@ async fn prepare(
     } else {
         Vec::new()
     };
-    let leaving = plan.with(Action::Evict).chain(plan.with(Action::Delete));
-    let stays = |pod: &PlannedPod| quarantine.iter().any(|node| node.metadata.name == pod.node);
-    for pod in leaving.filter(|pod| !stays(pod)) {
-        plan::warn(pod, printer);
-    }
-    let nodes = view.nodes.iter().map(|node| node.metadata.name.clone());
-    watches.follow_nodes(&cluster, nodes);
-    if args.wait_volumes {
-        watches.follow_attachments(&cluster);
-    }
+    plan::warn_leaving(&plan, &quarantine, printer);
+    watches.follow_nodes(&cluster, &view.nodes);
     let claims = if args.wait_volumes {
+        watches.follow_attachments(&cluster);
         view.claims(&cluster).await?
     } else {
         BTreeMap::new()
@@ -171,6 +179,31 @@ async fn prepare(
         },
         cluster,
     })))
+}
+
+/// What to tell who lacks a right that a drain would miss only after the cordon. Where the API
+/// server does not answer, nothing is missing.
+async fn missing_permission(cluster: &Cluster, args: &DrainArgs) -> Option<String> {
+    let attachments = ("storage.k8s.io", "volumeattachments");
+    let mut needed = Vec::new();
+    if args.dry_run == DryRun::None {
+        needed.push(("watch", ("", "pods")));
+        if args.wait_volumes {
+            needed.push(("list", attachments));
+            needed.push(("watch", attachments));
+        }
+    }
+    for (verb, (group, resource)) in needed {
+        if let Ok(false) = cluster.is_allowed(verb, (group, resource)).await {
+            let dot = if group.is_empty() { "" } else { "." };
+            let missing = format!("{verb} {resource}{dot}{group}");
+            return Some(format!(
+                "refused: not allowed to {missing} in all namespaces; nothing was changed; check \
+                 with: kubectl auth can-i {missing} --all-namespaces"
+            ));
+        }
+    }
+    None
 }
 
 /// Whether a right is missing that a drain cannot do without.

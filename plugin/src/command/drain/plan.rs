@@ -2,6 +2,7 @@
 
 use nodelife_core::drain::{Action, DrainPlan, Estimate, PlannedPod};
 use nodelife_core::format::count;
+use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
 use crate::cli::drain::{DrainFormat, OnImpossible};
@@ -85,8 +86,21 @@ pub(super) fn print(
     Ok(())
 }
 
+/// Says what the user should know of the pods that go: those of `quarantined` nodes stay.
+pub(super) fn warn_leaving(plan: &DrainPlan, quarantined: &[Node], printer: &mut Printer) {
+    let stays = |pod: &PlannedPod| {
+        let mut nodes = quarantined.iter();
+        nodes.any(|node| node.metadata.name == pod.node)
+    };
+    for pod in plan.with(Action::Evict).chain(plan.with(Action::Delete)) {
+        if !stays(pod) {
+            warn(pod, printer);
+        }
+    }
+}
+
 /// Says what the user should know of a pod before it goes.
-pub(super) fn warn(pod: &PlannedPod, printer: &mut Printer) {
+fn warn(pod: &PlannedPod, printer: &mut Printer) {
     for warning in pod.warnings.iter().chain(&pod.unschedulable) {
         printer.warn(format_args!("{}/{}: {warning}", pod.namespace, pod.name));
     }

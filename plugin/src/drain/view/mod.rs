@@ -35,6 +35,8 @@ pub(crate) struct ClusterView {
     pub(crate) store: Store,
     /// Why the budgets may not be seen, where that is so.
     pub(crate) budgets_unreadable: Option<String>,
+    /// The kinds of controllers that keep replicas and whose objects may not be watched.
+    unwatched: Vec<WorkloadKind>,
     /// All pods of the namespaces whose budgets allow nothing: what such a budget can
     /// allow at best is judged by them.
     budget_pods: Vec<Pod>,
@@ -57,6 +59,7 @@ impl ClusterView {
             pods: BTreeMap::new(),
             store: Store::default(),
             budgets_unreadable: None,
+            unwatched: Vec::new(),
             budget_pods: Vec::new(),
             objects: None,
         };
@@ -107,6 +110,7 @@ impl ClusterView {
                 budgets,
             },
             budgets_unreadable,
+            unwatched: Vec::new(),
             budget_pods: snapshot.pods.clone(),
             objects: Some(ClusterObjects {
                 nodes: snapshot.nodes,
@@ -155,6 +159,22 @@ impl ClusterView {
             Err(error) => return Err(error),
         }
         Ok(())
+    }
+
+    /// What to tell who asks for `--wait-ready` and may not watch what it goes by.
+    pub(crate) fn missing_for_wait_ready(&self) -> Option<String> {
+        let kinds: Vec<String> = self
+            .unwatched
+            .iter()
+            .map(|kind| format!("{kind}s"))
+            .collect();
+        (!kinds.is_empty()).then(|| {
+            format!(
+                "refused: --wait-ready requires permission to list and watch {}; nothing was \
+                 changed",
+                kinds.join(" and ")
+            )
+        })
     }
 
     /// Takes out the nodes with pods that cannot be evicted as things are.
@@ -265,9 +285,14 @@ impl ClusterView {
             };
             match met {
                 Ok(()) => {}
-                Err(ApiError::Forbidden(why)) => printer.warn(format_args!(
-                    "cannot check whether each {kind} still exists: {why}"
-                )),
+                Err(ApiError::Forbidden(why)) => {
+                    let mut unknown = format!("whether each {kind} still exists");
+                    if keeps_replicas(kind) {
+                        unknown.push_str(" and how many of its pods are Ready");
+                        self.unwatched.push(kind);
+                    }
+                    printer.warn(format_args!("cannot check {unknown}: {why}"));
+                }
                 Err(error) => return Err(error.into()),
             }
         }

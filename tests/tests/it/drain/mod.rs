@@ -54,6 +54,7 @@
 //! | | unreadable budgets are left to the API server | `permissions::a_drain_works_without_permission_to_read_budgets`, `permissions::a_drain_works_without_permission_to_watch_budgets` |
 //! | | a node that somebody uncordons, deletes or re-creates ends its own drain, and a drained one is not touched again | `node_changes::an_uncordoned_node_is_left_alone`, `node_changes::a_deleted_node_ends_no_other_drain`, `node_changes::a_recreated_node_is_left_alone`, `node_changes::a_drained_node_is_not_touched_again` |
 //! | | a failed cordon is repeated, or ends the drain of its node alone | `node_changes::a_failed_cordon_is_repeated_or_ends_its_node_alone` |
+//! | | a permission that is missed later is named before the cordon | `permissions::a_right_that_is_missed_later_is_named_before_the_cordon`, `permissions::wait_ready_is_refused_if_replicas_may_not_be_watched` |
 //! | 21 | one try per pod, or selected pods only | `wait::once_tries_each_pod_once_and_waits_for_no_budget`, `selection::a_pod_selector_leaves_and_counts_other_pods` |
 //! | 22 | two drains of one node do not interfere | `lock::a_second_drain_names_the_first_and_changes_nothing` |
 //! | 23 | events, and a screen only on a terminal | `output::the_node_has_events_of_its_drain`, `multi_node::an_aborted_drain_leaves_an_event`, `output::a_terminal_shows_the_waiting_pod_and_its_budget` |

@@ -5,9 +5,10 @@ use std::time::Instant;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use nodelife_tests::fixture::budget::write_status;
-use nodelife_tests::fixture::{NodeFixture, PodFixture};
+use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::{AuditEvent, ControlPlane, Identity, TIMEOUT, wait_until};
+use serde_json::json;
 
 use super::support::{
     CORDON, EVENTS, EVICT, Permission, READ, Stderr, TestEnvironment, blocked_pod, end,
@@ -219,4 +220,48 @@ async fn marks(env: &TestEnvironment, node: &str) -> Vec<String> {
     let taints = taints.filter_map(|taint| taint["key"].as_str().map(str::to_owned));
     let all = annotations.chain(taints);
     all.filter(|key| key.starts_with("nodelife.dev/")).collect()
+}
+
+/// kubectl's role: it may list pods, and not watch them.
+#[tokio::test]
+async fn a_right_that_is_missed_later_is_named_before_the_cordon() {
+    let (mut env, node) = environment_with_node("no-watch").await;
+    let pod = PodFixture::new("web").running_on(&node);
+    let pod = pod.create(&env.namespace).await.unwrap();
+    let read = ("read", "get,list", "nodes,pods,poddisruptionbudgets.policy");
+    env.act_with(&[read, EVICT, CORDON]).await;
+    let output = env.drain(&[&node, "--force"]).await;
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    let missing = "not allowed to watch pods in all namespaces";
+    assert!(output.stderr.contains(missing), "{}", output.stderr);
+
+    let watch = ("watch", "watch", "nodes,pods,poddisruptionbudgets.policy");
+    env.act_with(&[watch]).await;
+    let output = env.drain(&[&node, "--force", "--wait-volumes"]).await;
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    let missing = "not allowed to list volumeattachments.storage.k8s.io";
+    assert!(output.stderr.contains(missing), "{}", output.stderr);
+    assert!(!env.is_cordoned(&node).await);
+    assert!(env.evictions().await.is_empty());
+    env.check(&[pod]).await;
+}
+
+#[tokio::test]
+async fn wait_ready_is_refused_if_replicas_may_not_be_watched() {
+    let mut env = TestEnvironment::new(ControlPlane::shared().await, "no-replicas").await;
+    let node = env.node("a");
+    let fixture = NodeFixture::kwok(&node);
+    fixture.create(env.namespace.client()).await.unwrap();
+    WorkloadFixture::deployment("web", 1)
+        .pod_spec(json!({"nodeSelector": {"kubernetes.io/hostname": node}}))
+        .create_ready(&env.namespace, 1)
+        .await
+        .unwrap();
+    env.act_with(&[READ, EVICT, CORDON]).await;
+    let output = env.drain(&[&node, "--wait-ready", "--timeout=30s"]).await;
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    let missing = "--wait-ready requires permission to list and watch ReplicaSets";
+    assert!(output.stderr.contains(missing), "{}", output.stderr);
+    assert!(!env.is_cordoned(&node).await);
+    env.check(&[]).await;
 }

@@ -270,6 +270,8 @@ impl TestEnvironment {
             .await
             .into_iter()
             .filter(|event| !["get", "list", "watch"].contains(&event.verb.as_str()))
+            // Their answer is all that becomes of them.
+            .filter(|event| !event.is("create", "selfsubjectaccessreviews"))
             .filter(|event| !is_dry(event))
             .collect();
         assert!(written.is_empty(), "{written:#?}");
