@@ -20,9 +20,9 @@ async fn held_nodes<const N: usize>(what: &str, held: [&str; N]) -> (TestEnviron
     for (name, node) in held.iter().zip(&nodes) {
         let client = env.namespace.client();
         NodeFixture::new(node).create(client).await.unwrap();
-        let hold = PodFixture::new(&format!("hold-{name}")).app("hold");
-        let hold = hold.running_on(node).create(&env.namespace);
-        hold.await.unwrap();
+        let pod = PodFixture::new(&format!("hold-{name}")).app("hold");
+        let created = pod.running_on(node).create(&env.namespace);
+        created.await.unwrap();
     }
     (env, nodes)
 }

@@ -7,6 +7,8 @@ use crate::workload::Workloads;
 
 const NODE: &str = "n";
 
+mod node_changes;
+mod responses;
 mod returns;
 mod settle;
 mod simulation;
@@ -571,35 +573,4 @@ fn a_node_is_forbidden_only_while_nothing_was_evicted() {
         let namespace = drain.machine.forbidden_namespace(NODE).map(Str::as_str);
         assert_eq!(namespace, barred.then_some("default"), "{other:?}");
     }
-}
-
-#[test]
-fn refusals_of_a_budget_are_no_denials() {
-    let allows = budget("web", 1, 2, 1);
-    let (mut drain, _) = Drain::new(DrainOptions::default(), vec![pod("a", NODE)], vec![allows]);
-    for _ in 0..5 {
-        let message = "The disruption budget web needs 1 healthy pods".to_owned();
-        drain.answer("a", EvictionResult::BudgetExhausted { message });
-        assert_eq!(evicted(&drain.after(60)), ["a"]);
-    }
-    let denied = || EvictionResult::Denied {
-        message: "denied the request".to_owned(),
-        later: false,
-        retry_after: None,
-    };
-    for _ in 0..2 {
-        drain.answer("a", denied());
-        assert_eq!(evicted(&drain.after(60)), ["a"]);
-    }
-    drain.answer("a", denied());
-    assert!(matches!(drain.state("a"), PodState::Impossible(_)));
-}
-
-#[test]
-fn retries_after_a_401() {
-    let (mut drain, _) = Drain::new(DrainOptions::default(), vec![pod("a", NODE)], Vec::new());
-    let message = "Unauthorized".to_owned();
-    drain.answer("a", EvictionResult::Unauthorized(message));
-    assert!(drain.machine.pod("u-a").unwrap().is_unclear());
-    assert_eq!(evicted(&drain.after(2)), ["a"]);
 }
