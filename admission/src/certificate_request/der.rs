@@ -1,6 +1,6 @@
 //! DER values, read as Go's `encoding/asn1` reads them.
 
-use super::Unreadable;
+use super::unreadable::Unreadable;
 
 // Identifier octets: class, form and tag.
 pub(super) const BOOLEAN: u8 = 0x01;

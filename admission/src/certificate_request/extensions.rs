@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Unreadable;
 use super::der::{self, BOOLEAN, LONG_TAG, OCTET_STRING, Reader, SEQUENCE, SET, Value};
+use super::unreadable::Unreadable;
 
 /// `extensionRequest`, 1.2.840.113549.1.9.14.
 const EXTENSION_REQUEST: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x09, 0x0e];

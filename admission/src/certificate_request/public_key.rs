@@ -2,8 +2,8 @@
 
 use num_bigint::BigUint;
 
-use super::Unreadable;
 use super::der::{INTEGER, Reader, SEQUENCE, Value, check_big_integer, check_integer};
+use super::unreadable::Unreadable;
 
 const RSA: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01];
 const DSA: &[u8] = &[0x2a, 0x86, 0x48, 0xce, 0x38, 0x04, 0x01];
