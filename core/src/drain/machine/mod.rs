@@ -43,9 +43,8 @@ use crate::disruption::{BudgetKey, UnhealthyPod};
 use crate::object::{Pod, VolumeAttachment};
 use crate::text::Str;
 use ledger::Ledger;
-use node_changes::SeenNode;
 use replicas::ReadyCounts;
-use state::RetryTrigger;
+use state::{RetryTrigger, SeenNode};
 
 pub use event::{DrainEvent, Effect, ReplicaCount};
 pub use report::{DrainReport, NodeReport, PodReport};

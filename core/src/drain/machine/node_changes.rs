@@ -7,16 +7,6 @@ use crate::drain::verdict::SkipReason;
 use crate::object::Node;
 use crate::text::Str;
 
-/// What tells a node from another of its name, and its cordon from what was before.
-#[derive(Debug, Default)]
-pub(super) struct SeenNode {
-    uid: Option<Str>,
-    /// The version in which it was cordoned: a watch may show older ones later.
-    cordoned_in: Option<u64>,
-    /// The last version in which it was seen to be schedulable.
-    schedulable_in: Option<u64>,
-}
-
 impl Machine {
     /// The cordon of a node stands: its pods may go.
     pub(super) fn cordoned(&mut self, node: &Str, version: &str) {

@@ -1,4 +1,4 @@
-//! State of one pod in a drain.
+//! State of the pods and nodes in a drain.
 
 use std::fmt;
 use std::mem::discriminant;
@@ -14,6 +14,16 @@ use crate::object::{Node, Pod};
 use crate::text::Str;
 use crate::workload::WorkloadKey;
 use serde::Serialize;
+
+/// What tells a node from another of its name, and its cordon from what was before.
+#[derive(Debug, Default)]
+pub(super) struct SeenNode {
+    pub(super) uid: Option<Str>,
+    /// The version in which it was cordoned: a watch may show older ones later.
+    pub(super) cordoned_in: Option<u64>,
+    /// The last version in which it was seen to be schedulable.
+    pub(super) schedulable_in: Option<u64>,
+}
 
 /// A pod of a node that is being drained.
 #[derive(Clone, Debug)]
