@@ -71,8 +71,11 @@ impl Kubectl {
     /// The command, to be run in whatever way the test needs; it is killed when it is dropped.
     /// `kubectl nodelife …` finds the plugin of this workspace.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
-        let mut command = Command::new(&self.program);
+        // A drain keeps ignoring SIGHUP if whoever runs the tests was started with `nohup`.
+        let mut command = Command::new("/usr/bin/env");
         command
+            .arg("--default-signal=HUP")
+            .arg(&self.program)
             .args(arguments)
             .env("KUBECONFIG", &self.kubeconfig)
             .env("PATH", &self.path)
