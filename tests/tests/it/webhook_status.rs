@@ -134,7 +134,9 @@ async fn each_planted_fault_is_named() {
     let Replica { program, .. } = replica;
     program.kill().await.unwrap();
     here.finds("call", "BROKEN", "unreachable").await;
-    let advice = here.finds("failurePolicy", "warning", "(call)").await;
+    let advice = here
+        .finds("failurePolicy", "warning", "(call, lookup)")
+        .await;
     here.frees_the_cluster(&plane, &advice).await;
 }
 
