@@ -12,7 +12,7 @@ use nodelife_core::snapshot::{Snapshot, Source};
 use super::{input, rules};
 use crate::cli::{AuditArgs, AuditFormat, ClusterArgs};
 use crate::exit::ExitStatus;
-use crate::output::{Printer, style};
+use crate::output::Printer;
 use crate::report::{AuditReport, Baseline, Report};
 
 pub(crate) async fn run(
@@ -202,14 +202,11 @@ fn baseline(args: &AuditArgs) -> anyhow::Result<Baseline> {
 /// What a reader of stderr wants to know at the end.
 fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
     let summary = audit.summary;
-    let good = style::GOOD;
     let (nodes, checked) = (count(summary.nodes, "node"), count(summary.checked, "rule"));
     if audit.findings.is_empty() && summary.nodes == 0 {
         // No reason to be glad: the reason follows as an error.
     } else if audit.findings.is_empty() {
-        printer.note(format_args!(
-            "{good}no findings{good:#} on {nodes}, {checked} checked"
-        ));
+        printer.success("no findings", format_args!("on {nodes}, {checked} checked"));
     } else {
         printer.note(format_args!(
             "{} on {nodes}, {checked} checked: {}, {}, {}",

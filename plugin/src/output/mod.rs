@@ -2,6 +2,7 @@
 
 mod document;
 pub(crate) mod log;
+mod plain;
 mod printer;
 mod progress;
 mod stream;
@@ -9,6 +10,7 @@ pub(crate) mod style;
 mod table;
 
 pub(crate) use document::Document;
+pub(crate) use plain::plain;
 pub(crate) use printer::Printer;
 pub(crate) use progress::Progress;
 pub(crate) use table::{Cell, Table};

@@ -7,6 +7,7 @@ use anstream::AutoStream;
 use nodelife_cluster::ServerWarnings;
 use nodelife_core::format::count;
 
+use super::plain::plain;
 use super::stream::Stream;
 use super::table::wrap;
 use super::{Document, Progress, Table, style};
@@ -113,7 +114,7 @@ impl Printer {
     /// Prints sentences to stdout, wrapped at the terminal's width.
     pub(crate) fn paragraph(&mut self, text: impl Display) -> io::Result<()> {
         self.clear_progress();
-        for line in wrap(&text.to_string(), self.width) {
+        for line in wrap(&plain(&text.to_string()), self.width) {
             writeln!(self.out, "{line}")?;
         }
         Ok(())
@@ -151,13 +152,23 @@ impl Printer {
     /// A sentence that is good to know; silent with `--quiet`.
     pub(crate) fn note(&mut self, text: impl Display) {
         if !self.quiet {
-            self.line(format_args!("{text}"));
+            self.line(format_args!("{}", plain(&text.to_string())));
+        }
+    }
+
+    /// A note that begins with good news.
+    pub(crate) fn success(&mut self, news: &str, text: impl Display) {
+        if !self.quiet {
+            let good = style::GOOD;
+            let text = plain(&text.to_string());
+            self.line(format_args!("{good}{news}{good:#} {text}"));
         }
     }
 
     /// A sentence that must be known, `Warning: …` as kubectl writes it.
     pub(crate) fn warn(&mut self, text: impl Display) {
         let warning = style::WARNING;
+        let text = plain(&text.to_string());
         self.line(format_args!("{warning}Warning:{warning:#} {text}"));
     }
 
@@ -172,7 +183,7 @@ impl Printer {
                 text.push_str(&cause);
             }
         }
-        let text = text.replace('\n', " ");
+        let text = plain(&text.replace('\n', " "));
         self.line(format_args!("{bad}error:{bad:#} {text}"));
     }
 
@@ -263,8 +274,7 @@ impl Printer {
         for text in unprinted {
             self.warnings_received += 1;
             let warning = style::WARNING;
-            // A server may send what a terminal would obey.
-            let text: String = text.chars().filter(|c| !c.is_control()).collect();
+            let text = plain(&text).replace('\n', " ");
             self.write_line(format_args!("{warning}Warning:{warning:#} {text}"));
         }
     }

@@ -5,6 +5,8 @@ use std::io::{self, Write};
 use anstyle::Style;
 use unicode_width::UnicodeWidthStr;
 
+use super::plain::plain;
+
 /// Blanks between two columns, as in kubectl.
 const GAP: usize = 3;
 /// The last column is wrapped down to this width; below it, it goes to lines of its own.
@@ -23,7 +25,7 @@ pub(crate) struct Cell {
 impl Cell {
     pub(crate) fn styled(text: impl Into<String>, style: Style) -> Self {
         Self {
-            text: text.into(),
+            text: plain(&text.into()).replace('\n', " "),
             style,
         }
     }

@@ -13,6 +13,7 @@ mod docs;
 mod drain;
 mod explain;
 mod formats;
+mod hostile_server;
 mod json_schema;
 mod man;
 mod schema;

@@ -7,6 +7,8 @@ use nodelife_core::drain::{BlockReason, Machine, PodState, Tracked, diagnosis};
 use nodelife_core::object::Node;
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
+use crate::output::plain;
+
 /// A pod is worth this many columns before its reason is worth any.
 const NARROWEST_POD: usize = 20;
 
@@ -154,7 +156,7 @@ fn clock(time: SignedDuration) -> String {
 /// As much as fits, with an ellipsis where something is missing. What would move the cursor is
 /// not shown: messages of servers go through here.
 fn cut(text: &str, width: usize) -> String {
-    let clean: String = text.chars().filter(|c| !c.is_control()).collect();
+    let clean = plain(text).replace('\n', "");
     if clean.width() <= width {
         return clean;
     }

@@ -1,0 +1,86 @@
+//! Servers and files that send too much, or what a terminal would obey.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{TcpListener, TcpStream};
+use std::thread;
+
+use super::nodelife;
+
+/// Serves plain HTTP on loopback until the test ends: the address, for `--server`.
+fn serve(answer: fn(&mut TcpStream) -> std::io::Result<()>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            lines.map_while(Result::ok).find(String::is_empty);
+            // The client ends it.
+            let _ = answer(&mut stream);
+        }
+    });
+    format!("http://{address}")
+}
+
+fn stderr(words: &[&str], status: i32) -> String {
+    let output = nodelife(words).output().unwrap();
+    assert_eq!(output.status.code(), Some(status), "{output:?}");
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn an_endless_answer_is_an_error() {
+    let server = serve(|stream| {
+        stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n\r\n\"")?;
+        let spaces = vec![b' '; 1 << 20];
+        loop {
+            stream.write_all(&spaces)?;
+        }
+    });
+    let error = stderr(&["audit", "--server", &server], 1);
+    assert!(error.contains("is longer than 268435456 bytes"), "{error}");
+}
+
+#[test]
+fn a_servers_control_characters_are_removed() {
+    let server = serve(|stream| {
+        let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"a\u001b[2Jb\u009b31mc"}"#;
+        let length = status.len();
+        write!(
+            stream,
+            "HTTP/1.1 403 Forbidden\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{status}"
+        )
+    });
+    let words = ["drain", "n1", "--color", "always", "--server", &server];
+    let error = stderr(&words, 7);
+    assert!(error.contains("a[2Jb31mc"), "{error:?}");
+    let rest = error.replace("\u{1b}[0m", "").replace("\u{1b}[1m", "");
+    let rest = rest.replace("\u{1b}[31m", "").replace('\n', "");
+    assert!(!rest.contains(char::is_control), "{error:?}");
+}
+
+#[test]
+fn a_files_control_characters_are_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("hostile.json");
+    let pod = r#"{"apiVersion":"v1","kind":"List","items":[
+        {"apiVersion":"v1","kind":"Node","metadata":{"name":"a\u001b[2J"}},
+        {"apiVersion":"v1","kind":"Pod","metadata":{"name":"p\u001b]0;t\u0007\n","namespace":"n"},"spec":{"nodeName":"gone\u009b2J"}}]}"#;
+    fs::write(&path, pod).unwrap();
+    let words = ["audit", "--color", "always", "--rule", "NL-POD-001", "-f"];
+    let output = nodelife(&[&words[..], &[path.to_str().unwrap()]].concat())
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(
+        text.contains("p]0;t") && text.contains("gone2J"),
+        "{text:?}"
+    );
+    let obeyed = |c: char| c.is_control() && !['\n', '\u{1b}'].contains(&c);
+    assert!(!text.contains(obeyed), "{text:?}");
+    assert!(
+        !text.contains("\u{1b}[2J") && !text.contains("\u{1b}]"),
+        "{text:?}"
+    );
+}
