@@ -64,6 +64,25 @@ fn every_queried_metric_exists() {
     assert!(missing.is_empty(), "{missing:?} is not in {offered:?}");
 }
 
+/// What turns a call away, and what ends a replica.
+#[test]
+fn every_failure_has_an_alert() {
+    let alerts = manifests().join("overlays/prometheus/alerts.yaml");
+    let alerts = fs::read_to_string(alerts).unwrap();
+    for part in [
+        "fail_open_count",
+        "rejection_count",
+        "lookups_total{result=\"failed\"}",
+        "too_busy|too_slow",
+        "panics_total",
+        "container_status_restarts_total",
+        "certificate_expiry",
+    ] {
+        let has = |line: &str| line.trim_start().starts_with("expr: ") && line.contains(part);
+        assert!(alerts.lines().any(has), "{part}");
+    }
+}
+
 #[test]
 fn grafana_can_import_the_dashboard() {
     let path = manifests().join("overlays/prometheus/dashboard.json");

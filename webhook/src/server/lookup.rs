@@ -181,3 +181,25 @@ pub(super) fn time_for_lookups(timeout: Duration) -> Duration {
         .saturating_sub(Duration::from_millis(500))
         .max(timeout / 2)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In the mutating phase, the name in a `boundObjectRef` is what the client sent.
+    #[test]
+    fn a_name_cannot_leave_its_segment_of_the_path() {
+        for name in ["", ".", "..", "../../nodes/n", "a/b", "a%2fb"] {
+            assert!(!is_path_segment(name), "{name}");
+        }
+        for (name, escaped) in [("a?watch=1", "a%3Fwatch%3D1"), ("a#b c", "a%23b%20c")] {
+            assert!(is_path_segment(name), "{name}");
+            let lookup = Lookup::Pod {
+                namespace: "d".to_owned(),
+                name: name.to_owned(),
+            };
+            let uri = request(&lookup).unwrap().uri().to_string();
+            assert_eq!(uri, format!("/api/v1/namespaces/d/pods/{escaped}"));
+        }
+    }
+}
