@@ -243,26 +243,34 @@ fn own_lease() -> MatchCondition {
     )
 }
 
-/// Excludes a node's own CSINode, without which a kubelet does not become Ready. If `drivers` are
-/// given, the CSINode may announce no other.
+/// Excludes a node's own CSINode, without which a kubelet does not become Ready, and its status. If
+/// `drivers` are given, the CSINode may announce no other. Where the gate of the status is off, the
+/// node authorizer refuses it (`node_authorizer.go`, v1.37.2).
 fn own_csi_node(drivers: Option<&Vec<String>>) -> MatchCondition {
     let name =
         "(request.operation == 'CREATE' ? object.?metadata.?name : request.?name).orValue('')";
-    let mut parts = vec![
-        "request.resource.group == 'storage.k8s.io' && request.resource.resource == 'csinodes'"
-            .to_owned(),
-        "request.?subResource.orValue('') == ''".to_owned(),
-        format!("{name} != ''"),
-        is_own(name),
-    ];
-    if let Some(drivers) = drivers {
+    let subresource = |name: &str| format!("request.?subResource.orValue('') == '{name}'");
+    let announced = drivers.map(|drivers| {
         let listed: Vec<String> = drivers.iter().map(|name| text(name)).collect();
-        parts.push(format!(
-            "(request.operation == 'DELETE' || object.?spec.?drivers.orValue([])\
+        format!(
+            " && (request.operation == 'DELETE' || object.?spec.?drivers.orValue([])\
              .all(driver, driver.?name.orValue('') in [{}]))",
             listed.join(", ")
-        ));
-    }
+        )
+    });
+    let parts = [
+        "request.resource.group == 'storage.k8s.io' && request.resource.resource == 'csinodes'"
+            .to_owned(),
+        format!("{name} != ''"),
+        is_own(name),
+        format!(
+            "({}{} || {} && request.operation == 'UPDATE' && {})",
+            subresource(""),
+            announced.unwrap_or_default(),
+            subresource("status"),
+            unchanged("spec")
+        ),
+    ];
     unless("not-its-own-csinode", &parts)
 }
 
