@@ -330,6 +330,9 @@ pub struct Agent {
     /// `spec.nodeName`, `metadata.name`.
     #[serde(default)]
     pub resources: BTreeMap<String, String>,
+    /// Other ServiceAccounts whose tokens it may request, by `NAMESPACE:NAME`.
+    #[serde(default, deserialize_with = "accounts")]
+    pub tokens: Vec<String>,
 }
 
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
@@ -372,4 +375,11 @@ fn account<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Erro
             "expected NAMESPACE:NAME of a ServiceAccount, got {text:?}"
         ))),
     }
+}
+
+fn accounts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    struct Account(#[serde(deserialize_with = "account")] String);
+    let accounts = Vec::<Account>::deserialize(deserializer)?;
+    Ok(accounts.into_iter().map(|Account(name)| name).collect())
 }

@@ -125,6 +125,7 @@ mod tests {
             "agents=[{\"serviceAccount\": \"a\"}]",
             "agents=[{\"serviceAccount\": \"system:serviceaccount:a:b\"}]",
             "agents=[{\"serviceAccount\": \"a:b\"}, {\"serviceAccount\": \"a:b\"}]",
+            "agents=[{\"serviceAccount\": \"a:b\", \"tokens\": [\"c\"]}]",
             "tolerations.notReadySeconds=-1",
             "tolerations.policies=[{\"notReadySeconds\": -1}]",
             "tolerations.policies=[{\"unreachableSeconds\": -1}]",

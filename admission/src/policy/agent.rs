@@ -25,6 +25,8 @@ const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 /// UID of that node: another node may have the name now.
 const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
 const REMEDY: &str = "an agent may only write to the node of its own pod, with a pod-bound token";
+const TOKEN_REMEDY: &str =
+    "agents[].tokens lists the other accounts whose tokens an agent may request";
 
 /// The requesting agent and its node.
 struct Own<'a> {
@@ -212,28 +214,41 @@ impl Own<'_> {
     }
 
     /// A token that is bound to a pod or a node says its node: with one of its account and another
-    /// node, the agent could write there. Tokens without a node are refused when they are used, and
-    /// calico-node requests such a token for its CNI plugin.
+    /// node, the agent could write there. RBAC often allows the tokens of all accounts, so others
+    /// than its own need to be configured; calico-node requests such a token, bound to nothing, for
+    /// its CNI plugin.
     fn check_token(&self, request: &Request<'_>, lookups: &Lookups) -> Result<(), Interrupted> {
+        let deny = |message: String| -> Result<(), Interrupted> {
+            let denial = Denial::forbidden(RULE, message);
+            Err(denial.remedy(TOKEN_REMEDY).into())
+        };
+        let node = Quoted(&self.node);
+        let account = format!("{}:{}", request.namespace(), request.name());
+        let is_its_own = account == self.agent.service_account;
+        if !is_its_own && !self.agent.tokens.contains(&account) {
+            let account = Quoted(&account);
+            return deny(format!(
+                "the agent on node {node} may not request tokens of {account}"
+            ));
+        }
         let token: Fields<'_> = request.object(RULE)?;
         let bound =
             |field: &str| difference::text_at(&token, &format!("spec.boundObjectRef.{field}"));
-        let is_own = match &*bound("kind") {
+        let is_allowed = match &*bound("kind") {
             "Pod" => {
                 let pod = self.find_pod(request, &bound("name"), lookups)?;
                 pod.is_some_and(|pod| pod.uid == *bound("uid"))
             }
             "Node" => *bound("name") == self.node,
-            _ => true,
+            _ => !is_its_own,
         };
-        if is_own {
+        if is_allowed {
             return Ok(());
         }
-        let node = Quoted(&self.node);
-        Err(deny(format!(
+        deny(format!(
             "the agent on node {node} may only request tokens that are bound to its own node or, \
              with the uid, to a pod of it"
-        )))
+        ))
     }
 
     /// The pod in the request's namespace, if it is one of the agent's node.

@@ -11,16 +11,19 @@ fn policies() -> Policies {
         "labels": ["agent.example.com/"],
         "annotations": ["agent.example.com/"],
         "resources": {"tunnels.example.com": "spec.nodeName"},
+        "tokens": ["net:plugin"],
     }]}))
     .unwrap()
 }
 
 fn cluster() -> RecordedCluster {
-    let pod = |name: &str, node: &str| json!({"kind": "Pod", "metadata": {"name": name, "namespace": "d", "uid": name}, "spec": {"nodeName": node}});
+    let pod = |namespace: &str, name: &str, node: &str| json!({"kind": "Pod", "metadata": {"name": name, "namespace": namespace, "uid": name}, "spec": {"nodeName": node}});
     RecordedCluster::from_list(json!({"kind": "List", "items": [
         {"kind": "Node", "metadata": {"name": "n1", "uid": "u1"}},
-        pod("own", "n1"),
-        pod("theirs", "n2"),
+        pod("d", "own", "n1"),
+        pod("d", "theirs", "n2"),
+        pod("net", "own", "n1"),
+        pod("net", "theirs", "n2"),
     ]}))
     .unwrap()
 }
@@ -79,10 +82,12 @@ fn node(name: &str, more: Value) -> Value {
     node
 }
 
-/// A request of a token that is bound to an object.
-fn request_token(kind: &str, name: &str, uid: &str) -> Value {
-    let bound = json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": uid});
-    json!({"name": "agent", "object": {"spec": {"boundObjectRef": bound}}})
+/// A request of a token of an account in its own namespace, bound to an object or to nothing.
+fn request_token(account: &str, bound: Option<[&str; 3]>) -> Value {
+    let bound = bound.map(
+        |[kind, name, uid]| json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": uid}),
+    );
+    json!({"namespace": "net", "name": account, "object": {"spec": {"boundObjectRef": bound}}})
 }
 
 #[test]
@@ -111,13 +116,15 @@ fn legitimate_writes_of_an_agent_pass() {
         refusal(token(), "tunnels.example.com", "CREATE", tunnel),
         ""
     );
-    for bound in [
-        request_token("Pod", "own", "own"),
-        request_token("Node", "n1", ""),
-        request_token("Secret", "own", ""),
-        json!({"name": "agent", "object": {"spec": {}}}),
+    for requested in [
+        request_token("agent", Some(["Pod", "own", "own"])),
+        request_token("agent", Some(["Node", "n1", ""])),
+        // As calico-node does it for its CNI plugin.
+        request_token("plugin", None),
+        request_token("plugin", Some(["Secret", "own", ""])),
+        request_token("plugin", Some(["Node", "n1", ""])),
     ] {
-        let message = refusal(token(), "serviceaccounts/token", "CREATE", bound);
+        let message = refusal(token(), "serviceaccounts/token", "CREATE", requested);
         assert_eq!(message, "");
     }
     let other = json!({"object": {}});
@@ -192,17 +199,6 @@ fn the_published_attacks_are_refused() {
         let message = refusal(token(), resource, operation, request.clone());
         assert_ne!(message, "", "{operation} {resource} {request}");
     }
-    // A token of another node, or of a pod that was there before.
-    for bound in [
-        request_token("Pod", "theirs", "theirs"),
-        request_token("Pod", "own", "earlier"),
-        request_token("Pod", "own", ""),
-        request_token("Pod", "gone", "gone"),
-        request_token("Node", "n2", ""),
-    ] {
-        let message = refusal(token(), "serviceaccounts/token", "CREATE", bound.clone());
-        assert!(message.contains("may only request tokens"), "{bound}");
-    }
     // A legacy token, a node name that was taken again, and extras that say two things.
     let uid = "authentication.kubernetes.io/node-uid";
     let name = "authentication.kubernetes.io/node-name";
@@ -221,5 +217,32 @@ fn the_published_attacks_are_refused() {
             patch("n1", allowed.clone()),
         );
         assert_ne!(message, "", "{extra}");
+    }
+}
+
+/// A token of another node, of a pod that was there before, of no node, or of another account.
+#[test]
+fn tokens_of_other_nodes_and_accounts_are_refused() {
+    let bound = "may only request tokens that are bound to its own node";
+    let others = "may not request tokens of \"net:other\"";
+    for (expected, account, reference) in [
+        (bound, "agent", Some(["Pod", "theirs", "theirs"])),
+        (bound, "agent", Some(["Pod", "own", "earlier"])),
+        (bound, "agent", Some(["Pod", "own", ""])),
+        (bound, "agent", Some(["Pod", "gone", "gone"])),
+        (bound, "agent", Some(["Node", "n2", ""])),
+        (bound, "agent", Some(["Secret", "own", ""])),
+        (bound, "agent", None),
+        (bound, "plugin", Some(["Node", "n2", ""])),
+        (others, "other", Some(["Node", "n1", ""])),
+        (others, "other", Some(["Pod", "own", "own"])),
+        (others, "other", None),
+    ] {
+        let requested = request_token(account, reference);
+        let message = refusal(token(), "serviceaccounts/token", "CREATE", requested);
+        assert!(
+            message.contains(expected),
+            "{account} {reference:?}: {message}"
+        );
     }
 }

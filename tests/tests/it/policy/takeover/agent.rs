@@ -273,31 +273,72 @@ fn pods(namespace: &str, attempts: &mut Vec<Attempt>) {
 }
 
 fn tokens(attempts: &mut Vec<Attempt>) {
-    let request = |kind: &str, name: &str, uid: Option<&str>| {
-        let bound = json!({"apiVersion": "v1", "kind": kind, "name": name, "uid": uid});
-        Call::new(
-            "POST",
-            token_path(),
-            json!({"spec": {"audiences": [], "boundObjectRef": bound}}),
-        )
+    let request = |path: String, bound: Value| {
+        let spec = json!({"audiences": [], "boundObjectRef": bound});
+        Call::new("POST", path, json!({"spec": spec}))
     };
-    let own = || request("Node", "own", None);
-    let sentence = "may only request tokens that are bound to its own node";
-    for (what, call) in [
+    let to = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "name": name});
+    let others =
+        |namespace: &str| format!("/api/v1/namespaces/{namespace}/serviceaccounts/runner/token");
+    let own = || request(token_path(), to("Node", "own"));
+    let bound = "may only request tokens that are bound to its own node";
+    let other = "may not request tokens of";
+    for (what, sentence, path, reference) in [
         (
-            "request a token of itself on another node",
-            request("Node", "other", None),
+            "of itself on another node",
+            bound,
+            token_path(),
+            to("Node", "other"),
         ),
         (
-            "request a token of its account's pod on another node",
-            request("Pod", "agent-other", None),
+            "of its account's pod on another node",
+            bound,
+            token_path(),
+            to("Pod", "agent-other"),
         ),
         (
-            "request a token of its pod without a uid",
-            request("Pod", "agent-own", None),
+            "of its pod without a uid",
+            bound,
+            token_path(),
+            to("Pod", "agent-own"),
+        ),
+        (
+            "of itself that says no node",
+            bound,
+            token_path(),
+            Value::Null,
+        ),
+        (
+            "of another account in default that says no node",
+            other,
+            others("default"),
+            Value::Null,
+        ),
+        (
+            "of another account in default on its own node",
+            other,
+            others("default"),
+            to("Node", "own"),
+        ),
+        (
+            "of another account in kube-system that says no node",
+            other,
+            others("kube-system"),
+            Value::Null,
+        ),
+        (
+            "of another account in kube-system on its own node",
+            other,
+            others("kube-system"),
+            to("Node", "own"),
         ),
     ] {
-        attempts.push(Attempt::by_webhook(what, sentence, call, own()));
+        attempts.push(Attempt::by_webhook(
+            format!("request a token {what}"),
+            sentence,
+            request(path, reference),
+            own(),
+        ));
     }
     attempts.extend(["user", "group"].map(impersonate));
 }
