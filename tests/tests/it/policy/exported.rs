@@ -149,14 +149,20 @@ fn the_exported_policies_decide_like_the_engine() {
             cases.partition(|case| case["plugin"] == "defaulttolerationseconds");
         restricted.retain(|case| !is_impossible(case));
         let mut differences = Vec::new();
-        let answers = judge(&engine::policies(&json!({})), &restricted);
-        assert_eq!(answers.len(), restricted.len());
-        for (case, answer) in restricted.iter().zip(&answers) {
-            match compare(case, answer) {
-                Ok(passes) => refused += usize::from(!passes),
-                Err(difference) => differences.push(format!("{difference}\n{case:#}")),
+        let (healthy, others): (Vec<Value>, Vec<Value>) = restricted
+            .into_iter()
+            .partition(|case| case["features"]["CSIVolumeHealth"] == true);
+        for (gate, cases) in [(true, healthy), (false, others)] {
+            let features = json!({"features": {"CSIVolumeHealth": gate}});
+            let answers = judge(&engine::policies(&features), &cases);
+            assert_eq!(answers.len(), cases.len());
+            for (case, answer) in cases.iter().zip(&answers) {
+                match compare(case, answer) {
+                    Ok(passes) => refused += usize::from(!passes),
+                    Err(difference) => differences.push(format!("{difference}\n{case:#}")),
+                }
+                asked += usize::from(!answer.asked.is_empty());
             }
-            asked += usize::from(!answer.asked.is_empty());
         }
         let (changed, different) = tolerate(&tolerated);
         defaulted += changed;
@@ -221,6 +227,120 @@ fn the_hardening_rules_are_exported_too() {
         );
     }
     assert!(refused.len() < cases.len());
+}
+
+/// The checks that only the plugin of 1.37 has, whichever version the oracle is of. (The generated
+/// cases hold all others.)
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn the_checks_of_1_37_are_exported_too() {
+    let nothing = Value::Null;
+    let claims = |names: &[&str]| {
+        let claims = names
+            .iter()
+            .map(|name| json!({"resourceClaimName": name, "resources": {"cpu": "1"}}));
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "d"},
+            "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]},
+            "status": {"nodeAllocatableResourceClaimStatuses": claims.collect::<Value>()}})
+    };
+    let csi_node = |name: &str, drivers: &[&str]| {
+        let drivers = drivers
+            .iter()
+            .map(|name| json!({"name": name, "nodeID": "i"}));
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name},
+            "spec": {"drivers": drivers.collect::<Value>()}})
+    };
+    let allocatable = "cannot update node allocatable resource claim statuses";
+    let (pods, csi) = ("pods/status", "csinodes.storage.k8s.io/status");
+    let (one, two) = (csi_node("n1", &["a"]), csi_node("n1", &["a", "b"]));
+    for (is_on, sentence, resource, operation, new, old) in [
+        (false, "", pods, "UPDATE", claims(&["a"]), claims(&["a"])),
+        (false, "", pods, "UPDATE", claims(&[]), claims(&[])),
+        (
+            false,
+            allocatable,
+            pods,
+            "UPDATE",
+            claims(&["a", "b"]),
+            claims(&["a"]),
+        ),
+        (
+            false,
+            allocatable,
+            pods,
+            "UPDATE",
+            claims(&[]),
+            claims(&["a"]),
+        ),
+        (
+            false,
+            "CSIVolumeHealth feature gate is disabled",
+            csi,
+            "UPDATE",
+            one.clone(),
+            one.clone(),
+        ),
+        (true, "", csi, "UPDATE", one.clone(), one.clone()),
+        (
+            true,
+            "to modify CSINode spec via status",
+            csi,
+            "UPDATE",
+            two.clone(),
+            one.clone(),
+        ),
+        (
+            true,
+            "to modify CSINode spec via status",
+            csi,
+            "UPDATE",
+            one.clone(),
+            two,
+        ),
+        (
+            true,
+            "unexpected operation \"CREATE\"",
+            csi,
+            "CREATE",
+            one.clone(),
+            nothing.clone(),
+        ),
+        (
+            true,
+            "unexpected operation \"DELETE\"",
+            csi,
+            "DELETE",
+            nothing,
+            one,
+        ),
+        (
+            true,
+            "same name as the requesting node",
+            csi,
+            "UPDATE",
+            csi_node("n2", &[]),
+            csi_node("n2", &[]),
+        ),
+    ] {
+        let mut policies = engine::policies(&json!({}));
+        let restriction = &mut policies.node_restriction;
+        restriction.version = Some("1.37".to_owned().try_into().unwrap());
+        restriction.csi_volume_health = is_on;
+        let case = soundness::ask(resource, operation, &new, &old);
+        let answer = judge(&policies, std::slice::from_ref(&case)).remove(0);
+        let ours = match engine::ask_with(&case, &policies) {
+            Decision::Allowed(_) => String::new(),
+            Decision::Denied { sentence, .. } => sentence,
+        };
+        assert_eq!(
+            (answer.error.as_str(), &answer.denied),
+            ("", &ours),
+            "{case:#}"
+        );
+        assert_eq!(ours.is_empty(), sentence.is_empty(), "{ours} {case:#}");
+        assert!(ours.contains(sentence), "{ours} {case:#}");
+        assert!(!answer.asked.is_empty(), "{case:#}");
+    }
 }
 
 /// Holds the mutating policy against the engine: how many pods it changed, and what differs.

@@ -127,7 +127,7 @@ fn no_filter_lets_a_refusal_through() {
 }
 
 /// A request of the node n1, and the filters of NodeRestriction.
-fn ask(resource: &str, operation: &str, new: &Value, old: &Value) -> Value {
+pub(super) fn ask(resource: &str, operation: &str, new: &Value, old: &Value) -> Value {
     let (path, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     let (plain, group) = path.split_once('.').unwrap_or((path, ""));
     let object = if new.is_null() { old } else { new };
@@ -306,6 +306,15 @@ pub(super) fn stricter() -> Vec<(bool, Value)> {
         (
             true,
             ask("pods", "CREATE", &mirror(json!({"static/a": ""})), &nothing),
+        ),
+        (
+            true,
+            ask(
+                "pods",
+                "CREATE",
+                &mirror(json!({"topology.kubernetes.io/zone": "a"})),
+                &nothing,
+            ),
         ),
         (false, ask(csi, "CREATE", &known, &nothing)),
         (true, ask(csi, "CREATE", &unknown, &nothing)),
