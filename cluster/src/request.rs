@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
-use crate::client::{Cluster, ServerClock};
+use crate::client::Cluster;
 use crate::error::{ApiError, Forbidden};
 use crate::resource::{Target, escape};
 use crate::retry::{self, Backoff};
@@ -292,7 +292,7 @@ impl Cluster {
         let request = call.request()?;
         let (method, uri) = (request.method().clone(), request.uri().clone());
         let started = Instant::now();
-        let sent = self.client.send(request).await;
+        let sent = self.session.client().send(request).await;
         let took = started.elapsed();
         // kubectl's line, at its level: no header is in it, and so no secret.
         let answer = sent.as_ref().map_or_else(
@@ -307,8 +307,12 @@ impl Cluster {
         let response = sent.map_err(|error| retry::transport_error(&self.server, &error))?;
         let date = response.headers().get(http::header::DATE);
         self.reached
-            .get_or_init(|| ServerClock::from_date(date.and_then(|date| date.to_str().ok()), took));
+            .observe(date.and_then(|date| date.to_str().ok()), took);
         self.warnings.record(response.headers());
+        if response.status() == http::StatusCode::UNAUTHORIZED {
+            // The answer stands: whoever repeats the request does so with what is new.
+            self.session.renew().await;
+        }
         Ok(response)
     }
 

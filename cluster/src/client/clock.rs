@@ -1,10 +1,35 @@
 //! The API server's clock, from the `Date` header of its responses.
 
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// What the API server's clock said when it first answered.
+/// How much later than expected an answer may be dated. `Instant` stands still while a machine
+/// sleeps, on Linux and macOS alike; API servers behind one address differ by less.
+const TOLERANCE: SignedDuration = SignedDuration::from_secs(5);
+
+/// The clock of an API server, corrected by its answers; clones share it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SharedClock(Arc<RwLock<Option<ServerClock>>>);
+
+impl SharedClock {
+    /// None before the first answer.
+    pub(crate) fn get(&self) -> Option<ServerClock> {
+        *self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes in the `Date` header of an answer that came after this time.
+    pub(crate) fn observe(&self, date: Option<&str>, took: Duration) {
+        let seen = ServerClock::from_date(date, took);
+        let known = self.get();
+        if known.is_none_or(|known| seen.is_ahead_of(&known)) {
+            *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(seen);
+        }
+    }
+}
+
+/// What the API server's clock said when it first answered, or when this machine woke up.
 ///
 /// Ages of leases and pods are judged by the clock that wrote them, not by ours.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +72,12 @@ impl ServerClock {
         base.saturating_add(passed).unwrap_or(base)
     }
 
+    /// Whether more time has passed on the server than here since `known` was read.
+    fn is_ahead_of(&self, known: &Self) -> bool {
+        let late = |server: Timestamp| server.duration_since(known.now()) > TOLERANCE;
+        known.server.is_some() && self.server.is_some_and(late)
+    }
+
     /// How far our clock is ahead of the server's, at the least; negative if it is behind.
     ///
     /// The header has whole seconds, and was written at some moment between question and answer:
@@ -82,6 +113,30 @@ mod tests {
     fn an_invalid_date_header_is_ignored() {
         let clock = ServerClock::from_date(Some("soon"), Duration::ZERO);
         assert_eq!(clock.skew(), None);
+    }
+
+    #[test]
+    fn the_clock_goes_on_while_the_machine_sleeps() {
+        let clock = SharedClock::default();
+        let seen = |date| {
+            clock.observe(Some(date), Duration::ZERO);
+            clock.get().unwrap().server.unwrap().to_string()
+        };
+        assert_eq!(
+            seen("Sat, 21 Nov 2026 04:03:43 GMT"),
+            "2026-11-21T04:03:43Z"
+        );
+        // Another API server, or a rounded second.
+        for date in [
+            "Sat, 21 Nov 2026 04:03:46 GMT",
+            "Sat, 21 Nov 2026 04:01:43 GMT",
+        ] {
+            assert_eq!(seen(date), "2026-11-21T04:03:43Z");
+        }
+        assert_eq!(
+            seen("Sat, 21 Nov 2026 04:13:43 GMT"),
+            "2026-11-21T04:13:43Z"
+        );
     }
 
     #[test]

@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
-use kube::Client;
 use tokio::sync::Semaphore;
 
+use super::clock::SharedClock;
 use super::credentials::{self, Credentials};
 use super::options::{self, ClientOptions};
+use super::session::Session;
 use super::{Cluster, USER_AGENT};
 use crate::error::{ApiError, ConnectError};
 use crate::request::Call;
@@ -82,7 +83,8 @@ impl Cluster {
             format!("{host}{}", port.unwrap_or_default()).into()
         });
         // Runs the credential plugin, if there is one.
-        let client = Client::try_from(config).map_err(|error| match error {
+        let has_plugin = matches!(*credentials, Credentials::Plugin(_));
+        let session = Session::new(config, has_plugin).map_err(|error| match error {
             kube::Error::Auth(error) => ConnectError::Api(ApiError::Credentials {
                 server: server.to_string(),
                 reason: credentials::reason(&error, exec.as_ref()),
@@ -93,14 +95,14 @@ impl Cluster {
             },
         })?;
         Ok(Self {
-            client,
+            session,
             server,
             timeout: match request_timeout {
                 None => Some(DEFAULT_REQUEST_TIMEOUT),
                 Some(Duration::ZERO) => None,
                 Some(limit) => Some(limit),
             },
-            reached: Arc::default(),
+            reached: SharedClock::default(),
             credentials,
             warnings: ServerWarnings::default(),
             impersonates,

@@ -4,8 +4,9 @@ mod clock;
 mod connect;
 pub(crate) mod credentials;
 mod options;
+mod session;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
@@ -16,7 +17,9 @@ pub use clock::ServerClock;
 pub use options::ClientOptions;
 
 use crate::warning::ServerWarnings;
+use clock::SharedClock;
 use credentials::Credentials;
+use session::Session;
 
 /// What every request says of its sender.
 pub const USER_AGENT: &str = concat!("nodelife/", env!("CARGO_PKG_VERSION"));
@@ -28,12 +31,12 @@ pub const USER_AGENT: &str = concat!("nodelife/", env!("CARGO_PKG_VERSION"));
 /// writes are sent once.
 #[derive(Clone)]
 pub struct Cluster {
-    pub(crate) client: Client,
+    pub(crate) session: Session,
     pub(crate) server: Arc<str>,
     pub(crate) timeout: Option<Duration>,
-    /// The server's clock by its first answer. Once it has answered, a refused connection is a
+    /// The server's clock by its answers. Once it has answered, a refused connection is a
     /// restart worth waiting for, and not a wrong address.
-    pub(crate) reached: Arc<OnceLock<ServerClock>>,
+    pub(crate) reached: SharedClock,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) warnings: ServerWarnings,
     /// Whether every request is sent as somebody else already.
@@ -79,7 +82,7 @@ impl Cluster {
 
     /// The server's time; ours before its first answer.
     pub fn clock(&self) -> ServerClock {
-        self.reached.get().copied().unwrap_or_default()
+        self.reached.get().unwrap_or_default()
     }
 
     /// What the server warns of, from the first request on.
@@ -88,7 +91,7 @@ impl Cluster {
     }
 
     /// The client underneath, for what is not covered here. It repeats nothing by itself.
-    pub fn client(&self) -> &Client {
-        &self.client
+    pub fn client(&self) -> Client {
+        self.session.client()
     }
 }

@@ -11,7 +11,7 @@ use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
 use nodelife_tests::connect_proxy::ConnectProxy;
-use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::kubectl::{Kubectl, Output, run};
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
 use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, wait_until};
@@ -188,6 +188,56 @@ echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential
         line.ends_with("acme-login printed no ExecCredential with a status"),
         "{line}"
     );
+    namespace.delete().await.unwrap();
+}
+
+/// A token without an expiry may be revoked at any time: a 401 is the only sign.
+#[tokio::test]
+async fn a_credential_plugin_runs_again_after_a_401() {
+    let desk = Desk::new().await;
+    let namespace = TestNamespace::create(desk.plane, "renew").await.unwrap();
+    let node = format!("{}-a", namespace.name);
+    let fixture = NodeFixture::new(&node);
+    fixture.create(namespace.client()).await.unwrap();
+    let pod = PodFixture::new("web").running_on(&node);
+    pod.create(&namespace).await.unwrap();
+    let runs = desk.path("runs");
+    desk.script(
+        "acme-login",
+        &format!(
+            r#"echo run >> {}
+echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": {{"token": "t"}}}}'"#,
+            runs.display()
+        ),
+    );
+    // It acts as an administrator whatever the token is.
+    let proxy = Proxy::start(desk.plane, &Identity::Admin).unwrap();
+    let kubeconfig = fs::read_to_string(proxy.kubeconfig_file().unwrap()).unwrap();
+    let through: Value = serde_json::from_str(&kubeconfig).unwrap();
+    let config = desk.kubeconfig(exec("./acme-login"), |config| {
+        config["clusters"] = through["clusters"].clone();
+    });
+    let body = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "Unauthorized", "reason": "Unauthorized", "code": 401,
+    });
+    let revoked = Fault::Answer {
+        status: 401,
+        headers: Vec::new(),
+        body: body.to_string(),
+    };
+    let count = || fs::read_to_string(&runs).unwrap().lines().count();
+    let kubectl = desk.kubectl(config);
+    let plan = ["nodelife", "drain", &node, "--force", "--dry-run"];
+    let output = kubectl.run(plan).await.unwrap();
+    assert_eq!(output.status, Some(0), "{output:?}");
+    // kube asks it for a token and for a certificate.
+    let once = count();
+    proxy.fault(FaultRule::new(revoked).path("/eviction").times(1));
+    let words = ["nodelife", "drain", &node, "--force", "--timeout=60s"];
+    let output = kubectl.run(words).await.unwrap();
+    assert_eq!(output.status, Some(0), "{output:?}");
+    assert_eq!(count(), 3 * once);
     namespace.delete().await.unwrap();
 }
 

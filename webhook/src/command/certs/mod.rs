@@ -80,7 +80,7 @@ async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let names = arguments.names.into();
     if arguments.once {
         let cluster = Cluster::connect(&options).await?;
-        let mut rotator = Rotator::new(cluster.client().clone(), names, lifetimes);
+        let mut rotator = Rotator::new(cluster.client(), names, lifetimes);
         let done = rotator.settle().await?;
         tracing::info!(actions = done.len(), "nothing left to do");
         return Ok(ExitCode::SUCCESS);
@@ -98,7 +98,7 @@ async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
             let Some(cluster) = connect(&options, interval, &cancel).await else {
                 return;
             };
-            let rotator = Rotator::new(cluster.client().clone(), names, lifetimes);
+            let rotator = Rotator::new(cluster.client(), names, lifetimes);
             rotator.run(identity(), interval, sender, cancel).await;
         }
     });
