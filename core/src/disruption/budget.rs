@@ -192,6 +192,13 @@ impl Budget {
         Ok((expected, self.spec.desired(expected)?))
     }
 
+    /// Whether it counts by the controllers of its pods, and none of them has one: it then
+    /// expects no pod and allows no eviction (`getExpectedScale` and `updatePdbStatus`).
+    pub fn is_over_bare_pods(&self, pods: &[&Pod]) -> bool {
+        let mut controllers = pods.iter().map(|pod| pod.metadata.controller());
+        !self.spec.counts_present_pods() && controllers.all(|controller| controller.is_none())
+    }
+
     /// Whether no eviction of a Ready pod can be allowed at the present scale,
     /// with the numbers (needed, reachable) that say so.
     pub fn never_allows(
@@ -200,7 +207,13 @@ impl Budget {
         workloads: &Workloads,
     ) -> Result<Option<(i32, i32)>, CountError> {
         let most = reachable(pods, workloads)?;
-        let desired = self.spec.desired(most)?;
+        // Pods without a controller count as healthy, but not as expected.
+        let expected = if self.spec.counts_present_pods() {
+            most
+        } else {
+            scale_of(pods, workloads)?
+        };
+        let desired = self.spec.desired(expected)?;
         Ok((most > 0 && desired >= most).then_some((desired, most)))
     }
 }

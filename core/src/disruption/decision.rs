@@ -66,6 +66,9 @@ pub enum BudgetRefusal {
         /// How many evictions were allowed that the numbers before do not show yet: the API
         /// server takes them off `disruptionsAllowed` alone, and the controller counts later.
         uncounted: i32,
+        /// Whether the pod itself is not Ready. Only the policy `IfHealthyBudget`, which is the
+        /// default, holds such a pod back.
+        unready: bool,
     },
     /// The server refused although the status that is known here allows some: it has a newer one.
     Outdated {
@@ -76,6 +79,16 @@ pub enum BudgetRefusal {
     },
     /// The server refused, and the budgets may not be seen: its words are all that is known.
     BudgetsUnreadable(String),
+}
+
+impl BudgetRefusal {
+    /// The same as the refusal of this pod.
+    pub(crate) fn of(mut self, pod: &Pod) -> Self {
+        if let Self::Exhausted { unready, .. } = &mut self {
+            *unready = !pod.is_ready();
+        }
+        self
+    }
 }
 
 impl fmt::Display for BudgetRefusal {
@@ -94,14 +107,22 @@ impl fmt::Display for BudgetRefusal {
                 has,
                 expected,
                 uncounted,
+                unready,
             } => {
                 write!(f, "needs {needs} healthy pods and has {has} of {expected}")?;
                 match uncounted {
-                    _ if has <= needs => Ok(()),
-                    0 => f.write_str(", but its status allows no eviction yet"),
-                    1 => f.write_str(", 1 of them just evicted"),
-                    more => write!(f, ", {more} of them just evicted"),
+                    _ if has <= needs => {}
+                    0 => f.write_str(", but its status allows no eviction yet")?,
+                    1 => f.write_str(", 1 of them just evicted")?,
+                    more => write!(f, ", {more} of them just evicted")?,
                 }
+                if *unready {
+                    f.write_str(
+                        "; the pod is not Ready, and the budget's unhealthyPodEvictionPolicy \
+                         IfHealthyBudget keeps it until enough others are (AlwaysAllow would not)",
+                    )?;
+                }
+                Ok(())
             }
             Self::Outdated { allowed, message } => write!(
                 f,
@@ -146,7 +167,7 @@ fn under(pod: &Pod, budget: &Budget) -> EvictionDecision {
     match budget.refusal() {
         Some(refusal) => EvictionDecision::Refused {
             budget: budget.key(),
-            refusal,
+            refusal: refusal.of(pod),
         },
         None => EvictionDecision::Counted {
             budget: budget.key(),
@@ -172,7 +193,10 @@ impl Budget {
     pub fn refusal(&self) -> Option<BudgetRefusal> {
         let status = &self.status;
         if status.observed_generation < self.metadata.generation.unwrap_or(0) {
-            return Some(BudgetRefusal::NotObserved);
+            // A sync that fails leaves the observed generation as it was: `failSafe` in
+            // pkg/controller/disruption/disruption.go, v1.36.3.
+            let failure = self.sync_failure().map(str::to_owned);
+            return Some(failure.map_or(BudgetRefusal::NotObserved, BudgetRefusal::SyncFailed));
         }
         if status.disruptions_allowed < 0 {
             return Some(BudgetRefusal::Broken("its disruptionsAllowed is negative"));
@@ -192,6 +216,7 @@ impl Budget {
                 has: status.current_healthy,
                 expected: status.expected_pods,
                 uncounted: status.uncounted(),
+                unready: false,
             },
         })
     }
@@ -329,6 +354,38 @@ mod tests {
                 ..
             }
         ));
+    }
+
+    #[test]
+    fn a_failed_sync_is_told_although_nothing_was_observed() {
+        let mut failed = budget("x", 0, 0, 0);
+        failed.status.observed_generation = 0;
+        failed.status.conditions = vec![crate::object::Condition {
+            kind: "DisruptionAllowed".into(),
+            status: "False".into(),
+            reason: "SyncFailed".into(),
+            message: "found no controllers for pod \"a\"".into(),
+        }];
+        let refusal = failed.refusal().unwrap().to_string();
+        assert_eq!(
+            refusal,
+            "it failed to sync: found no controllers for pod \"a\""
+        );
+    }
+
+    #[test]
+    fn the_policy_that_keeps_an_unready_pod_is_named() {
+        let mut unready = pod("a", "n");
+        unready.status.conditions.clear();
+        let EvictionDecision::Refused { refusal, .. } = of(&unready, &[budget("x", 0, 1, 2)])
+        else {
+            panic!("it is refused");
+        };
+        let text = refusal.to_string();
+        assert!(
+            text.contains("unhealthyPodEvictionPolicy IfHealthyBudget"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -44,6 +44,16 @@ impl fmt::Display for UnhealthyPod {
         }
         f.write_str(match self.why {
             UnhealthyReason::Terminating => " is terminating",
+            // Where it goes, it terminates within moments.
+            UnhealthyReason::JustEvicted if self.seconds.is_some_and(|seconds| seconds >= 10) => {
+                let seconds = self.seconds.unwrap_or_default();
+                let end = DELETION_TIMEOUT.as_secs();
+                return write!(
+                    f,
+                    " is counted as evicted, {seconds} s after its eviction was allowed, but is \
+                     still there: status.disruptedPods forgets it after {end} s"
+                );
+            }
             UnhealthyReason::JustEvicted => " was just evicted",
             UnhealthyReason::Ended => " has finished",
             UnhealthyReason::Unscheduled => " is not scheduled",
@@ -134,6 +144,7 @@ mod tests {
         };
         evicted(&mut budget, "f", 5);
         evicted(&mut budget, "a", 500);
+        evicted(&mut budget, "g", 90);
         let pods = [
             terminating,
             pod("a", "n"),
@@ -141,6 +152,7 @@ mod tests {
             not_ready("c", ""),
             ended,
             pod("f", "n"),
+            pod("g", "n"),
             other,
         ];
         let said: Vec<String> = budget
@@ -156,6 +168,8 @@ mod tests {
                 "d on n has finished (for 300 s)",
                 "e on n is terminating",
                 "f on n was just evicted (for 5 s)",
+                "g on n is counted as evicted, 90 s after its eviction was allowed, but is still \
+                 there: status.disruptedPods forgets it after 120 s",
             ]
         );
         // Who is not named is counted.

@@ -28,6 +28,8 @@ pub struct InventoryContext<'a> {
 pub struct InventoryItem {
     pub pod: Pod,
     pub verdict: PodVerdict,
+    /// It goes when the pods of a lower order are gone.
+    pub order: i32,
     /// What the user should know all the same.
     pub warnings: Vec<String>,
 }
@@ -43,6 +45,7 @@ pub fn inspect(
     InventoryItem {
         pod: pod.clone(),
         verdict,
+        order: behavior::order(pod, &permissions.rules),
         warnings,
     }
 }
@@ -106,20 +109,20 @@ fn verdict(
         return PodVerdict::Await(WaitReason::Completion(origin));
     }
     let needs = needs(pod, permissions, context.workloads, warnings);
+    let decision = decide(pod, context.budgets);
+    let bypassed = |why: &Impossible| {
+        permissions.disable_eviction || why.budget().is_some_and(|b| permissions.bypass.contains(b))
+    };
+    let impossible = impossible(pod, &decision, context).filter(|why| !bypassed(why));
     if !needs.is_empty() {
-        return PodVerdict::Refuse(needs);
+        return PodVerdict::Refuse(needs, impossible);
     }
     if let Some(reason) = ReturnReason::foreseen(pod, context.workloads) {
         warnings.push(format!(
             "may come back to its node after the eviction: {reason}"
         ));
     }
-    let decision = decide(pod, context.budgets);
-    if permissions.disable_eviction {
-        return PodVerdict::Evict(decision);
-    }
-    let bypassed = |why: &Impossible| why.budget().is_some_and(|b| permissions.bypass.contains(b));
-    match impossible(pod, &decision, context).filter(|why| !bypassed(why)) {
+    match impossible {
         Some(impossible) => PodVerdict::Impossible(impossible),
         None => PodVerdict::Evict(decision),
     }
@@ -199,6 +202,12 @@ fn never(pod: &Pod, key: &BudgetKey, context: InventoryContext<'_>) -> Option<Im
     let mut selected: Vec<&Pod> = context.pods.iter().filter(|p| budget.selects(p)).collect();
     if !selected.iter().any(|p| p.metadata.uid == pod.metadata.uid) {
         selected.push(pod);
+    }
+    if budget.is_over_bare_pods(&selected) {
+        return Some(Impossible::BarePods {
+            budget: key.clone(),
+            spec: budget.spec.to_string(),
+        });
     }
     let (needs, most) = budget.refuses_at_scale(&selected, context.workloads)?;
     Some(Impossible::NeverAllows {

@@ -28,7 +28,7 @@ pub use node::{
     UncordonDecision, uncordon_decision, with_waiting_taint, without_waiting_taint,
 };
 pub use options::{Bypass, DrainOptions, EvictionOrder, Permissions};
-pub use plan::{Action, DrainPlan, Estimate, PlanContext, PlannedPod, Seconds};
+pub use plan::{Action, DrainPlan, Estimate, PlanContext, PlanOptions, PlannedPod, Seconds};
 pub use returning::ReturnReason;
 pub use store::Store;
 pub use stuck::diagnosis;

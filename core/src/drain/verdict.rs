@@ -14,8 +14,9 @@ pub enum PodVerdict {
     /// It goes by itself and is waited for: it is already terminating, or bears
     /// the label that asks to let it finish.
     Await(WaitReason),
-    /// It would be lost; these flags would say that this is wanted.
-    Refuse(Vec<MissingFlag>),
+    /// It would be lost; these flags would say that this is wanted. Even with them the second
+    /// would be in the way.
+    Refuse(Vec<MissingFlag>, Option<Impossible>),
     /// It cannot be evicted as things are.
     Impossible(Impossible),
     /// It is to be evicted, and this is what the API will answer at present.
@@ -134,6 +135,12 @@ pub enum Impossible {
         /// How many there can be at the present scale.
         most: i32,
     },
+    /// The budget counts by the controllers of its pods, and they have none.
+    BarePods {
+        budget: BudgetKey,
+        /// The line of it that counts so.
+        spec: String,
+    },
     /// The disruption controller cannot count the budget.
     SyncFailed {
         budget: BudgetKey,
@@ -147,10 +154,16 @@ impl Impossible {
     pub fn budget(&self) -> Option<&BudgetKey> {
         match self {
             Self::SeveralBudgets(_) => None,
-            Self::NeverAllows { budget, .. } | Self::SyncFailed { budget, .. } => Some(budget),
+            Self::NeverAllows { budget, .. }
+            | Self::BarePods { budget, .. }
+            | Self::SyncFailed { budget, .. } => Some(budget),
         }
     }
 }
+
+/// What mends a budget over pods whose controllers tell no number of replicas.
+const NUMBER: &str =
+    "set minAvailable to a number, which counts the pods and not what controllers want";
 
 impl fmt::Display for Impossible {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -177,11 +190,27 @@ impl fmt::Display for Impossible {
                 "budget {budget} ({spec}) needs {needs} healthy pods of {most}: \
                  it can never allow an eviction at this scale"
             ),
-            Self::SyncFailed { budget, message } => write!(
+            Self::BarePods { budget, spec } => write!(
                 f,
-                "budget {budget} allows no eviction because the disruption controller failed to \
-                 sync it: {message}"
+                "budget {budget} ({spec}) allows no eviction because no controller manages its \
+                 pods: {NUMBER}"
             ),
+            Self::SyncFailed { budget, message } => {
+                write!(
+                    f,
+                    "budget {budget} allows no eviction because the disruption controller failed \
+                     to sync it: {message}; "
+                )?;
+                // The words of `getExpectedScale` and `getScaleController`.
+                let counts_controllers = message.starts_with("found no controllers for pod")
+                    || message.ends_with("does not implement the scale subresource");
+                if counts_controllers {
+                    f.write_str(NUMBER)
+                } else {
+                    let BudgetKey { namespace, name } = budget;
+                    write!(f, "see kubectl describe pdb {name} -n {namespace}")
+                }
+            }
         }
     }
 }

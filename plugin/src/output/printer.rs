@@ -165,6 +165,14 @@ impl Printer {
         }
     }
 
+    /// The same, wrapped between words where stderr is a terminal.
+    pub(crate) fn sentence(&mut self, text: impl Display) {
+        let width = self.canvas().map(|(width, _)| width);
+        for line in wrap(&text.to_string(), width) {
+            self.note(line);
+        }
+    }
+
     /// A sentence that must be known, `Warning: …` as kubectl writes it.
     pub(crate) fn warn(&mut self, text: impl Display) {
         let warning = style::WARNING;

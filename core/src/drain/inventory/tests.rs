@@ -55,7 +55,7 @@ fn an_orphan_of_a_replica_set_needs_force() {
     let orphan = owned_by("apps/v1", "ReplicaSet", "gone");
     assert!(matches!(
         plain(&orphan),
-        PodVerdict::Refuse(needs) if matches!(needs[..], [MissingFlag::ControllerGone { .. }])
+        PodVerdict::Refuse(needs, None) if matches!(needs[..], [MissingFlag::ControllerGone { .. }])
     ));
     let force = Permissions {
         force: true,
@@ -77,7 +77,7 @@ fn skips_pods_of_an_existing_daemon_set_of_any_group() {
     );
     assert!(matches!(
         plain(&owned_by("apps/v1", "DaemonSet", "gone")),
-        PodVerdict::Refuse(_)
+        PodVerdict::Refuse(..)
     ));
 }
 
@@ -85,7 +85,7 @@ fn skips_pods_of_an_existing_daemon_set_of_any_group() {
 fn every_missing_flag_is_named_at_once() {
     let mut pod = with_empty_dir("");
     pod.metadata.owner_references.clear();
-    let PodVerdict::Refuse(needs) = plain(&pod) else {
+    let PodVerdict::Refuse(needs, _) = plain(&pod) else {
         panic!("not refused");
     };
     assert_eq!(
@@ -101,7 +101,7 @@ fn every_missing_flag_is_named_at_once() {
 fn a_memory_backed_empty_dir_is_said_to_be_one() {
     assert_eq!(
         plain(&with_empty_dir("Memory")),
-        PodVerdict::Refuse(vec![MissingFlag::DeleteEmptyDir { memory: true }])
+        PodVerdict::Refuse(vec![MissingFlag::DeleteEmptyDir { memory: true }], None)
     );
 }
 
@@ -193,7 +193,7 @@ fn annotations_protect_only_when_they_are_respected() {
         respect_annotations: true,
         ..Permissions::default()
     };
-    assert!(matches!(judge(&pod, &respect, &[]), PodVerdict::Refuse(_)));
+    assert!(matches!(judge(&pod, &respect, &[]), PodVerdict::Refuse(..)));
 }
 
 #[test]

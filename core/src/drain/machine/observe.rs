@@ -158,7 +158,7 @@ impl Machine {
             PodVerdict::Await(WaitReason::Terminating) => PodState::Terminating { since: self.now },
             PodVerdict::Await(WaitReason::Completion(_)) => PodState::Completing,
             _ if doubtful => self.check_owner(&pod),
-            PodVerdict::Refuse(needs) => PodState::Refused(needs),
+            PodVerdict::Refuse(needs, _) => PodState::Refused(needs),
             PodVerdict::Impossible(_) | PodVerdict::Evict(_) => PodState::Waiting,
         };
         let state = match self.settings.given_up.get(pod.metadata.uid.as_str()) {
@@ -194,7 +194,7 @@ impl Machine {
             return false;
         };
         let absent = workloads.presence(owner) == Presence::Absent;
-        let matters = owner.kind == "DaemonSet" || matches!(verdict, PodVerdict::Refuse(_));
+        let matters = owner.kind == "DaemonSet" || matches!(verdict, PodVerdict::Refuse(..));
         absent && matters && !workloads.is_checked(&owner.uid)
     }
 

@@ -218,8 +218,11 @@ impl Machine {
         let [budget] = matching.as_slice() else {
             return BlockReason::Denied(message);
         };
-        let refusal = known
-            .or_else(|| budget.refusal())
+        let refusal = budget
+            .refusal()
+            .filter(|refusal| known.is_none() || matches!(refusal, BudgetRefusal::SyncFailed(_)))
+            .or(known)
+            .map(|refusal| refusal.of(&tracked.pod))
             .unwrap_or(BudgetRefusal::Outdated {
                 allowed: budget.status.disruptions_allowed,
                 message,

@@ -9,12 +9,14 @@
 //! limit on writes, then the time between evictions: each serves a single scenario of the bench.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
+use super::context::{PlanOptions, Tier};
 use super::duration::{Estimate, Millis, Seconds};
 use super::startup::StartupTimes;
 use super::waves::Allowance;
 use crate::disruption::Limit;
+use crate::format::list;
 use crate::object::{Pod, WorkloadKind};
 use crate::shutdown;
 use crate::text::Str;
@@ -40,68 +42,11 @@ const BURST: Millis = 30 * 50;
 pub(super) struct PlannedEviction<'a> {
     pub(super) pod: &'a Pod,
     pub(super) share: Option<Allowance>,
+    pub(super) tier: Tier,
 }
 
 /// Nobody knows when.
 const NEVER: Millis = Millis::MAX;
-
-/// Estimates a drain of `nodes`, `concurrency` of them at a time; `pods` are all that is
-/// known, `grace` overrides what the pods say. None where pods have to wait for replacements of
-/// which nothing tells how long they take.
-pub(super) fn estimate(
-    nodes: &[Str],
-    leaving: &[PlannedEviction<'_>],
-    pods: &[Pod],
-    concurrency: usize,
-    grace: Option<u32>,
-) -> Option<Estimate> {
-    let start_ups = StartupTimes::of(pods);
-    let replaced = |pod: &Pod| {
-        let typical = start_ups.typical(&pod.metadata.controller()?.uid)?;
-        Some(typical.took.saturating_add(TURNAROUND))
-    };
-    let stops = |pod: &Pod| {
-        let seconds = grace.map_or_else(
-            || u64::try_from(shutdown::grace(pod)).unwrap_or(0),
-            u64::from,
-        );
-        seconds.saturating_mul(1000)
-    };
-    let course = Schedule {
-        nodes,
-        leaving,
-        concurrency: concurrency.max(1),
-    };
-    let least = course.run(replaced, |_| 0)?;
-    let most = course.run(replaced, stops)?;
-    let mut basis: Vec<String> = Vec::new();
-    for PlannedEviction { pod, share } in leaving {
-        let (Some(controller), true) = (pod.metadata.controller(), share.is_some()) else {
-            continue;
-        };
-        let Some(typical) = start_ups.typical(&controller.uid) else {
-            continue;
-        };
-        let line = format!(
-            "pods of {} {}/{} became Ready {typical}",
-            controller.kind, pod.metadata.namespace, controller.name,
-        );
-        if !basis.contains(&line) {
-            basis.push(line);
-        }
-    }
-    if let Some(longest) = leaving.iter().map(|leaving| stops(leaving.pod)).max() {
-        basis.push(format!(
-            "pods have grace periods of up to {} s",
-            longest / 1000
-        ));
-    }
-    Some(Estimate {
-        min_seconds: Seconds(least),
-        max_seconds: Seconds(most),
-        basis,
-    })
-}
 
 /// The evictions that a budget allows, over all nodes.
 struct Permits {
@@ -112,8 +57,8 @@ struct Permits {
 }
 
 impl Permits {
-    /// Those that the budget allows at best, at most `most` of them: at once, or when the missing
-    /// pods are Ready, which takes them `startup`.
+    /// Those that the budget allows, at most `most` of them: at once, or when the missing pods are
+    /// Ready, which takes them `startup`.
     fn new(share: &Allowance, startup: Millis, most: usize) -> Self {
         let missing = share.steady.saturating_sub(share.now);
         let now = (0..share.now).map(|_| Reverse(0));
@@ -130,71 +75,149 @@ impl Permits {
     }
 }
 
-struct Schedule<'a> {
-    nodes: &'a [Str],
-    leaving: &'a [PlannedEviction<'a>],
-    concurrency: usize,
+/// A drain of some nodes.
+pub(super) struct Schedule<'a> {
+    pub(super) nodes: &'a [Str],
+    /// In the order of their tiers.
+    pub(super) leaving: &'a [PlannedEviction<'a>],
+    /// For how long pods of each node may go on to terminate that were deleted before.
+    pub(super) terminating: &'a BTreeMap<Str, Millis>,
+    pub(super) options: &'a PlanOptions,
 }
 
 impl Schedule<'_> {
+    /// Estimates the time of the drain; `pods` are all that is known. Fails where pods have to wait
+    /// for replacements of which nothing tells how long they take.
+    pub(super) fn estimate(&self, pods: &[Pod]) -> Result<Estimate, String> {
+        let start_ups = StartupTimes::of(pods);
+        let replaced = |pod: &Pod| {
+            let typical = start_ups.typical(&pod.metadata.controller()?.uid)?;
+            Some(typical.took.saturating_add(TURNAROUND))
+        };
+        let stops = |pod: &Pod| {
+            let grace = self.options.grace_period_seconds;
+            let seconds = grace.map_or_else(
+                || u64::try_from(shutdown::grace(pod)).unwrap_or(0),
+                u64::from,
+            );
+            seconds.saturating_mul(1000)
+        };
+        // At best the pods that are missing now come back, at worst they do not.
+        let least = self.run(replaced, |_| 0, |_| 0, true);
+        let terminating = |node: &Str| self.terminating.get(node).copied().unwrap_or(0);
+        let most = self.run(replaced, stops, terminating, false);
+        let (Some(least), Some(most)) = (least, most) else {
+            return Err(self.unknown_start_ups(&start_ups));
+        };
+        let mut basis: Vec<String> = Vec::new();
+        for PlannedEviction { pod, share, .. } in self.leaving {
+            let (Some(controller), true) = (pod.metadata.controller(), share.is_some()) else {
+                continue;
+            };
+            let Some(typical) = start_ups.typical(&controller.uid) else {
+                continue;
+            };
+            let line = format!(
+                "pods of {} {}/{} became Ready {typical}",
+                controller.kind, pod.metadata.namespace, controller.name,
+            );
+            if !basis.contains(&line) {
+                basis.push(line);
+            }
+        }
+        if let Some(longest) = self.leaving.iter().map(|leaving| stops(leaving.pod)).max() {
+            basis.push(format!(
+                "pods have grace periods of up to {} s",
+                longest / 1000
+            ));
+        }
+        Ok(Estimate {
+            min_seconds: Seconds(least),
+            max_seconds: Seconds(most),
+            basis,
+        })
+    }
+
+    fn unknown_start_ups(&self, start_ups: &StartupTimes<'_>) -> String {
+        let mut of: BTreeSet<String> = BTreeSet::new();
+        for PlannedEviction { pod, share, .. } in self.leaving {
+            let meta = &pod.metadata;
+            if let (Some(controller), true) = (meta.controller(), share.is_some())
+                && start_ups.typical(&controller.uid).is_none()
+            {
+                let (kind, name) = (&controller.kind, &controller.name);
+                of.insert(format!("{kind} {}/{name}", meta.namespace));
+            }
+        }
+        let of = list(of.iter().map(String::as_str));
+        format!("nothing tells how long the pods of {of} take to become Ready")
+    }
+
     /// When the last pod is gone. An eviction uses a permit of its budget, which is there again
     /// when the replacement is Ready. None if a pod waits for a replacement whose start-up time is
-    /// unknown.
+    /// unknown. `heals`: whether pods that are missing now become Ready.
     fn run(
         &self,
         startup: impl Fn(&Pod) -> Option<Millis>,
         stops: impl Fn(&Pod) -> Millis,
+        terminating: impl Fn(&Str) -> Millis,
+        heals: bool,
     ) -> Option<Millis> {
         let startup = |pod: &Pod| startup(pod).unwrap_or(NEVER);
         let mut permits: BTreeMap<&Limit, Permits> = BTreeMap::new();
         let mut free: BinaryHeap<Reverse<Millis>> =
-            std::iter::repeat_n(Reverse(0), self.concurrency).collect();
+            std::iter::repeat_n(Reverse(0), self.options.concurrency.max(1)).collect();
         let mut end = 0;
         for node in self.nodes {
             let begin = free.pop().map_or(0, |Reverse(at)| at);
             let mut emptied = begin;
             // When the controller is done with its writes, one after the other.
             let mut written = 0;
-            let mut queues: BTreeMap<&Limit, VecDeque<&Pod>> = BTreeMap::new();
-            for PlannedEviction { pod, share } in self.leaving {
-                if pod.spec.node_name != *node {
-                    continue;
+            for tier in self.leaving.chunk_by(|one, next| one.tier == next.tier) {
+                let begin = emptied;
+                let mut queues: BTreeMap<&Limit, VecDeque<&Pod>> = BTreeMap::new();
+                for PlannedEviction { pod, share, .. } in tier {
+                    if pod.spec.node_name != *node {
+                        continue;
+                    }
+                    let Some(share) = share else {
+                        emptied = emptied.max(begin.saturating_add(stops(pod)));
+                        continue;
+                    };
+                    permits.entry(&share.key).or_insert_with(|| {
+                        let startup = if heals { startup(pod) } else { NEVER };
+                        Permits::new(share, startup, self.leaving.len())
+                    });
+                    queues.entry(&share.key).or_default().push_back(pod);
                 }
-                let Some(share) = share else {
-                    emptied = emptied.max(begin.saturating_add(stops(pod)));
-                    continue;
-                };
-                permits
-                    .entry(&share.key)
-                    .or_insert_with(|| Permits::new(share, startup(pod), self.leaving.len()));
-                queues.entry(&share.key).or_default().push_back(pod);
+                // In order of time over all budgets, since they share the controller.
+                while let Some((at, key)) = queues
+                    .keys()
+                    .filter_map(|key| Some((permits.get(key)?.earliest()?.max(begin), *key)))
+                    .min()
+                {
+                    let (queue, permits) = (queues.get_mut(key)?, permits.get_mut(key)?);
+                    let Some(pod) = queue.pop_front() else {
+                        queues.remove(key);
+                        continue;
+                    };
+                    permits.at.pop().filter(|_| at != NEVER)?;
+                    permits.next = at.saturating_add(EVICTION);
+                    let gone = at.saturating_add(stops(pod));
+                    emptied = emptied.max(gone);
+                    let created = if keeps_name(pod) {
+                        // The name is free when the old pod is gone.
+                        gone
+                    } else {
+                        written = at.max(written).saturating_add(WRITES);
+                        at.max(written.saturating_sub(BURST))
+                    };
+                    permits
+                        .at
+                        .push(Reverse(created.saturating_add(startup(pod))));
+                }
             }
-            // In order of time over all budgets, since they share the controller.
-            while let Some((at, key)) = queues
-                .keys()
-                .filter_map(|key| Some((permits.get(key)?.earliest()?.max(begin), *key)))
-                .min()
-            {
-                let (queue, permits) = (queues.get_mut(key)?, permits.get_mut(key)?);
-                let Some(pod) = queue.pop_front() else {
-                    queues.remove(key);
-                    continue;
-                };
-                permits.at.pop().filter(|_| at != NEVER)?;
-                permits.next = at.saturating_add(EVICTION);
-                let gone = at.saturating_add(stops(pod));
-                emptied = emptied.max(gone);
-                let created = if keeps_name(pod) {
-                    // The name is free when the old pod is gone.
-                    gone
-                } else {
-                    written = at.max(written).saturating_add(WRITES);
-                    at.max(written.saturating_sub(BURST))
-                };
-                permits
-                    .at
-                    .push(Reverse(created.saturating_add(startup(pod))));
-            }
+            emptied = emptied.max(terminating(node));
             free.push(Reverse(emptied));
             end = end.max(emptied);
         }
@@ -209,7 +232,10 @@ fn keeps_name(pod: &Pod) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
+    use crate::drain::options::EvictionOrder;
     use crate::fixtures::{owner, started};
 
     fn share(now: u32, steady: u32) -> Allowance {
@@ -236,10 +262,22 @@ mod tests {
             .map(|(place, pod)| PlannedEviction {
                 pod,
                 share: share(place),
+                tier: (0, pod.spec.priority.unwrap_or(0)),
             })
             .collect();
-        let nodes = ["a".into(), "b".into()];
-        let estimate = estimate(&nodes, &leaving, pods, concurrency, None)?;
+        let schedule = Schedule {
+            nodes: &["a".into(), "b".into()],
+            leaving: &leaving,
+            terminating: &BTreeMap::new(),
+            options: &PlanOptions {
+                deletes: false,
+                order: EvictionOrder::None,
+                concurrency,
+                grace_period_seconds: None,
+                now: Timestamp::UNIX_EPOCH,
+            },
+        };
+        let estimate = schedule.estimate(pods).ok()?;
         Some((
             estimate.min_seconds.rounded(),
             estimate.max_seconds.rounded(),
@@ -262,8 +300,8 @@ mod tests {
             .collect();
         assert_eq!(span(&pods, Some(&share(1, 1)), 1), Some((24, 34)));
         assert_eq!(span(&pods, Some(&share(2, 2)), 1), Some((12, 22)));
-        // Nothing now: somebody's replacement has to come first.
-        assert_eq!(span(&pods, Some(&share(0, 1)), 1), Some((31, 41)));
+        // One is missing: it comes back, or it does not.
+        assert_eq!(span(&pods, Some(&share(1, 2)), 1), Some((12, 34)));
         assert_eq!(span(&pods, None, 1), Some((0, 10)));
     }
 

@@ -1,25 +1,32 @@
 //! `DrainPlan`: what a drain would do with each pod, in which wave, and why.
 
+mod context;
+mod control_plane;
 mod duration;
 mod estimate;
+mod obstacles;
 mod startup;
 mod waves;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use jiff::Timestamp;
 use serde::Serialize;
 
 use super::inventory::InventoryItem;
-use super::verdict::{Impossible, PodVerdict};
+use super::verdict::{Impossible, PodVerdict, WaitReason};
 use crate::disruption::{BudgetKey, Budgets, EvictionDecision, Exemption, ImplicitBudget};
-use crate::object::{Node, PersistentVolume, Pod};
 use crate::scheduling::Placement;
 use crate::text::Str;
 use crate::workload::Workloads;
-use estimate::{PlannedEviction, estimate};
+use context::tier;
+use control_plane::quorum_warnings;
+use estimate::{PlannedEviction, Schedule};
+use obstacles::obstacles;
 use waves::{Allowance, Waves};
 
+pub use context::{PlanContext, PlanOptions};
 pub use duration::{Estimate, Seconds};
 
 /// A plan, as a document.
@@ -38,10 +45,15 @@ pub struct DrainPlan {
     /// budgets may not be seen.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waves: Option<u32>,
-    /// How long it will take; absent where nothing tells how long replacements take, or what
-    /// the budgets allow.
+    /// How long it will take; absent where that cannot be known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimate: Option<Estimate>,
+    /// Why there is no estimate: what blocks the drain, for how long nobody knows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub no_estimate: Vec<String>,
+    /// What the user should know of the nodes: those that host etcd or the control plane.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// Every pod of the nodes, by namespace and name.
     pub pods: Vec<PlannedPod>,
     /// Why pods cannot be evicted as things are, by UID: what the drain goes by.
@@ -82,36 +94,23 @@ pub struct PlannedPod {
     pub warnings: Vec<String>,
 }
 
-/// What is known of the rest of the cluster, and how the drain goes about.
-#[derive(Clone, Copy, Debug)]
-pub struct PlanContext<'a> {
-    /// All nodes.
-    pub nodes: &'a [Node],
-    /// All pods.
-    pub pods: &'a [Pod],
-    /// The volumes.
-    pub volumes: &'a [PersistentVolume],
-    /// How many nodes are emptied at once.
-    pub concurrency: usize,
-    /// Seconds that each pod has to stop, where the user said so.
-    pub grace_period_seconds: Option<u32>,
-}
-
-impl PlanContext<'_> {
-    /// The pods whose replacement no other node takes, and why, by UID.
-    fn nowhere(&self, drained: &[Str], leaving: &[PlannedEviction<'_>]) -> BTreeMap<Str, String> {
-        let mut placement = Placement::new(self.nodes, self.pods, self.volumes, drained);
-        leaving
-            .iter()
-            // What ended, or has nothing to bring it back, needs no place.
-            .filter(|PlannedEviction { pod, .. }| !pod.is_terminal())
-            .filter(|PlannedEviction { pod, .. }| pod.metadata.controller().is_some())
-            .filter_map(|PlannedEviction { pod, .. }| {
-                let nowhere = placement.place(pod).err()?;
-                Some((pod.metadata.uid.clone(), nowhere.to_string()))
-            })
-            .collect()
-    }
+/// The pods whose replacement no other node takes, and why, by UID.
+fn unschedulable(
+    context: &PlanContext<'_>,
+    drained: &[Str],
+    leaving: &[PlannedEviction<'_>],
+) -> BTreeMap<Str, String> {
+    let mut placement = Placement::new(context.nodes, context.pods, context.volumes, drained);
+    leaving
+        .iter()
+        // What ended, or has nothing to bring it back, needs no place.
+        .filter(|PlannedEviction { pod, .. }| !pod.is_terminal())
+        .filter(|PlannedEviction { pod, .. }| pod.metadata.controller().is_some())
+        .filter_map(|PlannedEviction { pod, .. }| {
+            let nowhere = placement.place(pod).err()?;
+            Some((pod.metadata.uid.clone(), nowhere.to_string()))
+        })
+        .collect()
 }
 
 /// What would happen with a pod.
@@ -141,18 +140,19 @@ impl fmt::Display for Action {
 }
 
 impl DrainPlan {
-    /// The plan for these pods. `deletes`: budgets are passed by.
+    /// The plan for these pods.
     pub fn new(
         nodes: Vec<Str>,
         items: &[InventoryItem],
         budgets: &Budgets,
         implicit: Option<(&ImplicitBudget, &Workloads)>,
-        deletes: bool,
+        options: &PlanOptions,
         outlook: Option<&PlanContext<'_>>,
     ) -> Self {
+        let deletes = options.deletes;
         let mut order: Vec<&InventoryItem> = items.iter().collect();
         // As the machine takes them: pods that are not Ready first.
-        order.sort_by_key(|item| item.pod.is_ready());
+        order.sort_by_key(|item| (tier(item, options.order), item.pod.is_ready()));
         let leaving: Vec<PlannedEviction<'_>> = order
             .into_iter()
             .filter_map(|item| {
@@ -166,6 +166,7 @@ impl DrainPlan {
                 Some(PlannedEviction {
                     pod: &item.pod,
                     share,
+                    tier: tier(item, options.order),
                 })
             })
             .collect();
@@ -179,11 +180,32 @@ impl DrainPlan {
             .iter()
             .filter(|_| foreseen)
             .map(|leaving| {
-                let wave = waves.next(leaving.share.as_ref());
+                let wave = waves.next(leaving.tier, leaving.share.as_ref());
                 (leaving.pod.metadata.uid.as_str(), wave)
             })
             .collect();
-        let mut nowhere = outlook.map_or_else(BTreeMap::new, |o| o.nowhere(&nodes, &leaving));
+        let mut nowhere = outlook.map_or_else(BTreeMap::new, |context| {
+            unschedulable(context, &nodes, &leaving)
+        });
+        let mut no_estimate = outlook.map_or_else(Vec::new, |outlook| {
+            obstacles(items, &leaving, budgets, outlook, &nowhere, options)
+        });
+        let schedule = Schedule {
+            nodes: &nodes,
+            leaving: &leaving,
+            terminating: &terminating(items, options.now),
+            options,
+        };
+        let estimate =
+            outlook
+                .filter(|_| no_estimate.is_empty())
+                .and_then(|outlook| match schedule.estimate(outlook.pods) {
+                    Ok(estimate) => Some(estimate),
+                    Err(why) => {
+                        no_estimate.push(why);
+                        None
+                    }
+                });
         let pods = items
             .iter()
             .map(|item| {
@@ -196,15 +218,16 @@ impl DrainPlan {
             api_version: crate::API_VERSION,
             kind: "DrainPlan",
             waves: foreseen.then(|| wave_of.values().copied().max().unwrap_or(0)),
-            estimate: outlook.filter(|_| foreseen).and_then(|outlook| {
-                let (concurrency, grace) = (outlook.concurrency, outlook.grace_period_seconds);
-                estimate(&nodes, &leaving, outlook.pods, concurrency, grace)
+            estimate,
+            no_estimate,
+            warnings: outlook.map_or_else(Vec::new, |outlook| {
+                quorum_warnings(&nodes, outlook.nodes, outlook.pods)
             }),
             nodes,
             impossible: items
                 .iter()
                 .filter_map(|item| match &item.verdict {
-                    PodVerdict::Impossible(why) => {
+                    PodVerdict::Impossible(why) | PodVerdict::Refuse(_, Some(why)) => {
                         Some((item.pod.metadata.uid.clone(), why.clone()))
                     }
                     _ => None,
@@ -220,7 +243,8 @@ impl DrainPlan {
         if self.impossible.remove(uid).is_none() {
             return;
         }
-        for pod in self.pods.iter_mut().filter(|pod| pod.uid == uid) {
+        let relieved = |pod: &&mut PlannedPod| pod.uid == uid && pod.action == Action::Impossible;
+        for pod in self.pods.iter_mut().filter(relieved) {
             pod.action = Action::Evict;
             how.clone_into(&mut pod.reason);
         }
@@ -230,6 +254,21 @@ impl DrainPlan {
     pub fn with(&self, action: Action) -> impl Iterator<Item = &PlannedPod> {
         self.pods.iter().filter(move |pod| pod.action == action)
     }
+}
+
+/// The milliseconds until the last pod of each node has to be gone that terminates already.
+fn terminating(items: &[InventoryItem], now: Timestamp) -> BTreeMap<Str, u64> {
+    let mut left: BTreeMap<Str, u64> = BTreeMap::new();
+    for item in items {
+        if item.verdict == PodVerdict::Await(WaitReason::Terminating)
+            && let Some(due) = item.pod.metadata.deletion_timestamp
+        {
+            let wait = u64::try_from(due.duration_since(now).as_millis()).unwrap_or(0);
+            let longest = left.entry(item.pod.spec.node_name.clone()).or_default();
+            *longest = wait.max(*longest);
+        }
+    }
+    left
 }
 
 fn planned(
@@ -242,12 +281,14 @@ fn planned(
     let (action, reason, budget) = match &item.verdict {
         PodVerdict::Skip(skip) => (Action::Skip, skip.to_string(), None),
         PodVerdict::Await(awaited) => (Action::Wait, awaited.to_string(), None),
-        PodVerdict::Refuse(needs) => {
+        PodVerdict::Refuse(needs, impossible) => {
             let reasons: Vec<String> = needs
                 .iter()
                 .map(|need| format!("{need} ({})", need.remedy()))
+                .chain(impossible.iter().map(ToString::to_string))
                 .collect();
-            (Action::Refuse, reasons.join("; "), None)
+            let budget = impossible.as_ref().and_then(Impossible::budget);
+            (Action::Refuse, reasons.join("; "), budget.cloned())
         }
         PodVerdict::Impossible(why) => (Action::Impossible, why.to_string(), why.budget().cloned()),
         PodVerdict::Evict(decision) if deletes => (
@@ -308,103 +349,4 @@ fn because(decision: &EvictionDecision) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use jiff::Timestamp;
-
-    use super::*;
-    use crate::drain::{InventoryContext, Permissions, inventory};
-    use crate::fixtures::{budget, node, pod};
-    use crate::object::Budget;
-    use crate::workload::Workloads;
-
-    fn plan(pods: usize, budgets: &[Budget]) -> DrainPlan {
-        plan_under(pods, &Budgets::of(budgets.iter().cloned()), false)
-    }
-
-    fn plan_under(pods: usize, budgets: &Budgets, deletes: bool) -> DrainPlan {
-        let pods: Vec<_> = (0..pods).map(|i| pod(&format!("p{i}"), "n")).collect();
-        let items = inventory(
-            &pods,
-            &Permissions {
-                disable_eviction: deletes,
-                ..Permissions::default()
-            },
-            InventoryContext {
-                budgets,
-                workloads: &Workloads::default(),
-                pods: &pods,
-                now: Timestamp::UNIX_EPOCH,
-            },
-        );
-        let outlook = PlanContext {
-            nodes: &[node("n"), node("m")],
-            pods: &pods,
-            volumes: &[],
-            concurrency: 1,
-            grace_period_seconds: None,
-        };
-        let nodes = vec!["n".into()];
-        DrainPlan::new(nodes, &items, budgets, None, deletes, Some(&outlook))
-    }
-
-    #[test]
-    fn a_plan_claims_nothing_about_unreadable_budgets() {
-        let mut budgets = Budgets::of([budget("web", 1, 4, 3)]);
-        budgets.set_unreadable();
-        let plan = plan_under(4, &budgets, false);
-        assert_eq!((plan.waves, plan.estimate), (None, None));
-        for pod in &plan.pods {
-            assert_eq!((pod.action, pod.wave), (Action::Evict, None));
-            assert_eq!(pod.reason, "unknown whether a budget protects it");
-        }
-        // And what passes them by has no need to know.
-        let plan = plan_under(4, &budgets, true);
-        assert_eq!((plan.waves, plan.estimate.is_some()), (Some(1), true));
-    }
-
-    #[test]
-    fn four_pods_under_a_budget_of_one_take_four_waves() {
-        assert_eq!(plan(4, &[budget("web", 1, 4, 3)]).waves, Some(4));
-    }
-
-    #[test]
-    fn a_partly_used_budget_has_a_small_first_wave() {
-        // 3 of 10 may be missing, 2 are.
-        let mut partly = budget("web", 1, 8, 7);
-        partly.status.expected_pods = 10;
-        let plan = plan(5, &[partly]);
-        let waves: Vec<u32> = plan.pods.iter().filter_map(|pod| pod.wave).collect();
-        assert_eq!(waves, [1, 2, 2, 2, 3]);
-    }
-
-    #[test]
-    fn without_a_budget_all_go_at_once() {
-        let plan = plan(60, &[]);
-        assert_eq!(plan.waves, Some(1));
-        let estimate = plan.estimate.unwrap();
-        let seconds = (estimate.min_seconds, estimate.max_seconds);
-        assert_eq!((seconds.0.rounded(), seconds.1.rounded()), (0, 30));
-    }
-
-    #[test]
-    fn what_fits_nowhere_is_told() {
-        let plan = plan(111, &[]);
-        let reported: Vec<_> = plan
-            .pods
-            .iter()
-            .filter_map(|p| p.unschedulable.as_ref())
-            .collect();
-        assert_eq!(reported.len(), 1);
-        assert!(
-            reported[0].contains("its maximum number of pods"),
-            "{reported:?}"
-        );
-    }
-
-    #[test]
-    fn pods_under_two_budgets_have_no_wave() {
-        let plan = plan(1, &[budget("x", 1, 3, 2), budget("y", 1, 3, 2)]);
-        assert_eq!(plan.waves, Some(0));
-        assert_eq!(plan.pods[0].action, Action::Impossible);
-    }
-}
+mod tests;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::context::Tier;
 use crate::disruption::{BudgetRefusal, Budgets, EvictionDecision, ImplicitCounts, Limit};
 
 /// What the budget of a pod lets go.
@@ -60,7 +61,13 @@ impl Allowance {
 
 /// How many evictions were put into each round of each budget.
 #[derive(Default)]
-pub(super) struct Waves(BTreeMap<Limit, Round>);
+pub(super) struct Waves {
+    rounds: BTreeMap<Limit, Round>,
+    tier: Option<Tier>,
+    /// The last round of the tiers before, and of all so far.
+    before: u32,
+    last: u32,
+}
 
 struct Round {
     number: u32,
@@ -68,20 +75,31 @@ struct Round {
 }
 
 impl Waves {
-    /// The round of the next pod with this share.
-    pub(super) fn next(&mut self, share: Option<&Allowance>) -> u32 {
-        let Some(share) = share else {
-            return 1;
-        };
-        let round = self.0.entry(share.key.clone()).or_insert_with(|| Round {
-            number: 1,
-            // Where nothing is allowed the first round waits until the budget has recovered.
-            left: if share.now > 0 {
-                share.now
-            } else {
-                share.steady
-            },
-        });
+    /// The round of the next pod of this tier, with this share. The pods come tier by tier.
+    pub(super) fn next(&mut self, tier: Tier, share: Option<&Allowance>) -> u32 {
+        if self.tier.replace(tier) != Some(tier) {
+            self.before = self.last;
+            self.rounds.clear();
+        }
+        let round = self.before + share.map_or(1, |share| self.next_under(share));
+        self.last = self.last.max(round);
+        round
+    }
+
+    /// The round under its own budget, counted from 1.
+    fn next_under(&mut self, share: &Allowance) -> u32 {
+        let round = self
+            .rounds
+            .entry(share.key.clone())
+            .or_insert_with(|| Round {
+                number: 1,
+                // Where nothing is allowed the first round waits until the budget has recovered.
+                left: if share.now > 0 {
+                    share.now
+                } else {
+                    share.steady
+                },
+            });
         if round.left == 0 {
             round.number += 1;
             round.left = share.steady;

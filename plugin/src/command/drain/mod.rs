@@ -20,7 +20,7 @@ use crate::drain::{
 };
 use crate::exit::ExitStatus;
 use crate::output::Printer;
-use options::{check, drain_options, permissions, removal_method};
+use options::{check, drain_options, permissions, plan_options, removal_method};
 
 pub(crate) async fn run(
     args: DrainArgs,
@@ -120,9 +120,7 @@ async fn prepare(
     let mut plan = view.plan(
         &permissions,
         args.implicit_budget.0.as_ref(),
-        usize::from(args.concurrency),
-        method.grace_period_seconds,
-        cluster.clock().now(),
+        &plan_options(args, cluster.clock().now()),
     );
     let surges = match args.surge {
         Some(how) => {
@@ -133,7 +131,7 @@ async fn prepare(
     };
     if let Some(status) = plan::refusal(&plan, args.on_impossible, printer) {
         if args.dry_run != DryRun::None || args.output.is_some() {
-            plan::print(&plan, args.output, printer)?;
+            plan::print(&plan, args.output, true, printer)?;
         }
         return Ok(ControlFlow::Break(status));
     }
@@ -148,7 +146,7 @@ async fn prepare(
         if args.dry_run == DryRun::Server {
             crate::drain::check_evictions(&cluster, &plan, method, printer).await;
         }
-        plan::print(&plan, args.output, printer)?;
+        plan::print(&plan, args.output, false, printer)?;
         return Ok(ControlFlow::Break(ExitStatus::Done));
     };
     let quarantine = if args.on_impossible == OnImpossible::Quarantine {
@@ -157,6 +155,14 @@ async fn prepare(
         Vec::new()
     };
     plan::warn_leaving(&plan, &quarantine, printer);
+    if args.wait_ready {
+        for controller in view.uncounted_controllers(&plan) {
+            printer.warn(format_args!(
+                "--wait-ready does not wait for the pods of {controller}: drain does not know how \
+                 many of them it wants"
+            ));
+        }
+    }
     watches.follow_nodes(&cluster, &view.nodes);
     let claims = if args.wait_volumes {
         watches.follow_attachments(&cluster);

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use nodelife_cluster::snapshot;
 use nodelife_core::snapshot::{Snapshot, Source};
 
-use super::options::{permissions, removal_method};
+use super::options::{permissions, plan_options};
 use super::plan;
 use crate::cli::drain::DrainArgs;
 use crate::drain::{ClusterView, select_from, warn_budgets_unreadable};
@@ -31,15 +31,9 @@ pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<Ex
         warn_budgets_unreadable(why, printer);
     }
     let implicit = args.implicit_budget.0.as_ref();
-    let drain = view.plan(
-        &permissions(args),
-        implicit,
-        usize::from(args.concurrency),
-        removal_method(args).grace_period_seconds,
-        now,
-    );
+    let drain = view.plan(&permissions(args), implicit, &plan_options(args, now));
     let refusal = plan::refusal(&drain, args.on_impossible, printer);
-    plan::print(&drain, args.output, printer)?;
+    plan::print(&drain, args.output, refusal.is_some(), printer)?;
     Ok(refusal.unwrap_or(ExitStatus::Done))
 }
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::Cluster;
-use nodelife_core::drain::{Bypass, DrainOptions, DrainPlan, Permissions};
+use nodelife_core::drain::{Bypass, DrainOptions, DrainPlan, Permissions, PlanOptions};
 use nodelife_core::text::Str;
 use tokio::time::Instant;
 
@@ -56,6 +56,17 @@ pub(super) fn drain_options(
             wait,
             budgets: args.bypass_pdb.iter().cloned().collect(),
         }),
+    }
+}
+
+pub(super) fn plan_options(args: &DrainArgs, now: Timestamp) -> PlanOptions {
+    let method = removal_method(args);
+    PlanOptions {
+        deletes: method.delete,
+        order: args.order.into(),
+        concurrency: usize::from(args.concurrency),
+        grace_period_seconds: method.grace_period_seconds,
+        now,
     }
 }
 

@@ -16,24 +16,24 @@ pub(super) fn refusal(
     on_impossible: OnImpossible,
     printer: &mut Printer,
 ) -> Option<ExitStatus> {
-    let mut status = None;
-    for (action, with) in [
-        (Action::Refuse, ExitStatus::Refused),
-        (Action::Impossible, ExitStatus::Impossible),
-    ] {
-        for pod in plan.with(action) {
-            printer.note(format_args!(
-                "{}/{} on {}: {}",
-                pod.namespace, pod.name, pod.node, pod.reason
-            ));
-            if action == Action::Refuse || on_impossible == OnImpossible::Refuse {
-                status = Some(with);
-            }
-        }
+    for pod in plan
+        .with(Action::Refuse)
+        .chain(plan.with(Action::Impossible))
+    {
+        printer.sentence(format_args!(
+            "{}/{} on {}: {}",
+            pod.namespace, pod.name, pod.node, pod.reason
+        ));
     }
+    let status = if on_impossible == OnImpossible::Refuse && !plan.impossible.is_empty() {
+        Some(ExitStatus::Impossible)
+    } else {
+        let mut refused = plan.with(Action::Refuse);
+        refused.next().map(|_| ExitStatus::Refused)
+    };
     if status.is_some() {
         let nodes: Vec<&str> = plan.nodes.iter().map(Str::as_str).collect();
-        printer.note(format_args!(
+        printer.sentence(format_args!(
             "refused to drain {}: nothing was changed",
             nodes.join(", ")
         ));
@@ -41,15 +41,24 @@ pub(super) fn refusal(
     status
 }
 
+/// Prints the plan; one that is `refused` says nothing of what it would do.
 pub(super) fn print(
     plan: &DrainPlan,
     format: Option<DrainFormat>,
+    refused: bool,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
     if format == Some(DrainFormat::Json) {
         return printer.json(plan);
     }
-    let mut table = Table::new(["WAVE", "ACTION", "NODE", "POD", "REASON"]);
+    // The node goes without saying if there is one.
+    let several = plan.nodes.len() > 1;
+    let columns = ["WAVE", "ACTION", "NODE", "POD", "REASON"];
+    let mut table = Table::new(
+        columns
+            .into_iter()
+            .filter(|name| several || *name != "NODE"),
+    );
     let mut pods: Vec<_> = plan.pods.iter().collect();
     // Those that are evicted first, in the order of their waves.
     pods.sort_by_key(|pod| {
@@ -58,16 +67,21 @@ pub(super) fn print(
     });
     for pod in pods {
         let wave = pod.wave.map_or_else(|| "-".to_owned(), |w| w.to_string());
-        table.row([
-            Cell::from(wave),
-            Cell::from(pod.action.to_string()),
-            Cell::from(pod.node.to_string()),
+        let node = several.then(|| Cell::from(pod.node.to_string()));
+        let cells = [Cell::from(wave), Cell::from(pod.action.to_string())];
+        table.row(cells.into_iter().chain(node).chain([
             Cell::from(format!("{}/{}", pod.namespace, pod.name)),
             Cell::from(pod.reason.clone()),
-        ]);
+        ]));
         warn(pod, printer);
     }
     printer.table(&table)?;
+    for warning in &plan.warnings {
+        printer.warn(warning);
+    }
+    if refused {
+        return Ok(());
+    }
     let evicted = plan.with(Action::Evict).chain(plan.with(Action::Delete));
     let waves = plan.waves.map_or_else(
         || " in an unknown number of waves".to_owned(),
@@ -77,11 +91,14 @@ pub(super) fn print(
         },
     );
     let evicted = count(evicted.count(), "pod");
-    printer.note(format_args!(
+    printer.sentence(format_args!(
         "{evicted} would be evicted{waves}; nothing was changed"
     ));
     if let Some(estimate) = &plan.estimate {
         print_estimate(estimate, printer);
+    }
+    for why in &plan.no_estimate {
+        printer.sentence(format_args!("no estimate: {why}"));
     }
     Ok(())
 }
@@ -92,6 +109,9 @@ pub(super) fn warn_leaving(plan: &DrainPlan, quarantined: &[Node], printer: &mut
         let mut nodes = quarantined.iter();
         nodes.any(|node| node.metadata.name == pod.node)
     };
+    for warning in &plan.warnings {
+        printer.warn(warning);
+    }
     for pod in plan.with(Action::Evict).chain(plan.with(Action::Delete)) {
         if !stays(pod) {
             warn(pod, printer);
@@ -110,13 +130,13 @@ fn warn(pod: &PlannedPod, printer: &mut Printer) {
 fn print_estimate(estimate: &Estimate, printer: &mut Printer) {
     let (min, max) = (estimate.min_seconds, estimate.max_seconds);
     if min.rounded() == max.rounded() {
-        printer.note(format_args!("estimated: about {min} s"));
+        printer.sentence(format_args!("estimated: about {min} s"));
     } else {
-        printer.note(format_args!(
+        printer.sentence(format_args!(
             "estimated: {min} s (pods stop at once) to {max} s (full grace period)"
         ));
     }
     for basis in &estimate.basis {
-        printer.note(format_args!("  {basis}"));
+        printer.sentence(format_args!("  {basis}"));
     }
 }

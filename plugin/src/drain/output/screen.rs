@@ -86,6 +86,7 @@ fn numbers(block: &BlockReason) -> String {
                     has,
                     expected,
                     uncounted,
+                    ..
                 },
         } => {
             let evicted = match uncounted {

@@ -7,14 +7,13 @@ pub(in crate::drain) mod watches;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::disruption::{
     BudgetRefusal, Budgets, EvictionDecision, ImplicitBudget, decide, keeps_replicas,
 };
 use nodelife_core::drain::{
-    DrainPlan, InventoryContext, Permissions, PlanContext, Store, inventory,
+    Action, DrainPlan, InventoryContext, Permissions, PlanContext, PlanOptions, Store, inventory,
 };
 use nodelife_core::object::{Node, Pod, WorkloadKind, claims};
 use nodelife_core::snapshot::{Snapshot, Source};
@@ -177,6 +176,23 @@ impl ClusterView {
         })
     }
 
+    /// The controllers of pods that go of which nobody here knows how many replicas they want: those
+    /// of operators.
+    pub(crate) fn uncounted_controllers(&self, plan: &DrainPlan) -> BTreeSet<String> {
+        let leaving = plan.with(Action::Evict).chain(plan.with(Action::Delete));
+        let leaving: BTreeSet<&str> = leaving.map(|pod| &*pod.uid).collect();
+        self.all_pods()
+            .filter(|pod| leaving.contains(&*pod.metadata.uid))
+            .filter_map(|pod| {
+                let controller = pod.metadata.controller()?;
+                let (kind, name) = (&controller.kind, &controller.name);
+                WorkloadKind::of(controller)
+                    .is_none()
+                    .then(|| format!("{kind} {}/{name}", pod.metadata.namespace))
+            })
+            .collect()
+    }
+
     /// Takes out the nodes with pods that cannot be evicted as things are.
     pub(crate) fn exclude_nodes(&mut self, plan: &DrainPlan) -> Vec<Node> {
         let stuck = |node: &Node| {
@@ -303,9 +319,7 @@ impl ClusterView {
         &self,
         permissions: &Permissions,
         implicit: Option<&ImplicitBudget>,
-        concurrency: usize,
-        grace_period_seconds: Option<u32>,
-        now: Timestamp,
+        options: &PlanOptions,
     ) -> DrainPlan {
         // Each pod once: a pod without a controller counts for one.
         let known: BTreeMap<&str, &Pod> = self
@@ -318,22 +332,20 @@ impl ClusterView {
             budgets: &self.store.budgets,
             workloads: &self.store.workloads,
             pods: &known,
-            now,
+            now: options.now,
         };
         let items = inventory(self.all_pods(), permissions, around);
         let outlook = self.objects.as_ref().map(|objects| PlanContext {
             nodes: &objects.nodes,
             pods: &objects.pods,
             volumes: &objects.volumes,
-            concurrency,
-            grace_period_seconds,
         });
         DrainPlan::new(
             self.nodes.iter().map(|n| n.metadata.name.clone()).collect(),
             &items,
             &self.store.budgets,
             implicit.map(|implicit| (implicit, &self.store.workloads)),
-            permissions.disable_eviction,
+            options,
             outlook.as_ref(),
         )
     }

@@ -421,3 +421,31 @@ async fn a_budget_that_lets_pods_go_is_not_bypassed() {
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     env.check(&before).await;
 }
+
+#[tokio::test]
+async fn wait_ready_names_controllers_that_it_cannot_count() {
+    let env = TestEnvironment::new(ControlPlane::shared_api().await, "custom").await;
+    let node = env.node("a");
+    let fixture = NodeFixture::new(&node);
+    fixture.create(env.namespace.client()).await.unwrap();
+    let custom = json!({"metadata": {"ownerReferences": [{
+        "apiVersion": "postgresql.cnpg.io/v1", "kind": "Cluster", "name": "db",
+        "uid": "00000000-0000-0000-0000-000000000000", "controller": true,
+    }]}});
+    let pod = PodFixture::new("db-1").running_on(&node).patch(custom);
+    let pod = pod.create(&env.namespace).await.unwrap();
+    let output = env.drain(&[&node, "--wait-ready"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    let told = format!(
+        "--wait-ready does not wait for the pods of Cluster {}/db",
+        env.namespace.name
+    );
+    let at = |part: &str| {
+        output
+            .stderr
+            .find(part)
+            .unwrap_or_else(|| panic!("{output:?}"))
+    };
+    assert!(at(&told) < at(": cordoned"), "{}", output.stderr);
+    env.check(&[pod]).await;
+}

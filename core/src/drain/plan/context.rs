@@ -1,0 +1,42 @@
+//! `PlanContext` and `PlanOptions`: what a plan goes by.
+
+use jiff::Timestamp;
+
+use crate::drain::inventory::InventoryItem;
+use crate::drain::options::EvictionOrder;
+use crate::object::{Node, PersistentVolume, Pod};
+
+/// How the drain goes about.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanOptions {
+    /// Whether budgets are passed by.
+    pub deletes: bool,
+    pub order: EvictionOrder,
+    /// How many nodes are emptied at once.
+    pub concurrency: usize,
+    /// Seconds that each pod has to stop, where the user said so.
+    pub grace_period_seconds: Option<u32>,
+    pub now: Timestamp,
+}
+
+/// What is known of the rest of the cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct PlanContext<'a> {
+    /// All nodes.
+    pub nodes: &'a [Node],
+    /// All pods.
+    pub pods: &'a [Pod],
+    /// The volumes.
+    pub volumes: &'a [PersistentVolume],
+}
+
+/// Which pods go first: all of a lower tier are gone before those of a higher one go.
+pub(super) type Tier = (i32, i32);
+
+pub(super) fn tier(item: &InventoryItem, order: EvictionOrder) -> Tier {
+    let priority = match order {
+        EvictionOrder::None => 0,
+        EvictionOrder::Priority | EvictionOrder::Strict => item.pod.spec.priority.unwrap_or(0),
+    };
+    (item.order, priority)
+}
