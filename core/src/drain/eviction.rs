@@ -71,6 +71,9 @@ pub enum Throttle {
     Overload,
 }
 
+/// When an eviction is sent again that failed since a webhook did, in seconds.
+const WEBHOOK_WAIT: u32 = 5;
+
 /// What priority and fairness writes (`tooManyRequests` in priority-and-fairness.go).
 const FAIRNESS_TEXT: &str = "Too many requests, please try again later.";
 
@@ -83,14 +86,19 @@ impl EvictionResult {
         let message = status.message.clone();
         match answer.code {
             200..=299 => Self::Accepted,
+            // Admission comes before all that an eviction changes
+            // (`ErrCallingWebhook` in pkg/util/webhook/error.go of k8s.io/apiserver, v0.36.3).
+            500 if message.contains("failed calling webhook") => Self::Denied {
+                message,
+                later: true,
+                retry_after: Some(WEBHOOK_WAIT),
+            },
             401 => Self::Unauthorized(message),
             403 => Self::of_403(status),
             404 => Self::NotFound,
             409 => Self::Conflict,
             429 => Self::of_429(status, retry_after(answer)),
             500 if message.contains("more than one PodDisruptionBudget") => Self::SeveralBudgets,
-            // A webhook that could not be called, or one that answers with a 5xx, is
-            // named in the message; the server answers 500 for both.
             500..=599 => Self::Uncertain {
                 message,
                 retry_after: retry_after(answer),
@@ -310,6 +318,16 @@ mod tests {
                 "{code}"
             );
         }
+    }
+
+    /// Whether it was carried out is known, unlike after other errors of the server.
+    #[test]
+    fn a_webhook_that_cannot_be_called_holds_the_eviction_back() {
+        let failed = of(
+            500,
+            r#"{"message":"Internal error occurred: failed calling webhook \"x.example.com\": failed to call webhook: Post \"https://x.default.svc:443/?timeout=10s\": service \"x\" not found","reason":"InternalError","code":500}"#,
+        );
+        assert!(matches!(failed, EvictionResult::Denied { later: true, .. }));
     }
 
     #[test]

@@ -111,13 +111,12 @@ fn drain_reports_match_their_schema() {
         },
     );
     let now = jiff::Timestamp::UNIX_EPOCH;
-    let listed = |pods| DrainEvent::Listed {
-        node: "a".into(),
-        pods,
-    };
     for event in [
         DrainEvent::Budgets(Vec::new()),
-        listed(vec![pod]),
+        DrainEvent::Listed {
+            node: "a".into(),
+            pods: vec![pod],
+        },
         DrainEvent::Answered {
             uid: "web-1".into(),
             result: EvictionResult::Accepted,
@@ -125,7 +124,11 @@ fn drain_reports_match_their_schema() {
         DrainEvent::PodGone {
             uid: "web-1".into(),
         },
-        listed(Vec::new()),
+        DrainEvent::Confirmed {
+            node: "a".into(),
+            request: 1,
+            pods: Vec::new(),
+        },
         DrainEvent::Counted {
             workload: "web".into(),
             count: Some(ReplicaCount::default()),

@@ -16,6 +16,13 @@ pub enum DrainEvent {
         node: Str,
         pods: Vec<Pod>,
     },
+    /// The answer to an [`Effect::Confirm`].
+    Confirmed {
+        node: Str,
+        /// That of the effect.
+        request: u64,
+        pods: Vec<Pod>,
+    },
     /// A pod of a node came or changed.
     Pod(Box<Pod>),
     PodGone {
@@ -136,8 +143,8 @@ pub enum Effect {
     },
     /// Cordon a node: its turn has come.
     Cordon { node: Str },
-    /// List the pods of a node consistently.
-    Confirm { node: Str },
+    /// List the pods of a node consistently. A later request for the same node has a higher number.
+    Confirm { node: Str, request: u64 },
     /// A pod's state changed in a way that is worth a line.
     Changed { uid: Str },
     /// A node was found empty, and waits for replacements or volumes.

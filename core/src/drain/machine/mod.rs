@@ -64,6 +64,9 @@ pub struct Machine {
     ledger: Ledger,
     ready_counts: ReadyCounts,
     listed: BTreeSet<Str>,
+    /// The last request to list each node's pods, and how many there were.
+    confirms: BTreeMap<Str, u64>,
+    confirms_sent: u64,
     /// By their names; none before the first list.
     attachments: Option<BTreeMap<Str, VolumeAttachment>>,
     /// Whether some pods have to go before others although `--order` does not say so.
@@ -96,6 +99,8 @@ impl Machine {
             ledger: Ledger::default(),
             ready_counts: ReadyCounts::default(),
             listed: BTreeSet::new(),
+            confirms: BTreeMap::new(),
+            confirms_sent: 0,
             attachments: None,
             ordered: false,
             sent_unaccounted: false,
@@ -236,6 +241,18 @@ impl Machine {
             | DrainEvent::Workload(_)
             | DrainEvent::WorkloadGone { .. } => {}
             DrainEvent::Listed { node, pods } => self.pods_listed(node, pods),
+            DrainEvent::Confirmed {
+                node,
+                request,
+                pods,
+            } => {
+                // One that was asked for before the last pod came may not show that.
+                let last = self.confirms.get(node.as_str()) == Some(&request);
+                if last && self.nodes.get(node.as_str()) == Some(&NodePhase::Confirming) {
+                    self.pods_listed(node.clone(), pods);
+                    self.confirm(&node);
+                }
+            }
             DrainEvent::Pod(pod) => self.pod_updated(*pod),
             DrainEvent::PodGone { uid } => self.pod_deleted(&uid),
             DrainEvent::Answered { uid, result } => {

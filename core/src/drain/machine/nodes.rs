@@ -30,8 +30,9 @@ impl Machine {
             .filter(|tracked| !tracked.state.is_settled())
             .map(|tracked| &tracked.pod.spec.node_name)
             .collect();
+        let mut empty = Vec::new();
         for node in &self.order {
-            let Some(phase) = self.nodes.get_mut(node.as_str()) else {
+            let Some(phase) = self.nodes.get(node.as_str()) else {
                 continue;
             };
             let due = match phase {
@@ -45,9 +46,11 @@ impl Machine {
                 | NodePhase::Left(_) => false,
             };
             if due && !open.contains(node) {
-                *phase = NodePhase::Confirming;
-                self.effects.push(Effect::Confirm { node: node.clone() });
+                empty.push(node.clone());
             }
+        }
+        for node in empty {
+            self.request_confirm(node);
         }
         self.finish_nodes();
         let next = self.next_nodes();
@@ -74,9 +77,16 @@ impl Machine {
             .map(|(node, _)| node.clone())
             .collect();
         for node in settled {
-            self.nodes.insert(node.clone(), NodePhase::Confirming);
-            self.effects.push(Effect::Confirm { node });
+            self.request_confirm(node);
         }
+    }
+
+    fn request_confirm(&mut self, node: Str) {
+        self.nodes.insert(node.clone(), NodePhase::Confirming);
+        self.confirms_sent += 1;
+        let request = self.confirms_sent;
+        self.confirms.insert(node.clone(), request);
+        self.effects.push(Effect::Confirm { node, request });
     }
 
     fn next_nodes(&self) -> Vec<Str> {

@@ -28,22 +28,26 @@ impl Machine {
             self.recheck_deleted(&pod);
             self.pod_updated(pod);
         }
-        let Some(phase) = self.nodes.get(node.as_str()) else {
-            return;
-        };
-        if *phase == NodePhase::Confirming {
-            if !self.is_settled(&node) {
-                self.nodes.insert(node.clone(), NodePhase::Draining);
-            } else if self.awaited(&node).is_empty() {
-                self.nodes.insert(node.clone(), NodePhase::Done);
-                self.effects.push(Effect::Done { node: node.clone() });
-            } else {
-                self.nodes.insert(node.clone(), NodePhase::Settling);
-                self.effects.push(Effect::Awaits { node: node.clone() });
-            }
+        if self.nodes.contains_key(node.as_str()) {
+            self.record_initial_replicas();
+            self.listed.insert(node);
         }
-        self.record_initial_replicas();
-        self.listed.insert(node);
+    }
+
+    /// The list that was asked for last shows what is left.
+    pub(super) fn confirm(&mut self, node: &Str) {
+        if self.nodes.get(node.as_str()) != Some(&NodePhase::Confirming) {
+            return;
+        }
+        if !self.is_settled(node) {
+            self.nodes.insert(node.clone(), NodePhase::Draining);
+        } else if self.awaited(node).is_empty() {
+            self.nodes.insert(node.clone(), NodePhase::Done);
+            self.effects.push(Effect::Done { node: node.clone() });
+        } else {
+            self.nodes.insert(node.clone(), NodePhase::Settling);
+            self.effects.push(Effect::Awaits { node: node.clone() });
+        }
     }
 
     /// A pod that was believed to be gone and is in a list: either the list is older, or

@@ -365,8 +365,9 @@ impl<'a> Executor<'a> {
                 self.requests
                     .spawn(requests::look_up_owner(cluster, namespace, owner));
             }
-            Effect::Confirm { node } => {
-                self.requests.spawn(requests::confirm(cluster, node));
+            Effect::Confirm { node, request } => {
+                self.requests
+                    .spawn(requests::confirm(cluster, node, request));
             }
             Effect::Changed { uid } => {
                 if let Some(tracked) = self.machine.pod(&uid) {

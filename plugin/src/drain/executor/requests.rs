@@ -169,11 +169,12 @@ async fn scheduling_message(
 }
 
 /// Lists the pods of a node consistently.
-pub(super) async fn confirm(cluster: Cluster, node: Str) -> DrainEvent {
+pub(super) async fn confirm(cluster: Cluster, node: Str, request: u64) -> DrainEvent {
     let filter = ListFilter::on_node(&node);
     match cluster.list(&listing::PODS, &filter, |_| {}).await {
-        Ok(listed) if listed.consistent => DrainEvent::Listed {
+        Ok(listed) if listed.consistent => DrainEvent::Confirmed {
             node,
+            request,
             pods: listed.items,
         },
         Ok(_) => DrainEvent::ConfirmFailed { node },

@@ -60,6 +60,15 @@ impl Drain {
     }
 }
 
+/// The answer to the last request for a list of a node's pods.
+fn confirmed(machine: &Machine, node: &str, pods: Vec<Pod>) -> DrainEvent {
+    DrainEvent::Confirmed {
+        node: node.into(),
+        request: machine.confirms.get(node).copied().unwrap_or_default(),
+        pods,
+    }
+}
+
 /// Names of the pods whose eviction is to be sent.
 fn evicted(effects: &[Effect]) -> Vec<&str> {
     effects
@@ -280,12 +289,9 @@ fn a_strict_order_keeps_all_pods_after_one_that_stays() {
         let said = drain.state("high").to_string();
         assert!(said.contains("blocked by default/low"), "{said}");
         // And that is the end of it.
-        let listed = DrainEvent::Listed {
-            node: NODE.into(),
-            pods: vec![with_priority("low", 1)],
-        };
-        assert!(effects.contains(&Effect::Confirm { node: NODE.into() }));
-        drain.step(listed);
+        assert!(matches!(effects.last(), Some(Effect::Confirm { .. })));
+        let left = vec![with_priority("low", 1)];
+        drain.step(confirmed(&drain.machine, NODE, left));
         assert!(drain.machine.is_finished());
     }
 }
@@ -319,10 +325,8 @@ fn gives_up_stuck_and_blocked_pods_after_their_timeouts() {
     // Both are settled: the node is listed, and not called drained.
     let mut stuck = pod("free", NODE);
     stuck.metadata.deletion_timestamp = Some(drain.now);
-    drain.step(DrainEvent::Listed {
-        node: NODE.into(),
-        pods: vec![stuck, pod("blocked", NODE)],
-    });
+    let left = vec![stuck, pod("blocked", NODE)];
+    drain.step(confirmed(&drain.machine, NODE, left));
     assert!(drain.machine.is_finished());
     let report = drain.machine.report(&[], drain.now, drain.now);
     assert!(!report.nodes[0].drained);
@@ -498,6 +502,21 @@ fn gets_a_deleted_pod_that_a_list_still_holds() {
     };
     drain.step(listed);
     assert_eq!(*drain.state("a"), PodState::Fetching);
+}
+
+#[test]
+fn an_older_list_does_not_end_a_node() {
+    let (mut drain, _) = Drain::new(DrainOptions::default(), Vec::new(), Vec::new());
+    let first = confirmed(&drain.machine, NODE, Vec::new());
+    drain.step(DrainEvent::Pod(Box::new(pod("late", NODE))));
+    drain.answer("late", EvictionResult::Accepted);
+    let effects = drain.gone("late");
+    assert!(matches!(effects.last(), Some(Effect::Confirm { .. })));
+    // It was asked for before the pod came: others may have come as well.
+    assert_eq!(drain.step(first), []);
+    assert!(!drain.machine.is_finished());
+    drain.step(confirmed(&drain.machine, NODE, Vec::new()));
+    assert!(drain.machine.is_finished());
 }
 
 #[test]

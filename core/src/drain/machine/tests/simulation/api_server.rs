@@ -81,8 +81,8 @@ impl World {
                 found: self.named(&name).cloned().map(Box::new),
                 uid,
             },
-            Effect::Confirm { node } if fault => DrainEvent::ConfirmFailed { node },
-            Effect::Confirm { node } => self.list(&node),
+            Effect::Confirm { node, .. } if fault => DrainEvent::ConfirmFailed { node },
+            Effect::Confirm { node, request } => self.confirm(node, request),
             Effect::Cordon { node } => self.nodes_there.cordon(&node),
             other => panic!("seed {}: {other:?}", self.seed),
         })

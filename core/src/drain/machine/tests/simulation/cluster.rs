@@ -53,6 +53,8 @@ pub(super) struct World {
     pub(super) pod_sights: BTreeMap<Str, VecDeque<DrainEvent>>,
     pub(super) budget_sights: VecDeque<DrainEvent>,
     pub(super) requests: Vec<Effect>,
+    /// What the lists show that were asked for before a later one of the same node.
+    pub(super) old_lists: BTreeMap<u64, Vec<Pod>>,
     pub(super) accepted: BTreeMap<Str, u32>,
     /// The nodes that were emptied before the last event came.
     pub(super) draining: BTreeSet<Str>,
@@ -86,6 +88,7 @@ impl World {
             pod_sights: BTreeMap::new(),
             budget_sights: VecDeque::new(),
             requests: Vec::new(),
+            old_lists: BTreeMap::new(),
             accepted: BTreeMap::new(),
             draining: BTreeSet::new(),
             done: BTreeSet::new(),
@@ -228,11 +231,39 @@ impl World {
     }
 
     pub(super) fn list(&self, node: &Str) -> DrainEvent {
-        let pods = self.pods.values();
-        let pods = pods.filter(|pod| pod.spec.node_name == *node);
         DrainEvent::Listed {
             node: node.clone(),
-            pods: pods.cloned().collect(),
+            pods: self.pods_on(node),
+        }
+    }
+
+    fn pods_on(&self, node: &Str) -> Vec<Pod> {
+        let pods = self.pods.values();
+        let pods = pods.filter(|pod| pod.spec.node_name == *node);
+        pods.cloned().collect()
+    }
+
+    /// A consistent list, which is no older than the request for the one after it.
+    pub(super) fn confirm(&mut self, node: Str, request: u64) -> DrainEvent {
+        let old = self.old_lists.remove(&request);
+        DrainEvent::Confirmed {
+            request,
+            pods: old.unwrap_or_else(|| self.pods_on(&node)),
+            node,
+        }
+    }
+
+    /// Another list of a node is asked for: those that are on their way show it as it is now.
+    pub(super) fn age_lists(&mut self, node: &Str) {
+        let pods = self.pods_on(node);
+        for request in &self.requests {
+            if let Effect::Confirm { node: of, request } = request
+                && of == node
+            {
+                self.old_lists
+                    .entry(*request)
+                    .or_insert_with(|| pods.clone());
+            }
         }
     }
 
@@ -247,6 +278,7 @@ impl World {
         self.pod_sights.clear();
         self.budget_sights.clear();
         self.requests.clear();
+        self.old_lists.clear();
         // A new process cannot know.
         self.given_way = None;
         self.done.clear();

@@ -17,6 +17,7 @@ impl World {
     pub(super) fn accept(&mut self, effect: Effect, machine: &Machine, now: Timestamp) {
         let seed = self.seed;
         match &effect {
+            Effect::Confirm { node, .. } => self.age_lists(node),
             Effect::Done { node } => {
                 self.done.insert(node.clone());
                 self.check_settled(node, machine);
