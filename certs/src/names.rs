@@ -23,6 +23,8 @@ impl Default for ObjectNames {
             service: "nodelife-webhook".to_owned(),
             configurations: [
                 "nodelife-webhook",
+                "nodelife-exempt-tokens",
+                "nodelife-labelled-tokens",
                 "nodelife-tolerations",
                 "nodelife-agents",
             ]

@@ -25,8 +25,12 @@ pub(super) const CHANGES: [&str; 2] = ["CREATE", "UPDATE"];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Webhook {
     Tolerations,
-    /// Tokens that nodes ask for.
+    /// Tokens that nodes ask for, outside of the exempt namespaces.
     NodeTokens,
+    /// The same in the namespaces that are exempt by the configuration.
+    ExemptTokens,
+    /// The same in the namespaces that are exempt by a label.
+    LabelledTokens,
     /// Everything else that nodes write.
     NodeRestriction,
     /// What agents write.
@@ -44,9 +48,11 @@ pub fn webhook_configurations(policies: &Policies) -> Vec<Value> {
 }
 
 impl Webhook {
-    const ALL: [Self; 4] = [
+    const ALL: [Self; 6] = [
         Self::NodeTokens,
         Self::NodeRestriction,
+        Self::ExemptTokens,
+        Self::LabelledTokens,
         Self::Tolerations,
         Self::Agents,
     ];
@@ -55,6 +61,8 @@ impl Webhook {
         match self {
             Self::Tolerations => "tolerations.nodelife.dev",
             Self::NodeTokens => "node-tokens.nodelife.dev",
+            Self::ExemptTokens => "exempt-node-tokens.nodelife.dev",
+            Self::LabelledTokens => "labelled-node-tokens.nodelife.dev",
             Self::NodeRestriction => "node-restriction.nodelife.dev",
             Self::Agents => "agents.nodelife.dev",
         }
@@ -64,14 +72,16 @@ impl Webhook {
         let on = |rule| policies.mode(rule) != Mode::Off;
         match self {
             Self::Tolerations => policies.tolerations.enabled,
-            Self::NodeTokens => on(AdmissionRule::Tokens),
+            Self::NodeTokens | Self::ExemptTokens | Self::LabelledTokens => {
+                on(AdmissionRule::Tokens)
+            }
             Self::NodeRestriction => restricted(policies).next().is_some(),
             Self::Agents => on(AdmissionRule::Agents) && !policies.agents.is_empty(),
         }
     }
 
     fn is_mutating(self) -> bool {
-        matches!(self, Self::Tolerations | Self::NodeTokens)
+        !matches!(self, Self::NodeRestriction | Self::Agents)
     }
 
     /// The conditions that a request must meet to be sent. None of them is false for a request that
@@ -79,7 +89,9 @@ impl Webhook {
     pub fn conditions(self, policies: &Policies) -> Vec<MatchCondition> {
         match self {
             Self::Tolerations => match_conditions::tolerations(),
-            Self::NodeTokens => vec![match_conditions::is_node()],
+            Self::NodeTokens | Self::ExemptTokens | Self::LabelledTokens => {
+                vec![match_conditions::is_node()]
+            }
             Self::NodeRestriction => match_conditions::node_restriction(policies),
             Self::Agents => vec![match_conditions::is_agent(&policies.agents)],
         }
@@ -93,6 +105,8 @@ impl Webhook {
         };
         let name = match self {
             Self::NodeTokens | Self::NodeRestriction => NAME,
+            Self::ExemptTokens => "nodelife-exempt-tokens",
+            Self::LabelledTokens => "nodelife-labelled-tokens",
             Self::Tolerations => "nodelife-tolerations",
             Self::Agents => "nodelife-agents",
         };
@@ -113,7 +127,7 @@ impl Webhook {
                 {"namespace": NAMESPACE, "name": NAME, "path": path, "port": 443}},
             "admissionReviewVersions": ["v1"],
             "sideEffects": "None",
-            // The overlay fail-closed changes it to Fail.
+            // The overlay fail-closed changes that of NodeTokens and NodeRestriction to Fail.
             "failurePolicy": "Ignore",
             "matchPolicy": "Equivalent",
             "timeoutSeconds": WEBHOOK_TIMEOUT.as_secs(),
@@ -121,7 +135,10 @@ impl Webhook {
             "rules": self.rules(policies),
         });
         if let Some(entry) = entry.as_object_mut().filter(|_| mutating) {
-            entry.insert("namespaceSelector".to_owned(), not_exempt(policies));
+            entry.insert(
+                "namespaceSelector".to_owned(),
+                self.namespaces(&policies.exempt_namespaces),
+            );
             // A sidecar that is injected later may add tolerations; a token request does not
             // change.
             let again = match self {
@@ -136,26 +153,35 @@ impl Webhook {
     pub(super) fn rules(self, policies: &Policies) -> Vec<Value> {
         match self {
             Self::Tolerations => vec![namespaced("", &["pods"], &CHANGES)],
-            Self::NodeTokens => {
+            Self::NodeTokens | Self::ExemptTokens | Self::LabelledTokens => {
                 vec![namespaced("", &["serviceaccounts/token"], &["CREATE"])]
             }
             Self::NodeRestriction => restricted(policies).collect(),
             Self::Agents => agents(policies),
         }
     }
-}
 
-/// Selects the namespaces that are exempt neither by the configuration nor by a label. The label is
-/// sound, because the node authorizer lets no node write a namespace.
-fn not_exempt(policies: &Policies) -> Value {
-    let not_in =
-        |key: &str, values: &[String]| json!({"key": key, "operator": "NotIn", "values": values});
-    let label = not_in("nodelife.dev/webhook", &["exempt".to_owned()]);
-    let named = &policies.exempt_namespaces;
-    // The API server refuses an empty list of values.
-    let named = (!named.is_empty()).then(|| not_in("kubernetes.io/metadata.name", named));
-    let expressions: Vec<Value> = named.into_iter().chain([label]).collect();
-    json!({"matchExpressions": expressions})
+    /// The `namespaceSelector`, if the namespaces `exempt` and those with a label are exempt. Each
+    /// namespace is selected by exactly one of the three webhooks for tokens; a selector cannot say
+    /// "one or the other". The label is sound, because the node authorizer lets no node write a
+    /// namespace.
+    fn namespaces(self, exempt: &[String]) -> Value {
+        const NAME: &str = "kubernetes.io/metadata.name";
+        let select = |key: &str, operator: &str, values: &[String]| json!({"key": key, "operator": operator, "values": values});
+        // The API server refuses an empty list of values, and gives every namespace its name.
+        let named = match exempt {
+            [] => json!({"key": NAME, "operator": "DoesNotExist"}),
+            _ => select(NAME, "In", exempt),
+        };
+        let unnamed = (!exempt.is_empty()).then(|| select(NAME, "NotIn", exempt));
+        let label = |operator| select("nodelife.dev/webhook", operator, &["exempt".to_owned()]);
+        let expressions: Vec<Value> = match self {
+            Self::ExemptTokens => vec![named],
+            Self::LabelledTokens => unnamed.into_iter().chain([label("In")]).collect(),
+            _ => unnamed.into_iter().chain([label("NotIn")]).collect(),
+        };
+        json!({"matchExpressions": expressions})
+    }
 }
 
 /// An entry of `rules` for cluster-scoped resources in v1.
@@ -277,27 +303,4 @@ fn agents(policies: &Policies) -> Vec<Value> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exempt_namespaces_are_configuration() {
-        let selected = |names: Value| {
-            let policies = json!({"exemptNamespaces": names});
-            let policies: Policies = serde_json::from_value(policies).unwrap();
-            let tokens = webhook_configurations(&policies).swap_remove(0);
-            tokens["webhooks"][0]["namespaceSelector"]["matchExpressions"].clone()
-        };
-        let label =
-            json!({"key": "nodelife.dev/webhook", "operator": "NotIn", "values": ["exempt"]});
-        assert_eq!(
-            selected(json!(["nodelife-system", "kube-flannel"])),
-            json!([
-                {"key": "kubernetes.io/metadata.name", "operator": "NotIn",
-                    "values": ["nodelife-system", "kube-flannel"]},
-                label,
-            ])
-        );
-        assert_eq!(selected(json!([])), json!([label]));
-    }
-}
+mod tests;

@@ -46,9 +46,11 @@ pub const TLS_SECRET: &str = "nodelife-webhook-tls";
 /// The Secret with the CA.
 pub const CA_SECRET: &str = "nodelife-webhook-ca";
 
-/// What the overlay static-certs patches.
-const STATIC_CONFIGURATIONS: [&str; 3] = [
+/// The webhook configurations of the base: what the overlay static-certs patches.
+pub const CONFIGURATIONS: [&str; 5] = [
     "mutatingwebhookconfiguration/nodelife-webhook",
+    "mutatingwebhookconfiguration/nodelife-exempt-tokens",
+    "mutatingwebhookconfiguration/nodelife-labelled-tokens",
     "mutatingwebhookconfiguration/nodelife-tolerations",
     "validatingwebhookconfiguration/nodelife-webhook",
 ];
@@ -246,7 +248,7 @@ impl<'a> Installation<'a> {
         kubectl::run(generate, "").await?.success()?;
         let patch = folder.join("ca-bundle.json").display().to_string();
         let words = ["patch", "--type=json", "--patch-file", &patch];
-        let words = [&words[..], &STATIC_CONFIGURATIONS].concat();
+        let words = [&words[..], &CONFIGURATIONS].concat();
         self.kubectl.run(words).await?.success()?;
         let secret = folder.join("secret.json").display().to_string();
         // Somebody else may have made the Secret before.

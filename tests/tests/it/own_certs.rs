@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use nodelife_tests::fixture::NodeFixture;
-use nodelife_tests::installation::{NAMESPACE, TLS_SECRET, WEBHOOK};
+use nodelife_tests::installation::{CONFIGURATIONS, NAMESPACE, TLS_SECRET, WEBHOOK};
 use nodelife_tests::pki::{KeyAndCertificate, TestCa};
 use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
 use serde_json::json;
@@ -142,11 +142,7 @@ async fn inject(installation: &Installation<'_>, authority: &[u8]) {
     let patch =
         json!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]);
     let patch = patch.to_string();
-    for configuration in [
-        "mutatingwebhookconfiguration/nodelife-webhook",
-        "mutatingwebhookconfiguration/nodelife-tolerations",
-        "validatingwebhookconfiguration/nodelife-webhook",
-    ] {
+    for configuration in CONFIGURATIONS {
         let words = ["patch", configuration, "--type=json", "-p", &patch];
         let patched = installation.kubectl.run(words).await.unwrap();
         patched.success().unwrap();

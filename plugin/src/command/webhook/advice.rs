@@ -2,7 +2,9 @@
 
 use serde_json::Value;
 
-use super::chain::{Health, Installed, Link, at, exempts, judges_tokens, link, named, names, ok};
+use super::chain::{
+    Health, Installed, Link, exempts, is_closed, judges_tokens, link, named, names, ok,
+};
 use super::node_agents;
 
 /// Webhook configurations are never sent to webhooks, so this always works.
@@ -13,7 +15,6 @@ const BREAK_GLASS: &str = "kubectl delete validatingwebhookconfiguration,mutatin
 /// have to pass a webhook that is down. `None` where nothing fails closed.
 pub(super) fn fail(installed: &Installed, links: &[Link]) -> Option<Link> {
     let webhooks: Vec<&Value> = installed.webhooks.iter().flatten().flatten().collect();
-    let is_closed = |one: &Value| at(one, "/failurePolicy") != "Ignore";
     let closed = names(&webhooks, is_closed);
     if closed.is_empty() {
         return None;
@@ -29,9 +30,11 @@ pub(super) fn fail(installed: &Installed, links: &[Link]) -> Option<Link> {
         .map(|one| one.name.to_owned())
         .collect();
     let pod_starts: Vec<&Value> = installed.webhooks[0].iter().flatten().collect();
-    let caught = names(&pod_starts, |one| !exempts(one, &named("kube-system")));
+    let caught = names(&pod_starts, |one| {
+        is_closed(one) && !exempts(one, &named("kube-system"))
+    });
     if !caught.is_empty() {
-        reasons.push(format!("{caught} also judges kube-system"));
+        reasons.push(format!("{caught} also fails closed in kube-system"));
     }
     if reasons.is_empty() {
         let message = format!("Fail for {closed}, with replicas on several nodes");
@@ -77,15 +80,19 @@ mod tests {
 
         let mut strict = closed();
         if let Some(webhooks) = &mut strict.webhooks[0] {
+            webhooks[0]["failurePolicy"] = json!("Fail");
             webhooks[0]["namespaceSelector"]["matchExpressions"][0]["values"] =
                 json!(["nodelife-system"]);
         }
         let against = advice(&strict);
         assert!(
-            against.message.contains("a also judges kube-system"),
+            against
+                .message
+                .contains("a also fails closed in kube-system"),
             "{against:?}"
         );
     }
+
     #[test]
     fn a_node_agent_counts_only_where_tokens_fail_closed() {
         let unknown = link(node_agents::LINK, Health::Unknown, "forbidden", "");

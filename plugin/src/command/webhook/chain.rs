@@ -182,17 +182,19 @@ fn certificate(installed: &Installed, webhooks: &[&Value], now: Timestamp) -> Li
     ok("certificate", until)
 }
 
-/// Whether the webhook's own pods can start without the webhook: the mutating configuration has the
-/// webhooks for new pods and their tokens.
+/// Whether the webhook's own pods can start without the webhook: the mutating configurations have
+/// the webhooks for new pods and their tokens.
 fn exemption(installed: &Installed) -> Link {
     let namespace = installed.namespace.as_str();
     let webhooks: Vec<&Value> = installed.webhooks[0].iter().flatten().collect();
-    let caught = names(&webhooks, |one| !exempts(one, &named(namespace)));
+    let caught = names(&webhooks, |one| {
+        is_closed(one) && !exempts(one, &named(namespace))
+    });
     if caught.is_empty() {
-        return ok("exemption", format!("{namespace} is exempt"));
+        return ok("exemption", format!("{namespace} is exempt from Fail"));
     }
     let message = format!(
-        "own namespace not exempt: {caught} also judges {namespace}, so its pods may wait for themselves"
+        "own namespace not exempt: {caught} also fails closed in {namespace}, so its pods may wait for themselves"
     );
     link("exemption", Health::Broken, message, APPLY)
 }
@@ -243,6 +245,17 @@ pub(super) fn names(webhooks: &[&Value], choose: impl Fn(&Value) -> bool) -> Str
         .map(|one| name(one))
         .collect();
     chosen.join(", ")
+}
+
+/// Whether the API server refuses a request if the call fails.
+pub(super) fn is_closed(webhook: &Value) -> bool {
+    at(webhook, "/failurePolicy") != "Ignore"
+}
+
+/// Whether the webhook, or the one that the overlay fail-closed makes of it, refuses tokens that it
+/// cannot judge.
+pub(super) fn may_close_tokens(webhook: &Value) -> bool {
+    judges_tokens(webhook) && (is_closed(webhook) || name(webhook) == "node-tokens.nodelife.dev")
 }
 
 /// Whether the webhook is called for the tokens that nodes request.
@@ -355,10 +368,17 @@ pub(super) mod tests {
         let foreign = sound().leaf;
         let foreign = edit(&|one| one.leaf.clone_from(&foreign));
         only(&foreign, now(), "certificate", "wrong CA");
-        let caught = edit(&|one| {
+        let mut everywhere = edit(&|one| {
             one.webhooks[0].as_mut().unwrap()[0]["namespaceSelector"] = json!({});
         });
-        only(&caught, now(), "exemption", "own namespace not exempt: a");
+        assert_eq!(trouble(&everywhere, now()), []);
+        everywhere.webhooks[0].as_mut().unwrap()[0]["failurePolicy"] = json!("Fail");
+        only(
+            &everywhere,
+            now(),
+            "exemption",
+            "own namespace not exempt: a",
+        );
         let bare = edit(&|one| second(one, "matchConditions", json!([])));
         only(&bare, now(), "filters", "filters missing: b");
         let together = edit(&|one| {

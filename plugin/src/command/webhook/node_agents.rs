@@ -8,7 +8,7 @@ use nodelife_core::object::Labels;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::chain::{Health, Link, at, exempts, judges_tokens, link, ok};
+use super::chain::{Health, Link, at, exempts, link, may_close_tokens, ok};
 
 pub(super) const LINK: &str = "nodeAgents";
 const DAEMON_SETS: Resource = Resource::grouped("apps", "v1", "daemonsets");
@@ -54,9 +54,12 @@ fn is_node_agent(pod: &Value) -> bool {
             || paths.any(|path| path.starts_with("/etc/cni") || path.starts_with("/opt/cni")))
 }
 
-/// `None` where no webhook is called for tokens.
+/// `None` where no webhook could refuse tokens.
 pub(super) fn inspect(webhooks: &[Value], agents: &Result<Vec<NodeAgent>, String>) -> Option<Link> {
-    let webhooks: Vec<&Value> = webhooks.iter().filter(|one| judges_tokens(one)).collect();
+    let webhooks: Vec<&Value> = webhooks
+        .iter()
+        .filter(|one| may_close_tokens(one))
+        .collect();
     if webhooks.is_empty() {
         return None;
     }
@@ -139,6 +142,16 @@ mod tests {
         assert_eq!(named.health, Health::Ok);
         let labelled = found(json!({"nodelife.dev/webhook": "exempt"}));
         assert_eq!(labelled.health, Health::Ok);
+    }
+
+    /// It judges tokens and is there in every installation, but lets pass what it cannot judge.
+    #[test]
+    fn the_webhook_for_exempt_namespaces_catches_nobody() {
+        let mut webhook = json!({"name": "exempt-node-tokens.nodelife.dev",
+            "rules": [{"resources": ["serviceaccounts/token"]}], "failurePolicy": "Ignore"});
+        assert_eq!(inspect(&[webhook.clone()], &Ok(Vec::new())), None);
+        webhook["name"] = json!("node-tokens.nodelife.dev");
+        assert!(inspect(&[webhook], &Ok(Vec::new())).is_some());
     }
 
     #[test]

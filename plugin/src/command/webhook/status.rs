@@ -15,7 +15,14 @@ use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table};
 
 /// Configurations that an installation may lack, mutating and validating.
-const OPTIONAL: [&str; 2] = ["nodelife-tolerations", "nodelife-agents"];
+const OPTIONAL: [&[&str]; 2] = [
+    &[
+        "nodelife-exempt-tokens",
+        "nodelife-labelled-tokens",
+        "nodelife-tolerations",
+    ],
+    &["nodelife-agents"],
+];
 const GROUP: &str = "admissionregistration.k8s.io";
 const CONFIGURATIONS: [Resource; 2] = [
     Resource::grouped(GROUP, "v1", "mutatingwebhookconfigurations"),
@@ -77,10 +84,11 @@ fn print(links: &[Link], printer: &mut Printer) -> anyhow::Result<()> {
 
 async fn read(cluster: &Cluster, args: &StatusArgs) -> Result<Installed, ApiError> {
     let [mutating, validating] = CONFIGURATIONS;
-    let [tolerations, agents] = OPTIONAL;
+    let [more_mutating, more_validating] = OPTIONAL;
+    let required = &args.configuration;
     let webhooks = [
-        webhooks(cluster, mutating, [&args.configuration, tolerations]).await?,
-        webhooks(cluster, validating, [&args.configuration, agents]).await?,
+        webhooks(cluster, mutating, required, more_mutating).await?,
+        webhooks(cluster, validating, required, more_validating).await?,
     ];
     Ok(Installed {
         namespace: args.webhook_namespace.clone(),
@@ -95,14 +103,16 @@ async fn read(cluster: &Cluster, args: &StatusArgs) -> Result<Installed, ApiErro
     })
 }
 
-/// The webhooks of both configurations, if the first one exists.
+/// The webhooks of these configurations, if the required one exists.
 async fn webhooks(
     cluster: &Cluster,
     resource: Resource,
-    [required, optional]: [&str; 2],
+    required: &str,
+    optional: &[&str],
 ) -> Result<Option<Vec<Value>>, ApiError> {
     let mut webhooks = Vec::new();
-    for name in [required, optional] {
+    for name in std::iter::once(&required).chain(optional) {
+        let name = *name;
         let found: Option<Value> = cluster.get(resource.all().named(name)).await?;
         if found.is_none() && name == required {
             return Ok(None);

@@ -132,6 +132,8 @@ fn every_configuration_has_one_webhook() {
 fn every_overlay_gives_certs_the_configurations_by_name() {
     let names = [
         "nodelife-webhook",
+        "nodelife-exempt-tokens",
+        "nodelife-labelled-tokens",
         "nodelife-tolerations",
         "nodelife-agents",
     ];

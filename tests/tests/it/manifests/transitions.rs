@@ -148,7 +148,7 @@ async fn without_tolerations(installation: &Installation<'_>) {
         run(apply, &patient).await.unwrap().success().unwrap();
         installation.injected().await.unwrap();
         let there = installation.bundles().await.unwrap().len();
-        assert_eq!(there, 2 + usize::from(enabled));
+        assert_eq!(there, 4 + usize::from(enabled));
     }
 }
 

@@ -6,7 +6,7 @@ use futures::StreamExt as _;
 use nodelife_tests::{ControlPlane, Installation};
 use serde_json::{Value, json};
 
-use super::requests::{all, world};
+use super::requests::{NAMESPACES, all, world};
 use super::{Call, PATIENT, PolicyResponse, cold_start, exported, make, start};
 
 /// What follows these differs by design: a diff and the words of Go's ASN.1 reader.
@@ -32,7 +32,12 @@ async fn uids(admin: &kube::Client, path: &str) -> Vec<(String, String)> {
 pub(super) async fn answers(plane: &ControlPlane) -> Vec<(Call, PolicyResponse)> {
     let admin = plane.admin().await.unwrap();
     let nodes = uids(&admin, "/api/v1/nodes").await;
-    let pods = uids(&admin, "/api/v1/namespaces/default/pods").await;
+    let mut pods = Vec::new();
+    for namespace in NAMESPACES {
+        let found = uids(&admin, &format!("/api/v1/namespaces/{namespace}/pods")).await;
+        let named = |(name, uid)| (format!("{namespace}/{name}"), uid);
+        pods.extend(found.into_iter().map(named));
+    }
     let calls = all(&nodes, &pods);
     futures::stream::iter(calls)
         .map(|call| {

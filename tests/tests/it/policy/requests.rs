@@ -9,8 +9,8 @@ use super::{Call, pod};
 /// The node that asks, the other one, and one that does not exist.
 pub(super) const NODES: [&str; 2] = ["own", "other"];
 
-/// In kube-system, only tokens are exempt.
-const NAMESPACES: [&str; 2] = ["default", "kube-system"];
+/// The second one is exempt, from `Fail` for tokens alone.
+pub(super) const NAMESPACES: [&str; 2] = ["default", "kube-system"];
 
 /// What both clusters hold before the requests.
 pub(super) fn world() -> Vec<(String, Value)> {
@@ -69,7 +69,7 @@ fn slice(name: &str, node: &str) -> Value {
         "pool": {"name": node, "resourceSliceCount": 1, "generation": 1}}})
 }
 
-/// Every request, and the nodes that send it.
+/// Every request, and the nodes that send it. Pods are named with their namespace.
 pub(super) fn all(node_uids: &[(String, String)], pod_uids: &[(String, String)]) -> Vec<Call> {
     let uid = |list: &[(String, String)], name: &str| {
         let found = list.iter().find(|(known, _)| known == name);
@@ -81,8 +81,9 @@ pub(super) fn all(node_uids: &[(String, String)], pod_uids: &[(String, String)])
         for namespace in NAMESPACES {
             pods(namespace, target, &mut calls);
             mirror_pods(namespace, target, &uid(node_uids, target), &mut calls);
+            let pod = uid(pod_uids, &format!("{namespace}/on-{target}"));
+            tokens(namespace, target, &pod, &mut calls);
         }
-        tokens(target, &uid(pod_uids, &format!("on-{target}")), &mut calls);
         named(target, &mut calls);
     }
     signing_requests(&mut calls);
@@ -218,7 +219,7 @@ fn mirror_pods(namespace: &str, node: &str, node_uid: &str, calls: &mut Vec<Call
     calls.extend(posts);
 }
 
-fn tokens(node: &str, pod_uid: &str, calls: &mut Vec<Call>) {
+fn tokens(namespace: &str, node: &str, pod_uid: &str, calls: &mut Vec<Call>) {
     let pod = format!("on-{node}");
     let bound = json!({"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": pod_uid});
     for spec in [
@@ -235,7 +236,7 @@ fn tokens(node: &str, pod_uid: &str, calls: &mut Vec<Call>) {
         if spec["audiences"].is_null() {
             spec["audiences"] = json!([]);
         }
-        let path = "/api/v1/namespaces/default/serviceaccounts/runner/token";
+        let path = format!("/api/v1/namespaces/{namespace}/serviceaccounts/runner/token");
         calls.push(Call::new("POST", path, json!({"spec": spec})));
     }
 }

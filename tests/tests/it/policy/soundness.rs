@@ -2,7 +2,9 @@
 //! refuses. Its own code compiles and evaluates them.
 
 use nodelife_admission::{Policies, Webhook, webhook_configurations};
+use nodelife_core::object::{LabelSelector, Labels};
 use nodelife_tests::oracle::{self, AdmissionAnswer, FilterAnswer};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::oracle::admission::cases::case;
@@ -37,9 +39,23 @@ fn registered<'c>(configurations: &'c [Value], case: &Value) -> Option<&'c Value
     let webhooks = configurations
         .iter()
         .flat_map(|one| one["webhooks"].as_array().unwrap());
-    webhooks
-        .filter(|webhook| webhook["name"] != Webhook::Tolerations.name())
-        .find(|webhook| webhook["rules"].as_array().unwrap().iter().any(fits))
+    let namespace = case["namespace"].as_str().unwrap_or_default();
+    let labels = Labels::from([("kubernetes.io/metadata.name".into(), namespace.into())]);
+    let selects = |webhook: &Value| {
+        let selector = &webhook["namespaceSelector"];
+        selector.is_null()
+            || LabelSelector::deserialize(selector)
+                .unwrap()
+                .matches(&labels)
+    };
+    let mut registered = webhooks.filter(|webhook| {
+        webhook["name"] != Webhook::Tolerations.name()
+            && webhook["rules"].as_array().unwrap().iter().any(fits)
+            && selects(webhook)
+    });
+    let first = registered.next();
+    assert_eq!(registered.next(), None, "{case:#}");
+    first
 }
 
 /// The API server converts a request to a registered version only if it serves that version.
@@ -57,6 +73,21 @@ fn resources_with_many_versions_are_sent_in_each() {
             "operation": "UPDATE",
         });
         assert!(registered(&configurations, &case).is_some(), "{resource}");
+    }
+}
+
+#[test]
+fn tokens_are_sent_in_exempt_namespaces_too() {
+    let configurations = webhook_configurations(&Policies::default());
+    let resource = json!({"group": "", "version": "v1", "resource": "serviceaccounts"});
+    for (namespace, name) in [
+        ("default", Webhook::NodeTokens.name()),
+        ("kube-system", Webhook::ExemptTokens.name()),
+        ("nodelife-system", Webhook::ExemptTokens.name()),
+    ] {
+        let case = json!({"resource": resource, "subresource": "token", "operation": "CREATE",
+            "namespace": namespace});
+        assert_eq!(registered(&configurations, &case).unwrap()["name"], name);
     }
 }
 

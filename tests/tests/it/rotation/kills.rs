@@ -16,7 +16,7 @@ use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
 use super::state::{State, state};
 
 /// What a rotation writes.
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 9] = [
     "stage",
     "promote",
     "issue",
@@ -24,10 +24,14 @@ const STEPS: [&str; 7] = [
     PUBLICATIONS[0],
     PUBLICATIONS[1],
     PUBLICATIONS[2],
+    PUBLICATIONS[3],
+    PUBLICATIONS[4],
 ];
 
 /// In the order of [`State::bundles`].
-const PUBLICATIONS: [&str; 3] = [
+const PUBLICATIONS: [&str; 5] = [
+    "publish for exempt tokens",
+    "publish for labelled tokens",
     "publish for tolerations",
     "publish for tokens",
     "publish for node restriction",

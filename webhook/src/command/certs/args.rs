@@ -18,7 +18,7 @@ pub(super) struct NameArguments {
         long,
         value_name = "NAMES",
         value_delimiter = ',',
-        default_value = "nodelife-webhook,nodelife-tolerations,nodelife-agents"
+        default_values_t = ObjectNames::default().configurations
     )]
     configurations: Vec<String>,
     /// Secret with the CA and its key.

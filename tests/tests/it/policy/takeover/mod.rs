@@ -135,7 +135,7 @@ impl Uids {
             uid.unwrap_or_default().to_owned()
         };
         let mut pods = Vec::new();
-        for namespace in NAMESPACES {
+        for namespace in NAMESPACES.into_iter().chain([LABELLED]) {
             for pod in ["on-own", "on-other"] {
                 let path = format!("/api/v1/namespaces/{namespace}/pods/{pod}");
                 let uid = uid(path).await;
@@ -158,8 +158,10 @@ impl Uids {
     }
 }
 
-/// Also those whose tokens are exempt.
+/// Also those that are exempt from `Fail`.
 const NAMESPACES: [&str; 3] = ["default", "kube-system", "nodelife-system"];
+/// Exempt by its label.
+const LABELLED: &str = "kube-flannel";
 
 /// A pod that the Pod Security Standard `restricted` of nodelife-system allows.
 fn restricted(namespace: &str, name: &str, node: &str) -> Value {
@@ -205,13 +207,25 @@ async fn no_request_leads_to_another_identity() {
     let _replica = start(&plane, &installation, &["--config", &config], &probe)
         .await
         .unwrap();
-    for node in ["own", "other"] {
-        let mut object = restricted("nodelife-system", &format!("on-{node}"), node);
-        object["spec"]["serviceAccountName"] = json!("nodelife-webhook");
-        let token = json!({"serviceAccountToken": {"path": "t", "audience": "backup"}});
-        object["spec"]["volumes"] = json!([{"name": "token", "projected": {"sources": [token]}}]);
-        let pods = "/api/v1/namespaces/nodelife-system/pods";
-        make(&admin, &[(pods, object)]).await;
+    let labels = json!({"nodelife.dev/webhook": "exempt"});
+    let labelled = json!({"metadata": {"name": LABELLED, "labels": labels}});
+    let accounts = format!("/api/v1/namespaces/{LABELLED}/serviceaccounts");
+    let account = json!({"metadata": {"name": "runner"}});
+    let namespaces = "/api/v1/namespaces".to_owned();
+    make(&admin, &[(namespaces, labelled), (accounts, account)]).await;
+    for (namespace, account) in [
+        ("nodelife-system", "nodelife-webhook"),
+        (LABELLED, "runner"),
+    ] {
+        for node in ["own", "other"] {
+            let mut object = restricted(namespace, &format!("on-{node}"), node);
+            object["spec"]["serviceAccountName"] = json!(account);
+            let token = json!({"serviceAccountToken": {"path": "t", "audience": "backup"}});
+            object["spec"]["volumes"] =
+                json!([{"name": "token", "projected": {"sources": [token]}}]);
+            let pods = format!("/api/v1/namespaces/{namespace}/pods");
+            make(&admin, &[(pods, object)]).await;
+        }
     }
     let uids = Uids::read(&admin).await;
     let nodes = node::attempts(&uids);
@@ -249,10 +263,11 @@ fn the_threat_model_lists_each_attempt() {
         node: String::new(),
         other_node: String::new(),
         pods: NAMESPACES
-            .iter()
+            .into_iter()
+            .chain([LABELLED])
             .flat_map(|namespace| {
                 ["on-own", "on-other"]
-                    .map(|pod| ((*namespace).to_owned(), pod.to_owned(), String::new()))
+                    .map(|pod| (namespace.to_owned(), pod.to_owned(), String::new()))
             })
             .collect(),
     };
@@ -260,8 +275,7 @@ fn the_threat_model_lists_each_attempt() {
     let rows = [rows("node", &nodes), rows("agent", &agents)].concat();
     let path = manifests().join("../docs/threats.md");
     let text = std::fs::read_to_string(&path).unwrap();
-    assert!(text.contains("policy::takeover::no_request_leads_to_another_identity"));
-    let head = "|---|---|---|\n";
+    let head = "| who | attempt | refused by |\n|---|---|---|\n";
     let (before, listed) = text.split_once(head).unwrap();
     let (_, after) = listed.split_once("\n\n").unwrap();
     let expected = format!("{before}{head}{}\n\n{after}", rows.join("\n"));

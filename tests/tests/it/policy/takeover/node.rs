@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{Attempt, Call, NAMESPACES, Refused, Uids, impersonate, node_objects, restricted};
+use super::{
+    Attempt, Call, LABELLED, NAMESPACES, Refused, Uids, impersonate, node_objects, restricted,
+};
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
@@ -12,6 +14,7 @@ pub(super) fn attempts(uids: &Uids) -> Vec<Attempt> {
         pods(namespace, uids, &mut attempts);
         tokens(namespace, uids, &mut attempts);
     }
+    tokens(LABELLED, uids, &mut attempts);
     mirror_pods(uids, &mut attempts);
     subresources(&mut attempts);
     attempts.extend(node_objects::attempts());
@@ -106,10 +109,6 @@ fn tokens(namespace: &str, uids: &Uids, attempts: &mut Vec<Attempt>) {
         format!("request a token of an account that none of its pods has in {namespace}"),
         Call::new("POST", path("default"), spec),
     ));
-    // Tokens of the other two are exempt, so that a cold cluster starts (docs/threats.md).
-    if namespace != "default" {
-        return;
-    }
     for (what, sentence, bound, audiences) in [
         (
             "bound to nothing",
