@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use http::Method;
+use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl::{self, Kubectl, Output};
 use nodelife_tests::large_cluster::{Size, fill};
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
@@ -95,6 +96,27 @@ async fn a_list_broken_midway_changes_no_finding() {
     assert_eq!(proxy.struck(), 3);
 
     restart(&plane, &proxy, &kubectl, &words, &whole).await;
+}
+
+#[tokio::test]
+async fn audits_read_no_secret_and_ask_no_kubelet() {
+    let plane = ControlPlane::shared().await;
+    let admin = plane.admin().await.unwrap();
+    NodeFixture::new("asked").create(&admin).await.unwrap();
+    let proxy = Proxy::start(plane, &Identity::Admin).unwrap();
+    let kubectl = Kubectl::with_kubeconfig(proxy.kubeconfig_file().unwrap(), proxy.folder());
+    let kubectl = kubectl.unwrap();
+    let asked = |part: &str| proxy.count(&Method::GET, part);
+    let file = proxy.folder().join("snapshot.json");
+    let snapshot = ["nodelife", "snapshot", "-o", file.to_str().unwrap()];
+    for words in [&["nodelife", "audit"][..], &snapshot] {
+        kubectl.run(words).await.unwrap();
+        assert!(asked("/nodes") > 0);
+        assert_eq!(asked("/secrets") + asked("/proxy/"), 0, "{words:?}");
+    }
+    let words = ["nodelife", "audit", "--configz"];
+    kubectl.run(words).await.unwrap();
+    assert!(asked("/proxy/configz") > 0);
 }
 
 /// What an API server answers when a list takes longer than it keeps versions. The token says:
