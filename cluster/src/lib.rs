@@ -24,6 +24,7 @@ mod warning;
 pub mod watch;
 pub mod wire;
 
+pub use access::Permission;
 pub use client::{ClientOptions, Cluster, USER_AGENT};
 pub use error::{ApiError, ConnectError};
 pub use retry::retry_on_conflict;

@@ -16,6 +16,15 @@ pub(crate) struct RemovalMethod {
 }
 
 impl RemovalMethod {
+    /// The right that it takes, and how `kubectl auth can-i` asks for it.
+    pub(crate) fn permission(self) -> (&'static str, &'static str) {
+        if self.delete {
+            ("delete pods", "delete pods")
+        } else {
+            ("create pods/eviction", "create pods --subresource=eviction")
+        }
+    }
+
     /// By DELETE; with at least so many seconds to stop where the user gave fewer.
     pub(super) fn past_budgets(self, at_least: Option<u32>) -> Self {
         Self {

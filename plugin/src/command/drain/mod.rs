@@ -7,16 +7,16 @@ mod plan;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use nodelife_cluster::{ApiError, Cluster, ConnectError};
-use nodelife_core::drain::DrainOptions;
+use nodelife_cluster::{ApiError, Cluster, ConnectError, Permission};
+use nodelife_core::drain::{Action, DrainOptions, DrainPlan};
 use tokio::time::Instant;
 
 use crate::cli::ClusterArgs;
 use crate::cli::drain::{DrainArgs, DryRun, OnImpossible};
 use crate::command::connect;
 use crate::drain::{
-    ClusterView, Executor, ExecutorOptions, Surges, Watches, list_all_pods, unique_names,
-    warn_budgets_unreadable,
+    ClusterView, Executor, ExecutorOptions, RemovalMethod, Surges, Watches, list_all_pods,
+    unique_names, warn_budgets_unreadable,
 };
 use crate::exit::ExitStatus;
 use crate::output::Printer;
@@ -95,10 +95,11 @@ async fn prepare(
     // Where the nodes are named nothing has to wait for their list.
     let mut watches = (drains && args.selector.is_none())
         .then(|| Watches::open(&cluster, &unique_names(&args.nodes)));
-    let (selected, all_pods, missing) = tokio::join!(
+    let (selected, all_pods, missing, evicts) = tokio::join!(
         selected,
         list_all_pods(&cluster),
-        missing_permission(&cluster, args)
+        missing_permission(&cluster, args),
+        async { !drains || may_remove_pods(&cluster, method, ("", "")).await },
     );
     let selected = selected.map_err(|error| connect_error_of(&cluster, error))?;
     if let Some(missing) = missing {
@@ -138,6 +139,13 @@ async fn prepare(
     if drains
         && args.wait_ready
         && let Some(text) = view.missing_for_wait_ready()
+    {
+        printer.note(text);
+        return Ok(ControlFlow::Break(ExitStatus::Impossible));
+    }
+    if drains
+        && !evicts
+        && let Some(text) = forbidden_namespace(&cluster, method, &plan).await
     {
         printer.note(text);
         return Ok(ControlFlow::Break(ExitStatus::Impossible));
@@ -200,12 +208,69 @@ async fn missing_permission(cluster: &Cluster, args: &DrainArgs) -> Option<Strin
         }
     }
     for (verb, (group, resource)) in needed {
-        if let Ok(false) = cluster.is_allowed(verb, (group, resource)).await {
+        let permission = Permission {
+            verb,
+            group,
+            resource,
+            ..Permission::default()
+        };
+        if let Ok(false) = cluster.is_allowed(&permission).await {
             let dot = if group.is_empty() { "" } else { "." };
             let missing = format!("{verb} {resource}{dot}{group}");
             return Some(format!(
                 "refused: not allowed to {missing} in all namespaces; nothing was changed; check \
                  with: kubectl auth can-i {missing} --all-namespaces"
+            ));
+        }
+    }
+    None
+}
+
+/// Whether the user may evict (or delete) this pod, all of a namespace, or all. Where the API server
+/// does not answer, the evictions will show it.
+async fn may_remove_pods(
+    cluster: &Cluster,
+    method: RemovalMethod,
+    (namespace, name): (&str, &str),
+) -> bool {
+    let (verb, subresource) = if method.delete {
+        ("delete", "")
+    } else {
+        ("create", "eviction")
+    };
+    let permission = Permission {
+        verb,
+        resource: "pods",
+        subresource,
+        namespace,
+        name,
+        ..Permission::default()
+    };
+    cluster.is_allowed(&permission).await.unwrap_or(true)
+}
+
+/// What to tell who may not evict any of the pods of one of their namespaces. A role may name some.
+async fn forbidden_namespace(
+    cluster: &Cluster,
+    method: RemovalMethod,
+    plan: &DrainPlan,
+) -> Option<String> {
+    let leaving = plan.with(Action::Evict).chain(plan.with(Action::Delete));
+    let mut namespaces: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for pod in leaving {
+        let names = namespaces.entry(&pod.namespace).or_default();
+        names.push(&pod.name);
+    }
+    for (namespace, names) in namespaces {
+        let mut allowed = false;
+        for name in [""].into_iter().chain(names) {
+            allowed = allowed || may_remove_pods(cluster, method, (namespace, name)).await;
+        }
+        if !allowed {
+            let (right, flags) = method.permission();
+            return Some(format!(
+                "refused: not allowed to {right} in namespace {namespace}; nothing was changed; \
+                 check with: kubectl auth can-i {flags} -n {namespace}"
             ));
         }
     }

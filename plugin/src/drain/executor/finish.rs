@@ -47,9 +47,8 @@ impl Executor<'_> {
     }
 
     /// The nodes whose cordon of this run is taken back: with `--undo-on-failure` all that it could
-    /// not empty, and in any case those that its user may not evict anything from. (To ask for
-    /// that right beforehand would be one request more for every drain; this costs those alone
-    /// who lack it.)
+    /// not empty, and in any case those that its user may not evict anything from: the right was
+    /// asked for before the cordon, and may have been taken away since.
     pub(super) fn to_uncordon(&self) -> Vec<Str> {
         let given_back = |node: &&Str| {
             !self.machine.is_drained(node)
@@ -61,11 +60,7 @@ impl Executor<'_> {
 
     /// Names the right for want of which nothing was evicted from a node.
     fn warn_forbidden(&mut self, to_uncordon: &[Str]) {
-        let (right, flags) = if self.options.method.delete {
-            ("delete pods", "delete pods")
-        } else {
-            ("create pods/eviction", "create pods --subresource=eviction")
-        };
+        let (right, flags) = self.options.method.permission();
         for (node, _) in self.machine.nodes() {
             let Some(namespace) = self.machine.forbidden_namespace(node) else {
                 continue;

@@ -1,13 +1,16 @@
 //! Acquires, renews and releases the locks of a drain on its nodes.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use futures::{StreamExt as _, future, stream};
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster, resource, retry_on_conflict};
 use nodelife_core::drain::{LOCK_ANNOTATION, LOCK_RENEWAL, Lock, without_waiting_taint};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
+use tokio::time::{Instant, MissedTickBehavior};
 
 use super::process;
 use crate::exit::ExitStatus;
@@ -16,14 +19,23 @@ use crate::output::Printer;
 /// How often it is tried to take a lock while the node changes under the request.
 const MAX_ATTEMPTS: usize = 5;
 
+/// How many locks are renewed at the same time.
+const MAX_RENEWALS: usize = 10;
+
 /// How long giving the locks back may take: they pass on by themselves as well.
 pub(in crate::drain) const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The nodes that this drain has to itself.
 pub(crate) struct Locks {
-    cluster: Cluster,
-    own: Lock,
+    owner: LockOwner,
     held: Vec<Held>,
+}
+
+/// This drain, and what it writes on its nodes.
+#[derive(Clone)]
+struct LockOwner {
+    cluster: Cluster,
+    lock: Lock,
 }
 
 struct Held {
@@ -42,86 +54,13 @@ enum LockOutcome {
     NotAllowed(ApiError),
 }
 
-impl Locks {
-    pub(crate) fn new(cluster: &Cluster) -> Self {
-        Self {
-            own: process::lock(cluster.clock().now()),
-            cluster: cluster.clone(),
-            held: Vec::new(),
-        }
-    }
-
-    /// Locks the nodes, all or none; the status to end with if one is held by another drain.
-    /// `beside`: what else is written on a node with its lock.
-    pub(crate) async fn acquire(
-        &mut self,
-        nodes: &[Node],
-        beside: impl Fn(&Node) -> NodePatch,
-        printer: &mut Printer,
-    ) -> anyhow::Result<Option<ExitStatus>> {
-        // As they were read a moment ago: what is held is then said without a write.
-        if let Some(status) = self.check(nodes, printer) {
-            return Ok(Some(status));
-        }
-        let mut theirs = Vec::new();
-        for node in nodes {
-            let name = &node.metadata.name;
-            let taken = self
-                .acquire_one(node.clone(), &beside)
-                .await
-                .with_context(|| format!("failed to lock node {name}"))?;
-            match taken {
-                LockOutcome::Ours(text, locked) => self.held.push(Held {
-                    node: name.clone(),
-                    text,
-                    locked: *locked,
-                }),
-                LockOutcome::Theirs(lock) => theirs.push((name.clone(), lock)),
-                LockOutcome::NotAllowed(why) => printer.warn(format_args!(
-                    "node/{name}: could not lock: a concurrent drain is not prevented: {why}"
-                )),
-            }
-        }
-        let refused = self.print_refusal(&theirs, printer);
-        if refused.is_some() {
-            self.release(RELEASE_TIMEOUT).await;
-        }
-        Ok(refused)
-    }
-
-    /// The status to end with if one of the nodes, as they were read, is held by another drain.
-    pub(crate) fn check(&self, nodes: &[Node], printer: &mut Printer) -> Option<ExitStatus> {
-        let theirs: Vec<_> = nodes
-            .iter()
-            .filter_map(|node| Some((node.metadata.name.clone(), self.held_by_other(node)?)))
-            .collect();
-        self.print_refusal(&theirs, printer)
-    }
-
-    fn print_refusal(&self, theirs: &[(Str, Lock)], printer: &mut Printer) -> Option<ExitStatus> {
-        if theirs.is_empty() {
-            return None;
-        }
-        let now = self.cluster.clock().now();
-        for (node, lock) in theirs {
-            printer.note(format_args!("node/{node}: {}", lock.describe(now)));
-        }
-        printer.note("refused: another drain holds the lock; nothing was changed");
-        Some(ExitStatus::Refused)
-    }
-
+impl LockOwner {
     /// The lock on a node, if it is another's and its holder lives, as far as anybody knows.
     fn held_by_other(&self, node: &Node) -> Option<Lock> {
         let now = self.cluster.clock().now();
         Lock::on(node)
-            .filter(|lock| !lock.is_of(&self.own) && !lock.has_expired(now))
+            .filter(|lock| !lock.is_of(&self.lock) && !lock.has_expired(now))
             .filter(|lock| !process::is_dead(lock))
-    }
-
-    /// A node as its lock left it; none where it is not locked.
-    pub(crate) fn locked(&self, node: &str) -> Option<&Node> {
-        let held = self.held.iter().find(|held| held.node == node)?;
-        Some(&held.locked)
     }
 
     async fn acquire_one(
@@ -137,7 +76,7 @@ impl Locks {
                 return Ok(LockOutcome::Theirs(theirs));
             }
             if let Some(there) = Lock::text_on(&node)
-                && Lock::on(&node).is_some_and(|lock| lock.is_of(&self.own))
+                && Lock::on(&node).is_some_and(|lock| lock.is_of(&self.lock))
             {
                 // The answer to the attempt before was lost, not the attempt.
                 return Ok(LockOutcome::Ours(there.to_owned(), Box::new(node)));
@@ -174,36 +113,133 @@ impl Locks {
     }
 
     fn text(&self) -> serde_json::Result<String> {
-        serde_json::to_string(&self.own)
+        serde_json::to_string(&self.lock)
+    }
+}
+
+impl Locks {
+    pub(crate) fn new(cluster: &Cluster) -> Self {
+        Self {
+            owner: LockOwner {
+                lock: process::lock(cluster.clock().now()),
+                cluster: cluster.clone(),
+            },
+            held: Vec::new(),
+        }
+    }
+
+    /// Locks the nodes, all or none; the status to end with if one is held by another drain.
+    /// `beside`: what else is written on a node with its lock.
+    pub(crate) async fn acquire(
+        &mut self,
+        nodes: &[Node],
+        beside: impl Fn(&Node) -> NodePatch,
+        printer: &mut Printer,
+    ) -> anyhow::Result<Option<ExitStatus>> {
+        // As they were read a moment ago: what is held is then said without a write.
+        if let Some(status) = self.check(nodes, printer) {
+            return Ok(Some(status));
+        }
+        let mut theirs = Vec::new();
+        let mut renewals = renewals();
+        for node in nodes {
+            let name = &node.metadata.name;
+            let owner = self.owner.clone();
+            let acquired = owner.acquire_one(node.clone(), &beside);
+            tokio::pin!(acquired);
+            let taken = loop {
+                tokio::select! {
+                    taken = &mut acquired => break taken,
+                    // Where there are many nodes, or the API server is slow, the first locks must
+                    // not expire before the last is taken.
+                    _ = renewals.tick() => {
+                        if let Some(lost) = self.renew().await {
+                            anyhow::bail!(lost);
+                        }
+                    }
+                }
+            };
+            match taken.with_context(|| format!("failed to lock node {name}"))? {
+                LockOutcome::Ours(text, locked) => self.held.push(Held {
+                    node: name.clone(),
+                    text,
+                    locked: *locked,
+                }),
+                LockOutcome::Theirs(lock) => theirs.push((name.clone(), lock)),
+                LockOutcome::NotAllowed(why) => printer.warn(format_args!(
+                    "node/{name}: could not lock: a concurrent drain is not prevented: {why}"
+                )),
+            }
+        }
+        let refused = self.print_refusal(&theirs, printer);
+        if refused.is_some() {
+            self.release(RELEASE_TIMEOUT).await;
+        }
+        Ok(refused)
+    }
+
+    /// The status to end with if one of the nodes, as they were read, is held by another drain.
+    pub(crate) fn check(&self, nodes: &[Node], printer: &mut Printer) -> Option<ExitStatus> {
+        let theirs: Vec<_> = nodes
+            .iter()
+            .filter_map(|node| Some((node.metadata.name.clone(), self.owner.held_by_other(node)?)))
+            .collect();
+        self.print_refusal(&theirs, printer)
+    }
+
+    fn print_refusal(&self, theirs: &[(Str, Lock)], printer: &mut Printer) -> Option<ExitStatus> {
+        if theirs.is_empty() {
+            return None;
+        }
+        let now = self.owner.cluster.clock().now();
+        for (node, lock) in theirs {
+            printer.note(format_args!("node/{node}: {}", lock.describe(now)));
+        }
+        printer.note("refused: another drain holds the lock; nothing was changed");
+        Some(ExitStatus::Refused)
+    }
+
+    /// A node as its lock left it; none where it is not locked.
+    pub(crate) fn locked(&self, node: &str) -> Option<&Node> {
+        let held = self.held.iter().find(|held| held.node == node)?;
+        Some(&held.locked)
     }
 
     /// Renews them for ever. Ends when one was lost, with the sentence that says to whom.
     /// Dropping it between two renewals, or in the middle of one, does no harm.
     pub(crate) async fn keep_renewed(&mut self) -> String {
-        let period = Duration::try_from(LOCK_RENEWAL).unwrap_or_default();
+        let mut renewals = renewals();
         loop {
-            tokio::time::sleep(period).await;
-            self.own.renewed_at = self.cluster.clock().now();
-            let Ok(text) = self.text() else { continue };
-            for held in &mut self.held {
-                if let Some(lost) = renew(&self.cluster, &self.own, held, &text).await {
-                    return lost;
-                }
+            renewals.tick().await;
+            if let Some(lost) = self.renew().await {
+                return lost;
             }
         }
+    }
+
+    /// Renews all of them. The sentence that says to whom one was lost.
+    async fn renew(&mut self) -> Option<String> {
+        self.owner.lock.renewed_at = self.owner.cluster.clock().now();
+        let text = &self.owner.text().ok()?;
+        let LockOwner { cluster, lock } = &self.owner;
+        let renewed = stream::iter(&mut self.held)
+            .map(|held| renew(cluster, lock, held, text))
+            .buffer_unordered(MAX_RENEWALS);
+        let mut lost = pin!(renewed.filter_map(future::ready));
+        lost.next().await
     }
 
     /// Gives them back, within `timeout`. What cannot be given back passes on by itself.
     pub(crate) async fn release(&mut self, timeout: Duration) {
         let all = async {
+            let LockOwner { cluster, lock } = &self.owner;
             for held in &mut self.held {
-                let cluster = &self.cluster;
                 // Its turn may not have come.
                 if without_waiting_taint(&held.locked).is_some() {
                     forget_waiting(cluster, &held.node).await;
                 }
                 if let Ok(false) = swap(cluster, held, None).await
-                    && let Ok(Some(text)) = still_ours(cluster, &self.own, &held.node).await
+                    && let Ok(Some(text)) = still_ours(cluster, lock, &held.node).await
                 {
                     held.text = text;
                     // Whatever becomes of it, nobody is left to do more.
@@ -216,6 +252,14 @@ impl Locks {
         }
         self.held.clear();
     }
+}
+
+/// When locks are due to be renewed.
+fn renewals() -> tokio::time::Interval {
+    let period = Duration::try_from(LOCK_RENEWAL).unwrap_or_default();
+    let mut renewals = tokio::time::interval_at(Instant::now() + period, period);
+    renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    renewals
 }
 
 /// Takes off a node that it waiting for its turn, where it does. Best effort: the drain is over.

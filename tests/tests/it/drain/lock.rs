@@ -1,12 +1,16 @@
 //! Tests of the lock against concurrent drains of one node.
 
+use std::time::Duration;
+
+use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{Patch, PatchParams};
-use nodelife_tests::fixture::PodFixture;
 use nodelife_tests::fixture::budget::write_status;
-use nodelife_tests::{TIMEOUT, wait_until};
+use nodelife_tests::fixture::{NodeFixture, PodFixture};
+use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
 use super::support::{
@@ -151,4 +155,44 @@ async fn a_drain_that_lost_its_lock_stops() {
     );
     assert!(env.evictions().await.is_empty());
     env.check(&[pod]).await;
+}
+
+/// Many nodes, or a slow API server: the first lock is renewed before the last is taken.
+#[tokio::test]
+async fn locks_are_renewed_while_others_are_acquired() {
+    let mut env = TestEnvironment::new(ControlPlane::shared_api().await, "slow-locks").await;
+    let nodes: Vec<String> = (0..7).map(|i| env.node(&format!("n{i}"))).collect();
+    for node in &nodes {
+        let client = env.namespace.client();
+        NodeFixture::new(node).create(client).await.unwrap();
+    }
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    let slow = FaultRule::new(Fault::Delay(Duration::from_secs(4)));
+    proxy.fault(slow.method(Method::PATCH).path("/nodes/"));
+    let arguments: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    let drain = start(&env, &arguments);
+    let api: Api<Node> = Api::all(env.namespace.client().clone());
+    let age = async |node: &String| {
+        let annotations = api.get(node).await?.metadata.annotations;
+        let text = annotations.unwrap_or_default().remove(ANNOTATION);
+        let Some(text) = text else { return Ok(None) };
+        let lock: Value = serde_json::from_str(&text)?;
+        let at = |key: &str| lock[key].as_str().unwrap().parse::<Timestamp>().unwrap();
+        anyhow::Ok(Some(at("renewedAt").duration_since(at("since"))))
+    };
+    let renewed = wait_until("a lock on the last node", TIMEOUT, async || {
+        let last = age(&nodes[6]).await?;
+        Ok(match last {
+            Some(_) => Some(age(&nodes[0]).await?.unwrap()),
+            None => None,
+        })
+    })
+    .await
+    .unwrap();
+    proxy.heal();
+    assert!(renewed >= SignedDuration::from_secs(14), "{renewed:#}");
+    let (status, stderr) = end(&env, drain).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    env.check(&[]).await;
 }

@@ -2,17 +2,19 @@
 
 use std::time::Instant;
 
+use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use nodelife_tests::fixture::budget::write_status;
-use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
+use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
 use nodelife_tests::{AuditEvent, ControlPlane, Identity, TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{
     CORDON, EVENTS, EVICT, Permission, READ, Stderr, TestEnvironment, blocked_pod, end,
-    environment_with_node, open, report, start,
+    environment_with_node, open, report, start, two_nodes,
 };
 
 /// What a drain reads beside budgets.
@@ -133,7 +135,106 @@ async fn drain_past_a_budget(env: &TestEnvironment, node: &str) -> String {
     stderr.text
 }
 
-/// Number 20: nothing stays changed behind a user who may not evict, whichever way.
+/// Number 20: nothing is changed by a user who may not evict, whichever way.
+#[tokio::test]
+async fn the_permission_to_evict_is_asked_before_the_cordon() {
+    let (mut env, node) = environment_with_node("no-right").await;
+    let pod = PodFixture::new("web").running_on(&node);
+    let pod = pod.create(&env.namespace).await.unwrap();
+    env.act_with(&[READ, CORDON, EVENTS]).await;
+    let namespace = env.namespace.name.clone();
+    for (flag, right, flags) in [
+        (
+            "--ignore-daemonsets",
+            "create pods/eviction",
+            "create pods --subresource=eviction",
+        ),
+        ("--disable-eviction", "delete pods", "delete pods"),
+    ] {
+        let output = env.drain(&[&node, "--force", flag]).await;
+        assert_eq!(output.status, Some(7), "{}", output.stderr);
+        let line = format!(
+            "refused: not allowed to {right} in namespace {namespace}; nothing was changed; check \
+             with: kubectl auth can-i {flags} -n {namespace}\n"
+        );
+        assert!(output.stderr.contains(&line), "{}", output.stderr);
+    }
+    env.check_nothing_written().await;
+
+    // In that namespace alone is enough.
+    let kubectl = Kubectl::new(env.plane, &Identity::Admin).unwrap();
+    let user = format!("--user={namespace}-user");
+    let role = [
+        "create",
+        "role",
+        "evict",
+        "--verb=create",
+        "--resource=pods/eviction",
+    ];
+    let bound = [
+        "create",
+        "rolebinding",
+        "evict",
+        "--role=evict",
+        user.as_str(),
+    ];
+    for words in [&role, &bound] {
+        let words = words.iter().copied().chain(["-n", namespace.as_str()]);
+        kubectl.run(words).await.unwrap().success().unwrap();
+    }
+    let output = env.drain(&[&node, "--force"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    env.check(&[pod]).await;
+}
+
+/// The ClusterRole of the manifests is enough for a drain, and the second one for all flags.
+#[tokio::test]
+async fn the_cluster_role_of_the_manifests_is_enough() {
+    let mut env = TestEnvironment::new(ControlPlane::shared().await, "role").await;
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../manifests/drain/clusterrole.yaml"
+    );
+    let kubectl = Kubectl::new(env.plane, &Identity::Admin).unwrap();
+    let applied = kubectl.run(["apply", "-f", file]).await.unwrap();
+    applied.success().unwrap();
+    env.act_under("nodelife-drain").await;
+    let (full, empty) = two_nodes(&env, 3).await;
+    BudgetFixture::min_available("web", "web", json!("60%"))
+        .create_counted(&env.namespace, 3)
+        .await
+        .unwrap();
+    let before = env.pods_on(&full).await;
+    let output = env.drain(&[&full, "--wait-ready", "--timeout=100s"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    // Events are optional.
+    let missing: Vec<&str> = output
+        .stderr
+        .lines()
+        .filter(|line| line.contains("not allowed") || line.contains("cannot"))
+        .filter(|line| !line.contains("events"))
+        .collect();
+    assert!(missing.is_empty(), "{missing:#?}");
+
+    env.act_under("nodelife-drain-optional").await;
+    let undone = env.drain(&[&full, "--undo"]).await;
+    assert_eq!(undone.status, Some(0), "{}", undone.stderr);
+    let mut after = env.pods_on(&empty).await;
+    let output = env
+        .drain(&[&empty, "--wait-ready", "--wait-volumes", "--timeout=100s"])
+        .await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    let denied = env.requests().await;
+    let denied = denied.iter().filter(|event| event.code() == 403);
+    let denied: Vec<_> = denied
+        .filter(|event| !event.is("create", "events"))
+        .collect();
+    assert!(denied.is_empty(), "{denied:#?}");
+    after.extend(before);
+    env.check(&after).await;
+}
+
+/// Number 20: nothing stays changed behind a user who loses the right to evict under way.
 #[tokio::test]
 async fn the_cordon_is_undone_without_permission_to_evict() {
     let mut env = TestEnvironment::new(ControlPlane::shared_api().await, "no-evict").await;
@@ -150,8 +251,23 @@ async fn the_cordon_is_undone_without_permission_to_evict() {
     let kubectl = Kubectl::new(env.plane, &Identity::Admin).unwrap();
     let cordon = kubectl.run(["cordon", theirs.as_str()]).await.unwrap();
     cordon.success().unwrap();
-    env.act_with(&[READ, CORDON, EVENTS]).await;
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
     let namespace = env.namespace.name.clone();
+    let forbidden = |what: &str| Fault::Answer {
+        status: 403,
+        headers: Vec::new(),
+        body: json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": format!("pods is forbidden: User cannot {what}"), "reason": "Forbidden",
+            "details": {"kind": "pods"}, "code": 403,
+        })
+        .to_string(),
+    };
+    proxy.fault(FaultRule::new(forbidden("evict")).path("/eviction"));
+    let pods_here = format!("/namespaces/{namespace}/pods/");
+    let deletes = FaultRule::new(forbidden("delete")).method(Method::DELETE);
+    proxy.fault(deletes.path(&pods_here));
 
     let ways: [(&[&str], &str, &str); 2] = [
         (
@@ -198,13 +314,7 @@ async fn the_cordon_is_undone_without_permission_to_evict() {
     assert!(env.is_cordoned(theirs).await);
     assert_eq!(marks(&env, theirs).await, Vec::<String>::new());
 
-    let tries = env.evictions().await;
-    assert!(tries.iter().all(|event| event.code() == 403), "{tries:#?}");
-    let deleted = format!("on-{a}");
-    let requests = env.requests().await;
-    let mut deletions = requests.iter().filter(|e| e.is("delete", "pods"));
-    assert!(deletions.all(|event| event.code() == 403));
-    env.check_forced(&pods, &[&deleted]).await;
+    env.check(&pods).await;
 }
 
 /// Our annotations and taints on a node.

@@ -149,10 +149,18 @@ impl TestEnvironment {
             let (verbs, resources) = (format!("--verb={verbs}"), format!("--resource={resources}"));
             let made = kubectl.run(["create", "clusterrole", &role, &verbs, &resources]);
             made.await.unwrap().success().unwrap();
-            let (of, to) = (format!("--clusterrole={role}"), format!("--user={user}"));
-            let bound = kubectl.run(["create", "clusterrolebinding", &role, &of, &to]);
-            bound.await.unwrap().success().unwrap();
+            self.act_under(&role).await;
         }
+    }
+
+    /// Drains as a user with the permissions of this ClusterRole, and those that it had before.
+    pub(in crate::drain) async fn act_under(&mut self, role: &str) {
+        let user = format!("{}-user", self.namespace.name);
+        let kubectl = Kubectl::new(self.plane, &Identity::Admin).unwrap();
+        let binding = format!("{user}-{role}");
+        let (of, to) = (format!("--clusterrole={role}"), format!("--user={user}"));
+        let bound = kubectl.run(["create", "clusterrolebinding", &binding, &of, &to]);
+        bound.await.unwrap().success().unwrap();
         self.user = Some(user.clone());
         let user = Identity::User {
             name: user,
