@@ -65,14 +65,24 @@ impl Surges {
                 .values()
                 .flatten()
                 .find(|pod| pod.metadata.uid == uid);
-            let Some((pod, scaler)) =
-                pod.and_then(|pod| Some((pod, view.store.workloads.scaler(pod)?)))
-            else {
+            let Some(pod) = pod else {
                 continue;
             };
-            if scaler.kind != WorkloadKind::Deployment {
+            let scaler = view.store.workloads.scaler(pod);
+            let Some(scaler) = scaler.filter(|scaler| scaler.kind == WorkloadKind::Deployment)
+            else {
+                let meta = &pod.metadata;
+                printer.warn(format_args!(
+                    "--surge does not help {}/{}: it adds pods to Deployments, and this pod is {}",
+                    meta.namespace,
+                    meta.name,
+                    meta.controller().map_or_else(
+                        || "without a controller".to_owned(),
+                        |owner| format!("of {} {}", owner.kind, owner.name)
+                    )
+                ));
                 continue;
-            }
+            };
             let meta = &scaler.metadata;
             let key = (meta.namespace.clone(), meta.name.clone());
             let against = if let Some(against) = judged.get(&key) {

@@ -37,6 +37,8 @@ pub(crate) struct Printer {
     /// How many of their sentences were told.
     warnings_received: usize,
     warnings_as_errors: bool,
+    /// Whether a document was printed.
+    has_document: bool,
 }
 
 impl Printer {
@@ -70,6 +72,7 @@ impl Printer {
             servers: Vec::new(),
             warnings_received: 0,
             warnings_as_errors: args.warnings_as_errors.unwrap_or(false),
+            has_document: false,
         }
     }
 
@@ -120,9 +123,15 @@ impl Printer {
         Ok(())
     }
 
+    /// Whether [`Printer::json`] printed one.
+    pub(crate) fn has_document(&self) -> bool {
+        self.has_document
+    }
+
     /// Prints a document as indented JSON to stdout.
     pub(crate) fn json<T: serde::Serialize>(&mut self, document: &T) -> anyhow::Result<()> {
         self.clear_progress();
+        self.has_document = true;
         serde_json::to_writer_pretty(&mut self.out, document)?;
         Ok(writeln!(self.out)?)
     }

@@ -24,6 +24,9 @@ pub struct DrainReport {
     /// Why it ended before its time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<StopReason>,
+    /// The error by which it ended, or did not begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// The nodes, in the order of the drain.
     pub nodes: Vec<NodeReport>,
     /// Every pod that was seen on them, by namespace and name.
@@ -75,6 +78,36 @@ pub struct PodReport {
     /// When it was gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<Timestamp>,
+}
+
+impl DrainReport {
+    /// The report of a drain that ended before it read any pod.
+    pub fn not_begun(nodes: Vec<Str>, error: Option<String>, now: Timestamp) -> Self {
+        let report = |name| NodeReport {
+            name,
+            drained: false,
+            left: None,
+            waiting_for: Vec::new(),
+        };
+        Self {
+            error,
+            nodes: nodes.into_iter().map(report).collect(),
+            ..Self::new(now, now)
+        }
+    }
+
+    fn new(started_at: Timestamp, finished_at: Timestamp) -> Self {
+        Self {
+            api_version: crate::API_VERSION,
+            kind: "DrainReport",
+            started_at,
+            finished_at,
+            stopped: None,
+            error: None,
+            nodes: Vec::new(),
+            pods: Vec::new(),
+        }
+    }
 }
 
 impl Machine {
@@ -143,13 +176,10 @@ impl Machine {
             })
             .collect();
         DrainReport {
-            api_version: crate::API_VERSION,
-            kind: "DrainReport",
-            started_at,
-            finished_at: now,
             stopped: self.stopped(),
             nodes: reports,
             pods,
+            ..DrainReport::new(started_at, now)
         }
     }
 }

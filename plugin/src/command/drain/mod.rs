@@ -7,8 +7,9 @@ mod plan;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
+use jiff::Timestamp;
 use nodelife_cluster::{ApiError, Cluster, ConnectError, Permission};
-use nodelife_core::drain::{Action, DrainOptions, DrainPlan};
+use nodelife_core::drain::{Action, DrainOptions, DrainPlan, DrainReport};
 use tokio::time::Instant;
 
 use crate::cli::ClusterArgs;
@@ -31,6 +32,20 @@ pub(crate) async fn run(
     if !args.input.files.is_empty() {
         return offline::plan(&args, printer);
     }
+    let nodes = args.output.map(|_| unique_names(&args.nodes));
+    let ended = drain(args, cluster, printer).await;
+    if let Some(nodes) = nodes.filter(|_| !printer.has_document()) {
+        let error = ended.as_ref().err().map(|error| format!("{error:#}"));
+        printer.json(&DrainReport::not_begun(nodes, error, Timestamp::now()))?;
+    }
+    ended
+}
+
+async fn drain(
+    args: DrainArgs,
+    cluster: &ClusterArgs,
+    printer: &mut Printer,
+) -> anyhow::Result<ExitStatus> {
     let end = (!args.timeout.is_zero()).then(|| Instant::now() + args.timeout);
     let begin = prepare(&args, cluster, end, printer);
     let prepared = match end {

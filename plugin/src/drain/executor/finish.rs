@@ -1,12 +1,18 @@
 //! End of a drain: report and exit status.
 
+use std::time::Duration;
+
 use nodelife_cluster::ApiError;
+use nodelife_cluster::request::Call;
 use nodelife_core::drain::{Awaited, NodeLoss, NodePhase, Outcome, StopReason};
 use nodelife_core::text::Str;
 
 use super::super::output::events::EventReason;
 use super::Executor;
 use crate::exit::ExitStatus;
+
+/// How long the API server may take after `--timeout` to say that it is there.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Executor<'_> {
     pub(super) fn finish(&mut self) -> anyhow::Result<ExitStatus> {
@@ -27,12 +33,39 @@ impl Executor<'_> {
         }
         let to_uncordon = self.to_uncordon();
         self.log.finish(&self.machine, status, now, &to_uncordon);
-        if self.options.print_report {
-            let report = self.machine.report(&self.view.nodes, self.started_at, now);
-            self.log.printer().json(&report)?;
-        }
+        self.print_report(None)?;
         self.warn_forbidden(&to_uncordon);
         Ok(status)
+    }
+
+    /// Prints the report, unless that was done.
+    pub(super) fn print_report(&mut self, error: Option<&anyhow::Error>) -> anyhow::Result<()> {
+        if !self.options.print_report || self.log.printer().has_document() {
+            return Ok(());
+        }
+        let now = self.now();
+        let mut report = self.machine.report(&self.view.nodes, self.started_at, now);
+        report.error = error.map(|error| format!("{error:#}"));
+        self.log.printer().json(&report)
+    }
+
+    /// At the end by `--timeout`, what is known of the pods may be old: the API server says whether
+    /// it is there.
+    pub(super) async fn check_reachable(&mut self) {
+        let ended = self.machine.stopped() == Some(StopReason::Deadline);
+        if !ended || self.status() == ExitStatus::Done {
+            return;
+        }
+        let call = Call::path("/version");
+        let answer = tokio::time::timeout(PROBE_TIMEOUT, self.cluster.exchange(&call)).await;
+        if matches!(answer, Ok(Ok(_))) {
+            return;
+        }
+        self.failed = self.failed.and(ExitStatus::Failed);
+        self.log.printer().note(format_args!(
+            "the API server {} does not answer; the states of the pods are the last known ones",
+            self.cluster.server()
+        ));
     }
 
     /// The end by an error under way.
@@ -43,6 +76,7 @@ impl Executor<'_> {
             _ => ExitStatus::Failed,
         };
         self.failed = self.failed.and(status);
+        self.print_report(Some(error))?;
         self.finish()
     }
 

@@ -154,6 +154,7 @@ impl<'a> Executor<'a> {
             }
             Err(error) => Err(error),
         };
+        self.print_report(ended.as_ref().err())?;
         let timeout = self.final_timeout();
         let restore = self
             .options
@@ -297,6 +298,7 @@ impl<'a> Executor<'a> {
             };
             self.step(event)?;
         }
+        self.check_reachable().await;
         self.finish()
     }
 

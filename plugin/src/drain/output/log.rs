@@ -8,6 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodelife_core::drain::{
     Machine, NodeLoss, NodePhase, Outcome, PodState, SkipReason, StopReason, Tracked, diagnosis,
 };
+use nodelife_core::format::count;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use serde::Serialize;
@@ -201,7 +202,9 @@ impl<'a> ProgressLog<'a> {
             );
             (EventReason::Drained, text)
         } else {
-            (EventReason::Drained, format!("drained{}", staying(here())))
+            let evicted = here().filter(|t| t.outcome() == Outcome::Evicted).count();
+            let text = format!("drained: {evicted} evicted{}", staying(here()));
+            (EventReason::Drained, text)
         };
         self.printer.note(format_args!("node/{node}: {text}"));
         (what, text)
@@ -307,33 +310,42 @@ fn outcome_word(tracked: &Tracked, now: Timestamp) -> String {
     }
 }
 
-/// Names the pods that stay and that nobody expects to: those of DaemonSets and static pods always do.
+/// The pods that stay, and why: those that nobody expects to stay are named.
 fn staying<'a>(pods: impl Iterator<Item = &'a Tracked>) -> String {
-    let asked = |tracked: &&Tracked| {
-        matches!(
-            tracked.state,
-            PodState::Skipped(SkipReason::Asked(_) | SkipReason::Overdue)
-        )
-    };
-    let mut names: Vec<String> = pods
-        .filter(asked)
-        .map(|tracked| {
-            let meta = &tracked.pod.metadata;
-            format!("{}/{} ({})", meta.namespace, meta.name, tracked.state)
-        })
-        .collect();
-    if names.is_empty() {
-        return String::new();
+    let (mut of_daemon_sets, mut of_kubelet, mut names) = (0, 0, Vec::new());
+    for tracked in pods {
+        match &tracked.state {
+            PodState::Skipped(SkipReason::DaemonSet) => of_daemon_sets += 1,
+            PodState::Skipped(SkipReason::Mirror) => of_kubelet += 1,
+            PodState::Skipped(SkipReason::Asked(_) | SkipReason::Overdue) => {
+                let meta = &tracked.pod.metadata;
+                names.push(format!(
+                    "{}/{} ({})",
+                    meta.namespace, meta.name, tracked.state
+                ));
+            }
+            _ => {}
+        }
     }
+    let all = of_daemon_sets + of_kubelet + names.len();
     names.sort();
     let more = names.len().saturating_sub(MAX_NAMED);
     names.truncate(MAX_NAMED);
-    let more = if more > 0 {
-        format!(", and {more} more")
-    } else {
-        String::new()
-    };
-    format!("; these pods stay: {}{more}", names.join(", "))
+    if more > 0 {
+        names.push(format!("{more} more"));
+    }
+    let kinds = [
+        (of_daemon_sets, "DaemonSet pod"),
+        (of_kubelet, "static pod"),
+    ];
+    let counts = kinds.iter().filter(|(number, _)| *number > 0);
+    let mut parts: Vec<String> = counts.map(|(number, noun)| count(*number, noun)).collect();
+    parts.append(&mut names);
+    match all {
+        0 => String::new(),
+        1 => format!("; {} stays", parts.join(", ")),
+        _ => format!("; {} stay", parts.join(", ")),
+    }
 }
 
 fn is_done(tracked: &Tracked) -> bool {

@@ -11,8 +11,8 @@ use nodelife_tests::{ControlPlane, Identity, TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{
-    TestEnvironment, blocked_pod, end, environment_with_node, open, start, two_nodes,
-    wait_for_cordon,
+    CORDON, EVICT, TestEnvironment, blocked_pod, end, environment_with_node, open, start,
+    two_nodes, wait_for_cordon,
 };
 
 /// How many runs there may be until one ends with 0. One is enough as a rule; what a fault at the
@@ -148,9 +148,13 @@ async fn the_timeout_holds_when_the_api_server_falls_silent() {
     // From here on every request is left without an answer, for longer than the test lasts.
     proxy.fault(FaultRule::new(Fault::Delay(Duration::from_hours(1))));
     let (status, stderr) = end(&env, drain).await;
-    // Blocked by its budget, as far as it was known.
-    assert_eq!(status, Some(5), "{stderr}");
+    assert_eq!(status, Some(1), "{stderr}");
     assert!(stderr.contains("timed out (--timeout)"), "{stderr}");
+    assert!(
+        stderr.contains("does not answer; the states of the pods are"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("blocked by budget"), "{stderr}");
     env.check(&[pod]).await;
 }
 
@@ -175,4 +179,77 @@ async fn the_timeout_covers_the_first_request() {
     assert!(stderr.contains("timed out (--timeout)"), "{stderr}");
     assert!(!env.is_cordoned(&node).await);
     env.check(&[]).await;
+}
+
+/// A proxy that buffers: each watch ends as soon as it began.
+#[tokio::test]
+async fn a_watch_that_ends_at_once_is_not_repeated_at_once() {
+    let (mut env, node) = environment_with_node("short-watch").await;
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    let empty = Fault::Answer {
+        status: 200,
+        headers: Vec::new(),
+        body: String::new(),
+    };
+    proxy.fault(FaultRule::new(empty).query("watch=true"));
+    let output = env.drain(&[&node, "--timeout=5s"]).await;
+    assert_eq!(output.status, Some(1), "{}", output.stderr);
+    // One for the pods, one for the budgets, each after 0.5, 1, 2 … seconds.
+    assert!(proxy.struck() < 20, "{} watches", proxy.struck());
+    env.check(&[]).await;
+}
+
+/// The list of all pods serves the plan alone.
+#[tokio::test]
+async fn a_failed_list_of_all_pods_ends_no_drain() {
+    let (mut env, node) = environment_with_node("no-list").await;
+    let pod = PodFixture::new("web").running_on(&node);
+    let pod = pod.create(&env.namespace).await.unwrap();
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "no", "reason": "BadRequest", "code": 400,
+    });
+    let bad = Fault::Answer {
+        status: 400,
+        headers: Vec::new(),
+        body: status.to_string(),
+    };
+    let rule = FaultRule::new(bad).path("/api/v1/pods").query("limit=");
+    proxy.fault(rule.times(1));
+    let output = env.drain(&[&node, "--force"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert_eq!(proxy.struck(), 1);
+    let told = "cannot check whether the pods fit on other nodes";
+    assert!(output.stderr.contains(told), "{}", output.stderr);
+    env.check(&[pod]).await;
+}
+
+/// After a 5xx a pod is looked up before it is evicted again, also by who may not get it.
+#[tokio::test]
+async fn a_pod_is_looked_up_in_a_list_if_it_may_not_be_read() {
+    let (mut env, node) = environment_with_node("no-get").await;
+    let pod = PodFixture::new("web").running_on(&node);
+    let pod = pod.create(&env.namespace).await.unwrap();
+    let pods = ("pods", "list,watch", "pods,poddisruptionbudgets.policy");
+    let nodes = ("nodes", "get,list,watch", "nodes");
+    env.act_with(&[pods, nodes, EVICT, CORDON]).await;
+    let user = Identity::User {
+        name: format!("{}-user", env.namespace.name),
+        groups: Vec::new(),
+    };
+    let proxy = Proxy::start(env.plane, &user).unwrap();
+    env.go_through(&proxy);
+    let broken = Fault::Answer {
+        status: 502,
+        headers: Vec::new(),
+        body: "bad gateway".to_owned(),
+    };
+    proxy.fault(FaultRule::new(broken).path("/eviction").times(1));
+    let output = env.drain(&[&node, "--force", "--timeout=60s"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert_eq!(proxy.struck(), 1);
+    env.check(&[pod]).await;
 }

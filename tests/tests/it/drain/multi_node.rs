@@ -199,6 +199,14 @@ async fn annotations_and_rules_decide_which_pods_stay() {
     let at = |name: &str| evictions.iter().position(|event| event.name() == name);
     let order = ["b-first", "c-middle", "d-late", "a-last"].map(|name| at(name).unwrap());
     assert!(order.is_sorted(), "{evictions:#?}");
+    // What stays is named where that is not what everybody expects.
+    let name = &env.namespace.name;
+    let line = format!(
+        "node/{node}: drained: 6 evicted; {name}/e-stays (skipped: its annotation \
+         nodelife.dev/drain=skip), {name}/f-stays (skipped: its label \
+         cluster.x-k8s.io/drain=skip), {name}/g-stays (skipped: --pod-rule=skip) stay\n"
+    );
+    assert!(stderr.contains(&line), "{stderr}");
     let left: Vec<_> = env.pods_on(&node).await;
     assert_eq!(left.len(), 3, "{stderr}");
     assert!(

@@ -78,7 +78,7 @@ async fn an_uncordoned_node_is_left_alone() {
     let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
     let text = &stderr.text;
     assert_eq!(status, Some(7), "{text}");
-    assert!(text.contains(&format!("node/{b}: drained\n")), "{text}");
+    assert!(text.contains(&format!("node/{b}: drained: ")), "{text}");
     assert!(!text.contains(&format!("node/{a}: drained")), "{text}");
     assert!(
         text.contains(&format!("node/{a}: not drained: somebody uncordoned it")),
@@ -125,7 +125,7 @@ async fn a_deleted_node_ends_no_other_drain() {
     let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
     let text = &stderr.text;
     assert_eq!(status, Some(0), "{text}");
-    assert!(text.contains(&format!("node/{c}: drained\n")), "{text}");
+    assert!(text.contains(&format!("node/{c}: drained: ")), "{text}");
     assert!(!text.contains(&format!("node/{b}: drained")), "{text}");
     env.check(&[]).await;
 }
@@ -152,7 +152,7 @@ async fn a_recreated_node_is_left_alone() {
     let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
     let text = &stderr.text;
     assert_eq!(status, Some(7), "{text}");
-    assert!(text.contains(&format!("node/{b}: drained\n")), "{text}");
+    assert!(text.contains(&format!("node/{b}: drained: ")), "{text}");
     env.check(&[free]).await;
 }
 
@@ -184,7 +184,7 @@ async fn a_failed_cordon_is_repeated_or_ends_its_node_alone() {
     let text = &output.stderr;
     assert_eq!(output.status, Some(7), "{text}");
     for node in [&a, &c] {
-        assert!(text.contains(&format!("node/{node}: drained\n")), "{text}");
+        assert!(text.contains(&format!("node/{node}: drained: ")), "{text}");
     }
     assert!(
         text.contains(&format!(

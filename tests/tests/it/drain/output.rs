@@ -4,11 +4,13 @@ use std::io::Read as _;
 use std::sync::{Arc, Mutex};
 
 use nix::pty::{Winsize, openpty};
+use nodelife_tests::fixture::PodFixture;
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::{TIMEOUT, wait_until};
 
 use super::support::{
-    CORDON, EVICT, READ, Stderr, blocked_pod, end, environment_with_node, events_on, open, start,
+    CORDON, EVICT, READ, Stderr, blocked_pod, conforms, end, environment_with_node, events_on,
+    open, start,
 };
 
 #[tokio::test]
@@ -147,5 +149,41 @@ async fn a_terminal_shows_the_waiting_pod_and_its_budget() {
         shown.contains(&format!("{ns}/web: gone after")),
         "{shown:?}"
     );
+    env.check(&[pod]).await;
+}
+
+/// Number 9: a script finds one document on stdout, however the drain ends.
+#[tokio::test]
+async fn every_end_prints_one_document() {
+    let (mut env, node) = environment_with_node("document").await;
+    let pod = PodFixture::new("web").running_on(&node);
+    let pod = pod.create(&env.namespace).await.unwrap();
+    let gone = env.node("gone");
+    let json = ["-o", "json"];
+    for (words, status, kind) in [
+        (vec![gone.as_str()], 1, "DrainReport"),
+        (vec![&node], 4, "DrainPlan"),
+        (vec![&node, "--force", "--dry-run"], 0, "DrainPlan"),
+        (vec![&node, "--force", "--timeout=1ms"], 1, "DrainReport"),
+    ] {
+        let output = env.drain(&[&words[..], &json].concat()).await;
+        assert_eq!(output.status, Some(status), "{words:?}: {}", output.stderr);
+        let document = serde_json::from_str(&output.stdout).unwrap();
+        conforms(&document, kind);
+        assert_eq!(document["kind"], kind);
+    }
+    // A right that is missing before the cordon, and one that is missing for it.
+    env.act_with(&[READ]).await;
+    for more in [EVICT, CORDON] {
+        let words = [&[node.as_str(), "--force"][..], &json].concat();
+        let output = env.drain(&words).await;
+        assert_eq!(output.status, Some(7), "{}", output.stderr);
+        let document = serde_json::from_str(&output.stdout).unwrap();
+        conforms(&document, "DrainReport");
+        assert_eq!(document["nodes"][0]["drained"], false, "{document:#}");
+        env.act_with(&[more]).await;
+    }
+    let output = env.drain(&[&node, "--force", "-o", "json"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
     env.check(&[pod]).await;
 }

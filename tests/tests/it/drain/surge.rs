@@ -1,9 +1,11 @@
 //! Tests of `--surge`.
 
+use http::Method;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
-use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
+use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{CORDON, EVICT, READ, TestEnvironment};
@@ -102,5 +104,78 @@ async fn a_surge_that_is_forbidden_is_told_before_the_cordon() {
             output.stderr
         );
     }
+    env.check_nothing_written().await;
+}
+
+/// A webhook that knows nothing of dry runs, a quota, a permission that was taken away.
+#[tokio::test]
+async fn a_surge_that_fails_is_told_at_once() {
+    let mut env = TestEnvironment::new(ControlPlane::shared().await, "late-surge").await;
+    let node = env.node("a");
+    let fixture = NodeFixture::kwok(&node);
+    fixture.create(env.namespace.client()).await.unwrap();
+    WorkloadFixture::deployment("web", 1)
+        .pod_spec(json!({"nodeSelector": {"kubernetes.io/hostname": node}}))
+        .create_ready(&env.namespace, 1)
+        .await
+        .unwrap();
+    BudgetFixture::min_available("web", "web", json!(1))
+        .create_counted(&env.namespace, 1)
+        .await
+        .unwrap();
+    let before = env.pods_on(&node).await;
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    let denied = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "admission webhook \"frozen.example.com\" denied the request: frozen",
+        "reason": "Forbidden", "code": 403,
+    });
+    let denied = Fault::Answer {
+        status: 403,
+        headers: Vec::new(),
+        body: denied.to_string(),
+    };
+    // The first is the dry run.
+    let rule = FaultRule::new(denied).method(Method::PATCH);
+    proxy.fault(rule.path("/deployments/web").after(1));
+    let output = env
+        .drain(&[&node, "--surge=restart", "--timeout=60s"])
+        .await;
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    let name = &env.namespace.name;
+    for part in [
+        format!("failed to add a pod to Deployment {name}/web: "),
+        "it can never allow an eviction".to_owned(),
+    ] {
+        assert!(output.stderr.contains(&part), "{part}: {}", output.stderr);
+    }
+    assert!(!output.stderr.contains("timed out"), "{}", output.stderr);
+    env.check(&before).await;
+}
+
+#[tokio::test]
+async fn a_surge_does_not_help_a_stateful_set_and_says_so() {
+    let env = TestEnvironment::new(ControlPlane::shared().await, "set-surge").await;
+    let node = env.node("a");
+    let fixture = NodeFixture::kwok(&node);
+    fixture.create(env.namespace.client()).await.unwrap();
+    WorkloadFixture::stateful_set("db", 1)
+        .pod_spec(json!({"nodeSelector": {"kubernetes.io/hostname": node}}))
+        .create_ready(&env.namespace, 1)
+        .await
+        .unwrap();
+    BudgetFixture::min_available("db", "db", json!(1))
+        .create_counted(&env.namespace, 1)
+        .await
+        .unwrap();
+    let output = env.drain(&[&node, "--surge=scale"]).await;
+    assert_eq!(output.status, Some(7), "{}", output.stderr);
+    let why = format!(
+        "--surge does not help {}/db-0: it adds pods to Deployments, and this pod is of \
+         StatefulSet db",
+        env.namespace.name
+    );
+    assert!(output.stderr.contains(&why), "{}", output.stderr);
     env.check_nothing_written().await;
 }

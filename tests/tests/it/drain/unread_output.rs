@@ -29,7 +29,7 @@ async fn a_closed_stdout_changes_no_drain_and_no_status() {
     let (status, stderr) = end(&env, drain).await;
     assert_eq!(status, Some(0), "{stderr}");
     assert!(
-        stderr.contains(&format!("node/{node}: drained\n")),
+        stderr.contains(&format!("node/{node}: drained: ")),
         "{stderr}"
     );
     assert!(stderr.contains("failed to write to stdout"), "{stderr}");
