@@ -10,4 +10,5 @@
 mod budget_agreement;
 mod examples;
 mod extreme_values;
+mod forecast;
 mod rules;

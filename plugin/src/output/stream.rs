@@ -23,6 +23,8 @@ pub(super) enum Stream<S: RawStream> {
 pub(super) struct Detached {
     chunks: mpsc::Sender<Chunk>,
     waiting: Arc<AtomicUsize>,
+    /// How many bytes may wait.
+    room: usize,
     dropped: bool,
     ended: oneshot::Receiver<io::Result<()>>,
 }
@@ -39,6 +41,10 @@ where
 {
     /// Has a thread write from now on.
     pub(super) fn detach(&mut self) {
+        self.detach_with_room(MAX_WAITING);
+    }
+
+    fn detach_with_room(&mut self, room: usize) {
         let Self::Direct(mut stream) = std::mem::replace(self, Self::Closed) else {
             return;
         };
@@ -62,6 +68,7 @@ where
         *self = Self::Detached(Detached {
             chunks,
             waiting,
+            room,
             dropped: false,
             ended,
         });
@@ -114,7 +121,7 @@ impl Stream<io::Stderr> {
 impl Detached {
     fn send(&mut self, chunk: Chunk) {
         let length = chunk.bytes().len();
-        if self.waiting.load(Ordering::Relaxed).saturating_add(length) > MAX_WAITING {
+        if self.waiting.load(Ordering::Relaxed).saturating_add(length) > self.room {
             self.dropped = true;
             return;
         }
@@ -165,3 +172,6 @@ impl<S: RawStream + AsLockedWrite> Write for Stream<S> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
