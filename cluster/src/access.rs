@@ -1,25 +1,28 @@
-//! Asks the API server what the user may do.
+//! Asks the API server what somebody may do.
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::client::Cluster;
 use crate::error::ApiError;
 use crate::request::Call;
 use crate::resource::Resource;
 
-const REVIEWS: Resource =
+const SELF_REVIEWS: Resource =
     Resource::grouped("authorization.k8s.io", "v1", "selfsubjectaccessreviews");
+const REVIEWS: Resource = Resource::grouped("authorization.k8s.io", "v1", "subjectaccessreviews");
 
 #[derive(Deserialize)]
 struct Review {
-    status: ReviewStatus,
+    status: AccessStatus,
 }
 
 #[derive(Deserialize)]
-struct ReviewStatus {
+pub(crate) struct AccessStatus {
     #[serde(default)]
-    allowed: bool,
+    pub(crate) allowed: bool,
+    #[serde(default)]
+    pub(crate) reason: String,
 }
 
 /// What a user wants to do.
@@ -44,20 +47,31 @@ impl Cluster {
     ///
     /// [`ApiError`]: the API server did not say.
     pub async fn is_allowed(&self, permission: &Permission<'_>) -> Result<bool, ApiError> {
-        let review = json!({
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {
-                "verb": permission.verb,
-                "group": permission.group,
-                "resource": permission.resource,
-                "subresource": permission.subresource,
-                "namespace": permission.namespace,
-                "name": permission.name,
-            }},
-        });
-        let call = Call::create(REVIEWS.all(), &review)?;
-        let review: Review = self.read(&call).await?.json(&call)?;
-        Ok(review.status.allowed)
+        let spec = json!({"resourceAttributes": {
+            "verb": permission.verb,
+            "group": permission.group,
+            "resource": permission.resource,
+            "subresource": permission.subresource,
+            "namespace": permission.namespace,
+            "name": permission.name,
+        }});
+        let review = review("SelfSubjectAccessReview", &spec);
+        Ok(self.access(SELF_REVIEWS, &review).await?.allowed)
     }
+
+    /// The answer to the `spec` of a `SubjectAccessReview`. Needs the right to create these.
+    pub(crate) async fn subject_access(&self, spec: &Value) -> Result<AccessStatus, ApiError> {
+        self.access(REVIEWS, &review("SubjectAccessReview", spec))
+            .await
+    }
+
+    async fn access(&self, reviews: Resource, review: &Value) -> Result<AccessStatus, ApiError> {
+        let call = Call::create(reviews.all(), review)?;
+        let review: Review = self.read(&call).await?.json(&call)?;
+        Ok(review.status)
+    }
+}
+
+fn review(kind: &str, spec: &Value) -> Value {
+    json!({"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec})
 }

@@ -4,46 +4,23 @@
 use nodelife_core::node_access::{
     ASKER_USER, MASTERS_GROUP, NODES_GROUP, NodeAuthorizer, NodeRestriction, OTHER, Probed,
 };
-use serde::Deserialize;
 use serde_json::json;
 
 use crate::client::Cluster;
 use crate::error::ApiError;
 use crate::request::Call;
-use crate::resource::{NODES, Resource};
-
-const REVIEWS: Resource = Resource::grouped("authorization.k8s.io", "v1", "subjectaccessreviews");
-
-#[derive(Deserialize)]
-struct Review {
-    status: ReviewStatus,
-}
-
-#[derive(Deserialize)]
-struct ReviewStatus {
-    #[serde(default)]
-    allowed: bool,
-    #[serde(default)]
-    reason: String,
-}
+use crate::resource::NODES;
 
 /// Whether the Node authorizer is on. Needs the right to create `SubjectAccessReviews`.
 pub(super) async fn node_authorizer(cluster: &Cluster) -> Result<NodeAuthorizer, ApiError> {
-    let review = json!({
-        "apiVersion": "authorization.k8s.io/v1",
-        "kind": "SubjectAccessReview",
-        "spec": {
-            "user": ASKER_USER,
-            "groups": [NODES_GROUP, "system:authenticated"],
-            "resourceAttributes": {"verb": "get", "version": "v1", "resource": "nodes", "name": OTHER},
-        },
+    let attributes = json!({"verb": "get", "version": "v1", "resource": "nodes", "name": OTHER});
+    let spec = json!({
+        "user": ASKER_USER,
+        "groups": [NODES_GROUP, "system:authenticated"],
+        "resourceAttributes": attributes,
     });
-    let call = Call::create(REVIEWS.all(), &review)?;
-    let review: Review = cluster.read(&call).await?.json(&call)?;
-    Ok(NodeAuthorizer::judge(
-        review.status.allowed,
-        &review.status.reason,
-    ))
+    let answer = cluster.subject_access(&spec).await?;
+    Ok(NodeAuthorizer::judge(answer.allowed, &answer.reason))
 }
 
 /// Whether the admission plugin NodeRestriction is on, or why that can't be told. Needs the

@@ -6,7 +6,7 @@ use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use nodelife_tests::fixture::budget::write_status;
-use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture, WorkloadFixture};
+use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture};
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
 use nodelife_tests::{AuditEvent, ControlPlane, Identity, TIMEOUT, wait_until};
@@ -359,14 +359,7 @@ async fn a_right_that_is_missed_later_is_named_before_the_cordon() {
 #[tokio::test]
 async fn wait_ready_is_refused_if_replicas_may_not_be_watched() {
     let mut env = TestEnvironment::new(ControlPlane::shared().await, "no-replicas").await;
-    let node = env.node("a");
-    let fixture = NodeFixture::kwok(&node);
-    fixture.create(env.namespace.client()).await.unwrap();
-    WorkloadFixture::deployment("web", 1)
-        .pod_spec(json!({"nodeSelector": {"kubernetes.io/hostname": node}}))
-        .create_ready(&env.namespace, 1)
-        .await
-        .unwrap();
+    let node = env.node_with_web().await;
     env.act_with(&[READ, EVICT, CORDON]).await;
     let output = env.drain(&[&node, "--wait-ready", "--timeout=30s"]).await;
     assert_eq!(output.status, Some(7), "{}", output.stderr);

@@ -113,14 +113,7 @@ async fn only_a_named_budget_is_bypassed_and_only_after_its_time() {
 #[tokio::test]
 async fn a_pending_replacement_is_reported_with_the_schedulers_words() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "wait-ready").await;
-    let node = env.node("a");
-    let fixture = NodeFixture::kwok(&node);
-    fixture.create(env.namespace.client()).await.unwrap();
-    WorkloadFixture::deployment("web", 1)
-        .pod_spec(json!({"nodeSelector": {"kubernetes.io/hostname": node}}))
-        .create_ready(&env.namespace, 1)
-        .await
-        .unwrap();
+    let node = env.node_with_web().await;
     let before = env.pods_on(&node).await;
     let output = env
         .drain(&[&node, "--wait-ready", "--timeout=30s", "-o", "json"])

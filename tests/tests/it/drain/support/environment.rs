@@ -11,7 +11,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::Api;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use nodelife_tests::Part;
-use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::fixture::{NodeFixture, WorkloadFixture};
 use nodelife_tests::kubectl::{self, Kubectl, Output};
 use nodelife_tests::proxy::Proxy;
 use nodelife_tests::{AuditEvent, ControlPlane, Identity, TIMEOUT, TestNamespace, wait_until};
@@ -69,6 +69,19 @@ impl TestEnvironment {
     /// The full name of a node of this test.
     pub(in crate::drain) fn node(&self, name: &str) -> String {
         format!("{}-{name}", self.namespace.name)
+    }
+
+    /// A node with the only, ready pod of the Deployment `web`, which can run nowhere else.
+    pub(in crate::drain) async fn node_with_web(&self) -> String {
+        let node = self.node("a");
+        let fixture = NodeFixture::kwok(&node);
+        fixture.create(self.namespace.client()).await.unwrap();
+        WorkloadFixture::deployment("web", 1)
+            .pod_spec(json!({"nodeSelector": {"kubernetes.io/hostname": node}}))
+            .create_ready(&self.namespace, 1)
+            .await
+            .unwrap();
+        node
     }
 
     /// The command `kubectl nodelife drain ARGUMENTS`.
