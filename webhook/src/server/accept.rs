@@ -43,8 +43,8 @@ const DEADLINES: Deadlines = Deadlines {
 const FAREWELL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 0\r\ncontent-length: 0\r\n\r\n";
 /// Time for the client to read the farewell and to close.
 const LINGER: Duration = Duration::from_secs(2);
-/// Concurrent connections: an API server keeps 25, and 100 reviews are decided at a time. An idle
-/// one takes 20 to 30 KiB.
+/// Concurrent connections: an API server keeps 25 idle ones, and opens as many as it has
+/// requests in flight. An idle one takes 20 to 30 KiB.
 const CONNECTIONS: usize = 1024;
 /// File descriptors for everything else: lookups, logs, the health port.
 const OTHER_FILES: u64 = 256;

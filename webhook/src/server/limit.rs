@@ -15,8 +15,11 @@ pub(super) const LARGEST_BODY: usize = 7 << 20;
 /// What the API server may send: Go writes `<` with six bytes, so a node can make its review larger
 /// than any that is kept. The bytes beyond [`LARGEST_BODY`] are read and dropped.
 pub(super) const LARGEST_SENT: usize = 48 << 20;
-/// Reviews that are decided concurrently.
-const REVIEWS: usize = 100;
+/// Requests that one API server has in flight by default (`--max-requests-inflight` and
+/// `--max-mutating-requests-inflight`): each may wait for a review.
+const OF_API_SERVER: usize = 400 + 200;
+/// Reviews that are decided concurrently: two API servers, each with its half.
+const REVIEWS: usize = 2 * OF_API_SERVER;
 /// Bytes of all bodies in memory.
 const BYTES: usize = 24 << 20;
 
