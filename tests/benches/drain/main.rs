@@ -9,6 +9,7 @@
 //! `docs/benchmarks.md` is passed. Mostly it waits, so that a busy machine matters less than
 //! elsewhere; it says how busy it was.
 
+mod fleet;
 mod greedy;
 mod race;
 mod scenario;
@@ -106,6 +107,10 @@ async fn run(arguments: &Arguments) -> Result<bool> {
         for scenario in std::iter::once(first).chain(scenarios) {
             holds &= compete(arguments, &race, scenario).await?;
         }
+    }
+    // Minutes for itself alone: only if it is asked for.
+    if arguments.scenario.iter().any(|name| name == fleet::NAME) {
+        holds &= fleet::run(&nodelife).await?;
     }
     Ok(holds)
 }
