@@ -3,7 +3,7 @@
 use http::Method;
 use json_patch::jsonptr::PointerBuf;
 use json_patch::{Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation};
-use nodelife_core::drain::FIELD_MANAGER;
+use nodelife_core::drain::{ConditionChange, FIELD_MANAGER};
 use nodelife_core::object::{Node, Taint};
 use serde_json::{Map, Value, json};
 
@@ -92,6 +92,26 @@ impl Cluster {
         self.read(&call).await?.json(&call)
     }
 
+    /// Changes the conditions of exactly this node, of its UID.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::Conflict`] if another node bears its name; otherwise by what the status means.
+    pub async fn patch_conditions(
+        &self,
+        node: &Node,
+        change: &ConditionChange,
+    ) -> Result<(), ApiError> {
+        let target = NODES.all().named(&node.metadata.name).at("status");
+        let call = Call::on(Method::PATCH, "patch", target)
+            .with_query("fieldManager", FIELD_MANAGER)
+            .with_json(
+                "application/strategic-merge-patch+json",
+                &conditions_body(node, change),
+            )?;
+        self.read(&call).await.map(drop)
+    }
+
     /// Replaces an annotation of a node, or removes it (`None`), once, if its text is exactly
     /// `old`; whether it was. Other changes of the node are not in the way, as they would be
     /// with a `resourceVersion`.
@@ -114,6 +134,19 @@ impl Cluster {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Conditions are merged by their type (`patchMergeKey` of `NodeStatus`, core/v1).
+fn conditions_body(node: &Node, change: &ConditionChange) -> Value {
+    let removed = change.remove.iter();
+    let removed = removed.map(|kind| json!({"$patch": "delete", "type": kind}));
+    let conditions: Vec<Value> = removed
+        .chain(change.set.iter().map(|set| json!(set)))
+        .collect();
+    json!({
+        "metadata": {"uid": node.metadata.uid},
+        "status": {"conditions": conditions},
+    })
 }
 
 fn swap(annotation: &str, old: &str, new: Option<&str>) -> Patch {

@@ -24,8 +24,9 @@ pub use machine::{
     NodeReport, Outcome, PodReport, PodState, ReplicaCount, StopReason, Tracked, Unevictable,
 };
 pub use node::{
-    CORDONED_BY, CordonOwner, FIELD_MANAGER, LOCK_ANNOTATION, LOCK_LEASE, LOCK_RENEWAL, Lock,
-    UncordonDecision, uncordon_decision, with_waiting_taint, without_waiting_taint,
+    CORDONED_BY, ConditionChange, CordonOwner, DRAIN_IN_PROGRESS, DRAINED, DrainProgress,
+    FIELD_MANAGER, LOCK_ANNOTATION, LOCK_LEASE, LOCK_RENEWAL, Lock, UncordonDecision,
+    uncordon_decision, with_waiting_taint, without_waiting_taint,
 };
 pub use options::{Bypass, DrainOptions, EvictionOrder, Permissions};
 pub use plan::{Action, DrainPlan, Estimate, PlanContext, PlanOptions, PlannedPod, Seconds};

@@ -121,6 +121,9 @@ pub(crate) struct DrainArgs {
     /// Uncordon the nodes that this run cordoned and did not drain, when it ends
     #[arg(long)]
     pub(crate) undo_on_failure: bool,
+    /// Set the node conditions DrainInProgress and Drained; --undo removes them
+    #[arg(long)]
+    pub(crate) node_conditions: bool,
     /// Print each change of a pod's state to stdout, one JSON object per line
     #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["output", "dry_run"])]
     pub(crate) events: Option<EventFormat>,

@@ -7,6 +7,7 @@ use crate::allocatable::KubeletConfiguration;
 use crate::audit::context::{allocatable, belongs_to_node, capacity};
 use crate::audit::pools::{self, most_common};
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use crate::drain::{DRAIN_IN_PROGRESS, DRAINED};
 use crate::format;
 use crate::object::Node;
 use crate::quantity::Quantity;
@@ -84,6 +85,19 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Set serializeImagePulls: false, and limit the pulls with maxParallelImagePulls.",
         link: "https://kubernetes.io/docs/concepts/containers/images/#serial-and-parallel-image-pulls",
         check: Check::Node(serial_pulls),
+    },
+    Rule {
+        id: "NL-OPS-008",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the conditions of a drain contradict the node",
+        why: "Storage operators, autoscalers and people read the conditions DrainInProgress and \
+              Drained to tell maintenance from failure. Who sets them has to remove them; a \
+              condition that is left tells them that a node is empty or about to be.",
+        fix: "If no drain is running, remove the condition: `kubectl nodelife drain NODE --undo` \
+              removes its own.",
+        link: "https://github.com/kubernetes/enhancements/issues/5683",
+        check: Check::Node(drain_conditions),
     },
 ];
 
@@ -208,4 +222,30 @@ fn serial_pulls<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuil
         let message = format!("{pods} pods, but the kubelet pulls images one at a time");
         FindingBuilder::node(node, message).with("pods", pods)
     })
+}
+
+fn drain_conditions<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    /// The writes of a cordon, of an uncordon and of the conditions are not one.
+    const SETTLED: i64 = 60;
+    let seconds = |kind: &str| {
+        let condition = node
+            .condition(kind)
+            .filter(|found| found.status == "True")?;
+        let seconds = context.seconds_since(condition.last_transition_time?);
+        Some(seconds).filter(|seconds| *seconds > SETTLED)
+    };
+    let (underway, drained) = (seconds(DRAIN_IN_PROGRESS), seconds(DRAINED));
+    let message = match (underway, drained) {
+        (Some(_), Some(_)) => format!("both {DRAIN_IN_PROGRESS} and {DRAINED} are True"),
+        (Some(seconds), None) if !node.spec.unschedulable => {
+            let since = format::duration(seconds);
+            format!("{DRAIN_IN_PROGRESS} is True since {since}, but the node is schedulable")
+        }
+        (None, Some(seconds)) if !node.spec.unschedulable => {
+            let since = format::duration(seconds);
+            format!("{DRAINED} is True since {since}, but the node is schedulable")
+        }
+        _ => return None,
+    };
+    Some(FindingBuilder::node(node, message))
 }

@@ -1,8 +1,10 @@
-//! Annotations that a drain writes to a node: cordon and lock.
+//! What a drain writes to a node: annotations for cordon and lock, and conditions.
 
+mod conditions;
 mod cordon;
 mod lock;
 
+pub use conditions::{ConditionChange, DRAIN_IN_PROGRESS, DRAINED, DrainProgress};
 pub use cordon::{
     CORDONED_BY, CordonOwner, FIELD_MANAGER, UncordonDecision, uncordon_decision,
     with_waiting_taint, without_waiting_taint,

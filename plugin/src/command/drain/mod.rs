@@ -21,7 +21,7 @@ use crate::drain::{
 };
 use crate::exit::ExitStatus;
 use crate::output::Printer;
-use options::{check, drain_options, permissions, plan_options, removal_method};
+use options::{check, drain_options, executor_options, permissions, plan_options, removal_method};
 
 pub(crate) async fn run(
     args: DrainArgs,
@@ -138,12 +138,10 @@ async fn prepare(
         args.implicit_budget.0.as_ref(),
         &plan_options(args, cluster.clock().now()),
     );
-    let surges = match args.surge {
-        Some(how) => {
-            let how = (how, method);
-            Surges::select(&cluster, &view, &mut plan, how, printer).await?
-        }
-        None => Surges::default(),
+    let surges = if let Some(how) = args.surge {
+        Surges::select(&cluster, &view, &mut plan, (how, method), printer).await?
+    } else {
+        Surges::default()
     };
     if let Some(status) = plan::refusal(&plan, args.on_impossible, printer) {
         if args.dry_run != DryRun::None || args.output.is_some() {
@@ -151,19 +149,15 @@ async fn prepare(
         }
         return Ok(ControlFlow::Break(status));
     }
-    if drains
-        && args.wait_ready
-        && let Some(text) = view.missing_for_wait_ready()
-    {
-        printer.note(text);
-        return Ok(ControlFlow::Break(ExitStatus::Impossible));
-    }
-    if drains
-        && !evicts
-        && let Some(text) = forbidden_namespace(&cluster, method, &plan).await
-    {
-        printer.note(text);
-        return Ok(ControlFlow::Break(ExitStatus::Impossible));
+    if drains {
+        let mut missing = view.missing_for_wait_ready().filter(|_| args.wait_ready);
+        if missing.is_none() && !evicts {
+            missing = forbidden_namespace(&cluster, method, &plan).await;
+        }
+        if let Some(missing) = missing {
+            printer.note(missing);
+            return Ok(ControlFlow::Break(ExitStatus::Impossible));
+        }
     }
     let Some(mut watches) = watches else {
         if args.dry_run == DryRun::Server {
@@ -179,12 +173,7 @@ async fn prepare(
     };
     plan::warn_leaving(&plan, &quarantine, printer);
     if args.wait_ready {
-        for controller in view.uncounted_controllers(&plan) {
-            printer.warn(format_args!(
-                "--wait-ready does not wait for the pods of {controller}: drain does not know how \
-                 many of them it wants"
-            ));
-        }
+        warn_uncounted(&view, &plan, printer);
     }
     watches.follow_nodes(&cluster, &view.nodes);
     let claims = if args.wait_volumes {
@@ -198,16 +187,21 @@ async fn prepare(
         view,
         watches,
         executor: ExecutorOptions {
-            method,
-            end,
-            undo_on_failure: args.undo_on_failure,
             surges,
             quarantine,
-            print_events: args.events.is_some(),
-            print_report: args.output.is_some(),
+            ..executor_options(args, end)
         },
         cluster,
     })))
+}
+
+fn warn_uncounted(view: &ClusterView, plan: &DrainPlan, printer: &mut Printer) {
+    for controller in view.uncounted_controllers(plan) {
+        printer.warn(format_args!(
+            "--wait-ready does not wait for the pods of {controller}: drain does not know how \
+             many of them it wants"
+        ));
+    }
 }
 
 /// What to tell who lacks a right that a drain would miss only after the cordon. Where the API

@@ -10,7 +10,7 @@ use nodelife_core::text::Str;
 use tokio::time::Instant;
 
 use crate::cli::drain::{DrainArgs, DryRun, OnImpossible};
-use crate::drain::{ClusterView, RemovalMethod};
+use crate::drain::{ClusterView, ExecutorOptions, RemovalMethod, Surges};
 use crate::exit::UsageError;
 
 pub(super) fn drain_options(
@@ -111,5 +111,18 @@ pub(super) fn permissions(args: &DrainArgs) -> Permissions {
         pod_selector: args.pod_selector.clone(),
         rules: args.pod_rule.clone(),
         skip_overdue: (overdue > 0).then(|| SignedDuration::from_secs(overdue)),
+    }
+}
+
+pub(super) fn executor_options(args: &DrainArgs, end: Option<Instant>) -> ExecutorOptions {
+    ExecutorOptions {
+        method: removal_method(args),
+        end,
+        undo_on_failure: args.undo_on_failure,
+        node_conditions: args.node_conditions,
+        surges: Surges::default(),
+        quarantine: Vec::new(),
+        print_events: args.events.is_some(),
+        print_report: args.output.is_some(),
     }
 }

@@ -13,18 +13,19 @@ use nodelife_cluster::Cluster;
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::node::NodePatch;
 use nodelife_core::drain::{
-    CordonOwner, DrainEvent, DrainOptions, Effect, Machine, with_waiting_taint,
+    CordonOwner, DrainEvent, DrainOptions, DrainProgress, Effect, Machine, with_waiting_taint,
 };
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::node::conditions::Conditions;
 use super::node::cordon::{self, CordonOutcome};
 use super::node::lock::{Locks, RELEASE_TIMEOUT};
 use super::node::process;
 use super::node::uncordon::undo;
-use super::output::events::Events;
+use super::output::events::{EventReason, Events};
 use super::output::log::ProgressLog;
 use super::removal::RemovalMethod;
 use super::surge::Surges;
@@ -50,6 +51,7 @@ pub(crate) struct Executor<'a> {
     cordon_owner: CordonOwner,
     cordoned: Vec<Str>,
     events: Events,
+    conditions: Conditions,
     /// The requests that are on their way; dropped, and so cancelled, with the drain.
     requests: JoinSet<DrainEvent>,
     /// The cordons that are on their way.
@@ -66,6 +68,7 @@ pub(crate) struct Executor<'a> {
 }
 
 /// What a drain does beside evicting.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct ExecutorOptions {
     pub(crate) method: RemovalMethod,
     /// When `--timeout` is over.
@@ -73,6 +76,8 @@ pub(crate) struct ExecutorOptions {
     /// Whether what was not drained is uncordoned again.
     pub(crate) undo_on_failure: bool,
     pub(crate) surges: Surges,
+    /// Whether the nodes get conditions that tell of the drain.
+    pub(crate) node_conditions: bool,
     /// Nodes that are cordoned and left alone.
     pub(crate) quarantine: Vec<Node>,
     /// Each change of a pod's state to stdout, one JSON object a line (`--events`).
@@ -101,6 +106,7 @@ impl<'a> Executor<'a> {
             machine: Machine::new(machine, nodes.collect(), store),
             log: ProgressLog::new(printer, options.print_events, &view.nodes),
             events: Events::new(&cluster, &view.nodes, &process::name()),
+            conditions: Conditions::new(&cluster, &view.nodes, options.node_conditions),
             view,
             requests: JoinSet::new(),
             cordons: JoinSet::new(),
@@ -171,7 +177,10 @@ impl<'a> Executor<'a> {
             }
         }
         tokio::join!(
-            self.events.finish(timeout, self.log.printer()),
+            async {
+                self.conditions.finish(timeout, self.log.printer()).await;
+                self.events.finish(timeout, self.log.printer()).await;
+            },
             locks.release(timeout),
         );
         ended
@@ -395,6 +404,14 @@ impl<'a> Executor<'a> {
             Effect::Done { node } => {
                 let (what, text) = self.log.done(&node, &self.machine);
                 self.events.record(&node, what, "", &text);
+                self.conditions.write(
+                    &node,
+                    if what == EventReason::Drained {
+                        DrainProgress::Drained
+                    } else {
+                        DrainProgress::Stopped
+                    },
+                );
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Start of a drain: cordons, and the initial state of the machine.
 
-use nodelife_core::drain::{DrainEvent, NodeLoss};
+use nodelife_core::drain::{DrainEvent, DrainProgress, NodeLoss};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
@@ -97,6 +97,7 @@ impl Executor<'_> {
         }
         // The cordon, if there is one, is not ours any more.
         self.cordoned.retain(|cordoned| cordoned != node);
+        self.conditions.write(node, DrainProgress::Stopped);
         self.log.printer().note(format_args!("node/{node}: {loss}"));
         if loss == NodeLoss::Uncordoned {
             let text = loss.to_string();
@@ -114,6 +115,7 @@ impl Executor<'_> {
         self.log.printer().note(format_args!("node/{node}: {how}"));
         let text = format!("{} is draining the node", self.events.instance());
         self.events.record(node, EventReason::Started, "", &text);
+        self.conditions.write(node, DrainProgress::Begun);
         self.options.surges.start(&self.cluster, node);
     }
 }

@@ -2,7 +2,9 @@
 
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster, retry_on_conflict};
-use nodelife_core::drain::{CORDONED_BY, CordonOwner, UncordonDecision, without_waiting_taint};
+use nodelife_core::drain::{
+    CORDONED_BY, ConditionChange, CordonOwner, UncordonDecision, without_waiting_taint,
+};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
@@ -100,6 +102,11 @@ async fn one(
     };
     if (ours || tainted) && !dry {
         cluster.patch_node(name, &patch, false).await?;
+    }
+    let conditions = ConditionChange::undo(&node);
+    let may_clear = ours || undo == UncordonDecision::Nothing;
+    if may_clear && !dry && conditions != ConditionChange::default() {
+        cluster.patch_conditions(&node, &conditions).await?;
     }
     Ok(undo)
 }

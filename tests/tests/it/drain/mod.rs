@@ -69,12 +69,14 @@
 
 mod api_responses;
 mod budgets;
+mod disturbances;
 mod faults;
 mod flags;
 mod kubectl_parity;
 mod lock;
 mod multi_node;
 mod node_changes;
+mod node_conditions;
 mod output;
 mod permissions;
 mod placement;

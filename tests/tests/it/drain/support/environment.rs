@@ -245,10 +245,18 @@ impl TestEnvironment {
 
     /// The same where flags had the pods of these names deleted past their budgets.
     pub(in crate::drain) async fn check_forced(&self, on_node: &[Pod], forced: &[&str]) {
-        let ours: BTreeSet<String> = on_node
-            .iter()
-            .map(|pod| pod.metadata.uid.clone().unwrap())
-            .collect();
+        let ours = on_node.iter().map(|pod| pod.metadata.uid.clone().unwrap());
+        self.check_requests(&ours.collect(), forced).await;
+    }
+
+    /// The same for nodes that pods come back to: the watches of the test saw which ones.
+    pub(in crate::drain) async fn check_nodes(&self, is_one: impl Fn(&str) -> bool) {
+        let history = self.history.as_ref().unwrap();
+        let ours = history.pods_on(&self.namespace, is_one).await;
+        self.check_requests(&ours, &[]).await;
+    }
+
+    async fn check_requests(&self, ours: &BTreeSet<String>, forced: &[&str]) {
         let mut accepted: BTreeMap<String, u32> = BTreeMap::new();
         let mut evicted = BTreeSet::new();
         for event in self.requests().await {

@@ -28,20 +28,71 @@ pub(in crate::drain) struct History {
 #[derive(Default)]
 struct Record {
     /// By the version that each state got: etcd counts all writes together.
-    states: BTreeMap<u64, Sight>,
-    /// The version of each object that is there, by its UID.
-    there: BTreeMap<String, String>,
-    /// A watch lost its place, as one of an API server does that was started again: what
-    /// happened then is not known.
-    lost: bool,
+    states: BTreeMap<(u64, Order), Sight>,
+    /// The version of each object that is there, by its kind and UID.
+    there: BTreeMap<(String, String), String>,
+}
+
+/// A list has the version of the last write before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Order {
+    Write,
+    PodList,
+    BudgetList,
 }
 
 #[derive(Clone, Debug)]
 enum Sight {
     Pod(Box<Pod>),
     PodGone(String),
+    /// All pods that are there, listed when the watch began, or again after it had lost its place
+    /// (as one of an API server does that was started again): what happened before is not known.
+    Pods(Vec<Pod>),
     Budget(Box<Budget>),
     BudgetGone(String),
+    Budgets(Vec<Budget>),
+}
+
+/// How the states of a kind are recorded.
+trait Recorded: Resource<DynamicType = ()> {
+    const LIST: Order;
+    fn state(&self) -> Sight;
+    fn gone(&self) -> Sight;
+    fn listed(all: &[Self]) -> Sight
+    where
+        Self: Sized;
+}
+
+impl Recorded for ApiPod {
+    const LIST: Order = Order::PodList;
+
+    fn state(&self) -> Sight {
+        Sight::Pod(Box::new(ours(self)))
+    }
+
+    fn gone(&self) -> Sight {
+        Sight::PodGone(self.uid().unwrap())
+    }
+
+    fn listed(all: &[Self]) -> Sight {
+        Sight::Pods(all.iter().map(ours).collect())
+    }
+}
+
+impl Recorded for PodDisruptionBudget {
+    const LIST: Order = Order::BudgetList;
+
+    fn state(&self) -> Sight {
+        Sight::Budget(Box::new(ours(self)))
+    }
+
+    fn gone(&self) -> Sight {
+        Sight::BudgetGone(self.name_any())
+    }
+
+    fn listed(all: &[Self]) -> Sight {
+        Sight::Budgets(all.iter().map(ours).collect())
+    }
 }
 
 impl History {
@@ -49,25 +100,10 @@ impl History {
     pub(in crate::drain) fn of(namespace: &TestNamespace) -> Self {
         let record = Arc::<Mutex<Record>>::default();
         let mut watches = JoinSet::new();
-        let of_pod = |pod: ApiPod, gone: bool| {
-            if gone {
-                Sight::PodGone(pod.uid().unwrap())
-            } else {
-                Sight::Pod(Box::new(ours(&pod)))
-            }
-        };
-        let of_budget = |budget: PodDisruptionBudget, gone: bool| {
-            if gone {
-                Sight::BudgetGone(budget.name_any())
-            } else {
-                Sight::Budget(Box::new(ours(&budget)))
-            }
-        };
-        watches.spawn(follow::<ApiPod>(namespace.api(), record.clone(), of_pod));
+        watches.spawn(follow::<ApiPod>(namespace.api(), record.clone()));
         watches.spawn(follow::<PodDisruptionBudget>(
             namespace.api(),
             record.clone(),
-            of_budget,
         ));
         Self {
             record,
@@ -83,9 +119,6 @@ impl History {
     ) {
         self.catch_up(namespace).await;
         let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-        if record.lost {
-            return;
-        }
         let mut pods: BTreeMap<&str, &Pod> = BTreeMap::new();
         let mut budgets: BTreeMap<&str, &Budget> = BTreeMap::new();
         let serves = |pod: &Pod| pod.is_ready() && !pod.is_terminating();
@@ -97,6 +130,15 @@ impl History {
                 }
                 Sight::BudgetGone(name) => {
                     budgets.remove(name.as_str());
+                    continue;
+                }
+                Sight::Budgets(all) => {
+                    let all = all.iter();
+                    budgets = all.map(|b| (&*b.metadata.name, b)).collect();
+                    continue;
+                }
+                Sight::Pods(all) => {
+                    pods = all.iter().map(|pod| (&*pod.metadata.uid, pod)).collect();
                     continue;
                 }
                 Sight::Pod(pod) => {
@@ -125,6 +167,24 @@ impl History {
         }
     }
 
+    /// The pods that were on one of these nodes at some time, by UID.
+    pub(in crate::drain) async fn pods_on(
+        &self,
+        namespace: &TestNamespace,
+        is_one: impl Fn(&str) -> bool,
+    ) -> BTreeSet<String> {
+        self.catch_up(namespace).await;
+        let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        let states = record.states.values();
+        let pods = states.flat_map(|sight| match sight {
+            Sight::Pod(pod) => std::slice::from_ref(&**pod),
+            Sight::Pods(all) => all,
+            _ => &[],
+        });
+        let on = pods.filter(|pod| is_one(&pod.spec.node_name));
+        on.map(|pod| pod.metadata.uid.to_string()).collect()
+    }
+
     /// Waits until all that is there now was seen.
     async fn catch_up(&self, namespace: &TestNamespace) {
         let (pods, budgets): (Api<ApiPod>, Api<PodDisruptionBudget>) =
@@ -133,22 +193,23 @@ impl History {
         wait_until("the watches of the test", TIMEOUT, async || {
             let pods = pods.list(&all).await?.items;
             let budgets = budgets.list(&all).await?.items;
-            let there: BTreeMap<String, String> = pods
+            let there: BTreeMap<(String, String), String> = pods
                 .iter()
                 .map(version)
                 .chain(budgets.iter().map(version))
                 .collect();
             let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-            Ok((record.lost || record.there == there).then_some(()))
+            Ok((record.there == there).then_some(()))
         })
         .await
         .unwrap();
     }
 }
 
-fn version<K: kube::Resource>(object: &K) -> (String, String) {
+fn version<K: Recorded>(object: &K) -> ((String, String), String) {
     let version = object.resource_version().unwrap_or_default();
-    (object.uid().unwrap_or_default(), version)
+    let uid = object.uid().unwrap_or_default();
+    ((K::kind(&()).into_owned(), uid), version)
 }
 
 /// The part of an object that the arithmetic reads.
@@ -156,50 +217,54 @@ fn ours<T: DeserializeOwned>(object: &impl Serialize) -> T {
     serde_json::from_value(serde_json::to_value(object).unwrap()).unwrap()
 }
 
-async fn follow<K>(api: Api<K>, record: Arc<Mutex<Record>>, sight: fn(K, bool) -> Sight)
+async fn follow<K>(api: Api<K>, record: Arc<Mutex<Record>>)
 where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
+    K: Recorded + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let note = |object: K, gone: bool| {
-        let (uid, version) = version(&object);
-        let mut record = record.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = version.parse().unwrap();
-        record.states.insert(at, sight(object, gone));
+    let record = || record.lock().unwrap_or_else(PoisonError::into_inner);
+    let note = |object: &K, gone: bool| {
+        let (key, version) = version(object);
+        let mut record = record();
+        let state = if gone { object.gone() } else { object.state() };
+        let at = (version.parse().unwrap(), Order::Write);
+        record.states.insert(at, state);
         if gone {
-            record.there.remove(&uid);
+            record.there.remove(&key);
         } else {
-            record.there.insert(uid, version.clone());
+            record.there.insert(key, version.clone());
         }
         version
     };
-    let mut version = None;
+    let mut known: Option<String> = None;
     loop {
-        if version.is_none() {
+        let from = if let Some(version) = known.take() {
+            version
+        } else {
             let Ok(listed) = api.list(&ListParams::default()).await else {
                 tokio::time::sleep(PAUSE).await;
                 continue;
             };
             let at = listed.metadata.resource_version.unwrap_or_default();
-            for object in listed.items {
-                note(object, false);
-            }
-            version = Some(at);
-        }
-        let from = version.clone().unwrap_or_default();
-        let watched = api.watch(&WatchParams::default(), &from).await;
-        if let Ok(stream) = watched {
+            let mut record = record();
+            let key = (at.parse().unwrap(), K::LIST);
+            record.states.insert(key, K::listed(&listed.items));
+            record.there.retain(|(kind, _), _| *kind != K::kind(&()));
+            record.there.extend(listed.items.iter().map(version));
+            at
+        };
+        known = Some(from.clone());
+        if let Ok(stream) = api.watch(&WatchParams::default(), &from).await {
             let mut stream = stream.boxed();
             while let Ok(Some(event)) = stream.try_next().await {
                 match event {
                     WatchEvent::Added(object) | WatchEvent::Modified(object) => {
-                        version = Some(note(object, false));
+                        known = Some(note(&object, false));
                     }
-                    WatchEvent::Deleted(object) => version = Some(note(object, true)),
-                    WatchEvent::Bookmark(mark) => version = Some(mark.metadata.resource_version),
+                    WatchEvent::Deleted(object) => known = Some(note(&object, true)),
+                    WatchEvent::Bookmark(mark) => known = Some(mark.metadata.resource_version),
                     WatchEvent::Error(_) => {
-                        let mut record = record.lock().unwrap_or_else(PoisonError::into_inner);
-                        record.lost = true;
-                        return;
+                        known = None;
+                        break;
                     }
                 }
             }

@@ -41,16 +41,22 @@ pub(in crate::drain) async fn end(
     env: &TestEnvironment,
     drain: DrainProcess,
 ) -> (Option<i32>, String) {
-    let output = tokio::time::timeout(TIMEOUT, drain.child.wait_with_output())
-        .await
-        .expect("the drain did not end")
-        .unwrap();
+    let arguments = drain.arguments.clone();
+    let output = outcome(drain).await;
     let status = output.status.code();
-    env.check_end(&drain.arguments, status).await;
+    env.check_end(&arguments, status).await;
     (
         output.status.code(),
         String::from_utf8_lossy(&output.stderr).into_owned(),
     )
+}
+
+/// All that it wrote, when it ends.
+pub(in crate::drain) async fn outcome(drain: DrainProcess) -> std::process::Output {
+    tokio::time::timeout(TIMEOUT, drain.child.wait_with_output())
+        .await
+        .expect("the drain did not end")
+        .unwrap()
 }
 
 pub(in crate::drain) fn interrupt(drain: &Child) {

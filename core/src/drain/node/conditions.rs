@@ -1,0 +1,134 @@
+//! Conditions that tell on a node that it is being drained, or was (KEP-5683; `NodeDrainInProgress`
+//! and `NodeDrained` of core/v1, v1.37.2). Every version of Kubernetes keeps them: the types of
+//! conditions are not limited.
+
+use jiff::Timestamp;
+
+use crate::object::{Node, NodeCondition};
+use crate::text::Str;
+
+/// The condition of a node that somebody is draining.
+pub const DRAIN_IN_PROGRESS: &str = "DrainInProgress";
+
+/// The condition of a node that was drained.
+pub const DRAINED: &str = "Drained";
+
+/// How the message of a condition begins that is ours: who else set one keeps it.
+const OURS: &str = "kubectl nodelife drain";
+
+/// How far the drain of a node has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainProgress {
+    /// It is cordoned, and its pods are evicted.
+    Begun,
+    /// Nothing is left that had to go.
+    Drained,
+    /// It ended early, or was undone.
+    Stopped,
+}
+
+/// A change of a node's conditions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ConditionChange {
+    /// Is added, or replaces the one of its type.
+    pub set: Option<NodeCondition>,
+    /// The types of those that are removed.
+    pub remove: Vec<&'static str>,
+}
+
+impl ConditionChange {
+    /// What a drain that has come so far changes on a node that was read at its start. Nothing, if
+    /// somebody else speaks for the node.
+    pub fn new(node: &Node, progress: DrainProgress, now: Timestamp) -> Self {
+        let set = match progress {
+            DrainProgress::Begun => Some((DRAIN_IN_PROGRESS, "AdminRequested", "evicts pods")),
+            DrainProgress::Drained => Some((DRAINED, "DrainCompleted", "left no pod to evict")),
+            DrainProgress::Stopped => None,
+        };
+        let free = |kind: &str| is_ours(node, kind) != Some(false);
+        let removed = [DRAIN_IN_PROGRESS, DRAINED].into_iter();
+        let removed = removed.filter(|kind| set.is_none_or(|(kept, ..)| kept != *kind));
+        Self {
+            set: set
+                .filter(|(kind, ..)| free(kind))
+                .map(|(kind, reason, what)| NodeCondition {
+                    kind: kind.into(),
+                    status: "True".into(),
+                    reason: reason.into(),
+                    message: Str::from(format!("{OURS} {what}")),
+                    last_heartbeat_time: Some(now),
+                    last_transition_time: Some(now),
+                }),
+            remove: removed.filter(|kind| free(kind)).collect(),
+        }
+    }
+
+    /// What undoing changes: those of ours that are there.
+    pub fn undo(node: &Node) -> Self {
+        let ours = [DRAIN_IN_PROGRESS, DRAINED].into_iter();
+        Self {
+            set: None,
+            remove: ours
+                .filter(|kind| is_ours(node, kind) == Some(true))
+                .collect(),
+        }
+    }
+}
+
+/// Whether a drain of ours set this condition of a node, if it has it.
+fn is_ours(node: &Node, kind: &str) -> Option<bool> {
+    Some(node.condition(kind)?.message.starts_with(OURS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::node;
+
+    fn changed(node: &mut Node, progress: DrainProgress) -> ConditionChange {
+        let change = ConditionChange::new(node, progress, Timestamp::UNIX_EPOCH);
+        let conditions = &mut node.status.conditions;
+        conditions.retain(|found| !change.remove.contains(&found.kind.as_str()));
+        if let Some(set) = &change.set {
+            conditions.retain(|found| found.kind != set.kind);
+            conditions.push(set.clone());
+        }
+        change
+    }
+
+    #[test]
+    fn a_drained_node_has_one_condition_and_undo_removes_it() {
+        let mut node = node("n");
+        let before = node.status.conditions.clone();
+        changed(&mut node, DrainProgress::Begun);
+        assert!(node.condition(DRAIN_IN_PROGRESS).is_some());
+        assert_eq!(ConditionChange::undo(&node).remove, [DRAIN_IN_PROGRESS]);
+        changed(&mut node, DrainProgress::Drained);
+        assert!(node.condition(DRAIN_IN_PROGRESS).is_none());
+        assert_eq!(ConditionChange::undo(&node).remove, [DRAINED]);
+        changed(&mut node, DrainProgress::Stopped);
+        assert_eq!(node.status.conditions, before);
+        assert_eq!(ConditionChange::undo(&node), ConditionChange::default());
+    }
+
+    #[test]
+    fn conditions_of_others_are_left_alone() {
+        let mut node = node("n");
+        node.status.conditions.push(NodeCondition {
+            kind: DRAINED.into(),
+            status: "True".into(),
+            message: "set by a machine controller".into(),
+            ..NodeCondition::default()
+        });
+        let theirs = node.status.conditions.clone();
+        for progress in [
+            DrainProgress::Begun,
+            DrainProgress::Drained,
+            DrainProgress::Stopped,
+        ] {
+            changed(&mut node, progress);
+        }
+        assert_eq!(node.status.conditions, theirs);
+        assert_eq!(ConditionChange::undo(&node), ConditionChange::default());
+    }
+}
