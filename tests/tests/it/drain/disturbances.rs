@@ -302,7 +302,8 @@ impl Disturbed {
     /// The binding goes and comes back.
     async fn revoke_for_a_while(&mut self) {
         let bindings: Api<ClusterRoleBinding> = Api::all(self.env.namespace.client().clone());
-        let name = format!("{}-user-{}", self.env.namespace.name, EVICT.0);
+        let user = format!("{}-user", self.env.namespace.name);
+        let name = format!("{user}-{user}-{}", EVICT.0);
         let mut binding = bindings.get(&name).await.unwrap();
         bindings
             .delete(&name, &DeleteParams::default())
