@@ -207,6 +207,9 @@ impl Budget {
         workloads: &Workloads,
     ) -> Result<Option<(i32, i32)>, CountError> {
         let most = reachable(pods, workloads)?;
+        if self.is_over_bare_pods(pods) {
+            return Ok((most > 0).then_some((most, most)));
+        }
         // Pods without a controller count as healthy, but not as expected.
         let expected = if self.spec.counts_present_pods() {
             most

@@ -161,3 +161,25 @@ fn separates_never_allows_from_used_up() {
         );
     }
 }
+
+#[test]
+fn a_budget_that_counts_controllers_never_allows_bare_pods_to_go() {
+    let mut bare = pods(2);
+    for pod in &mut bare {
+        pod.metadata.owner_references.clear();
+    }
+    let refs: Vec<&Pod> = bare.iter().collect();
+    let workloads = Workloads::default();
+    for (spec, never) in [
+        (most("0"), Some((2, 2))),
+        (most("1"), Some((2, 2))),
+        (least("50%"), Some((2, 2))),
+        (least("1"), None),
+    ] {
+        let name = spec.to_string();
+        let mut budget = budget("b", 0, 0, 0);
+        budget.spec = spec;
+        let found = budget.never_allows(&refs, &workloads).unwrap();
+        assert_eq!(found, never, "{name}");
+    }
+}
