@@ -50,7 +50,12 @@ impl Machine {
             }
         }
         for node in empty {
-            self.request_confirm(node);
+            match self.return_awaited_until(&node) {
+                Some(end) => {
+                    self.nodes.insert(node, NodePhase::Unconfirmed(end));
+                }
+                None => self.request_confirm(node),
+            }
         }
         self.finish_nodes();
         let next = self.next_nodes();

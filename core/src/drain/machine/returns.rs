@@ -16,6 +16,10 @@ use crate::object::Pod;
 /// protects a pod that is Pending.
 const HELD: SignedDuration = SignedDuration::from_secs(30);
 
+/// How long a node on which nothing is left waits for a pod that was foreseen to come back: its
+/// controller has to create it, and a scheduler to bind it.
+const FORESEEN: SignedDuration = SignedDuration::from_secs(5);
+
 /// By how much the API server's clock, which pods are stamped with in whole seconds, may be behind
 /// the drain's.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_secs(2);
@@ -69,6 +73,19 @@ impl Machine {
         let controller = pod.metadata.controller()?.uid.clone();
         let key = (pod.spec.node_name.clone(), controller);
         self.returning.get(&key).cloned()
+    }
+
+    /// Until when a pod is awaited that was foreseen to come back to this node, on which nothing
+    /// is left.
+    pub(super) fn return_awaited_until(&self, node: &str) -> Option<Timestamp> {
+        let evicted = self.pods_on(node).filter(|t| t.accepted && t.is_gone());
+        let alone = evicted.filter(|t| self.siblings(&t.pod).all(|s| s.returned.is_none()));
+        alone
+            .filter(|t| ReturnReason::foreseen(&t.pod, &self.store.workloads).is_some())
+            .filter_map(|t| t.finished_at)
+            .max()
+            .map(|gone| gone + FORESEEN)
+            .filter(|end| self.now < *end)
     }
 
     /// Whether it is too early to evict a replacement that came back.

@@ -317,7 +317,7 @@ pub enum NodePhase {
     Draining,
     /// Nothing is left, as far as the watch shows; a list is on its way.
     Confirming,
-    /// The list failed; the next one is due at this time.
+    /// The list failed, or a pod was foreseen to come back: the next list is due at this time.
     Unconfirmed(Timestamp),
     /// The list showed it; replacements or volumes are waited for.
     Settling,

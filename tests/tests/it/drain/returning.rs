@@ -25,18 +25,26 @@ async fn drain_returning(what: &str, pod_spec: impl Fn(&str) -> Value, reason: &
         .unwrap();
     let free = PodFixture::new("free").bound_to(&node);
     free.create(ns).await.unwrap();
+    let hold = PodFixture::new("hold").running_on(&node);
+    hold.create(ns).await.unwrap();
     let before = env.pods_on(&node).await;
     let plan = env.drain(&[&node, "--force", "--dry-run"]).await;
     let foreseen = format!("may come back to its node after the eviction: {reason}");
     assert!(plan.stderr.contains(&foreseen), "{}", plan.stderr);
 
-    let output = env.drain(&[&node, "--force", "--timeout=60s"]).await;
-    assert_eq!(output.status, Some(7), "{}", output.stderr);
-    let ns = &ns.name;
+    let rule = "--pod-rule=app=hold:wait-completed";
+    let mut drain = start(&env, &[&node, "--force", rule]);
+    let mut stderr = Stderr::of(&mut drain);
     let why = format!("brings it back to the cordoned node: {reason}");
-    assert!(output.stderr.contains(&why), "{}", output.stderr);
-    assert!(output.stderr.contains(&format!("ReplicaSet {ns}/web-")));
-    assert!(output.stderr.contains(&format!("{ns}/free: gone")));
+    stderr.wait_for(&[&why]).await;
+    let now = DeleteParams::default().grace_period(0);
+    env.pods().delete("hold", &now).await.unwrap();
+    let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
+    let stderr = stderr.text;
+    assert_eq!(status, Some(7), "{stderr}");
+    let ns = &ns.name;
+    assert!(stderr.contains(&format!("ReplicaSet {ns}/web-")));
+    assert!(stderr.contains(&format!("{ns}/free: gone")));
     // One eviction each, and none of the pod that came back.
     assert_eq!(env.evictions().await.len(), 2);
     env.check(&before).await;

@@ -27,15 +27,44 @@ fn emptied() -> Drain {
     drain
 }
 
-#[test]
-fn a_pod_that_tolerates_the_cordon_is_left_alone_when_it_comes_back() {
-    let mut drain = emptied();
-    let mut returned = young("b", &drain);
-    returned.spec.tolerations.push(Toleration {
+fn tolerates_cordon(mut pod: Pod) -> Pod {
+    pod.spec.tolerations.push(Toleration {
         key: crate::taint::UNSCHEDULABLE.into(),
         operator: "Exists".into(),
         ..Toleration::default()
     });
+    pod
+}
+
+/// Its controller may create it after the last pod has gone.
+#[test]
+fn a_node_waits_for_a_pod_that_was_foreseen_to_come_back() {
+    let confirms = |effects: &[Effect]| {
+        let confirm = |effect: &Effect| matches!(effect, Effect::Confirm { .. });
+        effects.iter().any(confirm)
+    };
+    for comes_back in [true, false] {
+        let pods = vec![tolerates_cordon(pod("a", NODE))];
+        let (mut drain, _) = Drain::new(DrainOptions::default(), pods, Vec::new());
+        drain.answer("a", EvictionResult::Accepted);
+        assert!(!confirms(&drain.gone("a")));
+        let due = drain.now + SignedDuration::from_secs(5);
+        assert_eq!(drain.machine.wake_at(drain.now), Some(due));
+        assert!(!confirms(&drain.after(4)));
+        let effects = if comes_back {
+            let returned = tolerates_cordon(young("b", &drain));
+            comes(&mut drain, returned)
+        } else {
+            drain.after(1)
+        };
+        assert!(confirms(&effects));
+    }
+}
+
+#[test]
+fn a_pod_that_tolerates_the_cordon_is_left_alone_when_it_comes_back() {
+    let mut drain = emptied();
+    let returned = tolerates_cordon(young("b", &drain));
     assert!(evicted(&comes(&mut drain, returned)).is_empty());
     assert_eq!(
         drain.state("b").to_string(),
