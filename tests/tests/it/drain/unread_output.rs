@@ -57,13 +57,14 @@ async fn a_full_disk_changes_no_drain_and_no_status() {
     env.check(&[pod]).await;
 }
 
-/// Two terminals, neither of which shows anything: the kernel takes some KiB for each.
+/// Two terminals, neither of which shows anything: the kernel takes 17 KiB for each, and 40 pods
+/// with long names take twice as much.
 #[tokio::test]
 async fn terminals_that_stand_still_delay_no_drain_and_no_signal() {
     let (env, node) = environment_with_node("still").await;
     let mut pods = Vec::new();
-    for i in 0..80 {
-        let pod = PodFixture::new(&format!("web-{}-{i}", "x".repeat(120)));
+    for i in 0..40 {
+        let pod = PodFixture::new(&format!("web-{}-{i}", "x".repeat(220)));
         let pod = pod.app("web").running_on(&node).create(&env.namespace);
         pods.push(pod.await.unwrap());
     }
