@@ -359,7 +359,7 @@ async fn a_right_that_is_missed_later_is_named_before_the_cordon() {
 #[tokio::test]
 async fn wait_ready_is_refused_if_replicas_may_not_be_watched() {
     let mut env = TestEnvironment::new(ControlPlane::shared().await, "no-replicas").await;
-    let node = env.node_with_web().await;
+    let node = env.node_with_web(1).await;
     env.act_with(&[READ, EVICT, CORDON]).await;
     let output = env.drain(&[&node, "--wait-ready", "--timeout=30s"]).await;
     assert_eq!(output.status, Some(7), "{}", output.stderr);

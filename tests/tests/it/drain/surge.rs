@@ -76,7 +76,7 @@ async fn a_surge_replica_is_added_and_taken_back() {
 #[tokio::test]
 async fn a_surge_that_is_forbidden_is_told_before_the_cordon() {
     let mut env = TestEnvironment::new(ControlPlane::shared().await, "no-surge").await;
-    let node = env.node_with_web().await;
+    let node = env.node_with_web(1).await;
     BudgetFixture::min_available("web", "web", json!(1))
         .create_counted(&env.namespace, 1)
         .await
@@ -104,14 +104,7 @@ async fn a_surge_that_is_forbidden_is_told_before_the_cordon() {
 #[tokio::test]
 async fn a_surge_that_fails_is_told_at_once() {
     let mut env = TestEnvironment::new(ControlPlane::shared().await, "late-surge").await;
-    let node = env.node("a");
-    let fixture = NodeFixture::kwok(&node);
-    fixture.create(env.namespace.client()).await.unwrap();
-    WorkloadFixture::deployment("web", 1)
-        .pod_spec(json!({"nodeSelector": {"kubernetes.io/hostname": node}}))
-        .create_ready(&env.namespace, 1)
-        .await
-        .unwrap();
+    let node = env.node_with_web(1).await;
     BudgetFixture::min_available("web", "web", json!(1))
         .create_counted(&env.namespace, 1)
         .await

@@ -113,7 +113,7 @@ async fn only_a_named_budget_is_bypassed_and_only_after_its_time() {
 #[tokio::test]
 async fn a_pending_replacement_is_reported_with_the_schedulers_words() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "wait-ready").await;
-    let node = env.node_with_web().await;
+    let node = env.node_with_web(1).await;
     let before = env.pods_on(&node).await;
     let output = env
         .drain(&[&node, "--wait-ready", "--timeout=30s", "-o", "json"])
@@ -372,14 +372,7 @@ async fn two_nodes_of_one_zone_are_never_drained_at_once() {
 #[tokio::test]
 async fn wait_ready_ends_when_the_workload_is_deleted() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "deleted-workload").await;
-    let node = env.node("a");
-    let fixture = NodeFixture::kwok(&node);
-    fixture.create(env.namespace.client()).await.unwrap();
-    WorkloadFixture::deployment("web", 2)
-        .pod_spec(json!({"nodeSelector": {"kubernetes.io/hostname": node}}))
-        .create_ready(&env.namespace, 2)
-        .await
-        .unwrap();
+    let node = env.node_with_web(2).await;
     let before = env.pods_on(&node).await;
     let mut drain = start(&env, &[&node, "--wait-ready", "--implicit-budget=none"]);
     let mut stderr = Stderr::of(&mut drain);

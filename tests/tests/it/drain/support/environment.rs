@@ -71,14 +71,14 @@ impl TestEnvironment {
         format!("{}-{name}", self.namespace.name)
     }
 
-    /// A node with the only, ready pod of the Deployment `web`, which can run nowhere else.
-    pub(in crate::drain) async fn node_with_web(&self) -> String {
+    /// A node with all pods, Ready, of the Deployment `web`, which can run nowhere else.
+    pub(in crate::drain) async fn node_with_web(&self, replicas: u32) -> String {
         let node = self.node("a");
         let fixture = NodeFixture::kwok(&node);
         fixture.create(self.namespace.client()).await.unwrap();
-        WorkloadFixture::deployment("web", 1)
+        WorkloadFixture::deployment("web", replicas)
             .pod_spec(json!({"nodeSelector": {"kubernetes.io/hostname": node}}))
-            .create_ready(&self.namespace, 1)
+            .create_ready(&self.namespace, replicas as usize)
             .await
             .unwrap();
         node
