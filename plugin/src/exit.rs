@@ -12,6 +12,8 @@ pub(crate) enum ExitStatus {
     Done,
     /// 3: findings, or a configuration that the kubelet would refuse.
     Findings,
+    /// 4: drain refused a node, or all: a flag is needed; nothing was changed there.
+    Refused,
     /// 5: a budget is in the way; may succeed later.
     Blocked,
     /// 6: evicted, but not gone.
@@ -20,8 +22,6 @@ pub(crate) enum ExitStatus {
     Impossible,
     /// 1: the API server could not be reached, the state is not known, or an internal error.
     Failed,
-    /// 4: drain refused: a flag is needed; nothing was changed.
-    Refused,
     /// 2: the command line does not make sense.
     Usage,
     /// 130: interrupted by SIGINT, SIGTERM or SIGHUP.
@@ -48,7 +48,7 @@ impl ExitStatus {
         }
     }
 
-    /// The status of two things done in one command: 1 over 7 over 6 over 5.
+    /// The status of two things done in one command: 1 over 7 over 6 over 5 over 4.
     ///
     /// What was not known (1) hides how bad the rest is, so it goes first. The
     /// statuses that end a command on the spot stand above those.
@@ -110,8 +110,8 @@ mod tests {
     use super::ExitStatus::*;
 
     #[test]
-    fn one_outranks_seven_six_and_five() {
-        let falling = [Failed, Impossible, Stuck, Blocked, Done];
+    fn one_outranks_seven_six_five_and_four() {
+        let falling = [Failed, Impossible, Stuck, Blocked, Refused, Done];
         for (i, worse) in falling.iter().enumerate() {
             for better in &falling[i..] {
                 assert_eq!(worse.and(*better), *worse);

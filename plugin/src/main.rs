@@ -58,7 +58,7 @@ fn main() -> ExitCode {
 
 /// Runs the command, and waits until what it says is written: not for ever if it was interrupted.
 async fn run(cli: Cli, printer: &mut Printer) -> ExitStatus {
-    let status = command::run(cli, printer)
+    let status = Box::pin(command::run(cli, printer))
         .await
         .and_then(|status| printer.finish().map(|()| status))
         .unwrap_or_else(|error| ExitStatus::of_error(&error, printer));

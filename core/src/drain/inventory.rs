@@ -81,12 +81,22 @@ fn verdict(
     {
         return PodVerdict::Skip(SkipReason::NotSelected);
     }
+    let asked = behavior::behavior(pod, &permissions.rules).filter(|_| !permissions.named);
     let controller = pod.metadata.controller();
     let presence = controller.map(|reference| context.workloads.presence(reference));
-    if controller.is_some_and(|c| c.kind == "DaemonSet") && presence != Some(Presence::Absent) {
-        return PodVerdict::Skip(SkipReason::DaemonSet);
+    let of_daemon_set = controller.is_some_and(|c| c.kind == "DaemonSet") && !permissions.named;
+    if of_daemon_set && presence != Some(Presence::Absent) {
+        let asked = matches!(asked, Some((Behavior::Skip, _)));
+        if !permissions.evict_daemon_sets || asked || pod.is_terminating() {
+            return PodVerdict::Skip(SkipReason::DaemonSet);
+        }
+        let needs = needs(pod, permissions, context.workloads, warnings);
+        return if needs.is_empty() {
+            PodVerdict::Skip(SkipReason::DaemonSetLast)
+        } else {
+            PodVerdict::Refuse(needs, None)
+        };
     }
-    let asked = behavior::behavior(pod, &permissions.rules);
     if let Some((Behavior::Skip, origin)) = asked {
         return PodVerdict::Skip(SkipReason::Asked(origin));
     }

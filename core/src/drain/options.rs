@@ -14,11 +14,15 @@ use crate::text::Str;
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Permissions {
+    /// The pods are named: all but static ones are meant.
+    pub named: bool,
     /// `--force`: pods that nothing will bring back may go.
     pub force: bool,
     pub delete_emptydir_data: bool,
     /// `--disable-eviction`: DELETE, which no budget stops.
     pub disable_eviction: bool,
+    /// `--evict-daemonsets`: their pods go when all others are gone.
+    pub evict_daemon_sets: bool,
     /// `--respect-annotations`: protected pods stay.
     pub respect_annotations: bool,
     /// `--bypass-pdb`: budgets that are waited for and then passed by.
@@ -46,6 +50,8 @@ pub struct DrainOptions {
     pub implicit: Option<ImplicitBudget>,
     /// Seconds that each pod has to stop, where the user said so.
     pub grace_period_seconds: Option<u32>,
+    /// How long the turns of a node may take together.
+    pub node_timeout: Option<SignedDuration>,
     /// How long a pod may take to go after its eviction.
     pub pod_timeout: Option<SignedDuration>,
     pub blocked_timeout: Option<SignedDuration>,
@@ -57,6 +63,12 @@ pub struct DrainOptions {
     pub once: bool,
     /// How many nodes of one zone are emptied at once.
     pub max_per_zone: Option<usize>,
+    /// How many nodes may take no pods, those included that others cordoned or that are not Ready.
+    pub max_unavailable: Option<usize>,
+    /// How long the place of a node stays taken after its drain.
+    pub soak: SignedDuration,
+    /// Whether an [`super::Effect::Gate`] decides after each node whether others follow.
+    pub gate: bool,
     /// Whether a node is cordoned when its turn comes, not before.
     pub cordon_each: bool,
     /// The zones of the nodes; those without are one zone together.

@@ -76,6 +76,18 @@ pub(crate) struct DrainArgs {
     /// Drain at most N nodes per zone at a time; nodes without a zone count as one zone
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
     pub(crate) max_per_zone: Option<u16>,
+    /// Start no node while N nodes, or N% of them, are cordoned or not Ready, whoever cordoned them
+    #[arg(long, value_parser = max_unavailable, value_name = "N|N%")]
+    pub(crate) max_unavailable: Option<MaxUnavailable>,
+    /// Wait this long after a node before the next one starts
+    #[arg(long, default_value = "0s", value_parser = go_duration, value_name = "DURATION")]
+    pub(crate) soak: Duration,
+    /// Shell command to run after a node and its --soak; if it fails, no other node starts
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) gate: Option<String>,
+    /// Time limit of the --gate command, after which it has failed; 0 means no limit
+    #[arg(long, default_value = "10m", value_parser = go_duration, value_name = "DURATION")]
+    pub(crate) gate_timeout: Duration,
     /// Wait until replacements are Ready before starting the next node or exiting
     #[arg(long)]
     pub(crate) wait_ready: bool,
@@ -106,9 +118,16 @@ pub(crate) struct DrainArgs {
     /// What to do if a budget can never allow to evict a pod
     #[arg(long, value_enum, default_value = "refuse", value_name = "WHAT")]
     pub(crate) on_impossible: OnImpossible,
+    /// What to do if a pod needs a flag, or can never be evicted: leave its node alone and drain the
+    /// others, or refuse all nodes
+    #[arg(long, value_enum, default_value = "node", value_name = "WHAT")]
+    pub(crate) on_refused: OnRefused,
     /// Pods that may be missing of a workload without a budget: 25%, a number, or none
     #[arg(long, default_value = "25%", value_parser = implicit_budget, value_name = "AMOUNT")]
     pub(crate) implicit_budget: ImplicitBudgetArg,
+    /// Time limit for one node, from the start of its turn; the drain continues without it
+    #[arg(long, value_parser = go_duration, value_name = "DURATION")]
+    pub(crate) node_timeout: Option<Duration>,
     /// Time limit for one pod to terminate after its eviction; the drain continues without it
     #[arg(long, value_parser = go_duration, value_name = "DURATION")]
     pub(crate) pod_timeout: Option<Duration>,
@@ -149,6 +168,10 @@ pub(crate) struct SafetyArgs {
           default_value = "false", default_missing_value = "true", value_name = "BOOL",
           action = clap::ArgAction::Set)]
     pub(crate) delete_emptydir_data: bool,
+    /// Evict DaemonSet pods too, once each, after all other pods of their node are gone
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
+          default_missing_value = "true", value_name = "BOOL", action = clap::ArgAction::Set)]
+    pub(crate) evict_daemonsets: bool,
     /// Delete pods instead of evicting them, which bypasses every budget (requires --force)
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_name = "BOOL", action = clap::ArgAction::Set)]
@@ -157,7 +180,7 @@ pub(crate) struct SafetyArgs {
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "false",
           default_missing_value = "true", value_name = "BOOL", action = clap::ArgAction::Set)]
     pub(crate) respect_annotations: bool,
-    /// Accepted for compatibility with kubectl; no effect: DaemonSet pods are never evicted
+    /// Accepted for compatibility with kubectl; no effect: see --evict-daemonsets
     #[arg(long, num_args = 0..=1, require_equals = true, default_value = "true",
           default_missing_value = "true", value_name = "BOOL", action = clap::ArgAction::Set,
           hide_short_help = true)]
@@ -178,6 +201,34 @@ pub(crate) enum DryRun {
 /// `--implicit-budget`
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ImplicitBudgetArg(pub(crate) Option<ImplicitBudget>);
+
+/// `--max-unavailable`
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MaxUnavailable {
+    Count(u16),
+    Percent(u16),
+}
+
+impl MaxUnavailable {
+    /// Of so many nodes, rounded down, and at least one.
+    pub(crate) fn of(self, nodes: usize) -> usize {
+        match self {
+            Self::Count(count) => usize::from(count),
+            Self::Percent(percent) => (nodes.saturating_mul(usize::from(percent)) / 100).max(1),
+        }
+    }
+}
+
+fn max_unavailable(text: &str) -> Result<MaxUnavailable, String> {
+    let (number, make): (_, fn(u16) -> MaxUnavailable) = match text.strip_suffix('%') {
+        Some(number) => (number, MaxUnavailable::Percent),
+        None => (text, MaxUnavailable::Count),
+    };
+    match number.parse() {
+        Ok(number @ 1..) => Ok(make(number)),
+        _ => Err("expected a number of nodes or a percentage, at least 1".to_owned()),
+    }
+}
 
 fn implicit_budget(text: &str) -> Result<ImplicitBudgetArg, String> {
     if text == "none" {
@@ -226,7 +277,7 @@ pub(crate) enum OrderArg {
 /// `--on-impossible`
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OnImpossible {
-    /// Change nothing, and print the reason
+    /// Change nothing on the node, and print the reason
     Refuse,
     /// Evict the other pods, and exit with 7
     Partial,
@@ -234,6 +285,15 @@ pub(crate) enum OnImpossible {
     Wait,
     /// Cordon and label the nodes of such pods, evict nothing there, and drain the other nodes
     Quarantine,
+}
+
+/// `--on-refused`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum OnRefused {
+    /// Leave the nodes of such pods as they are, and drain the others
+    Node,
+    /// Change nothing
+    All,
 }
 
 /// `--surge`
@@ -265,6 +325,21 @@ impl From<OrderArg> for EvictionOrder {
             OrderArg::Priority => Self::Priority,
             OrderArg::Strict => Self::Strict,
             OrderArg::None => Self::None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentage_of_nodes_is_rounded_down_to_at_least_one() {
+        for (text, nodes, most) in [("2", 50, 2), ("10%", 50, 5), ("10%", 59, 5), ("10%", 3, 1)] {
+            assert_eq!(max_unavailable(text).unwrap().of(nodes), most, "{text}");
+        }
+        for wrong in ["0", "0%", "-1", "ten", "", "%"] {
+            assert!(max_unavailable(wrong).is_err(), "{wrong}");
         }
     }
 }

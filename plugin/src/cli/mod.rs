@@ -6,6 +6,7 @@ mod cluster;
 mod completion;
 pub(crate) mod drain;
 pub(crate) mod duration;
+mod evict;
 mod explain;
 mod failure;
 mod format;
@@ -31,6 +32,7 @@ pub(crate) use audit::{AuditArgs, AuditFormat, FailOn, SortBy};
 pub(crate) use cluster::ClusterArgs;
 pub(crate) use completion::{CompletionArgs, Shell};
 pub(crate) use drain::DrainArgs;
+pub(crate) use evict::EvictArgs;
 pub(crate) use explain::{ExplainArgs, RuleFormat, Topic};
 pub(crate) use failure::FailureArgs;
 pub(crate) use format::ExplainFormat;
@@ -99,6 +101,8 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     #[command(help_template = HELP)]
     Drain(DrainArgs),
+    #[command(help_template = HELP)]
+    Evict(EvictArgs),
     #[command(help_template = HELP)]
     Snapshot(SnapshotArgs),
     #[command(help_template = HELP)]

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 use clap_complete::engine::CompletionCandidate;
-use nodelife_cluster::{Cluster, snapshot};
+use nodelife_cluster::list::ListFilter;
+use nodelife_cluster::{Cluster, listing, snapshot};
 use nodelife_core::audit;
 use nodelife_core::snapshot::Source;
 
@@ -43,6 +44,34 @@ pub(super) fn nodes() -> Vec<CompletionCandidate> {
     names.into_iter().map(CompletionCandidate::new).collect()
 }
 
+/// Names of the pods of the namespace that the words so far choose.
+pub(super) fn pods() -> Vec<CompletionCandidate> {
+    let listed = words_so_far().and_then(|matches| {
+        let options = ClusterArgs::from_arg_matches(&matches).ok()?.options();
+        answer_of(async {
+            let cluster = Cluster::connect(&options).await.ok()?;
+            let filter = ListFilter {
+                namespace: Some(cluster.namespace().to_owned()),
+                ..ListFilter::default()
+            };
+            let listed = cluster.list(&listing::PODS, &filter, |_| {}).await.ok()?;
+            Some(listed.items)
+        })
+    });
+    let pods = listed.unwrap_or_default().into_iter();
+    pods.map(|pod| CompletionCandidate::new(pod.metadata.name.as_str()))
+        .collect()
+}
+
+/// What a cluster answers in time.
+fn answer_of<T>(ask: impl Future<Output = Option<T>>) -> Option<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .ok()?;
+    runtime.block_on(async { tokio::time::timeout(PATIENCE, ask).await.ok().flatten() })
+}
+
 /// The flags that stand on the line that is being typed, unfinished as it is.
 fn words_so_far() -> Option<ArgMatches> {
     let mut words: Vec<OsString> = std::env::args_os().collect();
@@ -68,18 +97,13 @@ fn node_names(matches: &ArgMatches) -> Option<BTreeSet<String>> {
         .files;
     let snapshot = if files.is_empty() {
         let options = ClusterArgs::from_arg_matches(matches).ok()?.options();
-        let ask = async {
+        answer_of(async {
             let cluster = Cluster::connect(&options).await.ok()?;
             let sources = BTreeSet::from([Source::Nodes]);
             Box::pin(snapshot::collect(&cluster, &sources, |_| {}))
                 .await
                 .ok()
-        };
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()
-            .ok()?;
-        runtime.block_on(async { tokio::time::timeout(PATIENCE, ask).await.ok().flatten() })?
+        })?
     } else {
         snapshot::read(&files).ok()?
     };

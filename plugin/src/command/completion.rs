@@ -85,6 +85,7 @@ fn with_candidates(command: Command) -> Command {
             };
             let candidates = match name.as_str() {
                 "NODE" => ArgValueCandidates::new(candidates::nodes),
+                "POD" => ArgValueCandidates::new(candidates::pods),
                 "RULE" => ArgValueCandidates::new(candidates::rules),
                 "ID|GROUP" => ArgValueCandidates::new(candidates::rules_and_groups),
                 _ => return arg,

@@ -5,6 +5,7 @@ mod candidates;
 pub(crate) mod completion;
 mod connect;
 mod drain;
+mod evict;
 mod explain;
 pub(crate) mod input;
 mod man;
@@ -39,5 +40,6 @@ pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<ExitS
         Command::Version(args) => version::run(&args, printer),
         // Drain listens to Ctrl-C itself: it has to say what it left half done.
         Command::Drain(args) => drain::run(args, &cluster, printer).await,
+        Command::Evict(args) => evict::run(args, &cluster, printer).await,
     }
 }

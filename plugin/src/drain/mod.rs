@@ -7,7 +7,7 @@ mod removal;
 mod surge;
 mod view;
 
-pub(crate) use executor::{Executor, ExecutorOptions};
+pub(crate) use executor::{Executor, ExecutorOptions, GateCommand, Refusals};
 pub(crate) use node::uncordon::undo_cordons;
 pub(crate) use output::log::warn_budgets_unreadable;
 pub(crate) use removal::{RemovalMethod, check_evictions};

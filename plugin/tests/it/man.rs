@@ -17,6 +17,7 @@ fn each_command_has_a_page_with_its_flags_and_examples() {
     for (page, command) in [
         ("kubectl-nodelife-audit.1", "audit"),
         ("kubectl-nodelife-drain.1", "drain"),
+        ("kubectl-nodelife-evict.1", "evict"),
         ("kubectl-nodelife-snapshot.1", "snapshot"),
     ] {
         assert!(pages.contains(page), "{pages:?}");

@@ -74,6 +74,11 @@ pub enum DrainEvent {
     CordonFailed {
         node: Str,
     },
+    /// The end of an [`Effect::Gate`].
+    GateEnded {
+        node: Str,
+        passed: bool,
+    },
     /// How a node is now; none if it is not there.
     NodeSeen {
         node: Str,
@@ -151,6 +156,14 @@ pub enum Effect {
     Awaits { node: Str },
     /// A node was found empty of all that had to go, and waits for nothing more.
     Done { node: Str },
+    /// The next node has to wait for a while after this one.
+    Soaks { node: Str },
+    /// Run the command that decides whether others follow this node.
+    Gate { node: Str },
+    /// So many nodes take no pods that the next one has to wait.
+    TooManyUnavailable { nodes: Vec<Str> },
+    /// Only budgets hold a node up: others have their turn first. Told once for each node.
+    Yielded { node: Str },
     /// The drain of a node ended before that.
     Left { node: Str, loss: NodeLoss },
 }

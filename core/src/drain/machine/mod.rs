@@ -15,7 +15,9 @@
 //!   consistent list of its pods.
 
 mod backoff;
+mod between;
 mod bypass;
+mod daemon_sets;
 mod dispatch;
 pub(super) mod event;
 mod ledger;
@@ -31,6 +33,7 @@ mod settle;
 mod state;
 #[cfg(test)]
 mod tests;
+mod turns;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,7 +47,7 @@ use crate::object::{Pod, VolumeAttachment};
 use crate::text::Str;
 use ledger::Ledger;
 use replicas::ReadyCounts;
-use state::{RetryTrigger, SeenNode};
+use state::{Between, RetryTrigger, SeenNode, Turn};
 
 pub use event::{DrainEvent, Effect, ReplicaCount};
 pub use report::{DrainReport, NodeReport, PodReport};
@@ -59,6 +62,13 @@ pub struct Machine {
     order: Vec<Str>,
     nodes: BTreeMap<Str, NodePhase>,
     seen_nodes: BTreeMap<Str, SeenNode>,
+    turns: BTreeMap<Str, Turn>,
+    /// The nodes whose drain has ended and whose place is not free yet.
+    between: BTreeMap<Str, Between>,
+    /// The nodes that were last said to be too many.
+    told_unavailable: Vec<Str>,
+    /// The nodes whose DaemonSet pods may go, as all others have gone.
+    released: BTreeSet<Str>,
     pods: BTreeMap<Str, Tracked>,
     store: Store,
     ledger: Ledger,
@@ -93,6 +103,10 @@ impl Machine {
                 .map(|node| (node.clone(), NodePhase::Waiting))
                 .collect(),
             seen_nodes: BTreeMap::new(),
+            turns: BTreeMap::new(),
+            between: BTreeMap::new(),
+            told_unavailable: Vec::new(),
+            released: BTreeSet::new(),
             order: nodes,
             pods: BTreeMap::new(),
             store,
@@ -187,6 +201,8 @@ impl Machine {
             .chain(self.pods.values().filter_map(|t| self.bypassed_at(t)))
             .chain(self.replacement_counts_due())
             .chain(self.held_until())
+            .chain(self.turn_ends())
+            .chain(self.soak_ends())
             .filter(|at| *at > now)
             .min()
     }
@@ -200,9 +216,11 @@ impl Machine {
             self.stop = Some(StopReason::Deadline);
         }
         if self.stop.is_none() {
+            self.expire_nodes();
             self.expire_pods();
             self.dispatch();
             self.advance_nodes();
+            self.tell_unavailable();
             self.request_replacement_counts();
         }
         // A pod that was seen and sent, or blocked, in one step changed once.
@@ -265,6 +283,7 @@ impl Machine {
             DrainEvent::Owner { uid, presence } => self.owner_checked(&uid, presence),
             DrainEvent::Cordoned { node, version } => self.cordoned(&node, &version),
             DrainEvent::CordonFailed { node } => self.leave(&node, NodeLoss::CordonFailed),
+            DrainEvent::GateEnded { node, passed } => self.gate_ended(&node, passed),
             DrainEvent::NodeSeen { node, found } => self.node_seen(&node, found.as_deref()),
             DrainEvent::ConfirmFailed { node } => {
                 // A pod that came meanwhile has opened the node again.
@@ -290,6 +309,11 @@ impl Machine {
     fn times_out(&self, tracked: &Tracked) -> Option<(Timestamp, PodState)> {
         match &tracked.state {
             PodState::Blocked(blocked) => {
+                let node = self.nodes.get(self.place(&tracked.pod));
+                if node == Some(&NodePhase::Yielded) {
+                    // It is tried again first.
+                    return None;
+                }
                 // A budget that lets others go is at work.
                 let since = self.stalled_since(tracked).unwrap_or(blocked.first);
                 let end = since + self.settings.blocked_timeout?;
@@ -333,7 +357,11 @@ impl Machine {
             }
             state => state,
         };
-        let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
+        let place = self
+            .pods
+            .get(uid.as_str())
+            .map(|t| self.place(&t.pod).clone());
+        let Some((tracked, node)) = self.pods.get_mut(uid.as_str()).zip(place) else {
             return;
         };
         let news = !tracked.state.reads_like(&state);
@@ -343,8 +371,7 @@ impl Machine {
             && !goes(&tracked.state)
             && let Some(controller) = tracked.pod.metadata.controller()
         {
-            let node = &tracked.pod.spec.node_name;
-            self.ready_counts.pod_evicted(&controller.uid, node);
+            self.ready_counts.pod_evicted(&controller.uid, &node);
         }
         match &state {
             PodState::Blocked(blocked) => {

@@ -12,6 +12,7 @@ impl Machine {
     pub(super) fn cordoned(&mut self, node: &Str, version: &str) {
         let seen = self.seen_nodes.entry(node.clone()).or_default();
         seen.cordoned_in = version.parse().ok();
+        seen.unavailable = true;
         if let Some(phase) = self.nodes.get_mut(node.as_str())
             && *phase == NodePhase::Cordoning
         {
@@ -21,16 +22,22 @@ impl Machine {
     }
 
     pub(super) fn node_seen(&mut self, name: &Str, found: Option<&Node>) {
+        let seen = self.seen_nodes.entry(name.clone()).or_default();
         let Some(node) = found else {
+            seen.unavailable = false;
             return self.leave(name, NodeLoss::Deleted);
         };
-        let seen = self.seen_nodes.entry(name.clone()).or_default();
+        let version = node.metadata.resource_version.parse().ok();
+        // A watch may show what was before the cordon.
+        if version >= seen.cordoned_in {
+            seen.unavailable = node.spec.unschedulable || !node.is_ready();
+        }
         let uid = seen.uid.get_or_insert_with(|| node.metadata.uid.clone());
         if *uid != node.metadata.uid {
             return self.leave(name, NodeLoss::Recreated);
         }
         if !node.spec.unschedulable {
-            seen.schedulable_in = node.metadata.resource_version.parse().ok();
+            seen.schedulable_in = version;
             self.check_cordon(name);
         }
     }
@@ -56,7 +63,11 @@ impl Machine {
             _ => false,
         };
         if !ended {
+            let had_turn = phase.has_turn() && loss != NodeLoss::CordonFailed;
             *phase = NodePhase::Left(loss);
+            if had_turn {
+                self.hold_place(node);
+            }
             let node = node.clone();
             self.effects.push(Effect::Left { node, loss });
         }
@@ -77,7 +88,7 @@ impl Machine {
         }
         let mut ended: Vec<(Str, PodState)> = Vec::new();
         for tracked in self.pods.values() {
-            let node = &tracked.pod.spec.node_name;
+            let node = self.place(&tracked.pod);
             let Some(NodePhase::Left(loss)) = self.nodes.get(node) else {
                 continue;
             };
@@ -88,7 +99,10 @@ impl Machine {
                 NodeLoss::Uncordoned if !matches!(state, PodState::Terminating { .. }) => {
                     PodState::Impossible(Unevictable::Uncordoned)
                 }
-                NodeLoss::Uncordoned | NodeLoss::CordonFailed => continue,
+                NodeLoss::Uncordoned
+                | NodeLoss::CordonFailed
+                | NodeLoss::TimedOut
+                | NodeLoss::GateFailed => continue,
             };
             ended.push((tracked.pod.metadata.uid.clone(), state));
         }

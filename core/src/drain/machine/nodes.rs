@@ -5,21 +5,37 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Machine;
 use super::event::Effect;
 use super::state::{NodePhase, Tracked};
+use crate::object::Pod;
 use crate::text::Str;
 
 impl Machine {
+    /// What a pod belongs to: its node, or its own name where pods are named. A named pod is drained
+    /// as the only one of a node of its name, without a cordon.
+    pub(super) fn place<'a>(&self, pod: &'a Pod) -> &'a Str {
+        if self.settings.permissions.named {
+            &pod.metadata.name
+        } else {
+            &pod.spec.node_name
+        }
+    }
+
+    /// Whether pods are named, and nodes are not.
+    pub fn pods_are_named(&self) -> bool {
+        self.settings.permissions.named
+    }
+
     pub(super) fn is_draining(&self, tracked: &Tracked) -> bool {
-        self.nodes.get(&tracked.pod.spec.node_name) == Some(&NodePhase::Draining)
+        self.nodes.get(self.place(&tracked.pod)) == Some(&NodePhase::Draining)
     }
 
     /// Whether nothing more is to be done or waited for on this node.
-    pub(super) fn is_settled(&self, node: &str) -> bool {
+    pub fn is_settled(&self, node: &str) -> bool {
         self.pods_on(node).all(|tracked| tracked.state.is_settled())
     }
 
     pub(super) fn pods_on(&self, node: &str) -> impl Iterator<Item = &Tracked> {
         self.pods()
-            .filter(move |tracked| tracked.pod.spec.node_name == node)
+            .filter(move |tracked| *self.place(&tracked.pod) == node)
     }
 
     /// Begins nodes as long as there is room, and confirms those that look empty.
@@ -28,7 +44,7 @@ impl Machine {
             .pods
             .values()
             .filter(|tracked| !tracked.state.is_settled())
-            .map(|tracked| &tracked.pod.spec.node_name)
+            .map(|tracked| self.place(&tracked.pod))
             .collect();
         let mut empty = Vec::new();
         for node in &self.order {
@@ -40,6 +56,7 @@ impl Machine {
                 NodePhase::Unconfirmed(at) => self.now >= *at,
                 NodePhase::Waiting
                 | NodePhase::Cordoning
+                | NodePhase::Yielded
                 | NodePhase::Confirming
                 | NodePhase::Settling
                 | NodePhase::Done
@@ -58,12 +75,16 @@ impl Machine {
             }
         }
         self.finish_nodes();
+        self.free_places();
+        self.yield_turn();
         let next = self.next_nodes();
         if next.is_empty() {
             return;
         }
         for node in next {
-            if self.settings.cordon_each {
+            self.begin_turn(&node);
+            let is_new = self.nodes.get(&node) == Some(&NodePhase::Waiting);
+            if self.settings.cordon_each && is_new {
                 self.nodes.insert(node.clone(), NodePhase::Cordoning);
                 self.effects.push(Effect::Cordon { node });
             } else {
@@ -94,29 +115,44 @@ impl Machine {
         self.effects.push(Effect::Confirm { node, request });
     }
 
-    fn next_nodes(&self) -> Vec<Str> {
+    /// The nodes whose turn comes: those that had none before the others.
+    pub(super) fn next_nodes(&self) -> Vec<Str> {
         let zone = |node: &Str| self.settings.zones.get(node.as_str());
         let mut busy = 0;
         let mut busy_in: BTreeMap<Option<&Str>, usize> = BTreeMap::new();
         for (node, phase) in self.nodes() {
-            if !matches!(
-                phase,
-                NodePhase::Waiting | NodePhase::Done | NodePhase::Left(_)
-            ) {
+            if phase.has_turn() {
                 busy += 1;
                 *busy_in.entry(zone(node)).or_default() += 1;
             }
         }
+        for node in self.between.keys() {
+            busy += 1;
+            *busy_in.entry(zone(node)).or_default() += 1;
+        }
+        let mut out = self.unavailable_nodes();
+        let most_out = match self.settings.max_unavailable {
+            // Until all were seen, it is not known how many are out.
+            Some(_) if !self.order.iter().all(|n| self.seen_nodes.contains_key(n)) => 0,
+            most => most.unwrap_or(usize::MAX),
+        };
         let most = self.settings.max_per_zone.unwrap_or(usize::MAX).max(1);
         let mut next = Vec::new();
-        for (node, phase) in self.nodes() {
-            if phase != NodePhase::Waiting || busy >= self.settings.concurrency.max(1) {
+        let new = self.nodes();
+        let new = new.filter(|(_, phase)| *phase == NodePhase::Waiting);
+        let new = new.map(|(node, _)| node);
+        for node in new.chain(self.yielded_nodes()) {
+            if busy >= self.settings.concurrency.max(1) {
+                break;
+            }
+            if !out.contains(node) && out.len() >= most_out {
                 continue;
             }
             let beside = busy_in.entry(zone(node)).or_default();
             if *beside < most {
                 *beside += 1;
                 busy += 1;
+                out.insert(node);
                 next.push(node.clone());
             }
         }

@@ -7,7 +7,7 @@ use super::event::Effect;
 use super::state::{EvictionInputs, NodePhase, PodState, Tracked, Unevictable};
 use crate::drain::behavior;
 use crate::drain::inventory::{InventoryContext, inspect};
-use crate::drain::verdict::{Impossible, PodVerdict, WaitReason};
+use crate::drain::verdict::{Impossible, PodVerdict, SkipReason, WaitReason};
 use crate::object::Pod;
 use crate::text::Str;
 use crate::workload::Presence;
@@ -41,12 +41,15 @@ impl Machine {
         }
         if !self.is_settled(node) {
             self.nodes.insert(node.clone(), NodePhase::Draining);
-        } else if self.awaited(node).is_empty() {
-            self.nodes.insert(node.clone(), NodePhase::Done);
-            self.effects.push(Effect::Done { node: node.clone() });
-        } else {
+        } else if !self.awaited(node).is_empty() {
             self.nodes.insert(node.clone(), NodePhase::Settling);
             self.effects.push(Effect::Awaits { node: node.clone() });
+        } else if self.release_daemon_sets(node) {
+            self.nodes.insert(node.clone(), NodePhase::Draining);
+        } else {
+            self.nodes.insert(node.clone(), NodePhase::Done);
+            self.effects.push(Effect::Done { node: node.clone() });
+            self.hold_place(node);
         }
     }
 
@@ -54,7 +57,7 @@ impl Machine {
     /// something on the way has spoken for the API server. A look tells.
     fn recheck_deleted(&mut self, pod: &Pod) {
         let uid = &pod.metadata.uid;
-        let ended = self.has_ended(&pod.spec.node_name);
+        let ended = self.has_ended(self.place(pod));
         if let Some(tracked) = self.pods.get_mut(uid.as_str())
             && tracked.is_gone()
             && !ended
@@ -67,16 +70,17 @@ impl Machine {
     /// A state of a pod that a watch, a list or a look showed.
     pub(super) fn pod_updated(&mut self, pod: Pod) {
         let uid = pod.metadata.uid.clone();
-        if !self.nodes.contains_key(pod.spec.node_name.as_str()) {
+        let node = self.place(&pod).clone();
+        if !self.nodes.contains_key(node.as_str()) {
             return;
         }
-        let node = pod.spec.node_name.as_str();
-        let is_late = self.has_ended(node) && self.listed.contains(node);
+        // What bears the name of a named pod later is another.
+        let is_over = self.has_ended(&node) || self.settings.permissions.named;
+        let is_late = is_over && self.listed.contains(&node);
         let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
             if is_late {
                 return;
             }
-            let node = pod.spec.node_name.clone();
             let returned = self.replaces_evicted(&pod).then_some(self.now);
             let tracked = Tracked {
                 returned,
@@ -105,7 +109,6 @@ impl Machine {
             | PodState::GivenUp(_)
                 if terminating =>
             {
-                let node = tracked.pod.spec.node_name.clone();
                 self.set(&uid, PodState::Terminating { since: self.now });
                 self.reopen(&node);
             }
@@ -158,6 +161,11 @@ impl Machine {
         let item = inspect(&pod, &self.settings.permissions, context);
         let doubtful = self.is_owner_doubtful(&pod, &item.verdict);
         let state = match item.verdict {
+            PodVerdict::Skip(SkipReason::DaemonSetLast)
+                if self.released.contains(self.place(&pod)) =>
+            {
+                PodState::Skipped(SkipReason::DaemonSet)
+            }
             PodVerdict::Skip(skip) => PodState::Skipped(skip),
             PodVerdict::Await(WaitReason::Terminating) => PodState::Terminating { since: self.now },
             PodVerdict::Await(WaitReason::Completion(_)) => PodState::Completing,

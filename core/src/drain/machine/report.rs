@@ -42,7 +42,8 @@ pub struct NodeReport {
     pub name: Str,
     /// Whether a consistent list showed nothing that had to go.
     pub drained: bool,
-    /// Why its drain ended before it was empty: somebody uncordoned or deleted it.
+    /// Why its drain ended before it was empty: somebody uncordoned or deleted it, or its time ran
+    /// out.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub left: Option<String>,
     /// What it still waited for: replacements, volumes.
@@ -158,18 +159,19 @@ impl Machine {
             })
             .collect();
         pods.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
+        let awaiting = self.awaiting_nodes();
         let reports = self
             .nodes()
+            .filter(|_| !self.pods_are_named())
             .map(|(name, phase)| NodeReport {
                 left: match phase {
                     NodePhase::Left(loss) => Some(loss.to_string()),
                     _ => None,
                 },
-                waiting_for: match phase {
-                    NodePhase::Settling => {
-                        self.awaited(name).iter().map(ToString::to_string).collect()
-                    }
-                    _ => Vec::new(),
+                waiting_for: if awaiting.contains(name) {
+                    self.awaited(name).iter().map(ToString::to_string).collect()
+                } else {
+                    Vec::new()
                 },
                 name: name.clone(),
                 drained: self.is_drained(name),

@@ -28,7 +28,7 @@ impl Machine {
     /// The pods of the same controller on the same node.
     fn siblings<'a>(&'a self, pod: &'a Pod) -> impl Iterator<Item = &'a Tracked> {
         let controller = |pod: &'a Pod| pod.metadata.controller().map(|owner| &owner.uid);
-        self.pods_on(&pod.spec.node_name).filter(move |tracked| {
+        self.pods_on(self.place(pod)).filter(move |tracked| {
             controller(pod).is_some() && controller(&tracked.pod) == controller(pod)
         })
     }
@@ -59,7 +59,7 @@ impl Machine {
             None => (controller.kind.as_str(), &controller.name),
         };
         let owner = format!("{} {}/{}", owner.0, pod.metadata.namespace, owner.1);
-        let key = (pod.spec.node_name.clone(), controller.uid.clone());
+        let key = (self.place(pod).clone(), controller.uid.clone());
         let why = Unevictable::ComesBack { owner, reason };
         self.returning.entry(key).or_insert(why);
     }
@@ -71,14 +71,22 @@ impl Machine {
         }
         let pod = &tracked.pod;
         let controller = pod.metadata.controller()?.uid.clone();
-        let key = (pod.spec.node_name.clone(), controller);
+        let key = (self.place(pod).clone(), controller);
         self.returning.get(&key).cloned()
     }
 
     /// Until when a pod is awaited that was foreseen to come back to this node, on which nothing
-    /// is left.
+    /// is left. Pods of DaemonSets are left there anyway.
     pub(super) fn return_awaited_until(&self, node: &str) -> Option<Timestamp> {
-        let evicted = self.pods_on(node).filter(|t| t.accepted && t.is_gone());
+        if self.pods_are_named() {
+            return None;
+        }
+        let of_daemon_set = |t: &Tracked| {
+            let controller = t.pod.metadata.controller();
+            controller.is_some_and(|controller| controller.kind == "DaemonSet")
+        };
+        let evicted = self.pods_on(node);
+        let evicted = evicted.filter(|t| t.accepted && t.is_gone() && !of_daemon_set(t));
         let alone = evicted.filter(|t| self.siblings(&t.pod).all(|s| s.returned.is_none()));
         alone
             .filter(|t| ReturnReason::foreseen(&t.pod, &self.store.workloads).is_some())

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::Machine;
 use super::event::{Effect, ReplicaCount};
 use super::replicas::{CountReader, RECOUNT};
-use super::state::{NodePhase, PodState, Tracked};
+use super::state::{NodeLoss, NodePhase, PodState, Tracked};
 use crate::disruption::{Limit, keeps_replicas};
 use crate::object::{VolumeAttachment, Workload};
 use crate::text::Str;
@@ -180,11 +180,24 @@ impl Machine {
     }
 
     /// The nodes that are empty and wait for something.
-    pub fn settling_nodes(&self) -> Vec<Str> {
+    fn settling_nodes(&self) -> Vec<Str> {
         let settling = self
             .nodes()
             .filter(|(_, phase)| *phase == NodePhase::Settling);
         settling.map(|(node, _)| node.clone()).collect()
+    }
+
+    /// The empty nodes that wait for something, or did when their time ran out.
+    pub fn awaiting_nodes(&self) -> Vec<Str> {
+        let awaits = |(node, phase): &(&Str, NodePhase)| match phase {
+            NodePhase::Settling => true,
+            NodePhase::Left(NodeLoss::TimedOut) => {
+                self.is_settled(node) && !self.awaited(node).is_empty()
+            }
+            _ => false,
+        };
+        let nodes = self.nodes().filter(awaits);
+        nodes.map(|(node, _)| node.clone()).collect()
     }
 
     /// The empty nodes for which no count of the workload was enough yet.

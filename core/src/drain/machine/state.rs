@@ -3,7 +3,7 @@
 use std::fmt;
 use std::mem::discriminant;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::disruption::{BudgetKey, BudgetRefusal, IMPLICIT_TIMEOUT};
 use crate::drain::eviction::Throttle;
@@ -23,6 +23,28 @@ pub(super) struct SeenNode {
     pub(super) cordoned_in: Option<u64>,
     /// The last version in which it was seen to be schedulable.
     pub(super) schedulable_in: Option<u64>,
+    /// Whether it is cordoned or not Ready.
+    pub(super) unavailable: bool,
+}
+
+/// The time that a node has had.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Turn {
+    /// Since when it is its turn, if it is.
+    pub(super) since: Option<Timestamp>,
+    /// How long its earlier turns took together.
+    pub(super) before: SignedDuration,
+    /// When it last made way for another.
+    pub(super) yielded: Option<Timestamp>,
+}
+
+/// What holds the place of a node whose drain has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Between {
+    /// `--soak`, until this time.
+    Soak(Timestamp),
+    /// `--gate`: the command runs.
+    Gate,
 }
 
 /// A pod of a node that is being drained.
@@ -315,6 +337,8 @@ pub enum NodePhase {
     /// Its turn has come, and its cordon is on its way.
     Cordoning,
     Draining,
+    /// Only budgets hold it up: others have their turn first. It stays cordoned.
+    Yielded,
     /// Nothing is left, as far as the watch shows; a list is on its way.
     Confirming,
     /// The list failed, or a pod was foreseen to come back: the next list is due at this time.
@@ -327,6 +351,16 @@ pub enum NodePhase {
     Left(NodeLoss),
 }
 
+impl NodePhase {
+    /// Whether it is one of those that are emptied at once.
+    pub(super) fn has_turn(self) -> bool {
+        !matches!(
+            self,
+            Self::Waiting | Self::Yielded | Self::Done | Self::Left(_)
+        )
+    }
+}
+
 /// Why the drain of a node ended before the node was empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeLoss {
@@ -336,6 +370,17 @@ pub enum NodeLoss {
     /// It was deleted, and another node bears its name.
     Recreated,
     CordonFailed,
+    /// `--node-timeout`
+    TimedOut,
+    /// `--gate`: it gets no turn, or no other.
+    GateFailed,
+}
+
+impl NodeLoss {
+    /// Whether a cordon of this drain stays.
+    pub fn keeps_cordon(self) -> bool {
+        matches!(self, Self::TimedOut | Self::GateFailed)
+    }
 }
 
 impl fmt::Display for NodeLoss {
@@ -345,6 +390,8 @@ impl fmt::Display for NodeLoss {
             Self::Deleted => "somebody deleted it",
             Self::Recreated => "somebody deleted and re-created it; the new node is left alone",
             Self::CordonFailed => "it could not be cordoned",
+            Self::TimedOut => "its time ran out (--node-timeout)",
+            Self::GateFailed => "the command of --gate failed",
         })
     }
 }

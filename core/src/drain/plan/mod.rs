@@ -5,6 +5,7 @@ mod control_plane;
 mod duration;
 mod estimate;
 mod obstacles;
+mod refused;
 mod startup;
 mod waves;
 
@@ -40,6 +41,9 @@ pub struct DrainPlan {
     pub kind: &'static str,
     /// The nodes, in the order in which they are emptied.
     pub nodes: Vec<Str>,
+    /// Nodes that are left alone: pods of theirs need a flag, or cannot be evicted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Str>,
     /// How many rounds of evictions the budgets allow for at the fewest; the pods of
     /// one go before replacements of those of the round before are Ready. Absent where the
     /// budgets may not be seen.
@@ -224,6 +228,7 @@ impl DrainPlan {
                 quorum_warnings(&nodes, outlook.nodes, outlook.pods)
             }),
             nodes,
+            refused: Vec::new(),
             impossible: items
                 .iter()
                 .filter_map(|item| match &item.verdict {

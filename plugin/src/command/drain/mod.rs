@@ -21,7 +21,8 @@ use crate::drain::{
 };
 use crate::exit::ExitStatus;
 use crate::output::Printer;
-use options::{check, drain_options, executor_options, permissions, plan_options, removal_method};
+use options::{check, drain_options, executor_options, make_plan, permissions, removal_method};
+pub(super) use plan::print as print_plan;
 
 pub(crate) async fn run(
     args: DrainArgs,
@@ -77,7 +78,8 @@ async fn drain(
     executor.run(drain.watches).await
 }
 
-const READ_TIMED_OUT: &str = "timed out (--timeout) while reading the cluster; nothing was evicted";
+pub(super) const READ_TIMED_OUT: &str =
+    "timed out (--timeout) while reading the cluster; nothing was evicted";
 
 struct Drain {
     cluster: Cluster,
@@ -133,21 +135,19 @@ async fn prepare(
     {
         warn_budgets_unreadable(why, printer);
     }
-    let mut plan = view.plan(
-        &permissions,
-        args.implicit_budget.0.as_ref(),
-        &plan_options(args, cluster.clock().now()),
-    );
+    let make = |view: &ClusterView| make_plan(args, &permissions, view, cluster.clock().now());
+    let mut plan = make(&view);
     let surges = if let Some(how) = args.surge {
         Surges::select(&cluster, &view, &mut plan, (how, method), printer).await?
     } else {
         Surges::default()
     };
-    if let Some(status) = plan::refusal(&plan, args.on_impossible, printer) {
+    let (plan, refusals) = plan::refuse(args, plan, &mut view, make, printer);
+    if refusals.all {
         if args.dry_run != DryRun::None || args.output.is_some() {
             plan::print(&plan, args.output, true, printer)?;
         }
-        return Ok(ControlFlow::Break(status));
+        return Ok(ControlFlow::Break(refusals.status));
     }
     if drains {
         let mut missing = view.missing_for_wait_ready().filter(|_| args.wait_ready);
@@ -164,7 +164,7 @@ async fn prepare(
             crate::drain::check_evictions(&cluster, &plan, method, printer).await;
         }
         plan::print(&plan, args.output, false, printer)?;
-        return Ok(ControlFlow::Break(ExitStatus::Done));
+        return Ok(ControlFlow::Break(refusals.status));
     };
     let quarantine = if args.on_impossible == OnImpossible::Quarantine {
         view.exclude_nodes(&plan)
@@ -175,7 +175,7 @@ async fn prepare(
     if args.wait_ready {
         warn_uncounted(&view, &plan, printer);
     }
-    watches.follow_nodes(&cluster, &view.nodes);
+    follow_nodes(args, &cluster, &view, &mut watches);
     let claims = if args.wait_volumes {
         watches.follow_attachments(&cluster);
         view.claims(&cluster).await?
@@ -189,6 +189,7 @@ async fn prepare(
         executor: ExecutorOptions {
             surges,
             quarantine,
+            refusals,
             ..executor_options(args, end)
         },
         cluster,
@@ -204,6 +205,14 @@ fn warn_uncounted(view: &ClusterView, plan: &DrainPlan, printer: &mut Printer) {
     }
 }
 
+/// Watches the nodes, and those that only count as available or not.
+fn follow_nodes(args: &DrainArgs, cluster: &Cluster, view: &ClusterView, watches: &mut Watches) {
+    watches.follow_nodes(cluster, &view.nodes);
+    if args.max_unavailable.is_some() {
+        watches.follow_nodes(cluster, &view.excluded);
+    }
+}
+
 /// What to tell who lacks a right that a drain would miss only after the cordon. Where the API
 /// server does not answer, nothing is missing.
 async fn missing_permission(cluster: &Cluster, args: &DrainArgs) -> Option<String> {
@@ -211,6 +220,9 @@ async fn missing_permission(cluster: &Cluster, args: &DrainArgs) -> Option<Strin
     let mut needed = Vec::new();
     if args.dry_run == DryRun::None {
         needed.push(("watch", ("", "pods")));
+        if args.max_unavailable.is_some() {
+            needed.push(("watch", ("", "nodes")));
+        }
         if args.wait_volumes {
             needed.push(("list", attachments));
             needed.push(("watch", attachments));
@@ -287,7 +299,7 @@ async fn forbidden_namespace(
 }
 
 /// Whether a right is missing that a drain cannot do without.
-fn is_forbidden(error: &anyhow::Error) -> bool {
+pub(super) fn is_forbidden(error: &anyhow::Error) -> bool {
     let api = match error.downcast_ref::<ConnectError>() {
         Some(ConnectError::Api(error)) => Some(error),
         _ => error.downcast_ref::<ApiError>(),

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use nodelife_cluster::snapshot;
 use nodelife_core::snapshot::{Snapshot, Source};
 
-use super::options::{permissions, plan_options};
+use super::options::{make_plan, permissions};
 use super::plan;
 use crate::cli::drain::DrainArgs;
 use crate::drain::{ClusterView, select_from, warn_budgets_unreadable};
@@ -26,15 +26,16 @@ pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<Ex
     warn_missing(&snapshot, printer);
     let nodes = select_from(&snapshot.nodes, &args.nodes, args.selector.as_ref())?;
     let now = snapshot.taken_at.unwrap_or_else(Timestamp::now);
-    let view = ClusterView::of(snapshot, nodes);
+    let mut view = ClusterView::of(snapshot, nodes);
     if let Some(why) = &view.budgets_unreadable {
         warn_budgets_unreadable(why, printer);
     }
-    let implicit = args.implicit_budget.0.as_ref();
-    let drain = view.plan(&permissions(args), implicit, &plan_options(args, now));
-    let refusal = plan::refusal(&drain, args.on_impossible, printer);
-    plan::print(&drain, args.output, refusal.is_some(), printer)?;
-    Ok(refusal.unwrap_or(ExitStatus::Done))
+    let permissions = permissions(args);
+    let make = |view: &ClusterView| make_plan(args, &permissions, view, now);
+    let drain = make(&view);
+    let (drain, refusals) = plan::refuse(args, drain, &mut view, make, printer);
+    plan::print(&drain, args.output, refusals.all, printer)?;
+    Ok(refusals.status)
 }
 
 fn warn_missing(snapshot: &Snapshot, printer: &mut Printer) {

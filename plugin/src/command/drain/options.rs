@@ -10,7 +10,7 @@ use nodelife_core::text::Str;
 use tokio::time::Instant;
 
 use crate::cli::drain::{DrainArgs, DryRun, OnImpossible};
-use crate::drain::{ClusterView, ExecutorOptions, RemovalMethod, Surges};
+use crate::drain::{ClusterView, ExecutorOptions, GateCommand, Refusals, RemovalMethod, Surges};
 use crate::exit::UsageError;
 
 pub(super) fn drain_options(
@@ -39,6 +39,7 @@ pub(super) fn drain_options(
         order: args.order.into(),
         implicit: args.implicit_budget.0.clone(),
         grace_period_seconds: removal_method(args).grace_period_seconds,
+        node_timeout: signed(args.node_timeout),
         pod_timeout: signed(args.pod_timeout),
         blocked_timeout: signed(args.blocked_timeout),
         wait_for_impossible: args.on_impossible == OnImpossible::Wait,
@@ -47,7 +48,13 @@ pub(super) fn drain_options(
         // Where none waiting for its turn they are all cordoned first: what leaves one would
         // only go to the next.
         cordon_each: view.nodes.len() > concurrency
-            || view.nodes.len() > 1 && args.max_per_zone.is_some(),
+            || view.nodes.len() > 1
+                && (args.max_per_zone.is_some() || args.max_unavailable.is_some()),
+        max_unavailable: args
+            .max_unavailable
+            .map(|most| most.of(view.nodes.len() + view.excluded.len())),
+        soak: signed(Some(args.soak)).unwrap_or_default(),
+        gate: args.gate.is_some(),
         zones: view.zones(),
         wait_ready: args.wait_ready,
         claims,
@@ -59,15 +66,28 @@ pub(super) fn drain_options(
     }
 }
 
-pub(super) fn plan_options(args: &DrainArgs, now: Timestamp) -> PlanOptions {
+pub(super) fn make_plan(
+    args: &DrainArgs,
+    permissions: &Permissions,
+    view: &ClusterView,
+    now: Timestamp,
+) -> DrainPlan {
     let method = removal_method(args);
-    PlanOptions {
+    let options = PlanOptions {
         deletes: method.delete,
         order: args.order.into(),
         concurrency: usize::from(args.concurrency),
         grace_period_seconds: method.grace_period_seconds,
         now,
-    }
+    };
+    view.plan(permissions, args.implicit_budget.0.as_ref(), &options)
+}
+
+fn gate_command(args: &DrainArgs) -> Option<GateCommand> {
+    args.gate.clone().map(|text| GateCommand {
+        text,
+        timeout: (!args.gate_timeout.is_zero()).then_some(args.gate_timeout),
+    })
 }
 
 pub(super) fn removal_method(args: &DrainArgs) -> RemovalMethod {
@@ -103,9 +123,11 @@ pub(super) fn check(args: &DrainArgs) -> Result<(), UsageError> {
 pub(super) fn permissions(args: &DrainArgs) -> Permissions {
     let overdue = i64::from(args.skip_wait_for_delete_timeout);
     Permissions {
+        named: false,
         force: args.safety.force,
         delete_emptydir_data: args.safety.delete_emptydir_data,
         disable_eviction: args.safety.disable_eviction,
+        evict_daemon_sets: args.safety.evict_daemonsets,
         respect_annotations: args.safety.respect_annotations,
         bypass: args.bypass_pdb.iter().cloned().collect(),
         pod_selector: args.pod_selector.clone(),
@@ -120,8 +142,10 @@ pub(super) fn executor_options(args: &DrainArgs, end: Option<Instant>) -> Execut
         end,
         undo_on_failure: args.undo_on_failure,
         node_conditions: args.node_conditions,
+        gate: gate_command(args),
         surges: Surges::default(),
         quarantine: Vec::new(),
+        refusals: Refusals::default(),
         print_events: args.events.is_some(),
         print_report: args.output.is_some(),
     }

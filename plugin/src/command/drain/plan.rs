@@ -1,48 +1,75 @@
 //! Prints the plan of `--dry-run`, as a table or JSON.
 
+use std::collections::BTreeMap;
+
 use nodelife_core::drain::{Action, DrainPlan, Estimate, PlannedPod};
 use nodelife_core::format::count;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
-use crate::cli::drain::{DrainFormat, OnImpossible};
+use crate::cli::drain::{DrainArgs, DrainFormat, OnImpossible, OnRefused};
+use crate::drain::{ClusterView, Refusals};
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table};
 
-/// Says which pods are in the way of the whole drain, and the status to end with; none
-/// if the drain can begin.
-pub(super) fn refusal(
-    plan: &DrainPlan,
-    on_impossible: OnImpossible,
+/// Says which pods are in the way, and leaves their nodes out of the drain and its plan: all nodes
+/// if none would be left, or with `--on-refused=all`.
+pub(super) fn refuse(
+    args: &DrainArgs,
+    plan: DrainPlan,
+    view: &mut ClusterView,
+    replan: impl FnOnce(&ClusterView) -> DrainPlan,
     printer: &mut Printer,
-) -> Option<ExitStatus> {
-    for pod in plan
-        .with(Action::Refuse)
-        .chain(plan.with(Action::Impossible))
-    {
-        printer.sentence(format_args!(
-            "{}/{} on {}: {}",
-            pod.namespace, pod.name, pod.node, pod.reason
-        ));
+) -> (DrainPlan, Refusals) {
+    let mut status = ExitStatus::Done;
+    let mut reasons: BTreeMap<Str, Vec<String>> = BTreeMap::new();
+    for (action, with) in [
+        (Action::Refuse, ExitStatus::Refused),
+        (Action::Impossible, ExitStatus::Impossible),
+    ] {
+        for pod in plan.with(action) {
+            let (namespace, name, reason) = (&pod.namespace, &pod.name, &pod.reason);
+            printer.sentence(format_args!("{namespace}/{name} on {}: {reason}", pod.node));
+            if action == Action::Refuse || args.on_impossible == OnImpossible::Refuse {
+                status = status.and(with);
+                let reasons = reasons.entry(pod.node.clone()).or_default();
+                reasons.push(format!("{namespace}/{name}: {reason}"));
+            }
+        }
     }
-    let status = if on_impossible == OnImpossible::Refuse && !plan.impossible.is_empty() {
-        Some(ExitStatus::Impossible)
+    if reasons.is_empty() {
+        return (plan, Refusals::default());
+    }
+    let (refused, rest): (Vec<Str>, Vec<Str>) = plan
+        .nodes
+        .iter()
+        .cloned()
+        .partition(|node| reasons.contains_key(node));
+    let all = rest.is_empty() || args.on_refused == OnRefused::All;
+    printer.note(if all {
+        let nodes = plan.nodes.join(", ");
+        format!("refused to drain {nodes}: nothing was changed")
     } else {
-        let mut refused = plan.with(Action::Refuse);
-        refused.next().map(|_| ExitStatus::Refused)
+        format!("refused to drain {}: left as it is", refused.join(", "))
+    });
+    let reasons = reasons.into_iter();
+    let refusals = Refusals {
+        status,
+        all,
+        nodes: reasons
+            .map(|(node, reasons)| (node, reasons.join("; ")))
+            .collect(),
     };
-    if status.is_some() {
-        let nodes: Vec<&str> = plan.nodes.iter().map(Str::as_str).collect();
-        printer.sentence(format_args!(
-            "refused to drain {}: nothing was changed",
-            nodes.join(", ")
-        ));
+    if all {
+        return (plan, refusals);
     }
-    status
+    view.exclude(&refused);
+    let rest = replan(view);
+    (plan.refuse(&refused, rest), refusals)
 }
 
 /// Prints the plan; one that is `refused` says nothing of what it would do.
-pub(super) fn print(
+pub(in crate::command) fn print(
     plan: &DrainPlan,
     format: Option<DrainFormat>,
     refused: bool,

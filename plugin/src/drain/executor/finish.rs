@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use nodelife_cluster::ApiError;
 use nodelife_cluster::request::Call;
-use nodelife_core::drain::{Awaited, NodeLoss, NodePhase, Outcome, StopReason};
+use nodelife_core::drain::{
+    Awaited, DrainEvent, NodeLoss, NodePhase, NodeReport, Outcome, StopReason,
+};
 use nodelife_core::text::Str;
 
 use super::super::output::events::EventReason;
@@ -18,7 +20,7 @@ impl Executor<'_> {
     pub(super) fn finish(&mut self) -> anyhow::Result<ExitStatus> {
         let now = self.now();
         let status = self.status();
-        for node in self.machine.settling_nodes() {
+        for node in self.machine.awaiting_nodes() {
             self.print_awaited(&node);
         }
         for (node, phase) in self.machine.nodes() {
@@ -33,6 +35,10 @@ impl Executor<'_> {
         }
         let to_uncordon = self.to_uncordon();
         self.log.finish(&self.machine, status, now, &to_uncordon);
+        for (node, why) in &self.options.refusals.nodes {
+            let text = format_args!("node/{node}: not drained: refused: {why}");
+            self.log.printer().note(text);
+        }
         self.print_report(None)?;
         self.warn_forbidden(&to_uncordon);
         Ok(status)
@@ -46,6 +52,13 @@ impl Executor<'_> {
         let now = self.now();
         let mut report = self.machine.report(&self.view.nodes, self.started_at, now);
         report.error = error.map(|error| format!("{error:#}"));
+        let refused = self.options.refusals.nodes.iter();
+        report.nodes.extend(refused.map(|(node, why)| NodeReport {
+            name: node.clone(),
+            drained: false,
+            left: Some(format!("refused: {why}")),
+            waiting_for: Vec::new(),
+        }));
         self.log.printer().json(&report)
     }
 
@@ -92,6 +105,17 @@ impl Executor<'_> {
         self.cordoned.iter().filter(given_back).cloned().collect()
     }
 
+    /// What the end of the command of `--gate` is for the machine.
+    pub(super) fn gate_ended(&mut self, node: Str, result: Result<(), String>) -> DrainEvent {
+        let passed = result.is_ok();
+        if let Err(why) = result {
+            self.log.printer().warn(format_args!(
+                "the command of --gate failed after node {node}, so no other node is started: {why}"
+            ));
+        }
+        DrainEvent::GateEnded { node, passed }
+    }
+
     /// Names the right for want of which nothing was evicted from a node.
     fn warn_forbidden(&mut self, to_uncordon: &[Str]) {
         let (right, flags) = self.options.method.permission();
@@ -134,6 +158,7 @@ impl Executor<'_> {
             .fold(self.unfinished(), ExitStatus::and)
             .and(self.failed)
             .and(self.left_alone())
+            .and(self.options.refusals.status)
             .and(if self.options.quarantine.is_empty() {
                 ExitStatus::Done
             } else {
@@ -143,24 +168,23 @@ impl Executor<'_> {
 
     /// A node that is not empty and that nobody works on any more.
     fn left_alone(&self) -> ExitStatus {
-        let left = |phase| {
-            matches!(
-                phase,
-                NodePhase::Left(NodeLoss::Uncordoned | NodeLoss::Recreated)
-            )
-        };
-        if self.machine.nodes().any(|(_, phase)| left(phase)) {
-            ExitStatus::Impossible
-        } else {
-            ExitStatus::Done
-        }
+        let nodes = self.machine.nodes();
+        nodes
+            .map(|(_, phase)| match phase {
+                NodePhase::Left(NodeLoss::Uncordoned | NodeLoss::Recreated) => {
+                    ExitStatus::Impossible
+                }
+                NodePhase::Left(NodeLoss::GateFailed) => ExitStatus::Failed,
+                _ => ExitStatus::Done,
+            })
+            .fold(ExitStatus::Done, ExitStatus::and)
     }
 
     /// Time ran out before a node was seen to be empty.
     fn unfinished(&self) -> ExitStatus {
         let awaited = self
             .machine
-            .settling_nodes()
+            .awaiting_nodes()
             .iter()
             .flat_map(|node| self.machine.awaited(node))
             .map(|awaited| match awaited {
@@ -178,7 +202,13 @@ impl Executor<'_> {
                 NodePhase::Settling | NodePhase::Done | NodePhase::Left(_)
             )
         });
-        if settled && unconfirmed && self.machine.stopped().is_some() {
+        // What went after its node's time was over was not confirmed.
+        let unnoticed = self.machine.nodes().any(|(node, phase)| {
+            phase == NodePhase::Left(NodeLoss::TimedOut)
+                && self.machine.is_settled(node)
+                && self.machine.awaited(node).is_empty()
+        });
+        if unnoticed || settled && unconfirmed && self.machine.stopped().is_some() {
             ExitStatus::Failed
         } else {
             awaited

@@ -3,9 +3,11 @@
 mod blocked;
 mod diagnose;
 mod finish;
+mod gate;
 mod requests;
 mod start;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -30,8 +32,10 @@ use super::output::log::ProgressLog;
 use super::removal::RemovalMethod;
 use super::surge::Surges;
 use super::view::ClusterView;
-use super::view::watches::{WatchEvent, Watches};
+use super::view::watches::{WatchEvent, Watches, pod_filter};
 use blocked::BlockedBudgets;
+pub(crate) use gate::GateCommand;
+use gate::{GateEvent, Gates};
 
 use crate::exit::ExitStatus;
 use crate::output::Printer;
@@ -65,6 +69,7 @@ pub(crate) struct Executor<'a> {
     /// Whether each node is cordoned when its turn comes.
     cordon_each: bool,
     blocked: BlockedBudgets,
+    gates: Gates,
 }
 
 /// What a drain does beside evicting.
@@ -75,15 +80,37 @@ pub(crate) struct ExecutorOptions {
     pub(crate) end: Option<Instant>,
     /// Whether what was not drained is uncordoned again.
     pub(crate) undo_on_failure: bool,
+    /// What decides after each node whether others follow.
+    pub(crate) gate: Option<GateCommand>,
     pub(crate) surges: Surges,
     /// Whether the nodes get conditions that tell of the drain.
     pub(crate) node_conditions: bool,
     /// Nodes that are cordoned and left alone.
     pub(crate) quarantine: Vec<Node>,
+    pub(crate) refusals: Refusals,
     /// Each change of a pod's state to stdout, one JSON object a line (`--events`).
     pub(crate) print_events: bool,
     /// The report to stdout at the end (`-o`).
     pub(crate) print_report: bool,
+}
+
+/// The nodes that are left as they are, since pods of theirs need a flag or cannot be evicted.
+pub(crate) struct Refusals {
+    pub(crate) status: ExitStatus,
+    /// Whether these are all nodes.
+    pub(crate) all: bool,
+    /// The nodes, and why.
+    pub(crate) nodes: BTreeMap<Str, String>,
+}
+
+impl Default for Refusals {
+    fn default() -> Self {
+        Self {
+            status: ExitStatus::Done,
+            all: false,
+            nodes: BTreeMap::new(),
+        }
+    }
 }
 
 impl<'a> Executor<'a> {
@@ -94,7 +121,10 @@ impl<'a> Executor<'a> {
         options: ExecutorOptions,
         printer: &'a mut Printer,
     ) -> Self {
-        let nodes = view.nodes.iter().map(|n| n.metadata.name.clone());
+        let places: Vec<Str> = match view.namespace {
+            Some(_) => view.pods.keys().cloned().collect(),
+            None => view.nodes.iter().map(|n| n.metadata.name.clone()).collect(),
+        };
         let store = std::mem::take(&mut view.store);
         let started_at = cluster.clock().now();
         let who = std::env::var("USER").unwrap_or_else(|_| "nodelife".to_owned());
@@ -103,7 +133,7 @@ impl<'a> Executor<'a> {
             cordon_owner: CordonOwner::new(&who, started_at),
             cordoned: Vec::new(),
             cordon_each: machine.cordon_each,
-            machine: Machine::new(machine, nodes.collect(), store),
+            machine: Machine::new(machine, places, store),
             log: ProgressLog::new(printer, options.print_events, &view.nodes),
             events: Events::new(&cluster, &view.nodes, &process::name()),
             conditions: Conditions::new(&cluster, &view.nodes, options.node_conditions),
@@ -115,6 +145,7 @@ impl<'a> Executor<'a> {
             nodes_forbidden: false,
             options,
             blocked: BlockedBudgets::default(),
+            gates: Gates::new(),
             cluster,
         }
     }
@@ -280,6 +311,13 @@ impl<'a> Executor<'a> {
                     }
                     continue;
                 }
+                Some(event) = self.gates.next() => match event {
+                    GateEvent::Line(line) => {
+                        self.log.printer().note(format_args!("gate: {line}"));
+                        continue;
+                    }
+                    GateEvent::Ended { node, result } => self.gate_ended(node, result),
+                },
                 Some(pending) = self.blocked.next() => {
                     self.report_unhealthy(pending);
                     continue;
@@ -377,8 +415,9 @@ impl<'a> Executor<'a> {
                     .spawn(requests::look_up_owner(cluster, namespace, owner));
             }
             Effect::Confirm { node, request } => {
+                let filter = pod_filter(&node, self.view.namespace.as_deref());
                 self.requests
-                    .spawn(requests::confirm(cluster, node, request));
+                    .spawn(requests::confirm(cluster, node, filter, request));
             }
             Effect::Changed { uid } => {
                 if let Some(tracked) = self.machine.pod(&uid) {
@@ -401,6 +440,12 @@ impl<'a> Executor<'a> {
             }
             Effect::Left { node, loss } => self.node_left(&node, loss),
             Effect::Awaits { node } => self.print_awaited(&node),
+            Effect::Gate { node } => self.start_gate(node),
+            Effect::Soaks { .. } | Effect::TooManyUnavailable { .. } | Effect::Yielded { .. } => {
+                self.print_turn(&effect);
+            }
+            // Its pod was told of.
+            Effect::Done { .. } if self.machine.pods_are_named() => {}
             Effect::Done { node } => {
                 let (what, text) = self.log.done(&node, &self.machine);
                 self.events.record(&node, what, "", &text);

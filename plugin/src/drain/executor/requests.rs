@@ -169,8 +169,12 @@ async fn scheduling_message(
 }
 
 /// Lists the pods of a node consistently.
-pub(super) async fn confirm(cluster: Cluster, node: Str, request: u64) -> DrainEvent {
-    let filter = ListFilter::on_node(&node);
+pub(super) async fn confirm(
+    cluster: Cluster,
+    node: Str,
+    filter: ListFilter,
+    request: u64,
+) -> DrainEvent {
     match cluster.list(&listing::PODS, &filter, |_| {}).await {
         Ok(listed) if listed.consistent => DrainEvent::Confirmed {
             node,

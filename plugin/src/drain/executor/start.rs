@@ -1,6 +1,6 @@
 //! Start of a drain: cordons, and the initial state of the machine.
 
-use nodelife_core::drain::{DrainEvent, DrainProgress, NodeLoss};
+use nodelife_core::drain::{DrainEvent, DrainProgress, Effect, NodeLoss};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
@@ -33,6 +33,15 @@ impl Executor<'_> {
                 }
                 Err(error) => self.cordon_failed(&error),
             }
+        }
+        for mut node in self.view.excluded.clone() {
+            let mut cordoned = self.options.quarantine.iter();
+            node.spec.unschedulable |=
+                cordoned.any(|other| other.metadata.uid == node.metadata.uid);
+            self.step(DrainEvent::NodeSeen {
+                node: node.metadata.name.clone(),
+                found: Some(Box::new(node)),
+            })?;
         }
         for node in self.view.nodes.clone() {
             let name = node.metadata.name.clone();
@@ -95,14 +104,43 @@ impl Executor<'_> {
             // That was told.
             return;
         }
-        // The cordon, if there is one, is not ours any more.
-        self.cordoned.retain(|cordoned| cordoned != node);
+        if !loss.keeps_cordon() {
+            // The cordon, if there is one, is not ours any more.
+            self.cordoned.retain(|cordoned| cordoned != node);
+        }
         self.conditions.write(node, DrainProgress::Stopped);
         self.log.printer().note(format_args!("node/{node}: {loss}"));
-        if loss == NodeLoss::Uncordoned {
+        if matches!(loss, NodeLoss::Uncordoned | NodeLoss::TimedOut) {
             let text = loss.to_string();
             self.events.record(node, EventReason::Stopped, "", &text);
         }
+    }
+
+    /// Says what the next node waits for.
+    pub(super) fn print_turn(&mut self, effect: &Effect) {
+        let text = match effect {
+            Effect::Soaks { node } => format!("node/{node}: the next node waits for --soak"),
+            Effect::TooManyUnavailable { nodes } => format!(
+                "the next node waits: cordoned or not Ready (--max-unavailable): {}",
+                nodes.join(" ")
+            ),
+            Effect::Yielded { node } => format!(
+                "node/{node}: only budgets block it; other nodes are drained before it gets another \
+                 turn"
+            ),
+            _ => return,
+        };
+        self.log.printer().note(text);
+    }
+
+    pub(super) fn start_gate(&mut self, node: Str) {
+        let Some(gate) = self.options.gate.clone() else {
+            return;
+        };
+        let text = format_args!("node/{node}: running the command of --gate");
+        self.log.printer().note(text);
+        let drained = self.machine.is_drained(&node);
+        self.gates.start(gate, node, drained);
     }
 
     /// A node is cordoned: its pods are evicted from now on.

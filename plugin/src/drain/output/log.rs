@@ -267,15 +267,20 @@ impl<'a> ProgressLog<'a> {
         let (open, kept): (Vec<&str>, Vec<&str>) = machine
             .nodes()
             .filter(|(node, phase)| {
-                let begun = !matches!(
-                    phase,
-                    NodePhase::Waiting | NodePhase::Cordoning | NodePhase::Left(_)
-                );
+                let begun = match phase {
+                    NodePhase::Waiting | NodePhase::Cordoning => false,
+                    NodePhase::Left(loss) => loss.keeps_cordon() && machine.had_turn(node),
+                    _ => true,
+                };
                 begun && !machine.is_drained(node)
             })
             .map(|(node, _)| node.as_str())
             .partition(|node| to_uncordon.iter().any(|back| back.as_str() == *node));
         let on = "to continue, run the same command again";
+        if machine.pods_are_named() {
+            self.printer.note(on);
+            return;
+        }
         if !open.is_empty() {
             let open = open.join(" ");
             self.printer.note(format_args!("not drained: {open}; {on}"));

@@ -29,6 +29,11 @@ use watches::Watches;
 pub(crate) struct ClusterView {
     /// The nodes that are to be drained, in order.
     pub(crate) nodes: Vec<Node>,
+    /// Those that were taken out of the drain.
+    pub(crate) excluded: Vec<Node>,
+    /// The namespace of the pods where these are named, and no nodes.
+    pub(crate) namespace: Option<Str>,
+    /// By their nodes, or by their own names.
     pub(crate) pods: BTreeMap<Str, Vec<Pod>>,
     /// All budgets, and the controllers of the pods.
     pub(crate) store: Store,
@@ -55,15 +60,10 @@ impl ClusterView {
     ) -> anyhow::Result<Self> {
         let mut view = Self {
             nodes: selected.nodes,
-            pods: BTreeMap::new(),
-            store: Store::default(),
-            budgets_unreadable: None,
-            unwatched: Vec::new(),
-            budget_pods: Vec::new(),
-            objects: None,
+            ..Self::empty()
         };
         match watches.as_deref_mut() {
-            Some(watches) => view.wait_for_lists(watches).await?,
+            Some(watches) => view.wait_for_lists(watches, view.nodes.len()).await?,
             None => view.list(cluster).await?,
         }
         let nodes = selected
@@ -71,9 +71,50 @@ impl ClusterView {
             .ok_or_else(|| "no permission to list nodes".to_owned());
         let around = nodes.and_then(|nodes| Ok((nodes, list_all_pods?)));
         view.load_objects(cluster, around, printer).await;
-        let exhausted = view.exhausted_namespaces();
+        view.load_rest(cluster, watches, printer).await?;
+        Ok(view)
+    }
+
+    fn empty() -> Self {
+        Self {
+            nodes: Vec::new(),
+            excluded: Vec::new(),
+            namespace: None,
+            pods: BTreeMap::new(),
+            store: Store::default(),
+            budgets_unreadable: None,
+            unwatched: Vec::new(),
+            budget_pods: Vec::new(),
+            objects: None,
+        }
+    }
+
+    /// Reads pods by their names, as many as the watches are of.
+    pub(crate) async fn load_named(
+        cluster: &Cluster,
+        (namespace, pods): (&str, usize),
+        watches: &mut Watches,
+        printer: &mut Printer,
+    ) -> anyhow::Result<Self> {
+        let mut view = Self {
+            namespace: Some(namespace.into()),
+            ..Self::empty()
+        };
+        view.wait_for_lists(watches, pods).await?;
+        view.load_rest(cluster, Some(watches), printer).await?;
+        Ok(view)
+    }
+
+    /// Reads what the budgets of the pods go by, and their controllers.
+    async fn load_rest(
+        &mut self,
+        cluster: &Cluster,
+        watches: Option<&mut Watches>,
+        printer: &mut Printer,
+    ) -> anyhow::Result<()> {
+        let exhausted = self.exhausted_namespaces();
         for namespace in &exhausted {
-            let pods = if let Some(objects) = &view.objects {
+            let pods = if let Some(objects) = &self.objects {
                 let here = |pod: &&Pod| pod.metadata.namespace == *namespace;
                 objects.pods.iter().filter(here).cloned().collect()
             } else {
@@ -81,11 +122,10 @@ impl ClusterView {
                 let listed = cluster.list(&listing::PODS, &filter, |_| {}).await?;
                 listed.items
             };
-            view.budget_pods.extend(pods);
+            self.budget_pods.extend(pods);
         }
-        view.load_workloads(cluster, !exhausted.is_empty(), watches, printer)
-            .await?;
-        Ok(view)
+        self.load_workloads(cluster, !exhausted.is_empty(), watches, printer)
+            .await
     }
 
     /// The scene that a snapshot holds.
@@ -109,13 +149,13 @@ impl ClusterView {
                 budgets,
             },
             budgets_unreadable,
-            unwatched: Vec::new(),
             budget_pods: snapshot.pods.clone(),
             objects: Some(ClusterObjects {
                 nodes: snapshot.nodes,
                 pods: snapshot.pods,
                 volumes: snapshot.volumes.unwrap_or_default(),
             }),
+            ..Self::empty()
         }
     }
 
@@ -195,19 +235,24 @@ impl ClusterView {
 
     /// Takes out the nodes with pods that cannot be evicted as things are.
     pub(crate) fn exclude_nodes(&mut self, plan: &DrainPlan) -> Vec<Node> {
-        let stuck = |node: &Node| {
-            let mut pods = plan
-                .pods
-                .iter()
-                .filter(|pod| pod.node == node.metadata.name);
-            pods.any(|pod| plan.impossible.contains_key(&pod.uid))
-        };
-        let (out, kept) = std::mem::take(&mut self.nodes).into_iter().partition(stuck);
+        let pods = plan.pods.iter();
+        let stuck = pods.filter(|pod| plan.impossible.contains_key(&pod.uid));
+        let stuck: Vec<Str> = stuck.map(|pod| pod.node.clone()).collect();
+        self.exclude(&stuck)
+    }
+
+    /// Takes nodes out of the drain.
+    pub(crate) fn exclude(&mut self, nodes: &[Str]) -> Vec<Node> {
+        let is_out = |node: &Node| nodes.contains(&node.metadata.name);
+        let (out, kept) = std::mem::take(&mut self.nodes)
+            .into_iter()
+            .partition(is_out);
         self.nodes = kept;
         let out: Vec<Node> = out;
         for node in &out {
             self.pods.remove(&node.metadata.name);
         }
+        self.excluded.extend(out.iter().cloned());
         out
     }
 

@@ -10,11 +10,15 @@ use super::ClusterView;
 use super::watches::{WatchEvent, Watches};
 
 impl ClusterView {
-    /// Waits for the first list of each watch.
-    pub(super) async fn wait_for_lists(&mut self, watches: &mut Watches) -> anyhow::Result<()> {
+    /// Waits for the first list of each watch; `places`: of how many the pods are listed.
+    pub(super) async fn wait_for_lists(
+        &mut self,
+        watches: &mut Watches,
+        places: usize,
+    ) -> anyhow::Result<()> {
         let deadline = SyncDeadline::new();
         let mut budgets_seen = false;
-        while !budgets_seen || self.pods.len() < self.nodes.len() {
+        while !budgets_seen || self.pods.len() < places {
             match watches.next().await {
                 Some(WatchEvent::Event(event)) => budgets_seen |= self.apply(event),
                 Some(WatchEvent::BudgetsForbidden(error)) => {
@@ -40,7 +44,11 @@ impl ClusterView {
                 self.pods.insert(node, pods);
             }
             DrainEvent::Pod(pod) => {
-                let pods = self.pods.entry(pod.spec.node_name.clone()).or_default();
+                let place = match self.namespace {
+                    Some(_) => &pod.metadata.name,
+                    None => &pod.spec.node_name,
+                };
+                let pods = self.pods.entry(place.clone()).or_default();
                 pods.retain(|known| known.metadata.uid != pod.metadata.uid);
                 pods.push(*pod);
             }

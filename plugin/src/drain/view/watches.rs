@@ -33,12 +33,21 @@ pub(crate) struct Watches(SelectAll<BoxStream<'static, WatchEvent>>);
 
 impl Watches {
     pub(crate) fn open(cluster: &Cluster, nodes: &[Str]) -> Self {
+        Self::open_in(cluster, nodes, None)
+    }
+
+    /// `names`: of pods in the namespace, or else of nodes.
+    pub(crate) fn open_in(cluster: &Cluster, names: &[Str], namespace: Option<&str>) -> Self {
         let mut streams = SelectAll::new();
-        for node in nodes {
+        for node in names {
             let node = node.clone();
+            let what = match namespace {
+                Some(_) => format!("pod {node}"),
+                None => format!("the pods of node {node}"),
+            };
             streams.push(events(
-                cluster.watch(&listing::PODS, ListFilter::on_node(&node)),
-                (format!("the pods of node {node}"), true),
+                cluster.watch(&listing::PODS, pod_filter(&node, namespace)),
+                (what, true),
                 move |pods| DrainEvent::Listed {
                     node: node.clone(),
                     pods,
@@ -51,7 +60,7 @@ impl Watches {
             ));
         }
         let budgets = events(
-            cluster.watch(&listing::BUDGETS, ListFilter::default()),
+            cluster.watch(&listing::BUDGETS, in_namespace(namespace)),
             ("PodDisruptionBudgets".to_owned(), true),
             DrainEvent::Budgets,
             DrainEvent::Budget,
@@ -139,6 +148,24 @@ impl Watches {
     /// What is seen next; none only while the program ends.
     pub(crate) async fn next(&mut self) -> Option<WatchEvent> {
         self.0.next().await
+    }
+}
+
+/// The pod of this name in the namespace, or else the pods of the node.
+pub(in crate::drain) fn pod_filter(name: &str, namespace: Option<&str>) -> ListFilter {
+    match namespace {
+        Some(_) => ListFilter {
+            namespace: namespace.map(str::to_owned),
+            ..ListFilter::named(name)
+        },
+        None => ListFilter::on_node(name),
+    }
+}
+
+fn in_namespace(namespace: Option<&str>) -> ListFilter {
+    ListFilter {
+        namespace: namespace.map(str::to_owned),
+        ..ListFilter::default()
     }
 }
 

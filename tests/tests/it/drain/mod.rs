@@ -44,6 +44,10 @@
 //! | 12 | `--surge` starts another pod before it evicts a single one | `surge::a_rollout_moves_a_single_replica_without_downtime`, `surge::a_surge_replica_is_added_and_taken_back`, `surge::a_surge_that_is_forbidden_is_told_before_the_cordon`, `surge::a_surge_that_fails_is_told_at_once`, `surge::a_surge_does_not_help_a_stateful_set_and_says_so` |
 //! | 13 | order by priority, annotations and rules | `selection::higher_priority_pods_are_evicted_after_lower_ones`, `selection::strict_order_waits_for_blocked_pods`, `selection::priority_order_skips_blocked_pods`, `multi_node::annotations_and_rules_decide_which_pods_stay` |
 //! | 14 | several nodes and zones | `multi_node::no_pod_moves_twice_and_no_zone_loses_two_nodes_at_once`, `wait::two_nodes_of_one_zone_are_never_drained_at_once`, `budgets::nodes_drained_at_once_share_a_budget` |
+//! | | a node that is refused, blocked by budgets or too slow holds up no other | `turns::a_refused_node_holds_up_no_other`, `turns::a_node_that_only_budgets_block_makes_way`, `turns::a_timeout_of_a_node_ends_no_other` |
+//! | | soak, gate and `--max-unavailable` hold back the next node, and a gate leaves no process | `between::a_gate_that_fails_stops_the_nodes_that_follow`, `between::a_gate_ends_with_the_drain_or_at_its_timeout`, `between::a_node_starts_only_while_enough_others_are_available` |
+//! | | DaemonSet pods are evicted on request alone, last and once | `between::daemon_set_pods_are_evicted_last_and_once` |
+//! | | `evict` evicts named pods alone, with the rights of one namespace, and no other of their name | `evict::a_named_pod_is_evicted_and_its_node_left_alone`, `evict::a_blocked_pod_is_explained_and_a_missing_one_named`, `evict::another_pod_of_the_same_name_is_never_evicted` |
 //! | 15 | Pending replacements, with the scheduler's message | `wait::a_pending_replacement_is_reported_with_the_schedulers_words`, `wait::each_node_waits_for_its_own_replacements`, `wait::wait_ready_ends_when_the_workload_is_deleted`, `wait::wait_ready_names_controllers_that_it_cannot_count` |
 //! | 16 | the plan names pods that fit no other node | `placement::the_plan_names_a_pod_that_fits_no_other_node`, `placement::the_plan_names_a_pod_with_a_local_volume` |
 //! | 17 | why a terminating pod does not go | `selection::a_stuck_node_delays_no_other_with_concurrency`, `timeout_and_interrupt::a_pod_within_its_grace_period_is_not_stuck` |
@@ -68,8 +72,10 @@
 //! and `benches/drain` compares the time of a drain with that of other drivers.
 
 mod api_responses;
+mod between;
 mod budgets;
 mod disturbances;
+mod evict;
 mod faults;
 mod flags;
 mod kubectl_parity;
@@ -87,6 +93,7 @@ mod support;
 mod surge;
 mod terminating;
 mod timeout_and_interrupt;
+mod turns;
 mod undo;
 mod unread_output;
 mod wait;

@@ -7,11 +7,13 @@ use crate::workload::Workloads;
 
 const NODE: &str = "n";
 
+mod between;
 mod node_changes;
 mod responses;
 mod returns;
 mod settle;
 mod simulation;
+mod turns;
 mod unreadable_budgets;
 
 struct Drain {

@@ -86,10 +86,14 @@ impl TestEnvironment {
 
     /// The command `kubectl nodelife drain ARGUMENTS`.
     pub(in crate::drain) fn command(&self, arguments: &[&str]) -> tokio::process::Command {
+        self.nodelife(&[&["drain"], arguments].concat())
+    }
+
+    /// The command `kubectl nodelife ARGUMENTS`.
+    pub(in crate::drain) fn nodelife(&self, arguments: &[&str]) -> tokio::process::Command {
         let kubectl =
             Kubectl::with_kubeconfig(self.kubeconfig.clone(), self.plane.folder()).unwrap();
-        let words = ["nodelife", "drain"].iter().chain(arguments);
-        kubectl.command(words)
+        kubectl.command(["nodelife"].iter().chain(arguments))
     }
 
     pub(in crate::drain) async fn drain(&self, arguments: &[&str]) -> Output {
@@ -155,24 +159,42 @@ impl TestEnvironment {
 
     /// Drains as a user with these permissions alone: a word for each, its verbs and its resources.
     pub(in crate::drain) async fn act_with(&mut self, permissions: &[Permission]) {
-        let user = format!("{}-user", self.namespace.name);
+        self.act(permissions, None).await;
+    }
+
+    /// The same in this namespace alone.
+    pub(in crate::drain) async fn act_in_namespace(&mut self, permissions: &[Permission]) {
+        let namespace = format!("--namespace={}", self.namespace.name);
+        self.act(permissions, Some(&namespace)).await;
+    }
+
+    async fn act(&mut self, permissions: &[Permission], namespace: Option<&str>) {
         let kubectl = Kubectl::new(self.plane, &Identity::Admin).unwrap();
         for (word, verbs, resources) in permissions {
-            let role = format!("{user}-{word}");
+            let role = format!("{}-user-{word}", self.namespace.name);
             let (verbs, resources) = (format!("--verb={verbs}"), format!("--resource={resources}"));
             let made = kubectl.run(["create", "clusterrole", &role, &verbs, &resources]);
             made.await.unwrap().success().unwrap();
-            self.act_under(&role).await;
+            self.bind(&role, namespace).await;
         }
     }
 
     /// Drains as a user with the permissions of this ClusterRole, and those that it had before.
     pub(in crate::drain) async fn act_under(&mut self, role: &str) {
+        self.bind(role, None).await;
+    }
+
+    async fn bind(&mut self, role: &str, namespace: Option<&str>) {
+        let bind = match namespace {
+            Some(_) => "rolebinding",
+            None => "clusterrolebinding",
+        };
         let user = format!("{}-user", self.namespace.name);
         let kubectl = Kubectl::new(self.plane, &Identity::Admin).unwrap();
         let binding = format!("{user}-{role}");
         let (of, to) = (format!("--clusterrole={role}"), format!("--user={user}"));
-        let bound = kubectl.run(["create", "clusterrolebinding", &binding, &of, &to]);
+        let words = ["create", bind, &binding, &of, &to].into_iter();
+        let bound = kubectl.run(words.chain(namespace));
         bound.await.unwrap().success().unwrap();
         self.user = Some(user.clone());
         let user = Identity::User {
@@ -353,6 +375,11 @@ pub(in crate::drain) fn report(output: &Output) -> Value {
         };
         let mut nodes = document["nodes"].as_array().unwrap().iter();
         let waits = nodes.any(|node| node.get("waitingFor").is_some());
+        let mut nodes = document["nodes"].as_array().unwrap().iter();
+        let refused = nodes.any(|node| {
+            let left = node.get("left").and_then(Value::as_str);
+            left.is_some_and(|left| left.starts_with("refused: "))
+        });
         let worst = match output.status {
             // What is not known is in no outcome.
             Some(1) => 1,
@@ -360,7 +387,8 @@ pub(in crate::drain) fn report(output: &Output) -> Value {
             _ if found(&["impossible"]) => 7,
             _ if found(&["stuck"]) => 6,
             _ if found(&["blocked", "pending"]) => 5,
-            status if waits => status.unwrap(),
+            // The nodes that it refused say why, and not what that is.
+            status if waits || refused => status.unwrap(),
             _ => 0,
         };
         assert_eq!(output.status, Some(worst), "{document:#}");

@@ -11,5 +11,5 @@ pub(super) use environment::{
     events_on, report, wait_for_cordon,
 };
 pub(super) use fixtures::{blocked, blocked_pod, end_all_but, open, two_nodes};
-pub(super) use process::{DrainProcess, end, interrupt, outcome, send, start};
+pub(super) use process::{DrainProcess, end, interrupt, outcome, send, start, start_command};
 pub(super) use stderr::Stderr;

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use nix::sys::signal::Signal;
 use nodelife_tests::TIMEOUT;
-use tokio::process::Child;
+use tokio::process::{Child, Command};
 
 use super::environment::TestEnvironment;
 
@@ -29,7 +29,11 @@ impl DerefMut for DrainProcess {
 }
 
 pub(in crate::drain) fn start(env: &TestEnvironment, arguments: &[&str]) -> DrainProcess {
-    let mut command = env.command(arguments);
+    start_command(arguments, env.command(arguments))
+}
+
+/// Starts a command with these arguments.
+pub(in crate::drain) fn start_command(arguments: &[&str], mut command: Command) -> DrainProcess {
     let piped = command.stdin(Stdio::null()).stdout(Stdio::piped());
     DrainProcess {
         child: piped.stderr(Stdio::piped()).spawn().unwrap(),

@@ -84,6 +84,10 @@ impl World {
             Effect::Confirm { node, .. } if fault => DrainEvent::ConfirmFailed { node },
             Effect::Confirm { node, request } => self.confirm(node, request),
             Effect::Cordon { node } => self.nodes_there.cordon(&node),
+            Effect::Gate { node } => DrainEvent::GateEnded {
+                node,
+                passed: !fault,
+            },
             other => panic!("seed {}: {other:?}", self.seed),
         })
     }

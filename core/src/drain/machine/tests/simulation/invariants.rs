@@ -1,13 +1,14 @@
 //! Invariants: which effects are allowed, and when a node may be done.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::cluster::{World, int};
 use crate::disruption::IMPLICIT_TIMEOUT;
 use crate::drain::{
-    BlockReason, Effect, EvictionOrder, Machine, NodePhase, PodState, Tracked, Unevictable,
+    BlockReason, Effect, EvictionOrder, Machine, NodeLoss, NodePhase, PodState, Tracked,
+    Unevictable,
 };
 use crate::object::Pod;
 use crate::text::Str;
@@ -22,6 +23,7 @@ impl World {
                 self.done.insert(node.clone());
                 self.check_settled(node, machine);
             }
+            Effect::Yielded { node } => self.check_yielded(node, machine),
             Effect::Bypass { uid, budget, .. } => {
                 let force = machine.settings.force.as_ref().unwrap();
                 assert!(force.budgets.contains(budget), "seed {seed}");
@@ -69,7 +71,8 @@ impl World {
                 let gone = |t: &Tracked| matches!(t.state, PodState::Gone | PodState::Skipped(_));
                 let before = |t: &&Tracked| {
                     let node = &t.pod.spec.node_name;
-                    let left = matches!(machine.nodes[node], NodePhase::Left(_));
+                    let phase = machine.nodes[node];
+                    let left = matches!(phase, NodePhase::Left(_) | NodePhase::Yielded);
                     // A node whose turn comes later is not waited for, nor one that was left.
                     self.draining.contains(node)
                         && !left
@@ -107,14 +110,7 @@ impl World {
             let other = self.requests.iter().find(under_way);
             assert_eq!(other, None, "seed {seed}: two at a time");
         }
-        let reported = matches!(
-            effect,
-            Effect::Changed { .. }
-                | Effect::Done { .. }
-                | Effect::Awaits { .. }
-                | Effect::Left { .. }
-        );
-        if !reported {
+        if !is_report(&effect) {
             self.requests.push(effect);
         }
     }
@@ -153,20 +149,31 @@ impl World {
     pub(super) fn check_turns(&self, waited: &BTreeSet<Str>, machine: &Machine) {
         let busy: Vec<&Str> = machine
             .nodes()
-            .filter(|(_, phase)| {
-                let idle = matches!(
-                    phase,
-                    NodePhase::Waiting | NodePhase::Done | NodePhase::Left(_)
-                );
-                !idle
-            })
+            .filter(|(_, phase)| phase.has_turn())
             .map(|(node, _)| node)
             .collect();
         if !busy.iter().any(|node| waited.contains(*node)) {
             return;
         }
         let (seed, settings) = (self.seed, &machine.settings);
-        assert!(busy.len() <= settings.concurrency, "seed {seed}: {busy:?}");
+        let is_gate = |request: &&Effect| matches!(request, Effect::Gate { .. });
+        let gates = self.requests.iter().filter(is_gate).count();
+        assert!(
+            busy.len() + gates <= settings.concurrency,
+            "seed {seed}: {busy:?}"
+        );
+        if settings.max_unavailable.is_some() {
+            // None of them was out before.
+            let cordons = |node: &&&Str| machine.nodes[**node] == NodePhase::Cordoning;
+            let new = busy.iter().filter(|node| waited.contains(**node));
+            let new = new.filter(cordons);
+            let schedulable = new.filter(|node| self.nodes_there.is_schedulable(node));
+            let out = machine.unavailable_nodes().len();
+            assert!(
+                schedulable.count() == 0 || out == 1,
+                "seed {seed}: {busy:?}"
+            );
+        }
         if let Some(most) = settings.max_per_zone {
             for zone in ["a", "b"] {
                 let in_zone = |node: &&&Str| settings.zones[node.as_str()] == *zone;
@@ -176,10 +183,47 @@ impl World {
         }
     }
 
+    /// Nothing but budgets holds up a node that makes way.
+    fn check_yielded(&self, node: &Str, machine: &Machine) {
+        let strict = machine.settings.order == EvictionOrder::Strict;
+        let mut open = machine.pods_on(node).filter(|t| !t.state.is_settled());
+        let other = open.find(|tracked| match &tracked.state {
+            PodState::Blocked(blocked) => !matches!(
+                blocked.block,
+                BlockReason::Budget { .. } | BlockReason::SeveralBudgets(_)
+            ),
+            PodState::Waiting => !strict,
+            _ => true,
+        });
+        assert_eq!(other.map(|t| &t.state), None, "seed {}: {node}", self.seed);
+    }
+
+    /// A node has its turn until its time is over, and is not given up before.
+    pub(super) fn check_node_timeout(
+        &self,
+        spent: &BTreeMap<Str, SignedDuration>,
+        machine: &Machine,
+    ) {
+        let limit = machine.settings.node_timeout;
+        for (node, phase) in machine.nodes() {
+            let spent = spent.get(node).copied().unwrap_or_default();
+            let is_over = limit.is_some_and(|limit| spent >= limit);
+            let ended = phase == NodePhase::Left(NodeLoss::TimedOut);
+            let runs = phase.has_turn() && phase != NodePhase::Cordoning;
+            assert!(!ended || is_over, "seed {}: {node} {spent}", self.seed);
+            assert!(
+                !runs || !is_over || machine.stop.is_some(),
+                "seed {}: {node} {spent}",
+                self.seed
+            );
+        }
+    }
+
     pub(super) fn check_drained(&self, machine: &Machine) {
         let left = self.pods.values().find(|pod| {
             self.nodes.contains(&pod.spec.node_name)
                 && !self.nodes_there.lost.contains(&pod.spec.node_name)
+                && machine.nodes[&pod.spec.node_name] != NodePhase::Left(NodeLoss::TimedOut)
                 && !self.too_late.contains(&pod.metadata.uid)
                 && !stays(pod, machine)
         });
@@ -197,4 +241,18 @@ fn stays(pod: &Pod, machine: &Machine) -> bool {
                 | PodState::GivenUp(BlockReason::Behind(_))
         )
     })
+}
+
+/// Whether nothing is to be done but to tell it.
+fn is_report(effect: &Effect) -> bool {
+    matches!(
+        effect,
+        Effect::Changed { .. }
+            | Effect::Done { .. }
+            | Effect::Awaits { .. }
+            | Effect::Yielded { .. }
+            | Effect::Soaks { .. }
+            | Effect::TooManyUnavailable { .. }
+            | Effect::Left { .. }
+    )
 }

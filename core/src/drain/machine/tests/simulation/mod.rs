@@ -11,14 +11,14 @@ mod invariants;
 mod nodes;
 mod random;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
 use crate::disruption::ImplicitBudget;
 use crate::drain::{
-    Bypass, DrainEvent, DrainOptions, EvictionOrder, Machine, NodePhase, Outcome, Permissions,
-    Store,
+    Bypass, DrainEvent, DrainOptions, EvictionOrder, Machine, NodeLoss, NodePhase, Outcome,
+    Permissions, Store,
 };
 use crate::fixtures::workload;
 use crate::object::{Budget, WorkloadKind};
@@ -41,6 +41,9 @@ struct Run {
     world: World,
     machine: Machine,
     now: Timestamp,
+    /// How long each node has had its turn, up to the last step.
+    spent: BTreeMap<Str, SignedDuration>,
+    stepped: Timestamp,
     /// What the drain is asked for, drawn from the seed.
     features: u64,
 }
@@ -55,6 +58,8 @@ impl Run {
             world,
             random,
             now,
+            spent: BTreeMap::new(),
+            stepped: now,
             features: seed,
         };
         run.world.set_budgets_unreadable(seed % 9 == 2);
@@ -72,6 +77,7 @@ impl Run {
     fn begin(&mut self) {
         self.machine = machine(&self.world, self.features);
         self.world.reconnect();
+        self.spent.clear();
         for seen in self.world.nodes_there.read(&self.world.nodes) {
             self.step(seen);
         }
@@ -105,12 +111,20 @@ impl Run {
     }
 
     fn step(&mut self, event: DrainEvent) {
-        let waited = self.in_phase(NodePhase::Waiting);
+        let mut waited = self.in_phase(NodePhase::Waiting);
+        waited.extend(self.in_phase(NodePhase::Yielded));
+        let passed = self
+            .now
+            .duration_since(std::mem::replace(&mut self.stepped, self.now));
+        for (node, _) in self.machine.nodes().filter(|(_, phase)| phase.has_turn()) {
+            *self.spent.entry(node.clone()).or_default() += passed;
+        }
         self.world.draining = self.in_phase(NodePhase::Draining);
         for effect in self.machine.step(event, self.now) {
             self.world.accept(effect, &self.machine, self.now);
         }
         self.world.check_turns(&waited, &self.machine);
+        self.world.check_node_timeout(&self.spent, &self.machine);
     }
 
     fn in_phase(&self, wanted: NodePhase) -> BTreeSet<Str> {
@@ -192,6 +206,7 @@ impl Run {
             self.world.kubelet(&mut self.random, self.now);
             self.world.heal(&mut self.random);
             self.world.controller(self.now);
+            self.world.nodes_there.bring_back(&self.machine);
             let busy = self.deliver() | self.answer(false);
             if !busy {
                 self.now = match self.machine.wake_at(self.now) {
@@ -225,6 +240,10 @@ fn machine(world: &World, features: u64) -> Machine {
         } else {
             EvictionOrder::None
         },
+        node_timeout: (features % 19 == 7).then(|| SignedDuration::from_secs(90)),
+        soak: SignedDuration::from_secs(if features % 23 == 9 { 45 } else { 0 }),
+        gate: features % 21 == 8,
+        max_unavailable: (features % 15 == 4).then_some(1),
         implicit: (features % 4 == 3).then(ImplicitBudget::default),
         pod_timeout: is_impatient(features).then(|| SignedDuration::from_secs(20)),
         blocked_timeout: is_impatient(features).then(|| SignedDuration::from_secs(40)),
@@ -284,7 +303,11 @@ fn every_schedule_keeps_the_invariants_and_ends() {
                         }
                     }
                     run.end();
-                    if !is_once(seed) && !is_impatient(seed) {
+                    let stopped = run
+                        .machine
+                        .nodes()
+                        .any(|(_, phase)| phase == NodePhase::Left(NodeLoss::GateFailed));
+                    if !stopped && !is_once(seed) && !is_impatient(seed) {
                         run.world.check_drained(&run.machine);
                     }
                 }

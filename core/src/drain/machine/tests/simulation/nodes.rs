@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use jiff::Timestamp;
 
 use super::cluster::World;
-use crate::drain::DrainEvent;
+use crate::drain::{DrainEvent, Machine, NodePhase};
 use crate::fixtures;
 use crate::object::Node;
 use crate::text::Str;
@@ -27,6 +27,11 @@ pub(super) struct Nodes {
 impl Nodes {
     pub(super) fn exists(&self, node: &str) -> bool {
         self.there.contains_key(node)
+    }
+
+    pub(super) fn is_schedulable(&self, node: &str) -> bool {
+        let node = self.there.get(node);
+        node.is_some_and(|node| !node.spec.unschedulable)
     }
 
     fn changed(&mut self, node: &Str) {
@@ -90,6 +95,16 @@ impl Nodes {
         {
             self.changed(node);
             self.lost.insert(node.clone());
+        }
+    }
+
+    /// Somebody uncordons the nodes that are drained, so that others may be.
+    pub(super) fn bring_back(&mut self, machine: &Machine) {
+        let ended = |phase| matches!(phase, NodePhase::Done | NodePhase::Left(_));
+        for (node, phase) in machine.nodes() {
+            if machine.settings.max_unavailable.is_some() && ended(phase) {
+                self.uncordon(node);
+            }
         }
     }
 

@@ -1,0 +1,168 @@
+//! `--gate`: runs the user's command between nodes.
+
+use std::pin::pin;
+use std::process::Stdio;
+use std::time::Duration;
+
+use nodelife_core::text::Str;
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use tokio::process::{Child, Command};
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::JoinSet;
+
+/// How long the last lines are waited for after the command has ended: what it started may hold its
+/// output open.
+const LAST_LINES: Duration = Duration::from_secs(1);
+
+/// How many lines may wait to be printed before the command has to wait.
+const MAX_LINES: usize = 64;
+
+/// The command that decides after each node whether others follow.
+#[derive(Clone, Debug)]
+pub(crate) struct GateCommand {
+    /// For a shell.
+    pub(crate) text: String,
+    /// How long it may take.
+    pub(crate) timeout: Option<Duration>,
+}
+
+pub(super) enum GateEvent {
+    /// A line that it wrote.
+    Line(String),
+    Ended {
+        node: Str,
+        result: Result<(), String>,
+    },
+}
+
+/// The commands that run; killed with all that they started when this is dropped.
+pub(super) struct Gates {
+    running: JoinSet<()>,
+    sender: Sender<GateEvent>,
+    events: Receiver<GateEvent>,
+}
+
+impl Gates {
+    pub(super) fn new() -> Self {
+        let (sender, events) = mpsc::channel(MAX_LINES);
+        Self {
+            running: JoinSet::new(),
+            sender,
+            events,
+        }
+    }
+
+    /// Runs the command after this node. It learns of the node by its environment.
+    pub(super) fn start(&mut self, gate: GateCommand, node: Str, drained: bool) {
+        let sender = self.sender.clone();
+        self.running.spawn(async move {
+            let run = run(&gate.text, &node, drained, &sender);
+            let result = match gate.timeout {
+                None => run.await,
+                Some(timeout) => tokio::time::timeout(timeout, run)
+                    .await
+                    .unwrap_or_else(|_| Err("it did not end in time (--gate-timeout)".to_owned())),
+            };
+            // Who does not listen has ended.
+            let _ = sender.send(GateEvent::Ended { node, result }).await;
+        });
+    }
+
+    /// What a command wrote, or how it ended. May be cancelled without losing one.
+    pub(super) async fn next(&mut self) -> Option<GateEvent> {
+        self.events.recv().await
+    }
+}
+
+async fn run(
+    text: &str,
+    node: &str,
+    drained: bool,
+    lines: &Sender<GateEvent>,
+) -> Result<(), String> {
+    let mut command = shell(text);
+    command
+        .env("NODELIFE_NODE", node)
+        .env("NODELIFE_DRAINED", drained.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true);
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("it could not be started: {error}"))?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let mut group = Group::of(&child);
+    let mut read = pin!(async { tokio::join!(forward(stdout, lines), forward(stderr, lines)) });
+    let mut open = true;
+    let status = loop {
+        tokio::select! {
+            status = child.wait() => break status,
+            _ = &mut read, if open => open = false,
+        }
+    };
+    group.ended();
+    if open {
+        let _ = tokio::time::timeout(LAST_LINES, read).await;
+    }
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(status.to_string()),
+        Err(error) => Err(format!("it was lost: {error}")),
+    }
+}
+
+async fn forward(output: Option<impl AsyncRead + Unpin>, lines: &Sender<GateEvent>) {
+    let Some(output) = output else { return };
+    let mut read = BufReader::new(output);
+    let mut line = Vec::new();
+    while let Ok(1..) = read.read_until(b'\n', &mut line).await {
+        let text = String::from_utf8_lossy(&line).trim_end().to_owned();
+        line.clear();
+        if lines.send(GateEvent::Line(text)).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[cfg(unix)]
+fn shell(text: &str) -> Command {
+    let mut command = Command::new("sh");
+    // Its own group: what it started is ended with it.
+    command.arg("-c").arg(text).process_group(0);
+    command
+}
+
+#[cfg(not(unix))]
+fn shell(text: &str) -> Command {
+    let mut command = Command::new("cmd");
+    command.arg("/C").arg(text);
+    command
+}
+
+/// The process group of a command. Killed if this is dropped before the command has ended.
+struct Group(Option<u32>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(child.id())
+    }
+
+    fn ended(&mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        {
+            use rustix::process::{Pid, Signal, kill_process_group};
+            let id = self.0.and_then(|id| i32::try_from(id).ok());
+            if let Some(group) = id.and_then(Pid::from_raw) {
+                // It may have ended meanwhile.
+                let _ = kill_process_group(group, Signal::KILL);
+            }
+        }
+    }
+}
