@@ -17,6 +17,7 @@ pub mod format;
 pub mod go_duration;
 pub mod node_access;
 pub mod object;
+pub mod operator;
 pub mod quantity;
 pub mod request;
 pub mod response;

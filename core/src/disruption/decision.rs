@@ -7,6 +7,7 @@ use std::fmt;
 
 use super::budget::{BudgetKey, Budgets, CountError};
 use crate::object::{Budget, BudgetStatus, Pod, UnhealthyPodEvictionPolicy};
+use crate::operator::is_guarded;
 use crate::workload::Workloads;
 
 /// The most unconfirmed evictions that a budget may hold: `MaxDisruptedPodSize`
@@ -130,6 +131,13 @@ impl fmt::Display for BudgetRefusal {
             ),
             Self::BudgetsUnreadable(message) => write!(f, "the API server says: {message}"),
         }
+    }
+}
+
+impl EvictionDecision {
+    /// Whether budgets refuse it now.
+    pub fn is_refused(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::SeveralBudgets(_))
     }
 }
 
@@ -277,7 +285,8 @@ pub(crate) fn is_operated(
         EvictionDecision::BudgetsUnreadable => &[],
         EvictionDecision::Exempt(_) | EvictionDecision::Counted { .. } => return false,
     };
-    workloads.is_custom(pod)
+    is_guarded(pod)
+        || workloads.is_custom(pod)
         || keys
             .iter()
             .filter_map(|key| budgets.get(key))

@@ -99,6 +99,12 @@ impl EvictionResult {
             409 => Self::Conflict,
             429 => Self::of_429(status, retry_after(answer)),
             500 if message.contains("more than one PodDisruptionBudget") => Self::SeveralBudgets,
+            // Strimzi's drain cleaner denies with 500, and has its operator roll the pod.
+            500..=599 if is_denial(&message) => Self::Denied {
+                message,
+                later: true,
+                retry_after: retry_after(answer),
+            },
             500..=599 => Self::Uncertain {
                 message,
                 retry_after: retry_after(answer),

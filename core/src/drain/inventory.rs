@@ -10,6 +10,7 @@ use crate::disruption::{
     BudgetKey, BudgetRefusal, Budgets, EvictionDecision, decide, is_operated, protections,
 };
 use crate::object::Pod;
+use crate::operator::{OperatorObjects, Outlook};
 use crate::workload::{Presence, Workloads};
 
 /// What is known when the verdicts are given.
@@ -18,6 +19,7 @@ pub struct InventoryContext<'a> {
     /// All budgets of the pods' namespaces.
     pub budgets: &'a Budgets,
     pub workloads: &'a Workloads,
+    pub operators: &'a OperatorObjects,
     /// Pods by which budgets are judged: all that the budgets of the nodes' pods
     /// select, as far as known.
     pub pods: &'a [Pod],
@@ -123,7 +125,11 @@ fn verdict(
     let bypassed = |why: &Impossible| {
         permissions.disable_eviction || why.budget().is_some_and(|b| permissions.bypass.contains(b))
     };
-    let impossible = impossible(pod, &decision, context).filter(|why| !bypassed(why));
+    let outlook = context.operators.outlook(pod, decision.is_refused());
+    let never = outlook.clone().filter(Outlook::is_never);
+    let impossible = impossible(pod, &decision, context)
+        .or_else(|| never.map(|why| Impossible::Operator(why.to_string())))
+        .filter(|why| !bypassed(why));
     if !needs.is_empty() {
         return PodVerdict::Refuse(needs, impossible);
     }
@@ -132,10 +138,11 @@ fn verdict(
             "may come back to its node after the eviction: {reason}"
         ));
     }
-    match impossible {
-        Some(impossible) => PodVerdict::Impossible(impossible),
-        None => PodVerdict::Evict(decision),
+    if let Some(impossible) = impossible {
+        return PodVerdict::Impossible(impossible);
     }
+    warnings.extend(outlook.map(|outlook| outlook.to_string()));
+    PodVerdict::Evict(decision)
 }
 
 /// The flags that are missing; those that were given become warnings.

@@ -1,13 +1,16 @@
-//! The budgets and workloads that the watches show, as of their last event.
+//! The budgets and workloads that the watches show, as of their last event, and what was read of
+//! operators.
 
 use super::machine::event::DrainEvent;
 use crate::disruption::Budgets;
+use crate::operator::OperatorObjects;
 use crate::workload::Workloads;
 
 #[derive(Clone, Debug, Default)]
 pub struct Store {
     pub budgets: Budgets,
     pub workloads: Workloads,
+    pub operators: OperatorObjects,
 }
 
 impl Store {

@@ -152,13 +152,15 @@ pub enum Impossible {
         /// The controller's words.
         message: String,
     },
+    /// The operator of the pod lets it go only when something is changed, which this names.
+    Operator(String),
 }
 
 impl Impossible {
     /// The budget that stands in the way, where it is one.
     pub fn budget(&self) -> Option<&BudgetKey> {
         match self {
-            Self::SeveralBudgets(_) => None,
+            Self::SeveralBudgets(_) | Self::Operator(_) => None,
             Self::NeverAllows { budget, .. }
             | Self::BarePods { budget, .. }
             | Self::SyncFailed { budget, .. } => Some(budget),
@@ -185,6 +187,7 @@ impl fmt::Display for Impossible {
                 }
                 f.write_str("); the eviction API supports only one")
             }
+            Self::Operator(why) => f.write_str(why),
             Self::NeverAllows {
                 budget,
                 spec,

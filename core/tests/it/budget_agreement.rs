@@ -159,6 +159,7 @@ impl Cluster {
         let context = InventoryContext {
             budgets: &Budgets::of([self.budget.clone()]),
             workloads: &workloads,
+            operators: &nodelife_core::operator::OperatorObjects::default(),
             pods: &self.pods,
             now: now(),
         };

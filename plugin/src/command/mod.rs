@@ -39,7 +39,7 @@ pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<ExitS
         Command::Man(args) => man::run(&args),
         Command::Version(args) => version::run(&args, printer),
         // Drain listens to Ctrl-C itself: it has to say what it left half done.
-        Command::Drain(args) => drain::run(args, &cluster, printer).await,
+        Command::Drain(args) => Box::pin(drain::run(args, &cluster, printer)).await,
         Command::Evict(args) => evict::run(args, &cluster, printer).await,
     }
 }

@@ -22,6 +22,7 @@ fn judge(pod: &Pod, permissions: &Permissions, budgets: &[Budget]) -> PodVerdict
     let context = InventoryContext {
         budgets: &budgets,
         workloads: &workloads(),
+        operators: &crate::operator::OperatorObjects::default(),
         pods: &[],
         now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
     };
@@ -121,6 +122,7 @@ fn a_flag_that_was_given_leaves_a_warning() {
         InventoryContext {
             budgets: &budgets,
             workloads: &workloads(),
+            operators: &crate::operator::OperatorObjects::default(),
             pods: &[],
             now: Timestamp::UNIX_EPOCH,
         },

@@ -5,6 +5,7 @@ use crate::disruption::BudgetKey;
 use crate::drain::eviction::EvictionResult;
 use crate::drain::verdict::Impossible;
 use crate::object::{Budget, Node, OwnerReference, Pod, VolumeAttachment, Workload, WorkloadKind};
+use crate::operator::OperatorObjects;
 use crate::text::Str;
 use crate::workload::Presence;
 
@@ -43,6 +44,8 @@ pub enum DrainEvent {
     WorkloadGone {
         uid: Str,
     },
+    /// What was read of operators, after some of their pods were blocked for a while.
+    Operators(Box<OperatorObjects>),
     /// The answer to an [`Effect::Evict`].
     Answered {
         uid: Str,
@@ -152,6 +155,8 @@ pub enum Effect {
     Confirm { node: Str, request: u64 },
     /// A pod's state changed in a way that is worth a line.
     Changed { uid: Str },
+    /// What the operator of a blocked pod will do about it is news.
+    Outlook { uid: Str },
     /// A node was found empty, and waits for replacements or volumes.
     Awaits { node: Str },
     /// A node was found empty of all that had to go, and waits for nothing more.

@@ -25,6 +25,7 @@ mod node_changes;
 mod nodes;
 mod observe;
 mod ordering;
+mod outlook;
 mod replicas;
 mod report;
 mod respond;
@@ -259,6 +260,7 @@ impl Machine {
             | DrainEvent::Workload(_)
             | DrainEvent::WorkloadGone { .. } => {}
             DrainEvent::Listed { node, pods } => self.pods_listed(node, pods),
+            DrainEvent::Operators(objects) => self.operators_read(*objects),
             DrainEvent::Confirmed {
                 node,
                 request,

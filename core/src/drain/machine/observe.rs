@@ -150,6 +150,7 @@ impl Machine {
         InventoryContext {
             budgets: &self.store.budgets,
             workloads: &self.store.workloads,
+            operators: &self.store.operators,
             pods: &[],
             now: self.now,
         }
@@ -193,6 +194,7 @@ impl Machine {
             accepted: false,
             bypassed: None,
             returned: None,
+            outlook: None,
             warnings: item.warnings,
         }
     }

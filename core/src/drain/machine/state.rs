@@ -11,6 +11,7 @@ use crate::drain::returning::ReturnReason;
 use crate::drain::stuck::diagnosis;
 use crate::drain::verdict::{Impossible, MissingFlag, SkipReason};
 use crate::object::{Node, Pod};
+use crate::operator::Outlook;
 use crate::text::Str;
 use crate::workload::WorkloadKey;
 use serde::Serialize;
@@ -74,6 +75,8 @@ pub struct Tracked {
     pub(super) bypassed: Option<BudgetKey>,
     /// When it was seen first, if it replaces a pod that this drain evicted from the same node.
     pub(super) returned: Option<Timestamp>,
+    /// What its operator will do about it, by what was read last.
+    pub outlook: Option<Outlook>,
     /// What the user should know all the same.
     pub warnings: Vec<String>,
 }
@@ -484,6 +487,10 @@ impl Tracked {
                 }
                 reason
             }
+            PodState::Blocked(_) | PodState::GivenUp(_) => match &self.outlook {
+                Some(outlook) => format!("{}; {outlook}", self.state),
+                None => self.state.to_string(),
+            },
             PodState::Gone if self.accepted => "evicted and gone".to_owned(),
             PodState::Gone => "gone without an eviction of this drain".to_owned(),
             state => state.to_string(),

@@ -41,6 +41,7 @@ fn plan_for(
         InventoryContext {
             budgets,
             workloads: &Workloads::default(),
+            operators: &crate::operator::OperatorObjects::default(),
             pods,
             now: options.now,
         },

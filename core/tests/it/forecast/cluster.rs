@@ -443,6 +443,7 @@ impl Cluster {
         let context = InventoryContext {
             budgets: &budgets,
             workloads: &workloads,
+            operators: &nodelife_core::operator::OperatorObjects::default(),
             pods: &pods,
             now: at(0),
         };

@@ -21,7 +21,9 @@ use crate::drain::{
 };
 use crate::exit::ExitStatus;
 use crate::output::Printer;
-use options::{check, drain_options, executor_options, make_plan, permissions, removal_method};
+use options::{
+    check, cordons_each, drain_options, executor_options, make_plan, permissions, removal_method,
+};
 pub(super) use plan::print as print_plan;
 
 pub(crate) async fn run(
@@ -34,7 +36,7 @@ pub(crate) async fn run(
         return offline::plan(&args, printer);
     }
     let nodes = args.output.map(|_| unique_names(&args.nodes));
-    let ended = drain(args, cluster, printer).await;
+    let ended = Box::pin(drain(args, cluster, printer)).await;
     if let Some(nodes) = nodes.filter(|_| !printer.has_document()) {
         let error = ended.as_ref().err().map(|error| format!("{error:#}"));
         printer.json(&DrainReport::not_begun(nodes, error, Timestamp::now()))?;
@@ -135,6 +137,7 @@ async fn prepare(
     {
         warn_budgets_unreadable(why, printer);
     }
+    note_cordoned_together(args, &mut view);
     let make = |view: &ClusterView| make_plan(args, &permissions, view, cluster.clock().now());
     let mut plan = make(&view);
     let surges = if let Some(how) = args.surge {
@@ -194,6 +197,14 @@ async fn prepare(
         },
         cluster,
     })))
+}
+
+/// Has the plan know which nodes are cordoned at once: no pod moves from one of them to another.
+fn note_cordoned_together(args: &DrainArgs, view: &mut ClusterView) {
+    if !cordons_each(args, view) {
+        let names = view.nodes.iter().map(|node| node.metadata.name.clone());
+        view.store.operators.around.draining = names.collect();
+    }
 }
 
 fn warn_uncounted(view: &ClusterView, plan: &DrainPlan, printer: &mut Printer) {

@@ -45,11 +45,7 @@ pub(super) fn drain_options(
         wait_for_impossible: args.on_impossible == OnImpossible::Wait,
         once: args.once,
         max_per_zone: args.max_per_zone.map(usize::from),
-        // Where none waiting for its turn they are all cordoned first: what leaves one would
-        // only go to the next.
-        cordon_each: view.nodes.len() > concurrency
-            || view.nodes.len() > 1
-                && (args.max_per_zone.is_some() || args.max_unavailable.is_some()),
+        cordon_each: cordons_each(args, view),
         max_unavailable: args
             .max_unavailable
             .map(|most| most.of(view.nodes.len() + view.excluded.len())),
@@ -64,6 +60,13 @@ pub(super) fn drain_options(
             budgets: args.bypass_pdb.iter().cloned().collect(),
         }),
     }
+}
+
+/// Whether each node is cordoned when its turn comes. Where none waits for its turn they are all
+/// cordoned first: what leaves one would only go to the next.
+pub(super) fn cordons_each(args: &DrainArgs, view: &ClusterView) -> bool {
+    view.nodes.len() > usize::from(args.concurrency)
+        || view.nodes.len() > 1 && (args.max_per_zone.is_some() || args.max_unavailable.is_some())
 }
 
 pub(super) fn make_plan(

@@ -59,6 +59,14 @@ impl Executor<'_> {
         }
     }
 
+    /// Says what the operator of a blocked pod will do about it.
+    pub(super) fn print_outlook(&mut self, uid: &str) {
+        if let Some((pod, outlook)) = self.machine.outlook_of(uid) {
+            let text = format!("{pod}: {outlook}");
+            self.log.printer().note(text);
+        }
+    }
+
     /// Names the pods that a budget lacks.
     pub(super) fn report_unhealthy(&mut self, (budget, pods): BudgetPods) {
         let pods = match pods {

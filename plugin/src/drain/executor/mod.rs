@@ -4,6 +4,7 @@ mod blocked;
 mod diagnose;
 mod finish;
 mod gate;
+mod operators;
 mod requests;
 mod start;
 
@@ -36,6 +37,7 @@ use super::view::watches::{WatchEvent, Watches, pod_filter};
 use blocked::BlockedBudgets;
 pub(crate) use gate::GateCommand;
 use gate::{GateEvent, Gates};
+use operators::OperatorReader;
 
 use crate::exit::ExitStatus;
 use crate::output::Printer;
@@ -69,6 +71,7 @@ pub(crate) struct Executor<'a> {
     /// Whether each node is cordoned when its turn comes.
     cordon_each: bool,
     blocked: BlockedBudgets,
+    operators: OperatorReader,
     gates: Gates,
 }
 
@@ -145,6 +148,7 @@ impl<'a> Executor<'a> {
             nodes_forbidden: false,
             options,
             blocked: BlockedBudgets::default(),
+            operators: OperatorReader::default(),
             gates: Gates::new(),
             cluster,
         }
@@ -280,7 +284,8 @@ impl<'a> Executor<'a> {
                 .machine
                 .wake_at(now)
                 .into_iter()
-                .chain(self.next_report_at(now));
+                .chain(self.next_report_at(now))
+                .chain(self.operators.next_at(&self.machine));
             let wake = self.log.wake_at(wake.min(), now);
             let event = tokio::select! {
                 biased;
@@ -318,6 +323,7 @@ impl<'a> Executor<'a> {
                     }
                     GateEvent::Ended { node, result } => self.gate_ended(node, result),
                 },
+                Some(objects) = self.operators.next() => DrainEvent::Operators(Box::new(objects)),
                 Some(pending) = self.blocked.next() => {
                     self.report_unhealthy(pending);
                     continue;
@@ -355,6 +361,8 @@ impl<'a> Executor<'a> {
             self.carry_out(effect, now)?;
         }
         self.report_blocked(now);
+        self.operators
+            .read_if_due(&self.cluster, &self.machine, now);
         self.log.paint(&self.machine, now);
         Ok(())
     }
@@ -438,6 +446,7 @@ impl<'a> Executor<'a> {
                     (node, done)
                 });
             }
+            Effect::Outlook { uid } => self.print_outlook(&uid),
             Effect::Left { node, loss } => self.node_left(&node, loss),
             Effect::Awaits { node } => self.print_awaited(&node),
             Effect::Gate { node } => self.start_gate(node),

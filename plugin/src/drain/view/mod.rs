@@ -1,6 +1,7 @@
 //! `ClusterView`: the state of the cluster before the drain.
 
 pub(in crate::drain) mod nodes;
+pub(in crate::drain) mod operators;
 pub(in crate::drain) mod surroundings;
 mod sync;
 pub(in crate::drain) mod watches;
@@ -16,6 +17,7 @@ use nodelife_core::drain::{
     Action, DrainPlan, InventoryContext, Permissions, PlanContext, PlanOptions, Store, inventory,
 };
 use nodelife_core::object::{Node, Pod, WorkloadKind, claims};
+use nodelife_core::operator;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use nodelife_core::workload::Workloads;
@@ -124,6 +126,10 @@ impl ClusterView {
             };
             self.budget_pods.extend(pods);
         }
+        let sources = operator::sources(self.all_pods());
+        let known = self.objects.as_ref();
+        let known = known.map(|objects| (objects.pods.clone(), objects.nodes.clone()));
+        self.store.operators = operators::read(cluster, &sources, known).await;
         self.load_workloads(cluster, !exhausted.is_empty(), watches, printer)
             .await
     }
@@ -147,6 +153,7 @@ impl ClusterView {
             store: Store {
                 workloads: Workloads::of(&snapshot),
                 budgets,
+                ..Store::default()
             },
             budgets_unreadable,
             budget_pods: snapshot.pods.clone(),
@@ -376,6 +383,7 @@ impl ClusterView {
         let around = InventoryContext {
             budgets: &self.store.budgets,
             workloads: &self.store.workloads,
+            operators: &self.store.operators,
             pods: &known,
             now: options.now,
         };

@@ -37,6 +37,7 @@ pub(super) fn never_allows(
     let context = InventoryContext {
         budgets: &Budgets::of([budget.clone()]),
         workloads: &known,
+        operators: &nodelife_core::operator::OperatorObjects::default(),
         pods,
         now,
     };

@@ -1,0 +1,203 @@
+//! KubeVirt (1.9): `pod-eviction-admitter.go` (`admitLauncherPod`), `evacuation.go`, and
+//! `VMIEvictionStrategy` in `pkg/util/migrations`.
+//!
+//! The webhook marks the virtual machine at the first eviction and denies this one; the evacuation
+//! controller then migrates it. Since 1.6 there is no budget.
+
+use serde::Deserialize;
+
+use super::around::{Around, Outlook, named};
+use crate::object::{Condition, Meta, Pod, nullable};
+use crate::text::Str;
+
+/// What was read of virtual machines.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct VirtualMachines {
+    pub(super) instances: Vec<Instance>,
+    pub(super) migrations: Vec<Migration>,
+    pub(super) kubevirts: Vec<KubeVirt>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Instance {
+    metadata: Meta,
+    spec: Spec,
+    #[serde(deserialize_with = "nullable")]
+    status: Status,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    eviction_strategy: Option<Str>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    phase: Str,
+    node_name: Str,
+    evacuation_node_name: Str,
+    #[serde(deserialize_with = "nullable")]
+    conditions: Vec<Condition>,
+    #[serde(deserialize_with = "nullable")]
+    migration_state: MigrationState,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MigrationState {
+    failed: bool,
+    failure_reason: Str,
+    target_node: Str,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Migration {
+    metadata: Meta,
+    spec: MigrationSpec,
+    #[serde(deserialize_with = "nullable")]
+    status: MigrationStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MigrationSpec {
+    vmi_name: Str,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct MigrationStatus {
+    phase: Str,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct KubeVirt {
+    spec: KubeVirtSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct KubeVirtSpec {
+    #[serde(deserialize_with = "nullable")]
+    configuration: Spec,
+}
+
+impl VirtualMachines {
+    pub(super) fn outlook(&self, around: &Around, pod: &Pod) -> Option<Outlook> {
+        let owner = pod.metadata.controller()?;
+        let vmi = self
+            .instances
+            .iter()
+            .find(|vmi| vmi.metadata.uid == owner.uid)?;
+        if pod.is_terminal() {
+            return None;
+        }
+        let (name, status) = (
+            named("VirtualMachineInstance", pod, &owner.name),
+            &vmi.status,
+        );
+        let ends = matches!(status.phase.as_str(), "Succeeded" | "Failed");
+        if ends || vmi.metadata.deletion_timestamp.is_some() {
+            return Some(Outlook::WillLift(format!("{name} is shutting down")));
+        }
+        if status.node_name != pod.spec.node_name && !status.node_name.is_empty() {
+            return Some(Outlook::WillLift(format!(
+                "{name} runs on node {}: its pod here ends or takes over with its migration",
+                status.node_name
+            )));
+        }
+        let of_cluster = self.kubevirts.iter();
+        let mut of_cluster =
+            of_cluster.filter_map(|k| k.spec.configuration.eviction_strategy.as_ref());
+        let strategy = vmi.spec.eviction_strategy.as_ref();
+        let strategy = strategy.or_else(|| of_cluster.next()).map(Str::as_str);
+        let migratable = status
+            .conditions
+            .iter()
+            .find(|c| c.kind == "LiveMigratable");
+        let is_migratable = migratable.is_some_and(|c| c.status == "True");
+        match strategy {
+            Some("External") => Some(Outlook::NeedsFirst(format!(
+                "{name} leaves evictions to another controller (evictionStrategy External): it has \
+                 to stop or move the virtual machine"
+            ))),
+            Some("LiveMigrate") if !is_migratable => Some(match migratable {
+                Some(condition) => Outlook::Never(format!(
+                    "{name} cannot be migrated ({}: {}): shut the virtual machine down, or set its \
+                     spec.evictionStrategy to LiveMigrateIfPossible and restart it",
+                    condition.reason, condition.message
+                )),
+                None => Outlook::NeedsFirst(format!(
+                    "{name} has just started: whether it can be migrated is not known yet"
+                )),
+            }),
+            Some("LiveMigrate" | "LiveMigrateIfPossible") if is_migratable => {
+                Some(self.migration_outlook(around, vmi, &name))
+            }
+            // It is shut down like any other pod.
+            _ => None,
+        }
+    }
+
+    fn migration_outlook(&self, around: &Around, vmi: &Instance, name: &str) -> Outlook {
+        let status = &vmi.status;
+        let mark = &status.evacuation_node_name;
+        if !mark.is_empty() && *mark != status.node_name {
+            return Outlook::Never(format!(
+                "{name} is marked to leave node {mark}, but runs on {}, so nothing migrates it: \
+                 take the mark back with virtctl evacuate-cancel vmi {} -n {}",
+                status.node_name, vmi.metadata.name, vmi.metadata.namespace
+            ));
+        }
+        let mine = self.migrations.iter().filter(|migration| {
+            migration.spec.vmi_name == vmi.metadata.name
+                && migration.metadata.namespace == vmi.metadata.namespace
+                && !matches!(migration.status.phase.as_str(), "Succeeded" | "Failed")
+        });
+        let Some(migration) = mine.max_by_key(|m| m.metadata.creation_timestamp) else {
+            return Outlook::WillLift(if mark.is_empty() {
+                format!("KubeVirt migrates {name} at the first eviction")
+            } else {
+                format!("KubeVirt is about to migrate {name}")
+            });
+        };
+        let job = &migration.metadata.name;
+        if let Some(why) = migration.without_place(around) {
+            return Outlook::NeedsFirst(format!("migration {job} of {name} finds no node: {why}"));
+        }
+        let state = &status.migration_state;
+        Outlook::WillLift(match migration.status.phase.as_str() {
+            "" | "Pending" if state.failed => format!(
+                "{name} is migrated again ({job}); the last migration failed: {}",
+                state.failure_reason
+            ),
+            "" | "Pending" => format!(
+                "migration {job} of {name} waits for its turn (spec.configuration.migrations of \
+                 KubeVirt limits them)"
+            ),
+            phase if state.target_node.is_empty() => format!("migration {job} of {name}: {phase}"),
+            phase => format!(
+                "migration {job} of {name} to node {}: {phase}",
+                state.target_node
+            ),
+        })
+    }
+}
+
+impl Migration {
+    /// Why the pod to which a migration goes cannot be scheduled.
+    fn without_place(&self, around: &Around) -> Option<String> {
+        let target = around.pods.iter().find(|pod| {
+            let job = pod.metadata.labels.get("kubevirt.io/migrationJobUID");
+            job == Some(&self.metadata.uid)
+        })?;
+        let scheduled = target.condition("PodScheduled")?;
+        let waits = scheduled.status == "False" && scheduled.reason == "Unschedulable";
+        waits.then(|| format!("pod {} is unschedulable", target.metadata.name))
+    }
+}

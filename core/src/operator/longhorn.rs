@@ -1,0 +1,332 @@
+//! Longhorn (1.12): `canDeleteInstanceManagerPDB` of `controller/instance_manager_controller.go`,
+//! `ListVolumePDBProtectedHealthyReplicasRO` of `datastore/longhorn.go`.
+//!
+//! The budget of a node's instance manager always allows nothing. Longhorn deletes it when the node is
+//! cordoned, no volume is attached there, and the copies on the node may be away.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::around::{Around, Outlook};
+use crate::object::{Meta, Pod, nullable};
+use crate::text::Str;
+
+/// What was read of Longhorn.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Longhorn {
+    pub(super) settings: Vec<Setting>,
+    pub(super) managers: Vec<InstanceManager>,
+    pub(super) engines: Vec<Engine>,
+    pub(super) volumes: Vec<Volume>,
+    pub(super) replicas: Vec<Replica>,
+    pub(super) attachments: Vec<Attachment>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Setting {
+    metadata: Meta,
+    value: Str,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct InstanceManager {
+    metadata: Meta,
+    spec: OnNode,
+    #[serde(deserialize_with = "nullable")]
+    status: ManagerStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct OnNode {
+    #[serde(rename = "nodeID")]
+    node: Str,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ManagerStatus {
+    current_state: Str,
+    #[serde(deserialize_with = "nullable")]
+    instance_engines: BTreeMap<Str, Value>,
+    #[serde(deserialize_with = "nullable")]
+    instance_engine_frontends: BTreeMap<Str, Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Engine {
+    metadata: Meta,
+    spec: OfVolume,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct OfVolume {
+    volume_name: Str,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Volume {
+    metadata: Meta,
+    spec: VolumeSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct VolumeSpec {
+    number_of_replicas: i32,
+    data_locality: Str,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Replica {
+    metadata: Meta,
+    spec: ReplicaSpec,
+    #[serde(deserialize_with = "nullable")]
+    status: ReplicaStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ReplicaSpec {
+    volume_name: Str,
+    #[serde(rename = "nodeID")]
+    node: Str,
+    healthy_at: Str,
+    failed_at: Str,
+    desire_state: Str,
+    eviction_requested: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ReplicaStatus {
+    current_state: Str,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+pub(super) struct Attachment {
+    spec: AttachmentSpec,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AttachmentSpec {
+    volume: Str,
+    #[serde(deserialize_with = "nullable")]
+    attachment_tickets: BTreeMap<Str, Ticket>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct Ticket {
+    #[serde(rename = "type")]
+    kind: Str,
+    #[serde(rename = "nodeID")]
+    node: Str,
+}
+
+impl Replica {
+    fn is_healthy(&self) -> bool {
+        !self.spec.healthy_at.is_empty() && self.spec.failed_at.is_empty()
+    }
+
+    fn is_unused(&self) -> bool {
+        self.spec.healthy_at.is_empty() && self.spec.failed_at.is_empty()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.spec.desire_state == "stopped" && self.status.current_state == "stopped"
+    }
+}
+
+impl Longhorn {
+    fn setting(&self, name: &str) -> Option<&str> {
+        let mut settings = self.settings.iter();
+        let setting = settings.find(|setting| setting.metadata.name == name)?;
+        Some(&setting.value)
+    }
+
+    pub(super) fn outlook(&self, around: &Around, pod: &Pod, refused: bool) -> Option<Outlook> {
+        if !refused {
+            return None;
+        }
+        let owner = pod.metadata.controller()?;
+        let mut managers = self.managers.iter();
+        let manager = managers.find(|manager| manager.metadata.name == owner.name)?;
+        let (node, state) = (&manager.spec.node, &manager.status.current_state);
+        if state != "running" {
+            return Some(Outlook::NeedsFirst(format!(
+                "Longhorn keeps the budget of InstanceManager {} until that runs; it is {state}",
+                owner.name
+            )));
+        }
+        if let Some(attached) = self.attached_outlook(node) {
+            return Some(attached);
+        }
+        let policy = self.setting("node-drain-policy")?;
+        let on_node = self.replicas.iter();
+        let mut on_node: Vec<&Replica> = on_node.filter(|r| r.spec.node == *node).collect();
+        let soon =
+            || Outlook::WillLift(format!("Longhorn lifts the budget once {node} is cordoned"));
+        if policy == "always-allow" || on_node.is_empty() {
+            return Some(soon());
+        }
+        if policy == "allow-if-replica-is-stopped" {
+            on_node.retain(|replica| !replica.is_stopped());
+        }
+        if policy == "block-for-eviction" {
+            return Some(self.moving(node, &on_node));
+        }
+        let last = on_node.iter().filter(|replica| !replica.is_unused());
+        let last = last.filter_map(|replica| self.unprotected(around, replica, policy));
+        // The worst of them decides.
+        let worst = last.max();
+        if policy == "block-for-eviction-if-contains-last-replica" && worst.is_some() {
+            return Some(self.moving(node, &on_node));
+        }
+        Some(worst.unwrap_or_else(soon))
+    }
+
+    /// What keeps volumes attached to the node.
+    fn attached_outlook(&self, node: &Str) -> Option<Outlook> {
+        let managers = self.managers.iter();
+        let engines: BTreeSet<&Str> = managers
+            .filter(|manager| manager.spec.node == *node)
+            .flat_map(|manager| {
+                let status = &manager.status;
+                let engines = status.instance_engines.keys();
+                engines.chain(status.instance_engine_frontends.keys())
+            })
+            .collect();
+        let engine = engines.into_iter().next()?;
+        let mut known = self.engines.iter();
+        let volume = known.find(|known| known.metadata.name == *engine);
+        let volume = volume.map_or(engine, |engine| &engine.spec.volume_name);
+        let attachments = self.attachments.iter();
+        let of_volume = attachments.filter(|attachment| attachment.spec.volume == *volume);
+        let tickets = of_volume.flat_map(|attachment| attachment.spec.attachment_tickets.values());
+        let here = tickets.filter(|ticket| ticket.node == *node);
+        let kinds: BTreeSet<&str> = here.map(|ticket| ticket.kind.as_str()).collect();
+        let detaches = "detach-manually-attached-volumes-when-cordoned";
+        Some(if kinds.contains("csi-attacher") || kinds.is_empty() {
+            Outlook::WillLift(format!(
+                "Longhorn lifts the budget when volume {volume} is detached: the pods that use it on \
+                 {node} go first"
+            ))
+        } else if kinds.contains("longhorn-api") && self.setting(detaches) != Some("true") {
+            Outlook::Never(format!(
+                "volume {volume} was attached to {node} by hand: detach it, or set Longhorn's setting \
+                 {detaches} to true"
+            ))
+        } else {
+            let kinds: Vec<&str> = kinds.into_iter().collect();
+            Outlook::WillLift(format!(
+                "Longhorn lifts the budget when volume {volume} is detached ({} is at work)",
+                kinds.join(", ")
+            ))
+        })
+    }
+
+    /// Longhorn copies what is on the node elsewhere.
+    fn moving(&self, node: &Str, on_node: &[&Replica]) -> Outlook {
+        let local = on_node.iter().find(|replica| {
+            let mut volumes = self.volumes.iter();
+            volumes.any(|volume| {
+                volume.metadata.name == replica.spec.volume_name
+                    && volume.spec.data_locality == "strict-local"
+            })
+        });
+        if let Some(replica) = local {
+            return Outlook::NeedsFirst(format!(
+                "volume {} is strict-local and cannot leave {node}: change its dataLocality or \
+                 Longhorn's setting node-drain-policy",
+                replica.spec.volume_name
+            ));
+        }
+        let asked = on_node
+            .iter()
+            .filter(|replica| replica.spec.eviction_requested);
+        let (asked, all) = (asked.count(), on_node.len());
+        Outlook::WillLift(if asked == 0 {
+            format!("Longhorn moves {all} replicas off {node} once it is cordoned")
+        } else {
+            format!("Longhorn moves replicas off {node}; {all} are left")
+        })
+    }
+
+    /// What has to happen before this replica may be away; none if another protects the volume.
+    fn unprotected(&self, around: &Around, replica: &Replica, policy: &str) -> Option<Outlook> {
+        let (name, volume) = (&replica.metadata.name, &replica.spec.volume_name);
+        let others = self.replicas.iter().filter(|other| {
+            other.spec.volume_name == *volume && other.spec.node != replica.spec.node
+        });
+        let others: Vec<&Replica> = others.collect();
+        let healthy: Vec<&&Replica> = others.iter().filter(|other| other.is_healthy()).collect();
+        if let Some(lost) = healthy
+            .iter()
+            .find(|other| around.is_missing(&other.spec.node))
+        {
+            return Some(Outlook::Never(format!(
+                "replica {} of volume {volume} is on node {}, which does not exist, and Longhorn \
+                 fails at it: delete the replica",
+                lost.metadata.name, lost.spec.node
+            )));
+        }
+        let mut cordoned = healthy
+            .iter()
+            .filter(|other| around.is_cordoned(&other.spec.node));
+        if healthy
+            .iter()
+            .any(|other| !around.is_cordoned(&other.spec.node))
+        {
+            return None;
+        }
+        if let Some(other) = cordoned.next() {
+            let on = &other.spec.node;
+            return Some(Outlook::NeedsFirst(format!(
+                "the other copy of volume {volume} is on node {on}, which is cordoned or drained \
+                 too: uncordon {on} first"
+            )));
+        }
+        if !replica.spec.failed_at.is_empty() {
+            return Some(Outlook::NeedsFirst(format!(
+                "volume {volume} is faulted, and its replica {name} counts as the last copy: salvage \
+                 or delete it"
+            )));
+        }
+        let mut volumes = self.volumes.iter();
+        let known = volumes.find(|known| known.metadata.name == *volume);
+        let single = known.is_some_and(|volume| volume.spec.number_of_replicas <= 1);
+        if !single {
+            return Some(Outlook::NeedsFirst(format!(
+                "replica {name} is the only healthy copy of volume {volume}: another has to be \
+                 rebuilt first, and that needs the volume attached"
+            )));
+        }
+        if policy == "allow-if-replica-is-stopped" {
+            return Some(Outlook::NeedsFirst(format!(
+                "replica {name}, the only copy of volume {volume}, is in use: stop the pods that \
+                 use the volume"
+            )));
+        }
+        let is_local = known.is_some_and(|volume| volume.spec.data_locality == "strict-local");
+        let other = if is_local {
+            ""
+        } else {
+            "set the volume's numberOfReplicas to 2, or "
+        };
+        Some(Outlook::Never(format!(
+            "replica {name} is the only copy of volume {volume}: {other}set Longhorn's setting \
+             node-drain-policy to allow-if-replica-is-stopped"
+        )))
+    }
+}

@@ -1,0 +1,91 @@
+//! Tests of drains of pods that operators guard: scenes of objects that the real CRDs accept, and
+//! what a drain says of them.
+
+mod cnpg;
+mod kubevirt;
+mod longhorn;
+mod rook;
+mod scene;
+mod strimzi;
+
+use kube::api::{Api, DynamicObject, PostParams};
+use kube::discovery::ApiResource;
+use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, wait_until};
+use scene::Scene;
+use serde_json::Value;
+
+const CRDS: [&str; 12] = [
+    include_str!("../../../crds/clusters.postgresql.cnpg.io.json"),
+    include_str!("../../../crds/kafkas.kafka.strimzi.io.json"),
+    include_str!("../../../crds/virtualmachineinstances.kubevirt.io.json"),
+    include_str!("../../../crds/virtualmachineinstancemigrations.kubevirt.io.json"),
+    include_str!("../../../crds/kubevirts.kubevirt.io.json"),
+    include_str!("../../../crds/cephclusters.ceph.rook.io.json"),
+    include_str!("../../../crds/settings.longhorn.io.json"),
+    include_str!("../../../crds/instancemanagers.longhorn.io.json"),
+    include_str!("../../../crds/engines.longhorn.io.json"),
+    include_str!("../../../crds/volumes.longhorn.io.json"),
+    include_str!("../../../crds/replicas.longhorn.io.json"),
+    include_str!("../../../crds/volumeattachments.longhorn.io.json"),
+];
+
+/// Creates an object of any kind, of all namespaces or of none.
+async fn create(api: &Api<DynamicObject>, object: &Value) -> DynamicObject {
+    let object: DynamicObject = serde_json::from_value(object.clone()).unwrap();
+    let created = wait_until("the object", TIMEOUT, async || {
+        match api.create(&PostParams::default(), &object).await {
+            // The API server serves a new CRD a moment after it says so.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
+            created => Ok(Some(created?)),
+        }
+    });
+    created.await.unwrap()
+}
+
+async fn install_crds(plane: &ControlPlane) {
+    let resource = ApiResource::erase::<
+        k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    >(&());
+    let api: Api<DynamicObject> = Api::all_with(plane.admin().await.unwrap(), &resource);
+    for crd in CRDS {
+        let crd: Value = serde_json::from_str(crd).unwrap();
+        let name = crd["metadata"]["name"].as_str().unwrap();
+        create(&api, &crd).await;
+        wait_until("the CRD", TIMEOUT, async || {
+            let status = &api.get(name).await?.data["status"];
+            let mut conditions = status["conditions"].as_array().into_iter().flatten();
+            let established =
+                conditions.any(|c| c["type"] == "Established" && c["status"] == "True");
+            Ok(established.then_some(()))
+        })
+        .await
+        .unwrap();
+    }
+}
+
+#[tokio::test]
+async fn each_scene_has_its_verdict() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    install_crds(&plane).await;
+    let kubectl = Kubectl::new(&plane, &Identity::Admin).unwrap();
+    let mut wrong = Vec::new();
+    let mut check = async |operator: &str, scenes: Vec<Scene>| {
+        assert!(scenes.len() >= 6, "{operator}");
+        for scene in scenes {
+            wrong.extend(scene.check(&plane, &kubectl).await);
+        }
+    };
+    check("CloudNativePG", cnpg::scenes()).await;
+    check("KubeVirt", kubevirt::scenes()).await;
+    check("Rook", rook::scenes()).await;
+    check("Longhorn", longhorn::scenes()).await;
+    check("Strimzi", strimzi::scenes()).await;
+    strimzi::install_drain_cleaner(&plane).await;
+    check(
+        "Strimzi's drain cleaner",
+        strimzi::scenes_with_drain_cleaner(),
+    )
+    .await;
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}

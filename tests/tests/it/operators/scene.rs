@@ -1,0 +1,179 @@
+//! A scene: objects of an operator, a pod of it on node `a`, and what the plan says of that pod.
+
+use std::collections::BTreeMap;
+
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::discovery::ApiResource;
+use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::{ControlPlane, TestNamespace};
+use serde_json::{Value, json};
+
+use super::create;
+
+pub(super) struct Scene {
+    pub(super) name: &'static str,
+    /// In these, `$ns` stands for the namespace, `$a` to `$c` for nodes, and `$uid:NAME` for the
+    /// UID of an object before.
+    pub(super) objects: Vec<Value>,
+    /// The nodes that are cordoned.
+    pub(super) cordoned: &'static [&'static str],
+    /// What is drained.
+    pub(super) drained: &'static [&'static str],
+    pub(super) expect: Expect,
+}
+
+/// What the plan says of the pod of the operator on node `a`.
+pub(super) enum Expect {
+    /// It is evicted, and this is said of it.
+    Waits(&'static str),
+    /// The drain refuses, with this.
+    Never(&'static str),
+    /// It is evicted like any other.
+    Goes,
+}
+
+impl Scene {
+    pub(super) fn new(name: &'static str, objects: Vec<Value>, expect: Expect) -> Self {
+        Self {
+            name,
+            objects,
+            cordoned: &[],
+            drained: &["a"],
+            expect,
+        }
+    }
+
+    pub(super) fn cordoned(mut self, nodes: &'static [&'static str]) -> Self {
+        self.cordoned = nodes;
+        self
+    }
+
+    pub(super) fn drained(mut self, nodes: &'static [&'static str]) -> Self {
+        self.drained = nodes;
+        self
+    }
+
+    /// Plays the scene, and gives back what is wrong about the plan.
+    pub(super) async fn check(self, plane: &ControlPlane, kubectl: &Kubectl) -> Option<String> {
+        let ns = TestNamespace::create(plane, "scene").await.unwrap();
+        for node in ["a", "b", "c"] {
+            let fixture = NodeFixture::new(&format!("{}-{node}", ns.name));
+            let unschedulable = self.cordoned.contains(&node);
+            let fixture = fixture.patch(json!({"spec": {"unschedulable": unschedulable}}));
+            fixture.create(ns.client()).await.unwrap();
+        }
+        let guarded = self.set_up(&ns).await;
+        let nodes = self
+            .drained
+            .iter()
+            .map(|node| format!("{}-{node}", ns.name));
+        let nodes: Vec<String> = nodes.collect();
+        let flags = ["--dry-run=client", "-o", "json", "--delete-emptydir-data"];
+        let arguments = ["nodelife", "drain", "--concurrency=2"]
+            .into_iter()
+            .chain(flags);
+        let arguments = arguments.chain(nodes.iter().map(String::as_str));
+        let output = kubectl.run(arguments).await.unwrap();
+        let plan: Value = serde_json::from_str(&output.stdout).unwrap_or_default();
+        let mut pods = plan["pods"].as_array().into_iter().flatten();
+        let pod = pods
+            .find(|pod| pod["name"] == guarded)
+            .cloned()
+            .unwrap_or_default();
+        let warnings: Vec<&str> = pod["warnings"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let (action, reason) = (&pod["action"], pod["reason"].as_str().unwrap_or_default());
+        let text = |text: &str| fill(text, &ns.name, &BTreeMap::new());
+        let right = match self.expect {
+            Expect::Waits(wanted) => action == "evict" && warnings.contains(&text(wanted).as_str()),
+            Expect::Never(wanted) => action == "impossible" && reason == text(wanted),
+            Expect::Goes => action == "evict" && warnings.is_empty(),
+        };
+        (!right).then(|| format!("{}: {pod:#}\n{}", self.name, output.stderr))
+    }
+
+    /// Creates the objects; the name of the first pod.
+    async fn set_up(&self, ns: &TestNamespace) -> String {
+        let mut uids = BTreeMap::new();
+        let mut guarded = None;
+        for object in &self.objects {
+            let object = fill(&object.to_string(), &ns.name, &uids);
+            let object: Value = serde_json::from_str(&object).unwrap();
+            let kind = object["kind"].as_str().unwrap();
+            let types = kube::core::GroupVersionKind::try_from(kube::api::TypeMeta {
+                api_version: object["apiVersion"].as_str().unwrap().to_owned(),
+                kind: kind.to_owned(),
+            });
+            let resource = ApiResource::from_gvk(&types.unwrap());
+            let api: Api<DynamicObject> =
+                Api::namespaced_with(ns.client().clone(), &ns.name, &resource);
+            let created = create(&api, &object).await;
+            let name = created.metadata.name.unwrap();
+            uids.insert(name.clone(), created.metadata.uid.unwrap());
+            if kind == "Pod" {
+                guarded.get_or_insert_with(|| name.clone());
+            }
+            if object["status"].is_object() && kind != "VirtualMachineInstance" {
+                let status = Patch::Merge(json!({"status": object["status"]}));
+                let params = PatchParams::default();
+                api.patch_status(&name, &params, &status).await.unwrap();
+            }
+        }
+        guarded.unwrap()
+    }
+}
+
+fn fill(text: &str, ns: &str, uids: &BTreeMap<String, String>) -> String {
+    let mut text = text.replace("$ns", ns);
+    for node in ["a", "b", "c"] {
+        text = text.replace(&format!("${node}$"), &format!("{ns}-{node}"));
+    }
+    for (name, uid) in uids {
+        text = text.replace(&format!("$uid:{name}$"), uid);
+    }
+    text
+}
+
+/// The controller of a pod.
+pub(super) fn owner(api_version: &str, kind: &str, name: &str) -> Value {
+    let uid = format!("$uid:{name}$");
+    json!([{
+        "apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": true,
+    }])
+}
+
+/// A pod that runs on a node; `ready`: and is Ready.
+pub(super) fn pod(name: &str, node: &str, labels: &Value, owners: &Value, ready: bool) -> Value {
+    let status = if ready { "True" } else { "False" };
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "labels": labels, "ownerReferences": owners},
+        "spec": {
+            "nodeName": format!("${node}$"), "terminationGracePeriodSeconds": 0,
+            "containers": [{"name": "main", "image": "example.com/main"}],
+        },
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": status}]},
+    })
+}
+
+/// A budget that allows nothing now.
+pub(super) fn exhausted(name: &str, labels: &Value, mut spec: Value, healthy: i32) -> Value {
+    spec["selector"] = json!({"matchLabels": labels});
+    json!({
+        "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name},
+        "spec": spec,
+        "status": {
+            "observedGeneration": 1, "disruptionsAllowed": 0, "currentHealthy": healthy,
+            "desiredHealthy": healthy, "expectedPods": healthy,
+            "conditions": [{
+                "type": "DisruptionAllowed", "status": "False", "reason": "InsufficientPods",
+                "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }],
+        },
+    })
+}
