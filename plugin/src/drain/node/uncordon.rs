@@ -8,6 +8,7 @@ use nodelife_core::drain::{
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
+use super::evacuation;
 use super::lock::{Locks, RELEASE_TIMEOUT};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
@@ -50,7 +51,12 @@ pub(in crate::drain) async fn undo(
     for node in nodes {
         let would = if dry { "would be " } else { "" };
         let what = match retry_on_conflict(|| one(cluster, node, run, dry)).await {
-            Ok(UncordonDecision::Uncordon) => format!("{would}uncordoned"),
+            Ok(UncordonDecision::Uncordon) => {
+                if !dry {
+                    evacuation::cancel(cluster, node, printer).await;
+                }
+                format!("{would}uncordoned")
+            }
             Ok(UncordonDecision::RemoveAnnotation | UncordonDecision::Nothing) => {
                 "not cordoned".to_owned()
             }

@@ -6,7 +6,7 @@ use super::scene::{Expect, Scene, exhausted, owner, pod};
 
 /// A cluster with its changes, its instances as (name, node, whether Ready), and the primary's
 /// budget.
-fn cluster(changes: Value, instances: &[(&str, &str, bool)]) -> Vec<Value> {
+pub(super) fn cluster(changes: Value, instances: &[(&str, &str, bool)]) -> Vec<Value> {
     let ready = instances.iter().filter(|(_, _, ready)| *ready).count();
     let mut cluster = json!({
         "apiVersion": "postgresql.cnpg.io/v1", "kind": "Cluster", "metadata": {"name": "pg"},

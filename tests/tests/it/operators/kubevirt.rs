@@ -6,7 +6,7 @@ use super::cnpg::json_patch;
 use super::scene::{Expect, Scene, owner, pod};
 
 /// A virtual machine on node `a` with its changes, and its pod.
-fn machine(strategy: &str, changes: Value, beside: &[Value]) -> Vec<Value> {
+pub(super) fn machine(strategy: &str, changes: Value, beside: &[Value]) -> Vec<Value> {
     let mut machine = json!({
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
         "metadata": {"name": "vm"},
@@ -33,11 +33,11 @@ fn fixed() -> Value {
     }]}})
 }
 
-fn marked(node: &str) -> Value {
+pub(super) fn marked(node: &str) -> Value {
     json!({"status": {"evacuationNodeName": node}})
 }
 
-fn migration(phase: &str) -> Value {
+pub(super) fn migration(phase: &str) -> Value {
     json!({
         "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstanceMigration",
         "metadata": {"name": "kubevirt-evacuation-x"}, "spec": {"vmiName": "vm"},

@@ -3,6 +3,7 @@
 
 mod cnpg;
 mod kubevirt;
+mod live;
 mod longhorn;
 mod rook;
 mod scene;

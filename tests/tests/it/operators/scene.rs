@@ -57,13 +57,8 @@ impl Scene {
     /// Plays the scene, and gives back what is wrong about the plan.
     pub(super) async fn check(self, plane: &ControlPlane, kubectl: &Kubectl) -> Option<String> {
         let ns = TestNamespace::create(plane, "scene").await.unwrap();
-        for node in ["a", "b", "c"] {
-            let fixture = NodeFixture::new(&format!("{}-{node}", ns.name));
-            let unschedulable = self.cordoned.contains(&node);
-            let fixture = fixture.patch(json!({"spec": {"unschedulable": unschedulable}}));
-            fixture.create(ns.client()).await.unwrap();
-        }
-        let guarded = self.set_up(&ns).await;
+        create_nodes(&ns, self.cordoned).await;
+        let guarded = set_up(&ns, &self.objects).await;
         let nodes = self
             .drained
             .iter()
@@ -96,36 +91,46 @@ impl Scene {
         };
         (!right).then(|| format!("{}: {pod:#}\n{}", self.name, output.stderr))
     }
+}
 
-    /// Creates the objects; the name of the first pod.
-    async fn set_up(&self, ns: &TestNamespace) -> String {
-        let mut uids = BTreeMap::new();
-        let mut guarded = None;
-        for object in &self.objects {
-            let object = fill(&object.to_string(), &ns.name, &uids);
-            let object: Value = serde_json::from_str(&object).unwrap();
-            let kind = object["kind"].as_str().unwrap();
-            let types = kube::core::GroupVersionKind::try_from(kube::api::TypeMeta {
-                api_version: object["apiVersion"].as_str().unwrap().to_owned(),
-                kind: kind.to_owned(),
-            });
-            let resource = ApiResource::from_gvk(&types.unwrap());
-            let api: Api<DynamicObject> =
-                Api::namespaced_with(ns.client().clone(), &ns.name, &resource);
-            let created = create(&api, &object).await;
-            let name = created.metadata.name.unwrap();
-            uids.insert(name.clone(), created.metadata.uid.unwrap());
-            if kind == "Pod" {
-                guarded.get_or_insert_with(|| name.clone());
-            }
-            if object["status"].is_object() && kind != "VirtualMachineInstance" {
-                let status = Patch::Merge(json!({"status": object["status"]}));
-                let params = PatchParams::default();
-                api.patch_status(&name, &params, &status).await.unwrap();
-            }
-        }
-        guarded.unwrap()
+/// Creates the nodes of a namespace.
+pub(super) async fn create_nodes(ns: &TestNamespace, cordoned: &[&str]) {
+    for node in ["a", "b", "c"] {
+        let fixture = NodeFixture::new(&format!("{}-{node}", ns.name));
+        let unschedulable = cordoned.contains(&node);
+        let fixture = fixture.patch(json!({"spec": {"unschedulable": unschedulable}}));
+        fixture.create(ns.client()).await.unwrap();
     }
+}
+
+/// Creates the objects; the name of the first pod.
+pub(super) async fn set_up(ns: &TestNamespace, objects: &[Value]) -> String {
+    let mut uids = BTreeMap::new();
+    let mut guarded = None;
+    for object in objects {
+        let object = fill(&object.to_string(), &ns.name, &uids);
+        let object: Value = serde_json::from_str(&object).unwrap();
+        let kind = object["kind"].as_str().unwrap();
+        let types = kube::core::GroupVersionKind::try_from(kube::api::TypeMeta {
+            api_version: object["apiVersion"].as_str().unwrap().to_owned(),
+            kind: kind.to_owned(),
+        });
+        let resource = ApiResource::from_gvk(&types.unwrap());
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(ns.client().clone(), &ns.name, &resource);
+        let created = create(&api, &object).await;
+        let name = created.metadata.name.unwrap();
+        uids.insert(name.clone(), created.metadata.uid.unwrap());
+        if kind == "Pod" {
+            guarded.get_or_insert_with(|| name.clone());
+        }
+        if object["status"].is_object() && kind != "VirtualMachineInstance" {
+            let status = Patch::Merge(json!({"status": object["status"]}));
+            let params = PatchParams::default();
+            api.patch_status(&name, &params, &status).await.unwrap();
+        }
+    }
+    guarded.unwrap()
 }
 
 fn fill(text: &str, ns: &str, uids: &BTreeMap<String, String>) -> String {
