@@ -224,13 +224,13 @@ fn follow_nodes(args: &DrainArgs, cluster: &Cluster, view: &ClusterView, watches
     }
 }
 
-/// What to tell who lacks a right that a drain would miss only after the cordon. Where the API
-/// server does not answer, nothing is missing.
+/// What to tell who lacks a right that a drain would miss only after the cordon: it reads pods and
+/// budgets by watches, and is refused there before. Where the API server does not answer, nothing is
+/// missing.
 async fn missing_permission(cluster: &Cluster, args: &DrainArgs) -> Option<String> {
     let attachments = ("storage.k8s.io", "volumeattachments");
     let mut needed = Vec::new();
     if args.dry_run == DryRun::None {
-        needed.push(("watch", ("", "pods")));
         if args.max_unavailable.is_some() {
             needed.push(("watch", ("", "nodes")));
         }

@@ -344,7 +344,7 @@ async fn a_right_that_is_missed_later_is_named_before_the_cordon() {
     env.act_with(&[read, EVICT, CORDON]).await;
     let output = env.drain(&[&node, "--force"]).await;
     assert_eq!(output.status, Some(7), "{}", output.stderr);
-    let missing = "not allowed to watch pods in all namespaces";
+    let missing = "not allowed to watch pods";
     assert!(output.stderr.contains(missing), "{}", output.stderr);
 
     let watch = ("watch", "watch", "nodes,pods,poddisruptionbudgets.policy");
