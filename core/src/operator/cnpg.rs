@@ -212,9 +212,15 @@ impl Cluster {
                 "{name} switches over, for example to {replica}, once the node of its primary is \
                  cordoned"
             )),
+            (_, None, Some((replica, on))) if around.draining.contains(on) => {
+                Outlook::NeedsFirst(format!(
+                    "{name} switches over when {replica}, whose node {on} is drained as well, is \
+                     Ready on another node"
+                ))
+            }
             (_, None, Some((replica, on))) => Outlook::NeedsFirst(format!(
                 "{name} has no instance to switch over to: {replica} is on node {on}, which is \
-                 cordoned or drained too; uncordon {on}, and annotate the Cluster so that its \
+                 cordoned; uncordon {on}, and annotate the Cluster so that its \
                  operator looks again"
             )),
             (_, None, None) => Outlook::NeedsFirst(format!(

@@ -27,7 +27,6 @@ mod leftover;
 mod manifests;
 mod monitoring;
 mod node_access;
-mod operators;
 mod oracle;
 mod own_certs;
 mod pictures;

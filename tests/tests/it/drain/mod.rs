@@ -37,7 +37,7 @@
 //! | 7 | no more evictions than a budget allows, few of them refused | `budgets::a_node_is_drained_without_violating_its_budget`, `selection::unready_pods_are_evicted_under_an_exhausted_budget` |
 //! | | a workload without a budget keeps most of its pods | `budgets::a_deployment_without_a_budget_keeps_three_quarters` |
 //! | 8 | throttling, webhooks and overload are not reported as budgets | `api_responses::a_throttled_eviction_is_retried_and_not_called_blocked`, `api_responses::every_429_is_reported_with_its_cause`, `api_responses::a_policys_denial_is_final_and_quoted`, `api_responses::an_eviction_answered_with_401_is_retried` |
-//! | | a pod that an operator protects is tried once, then waited for; what the operator does is told, and taken back on undo | `api_responses::an_operators_pod_is_tried_once_and_evicted_when_allowed`, `operators::each_scene_has_its_verdict`, `operators::live::a_switchover_is_waited_for_and_told`, `operators::live::undo_takes_back_evacuations` |
+//! | | a pod that an operator protects is tried once, then waited for; what the operator does is told, and taken back on undo | `api_responses::an_operators_pod_is_tried_once_and_evicted_when_allowed`, `operators/mod::each_scene_has_its_verdict_and_its_end`, `operators/live::a_switchover_is_waited_for_and_told`, `operators/live::undo_takes_back_evacuations` |
 //! | 9 | the exit status names the failure, documents have the details | `selection::a_partial_drain_leaves_impossible_pods_and_exits_with_7`, `selection::a_blocked_pod_delays_no_other_pod`, `output::every_end_prints_one_document` |
 //! | 10 | `--timeout` holds when the server does not respond | `faults::the_timeout_holds_when_the_api_server_falls_silent`, `faults::the_timeout_covers_the_first_request`, `timeout_and_interrupt::the_timeout_covers_the_command_and_not_each_node`, `kubectl_parity::a_stuck_pod_exits_with_6` |
 //! | 11 | Ctrl-C, a second run, and `--undo` | `kubectl_parity::ctrl_c_stops_evicting_and_a_second_run_continues`, `timeout_and_interrupt::a_second_ctrl_c_exits_without_waiting`, `lock::a_second_run_continues_a_killed_one`, `undo::undo_uncordons_only_nodes_that_a_drain_cordoned`, `undo::a_node_that_fails_holds_up_no_other_undo` |
@@ -83,6 +83,7 @@ mod lock;
 mod multi_node;
 mod node_changes;
 mod node_conditions;
+mod operators;
 mod output;
 mod permissions;
 mod placement;

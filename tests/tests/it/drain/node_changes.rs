@@ -50,9 +50,11 @@ async fn run_pod(env: &TestEnvironment, name: &str, node: &str) -> k8s_openapi::
     pod.create(&env.namespace).await.unwrap()
 }
 
-/// Runs a pod on the node, which the drain evicts: it has seen what was before.
+/// Binds a pod to the node, which the drain evicts: it has seen what was before.
 async fn wait_until_evicted(env: &TestEnvironment, node: &str) -> k8s_openapi::api::core::v1::Pod {
-    let pod = run_pod(env, "free", node).await;
+    // Its status is nobody's: the drain may be faster than whoever writes it.
+    let pod = PodFixture::new("free").bound_to(node);
+    let pod = pod.create(&env.namespace).await.unwrap();
     wait_until("the free pod gone", TIMEOUT, async || {
         Ok(env.pods().get_opt("free").await?.is_none().then_some(()))
     })

@@ -60,12 +60,20 @@ fn manager(policy: &str, changes: Value, beside: &[Value]) -> Vec<Value> {
         pod("im-a", "a", &labels, &owners, true),
         exhausted("im-a", &labels, json!({"minAvailable": 1}), 1),
     ];
+    // A copy on node `b` protects nothing without the one there.
+    let running = json!({
+        "spec": {"nodeID": "$b$", "type": "aio", "dataEngine": "v1"},
+        "status": {"currentState": "running"},
+    });
+    objects.push(object("InstanceManager", "im-b", running));
+    let labels = json!({"longhorn.io/node": "$b$"});
+    objects.push(exhausted("im-b", &labels, json!({"minAvailable": 1}), 1));
     objects.extend_from_slice(beside);
     objects
 }
 
 const LAST: &str = "block-if-contains-last-replica";
-const SOON: Expect = Expect::Waits("Longhorn lifts the budget once $a$ is cordoned");
+const SOON: Expect = Expect::Lifts("Longhorn lifts the budget once $a$ is cordoned");
 
 fn attached(kind: &str, more: &[Value]) -> Vec<Value> {
     let engine = object(
@@ -137,7 +145,7 @@ fn scenes_of_replicas() -> Vec<Scene> {
                 json!({}),
                 &[volume(1), replica("r-a", "$a$", running)],
             ),
-            Expect::Waits(
+            Expect::Stays(
                 "replica r-a, the only copy of volume data, is in use: stop the pods that use the \
                  volume",
             ),
@@ -149,7 +157,7 @@ fn scenes_of_replicas() -> Vec<Scene> {
                 json!({}),
                 &[volume(2), mine(), replica("r-b", "$b$", json!({}))],
             ),
-            Expect::Waits(
+            Expect::Stays(
                 "the other copy of volume data is on node $b$, which is cordoned or drained too: \
                  uncordon $b$ first",
             ),
@@ -176,7 +184,7 @@ fn scenes_of_volumes() -> Vec<Scene> {
         Scene::new(
             "a volume that a pod uses",
             attached("csi-attacher", &[]),
-            Expect::Waits(
+            Expect::Lifts(
                 "Longhorn lifts the budget when volume data is detached: the pods that use it on \
                  $a$ go first",
             ),
@@ -192,7 +200,7 @@ fn scenes_of_volumes() -> Vec<Scene> {
         Scene::new(
             "a volume that was attached by hand and will be detached",
             attached("longhorn-api", &[setting(detach, "true")]),
-            Expect::Waits(
+            Expect::Lifts(
                 "Longhorn lifts the budget when volume data is detached (longhorn-api is at work)",
             ),
         ),
@@ -206,12 +214,12 @@ fn scenes_of_volumes() -> Vec<Scene> {
                     replica("r-a", "$a$", json!({"spec": {"evictionRequested": true}})),
                 ],
             ),
-            Expect::Waits("Longhorn moves replicas off $a$; 1 are left"),
+            Expect::Lifts("Longhorn moves replicas off $a$; 1 are left"),
         ),
         Scene::new(
             "an instance manager that starts",
             manager(LAST, json!({"status": {"currentState": "starting"}}), &[]),
-            Expect::Waits(
+            Expect::Stays(
                 "Longhorn keeps the budget of InstanceManager im-a until that runs; it is starting",
             ),
         ),

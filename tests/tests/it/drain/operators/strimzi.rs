@@ -10,12 +10,12 @@ use super::create;
 use super::scene::{Expect, Scene, exhausted, owner, pod};
 
 /// A Kafka with its changes, its brokers as (name, node, whether Ready) with changes of the first,
-/// and its budget, if that allows nothing.
+/// and how many of them its budget wants, if that allows nothing.
 fn kafka(
     changes: Value,
     brokers: &[(&str, &str, bool)],
     mut first: Value,
-    refused: bool,
+    refused: Option<i32>,
 ) -> Vec<Value> {
     let mut kafka = json!({
         "apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka", "metadata": {"name": "k"},
@@ -38,15 +38,10 @@ fn kafka(
         }
         objects.push(broker);
     }
-    if refused {
-        let healthy = i32::try_from(brokers.len()).unwrap();
+    if let Some(wanted) = refused {
         let selected = json!({"strimzi.io/cluster": "k", "strimzi.io/name": "k-kafka"});
-        objects.push(exhausted(
-            "k-kafka",
-            &selected,
-            json!({"minAvailable": healthy}),
-            healthy,
-        ));
+        let spec = json!({"minAvailable": wanted});
+        objects.push(exhausted("k-kafka", &selected, spec, wanted));
     }
     objects
 }
@@ -75,8 +70,8 @@ const IN_SYNC: &str =
 
 pub(super) fn scenes() -> Vec<Scene> {
     let unschedulable = {
-        let mut objects = kafka(json!({}), &[THREE[0]], json!({}), true);
-        let mut waiting = kafka(json!({}), &ONE_UNREADY, json!({}), false).remove(2);
+        let mut objects = kafka(json!({}), &[THREE[0]], json!({}), Some(1));
+        let mut waiting = kafka(json!({}), &ONE_UNREADY, json!({}), None).remove(2);
         waiting["status"] = json!({"phase": "Pending", "conditions": [
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"},
         ]});
@@ -88,7 +83,7 @@ pub(super) fn scenes() -> Vec<Scene> {
     vec![
         Scene::new(
             "a budget of zero, and nobody rolls",
-            kafka(none_unavailable(), &THREE, json!({}), true),
+            kafka(none_unavailable(), &THREE, json!({}), Some(3)),
             Expect::Never(
                 "Kafka $ns/k sets spec.kafka.template.podDisruptionBudget.maxUnavailable to 0, and \
                  the Strimzi drain cleaner is not installed: set it to 1, or annotate the pod with \
@@ -97,72 +92,73 @@ pub(super) fn scenes() -> Vec<Scene> {
         ),
         Scene::new(
             "a budget of zero, and the pod is marked",
-            kafka(none_unavailable(), &THREE, marked(), true),
-            Expect::Waits(ROLLS),
+            kafka(none_unavailable(), &THREE, marked(), Some(3)),
+            Expect::Lifts(ROLLS),
         ),
         Scene::new(
             "paused, with a budget of zero",
-            kafka(paused_and_held, &THREE, json!({}), true),
+            kafka(paused_and_held, &THREE, json!({}), Some(3)),
             Expect::Never(PAUSED),
         ),
         Scene::new(
             "paused, with a budget that allows one",
-            kafka(paused(), &THREE, json!({}), false),
+            kafka(paused(), &THREE, json!({}), None),
             Expect::Goes,
         ),
         Scene::new(
             "another broker is not Ready",
-            kafka(json!({}), &ONE_UNREADY, json!({}), true),
-            Expect::Waits("Kafka $ns/k waits for pod k-1 to be Ready"),
+            kafka(json!({}), &ONE_UNREADY, json!({}), Some(1)),
+            Expect::Lifts("Kafka $ns/k waits for pod k-1 to be Ready"),
         ),
         Scene::new(
             "another broker has no place",
             unschedulable,
-            Expect::Waits(
+            Expect::Stays(
                 "Kafka $ns/k: pod k-1 cannot be scheduled, and until it runs no other may go",
             ),
         ),
         Scene::new(
             "one broker and no block",
-            kafka(json!({}), &[THREE[0]], json!({}), false),
+            kafka(json!({}), &[THREE[0]], json!({}), None),
             Expect::Goes,
         ),
     ]
 }
 
 pub(super) fn scenes_with_drain_cleaner() -> Vec<Scene> {
-    vec![
+    let scenes = vec![
         Scene::new(
             "a budget of zero is how the drain cleaner was installed once",
-            kafka(none_unavailable(), &THREE, json!({}), true),
-            Expect::Waits(ROLLS),
+            kafka(none_unavailable(), &THREE, json!({}), Some(3)),
+            Expect::Lifts(ROLLS),
         ),
         Scene::new(
             "the webhook denies at any budget",
-            kafka(json!({}), &THREE, json!({}), false),
-            Expect::Waits(ROLLS),
+            kafka(json!({}), &THREE, json!({}), None),
+            Expect::Lifts(ROLLS),
         ),
         Scene::new(
             "one broker is rolled as well",
-            kafka(json!({}), &[THREE[0]], json!({}), false),
-            Expect::Waits(ROLLS),
+            kafka(json!({}), &[THREE[0]], json!({}), None),
+            Expect::Lifts(ROLLS),
         ),
         Scene::new(
             "paused",
-            kafka(paused(), &THREE, json!({}), false),
+            kafka(paused(), &THREE, json!({}), None),
             Expect::Never(PAUSED),
         ),
         Scene::new(
             "another broker is not Ready",
-            kafka(none_unavailable(), &ONE_UNREADY, json!({}), true),
-            Expect::Waits(IN_SYNC),
+            kafka(none_unavailable(), &ONE_UNREADY, json!({}), Some(2)),
+            Expect::Lifts(IN_SYNC),
         ),
         Scene::new(
             "marked, and another broker is not Ready",
-            kafka(json!({}), &ONE_UNREADY, marked(), false),
-            Expect::Waits(IN_SYNC),
+            kafka(json!({}), &ONE_UNREADY, marked(), None),
+            Expect::Lifts(IN_SYNC),
         ),
-    ]
+    ];
+    scenes.into_iter().map(Scene::denied).collect()
 }
 
 /// Registers the drain cleaner's webhook, which nobody answers: failures are ignored.

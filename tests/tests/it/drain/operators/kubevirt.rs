@@ -66,7 +66,7 @@ pub(super) fn scenes() -> Vec<Scene> {
         Scene::new(
             "a machine that can be migrated",
             machine("LiveMigrate", json!({}), &[]),
-            Expect::Waits("KubeVirt migrates VirtualMachineInstance $ns/vm at the first eviction"),
+            Expect::Lifts("KubeVirt migrates VirtualMachineInstance $ns/vm at the first eviction"),
         ),
         Scene::new(
             "a machine that cannot",
@@ -90,7 +90,7 @@ pub(super) fn scenes() -> Vec<Scene> {
         Scene::new(
             "a machine whose migration runs",
             machine("LiveMigrate", to_b(), &[migration("Running")]),
-            Expect::Waits(
+            Expect::Lifts(
                 "migration kubevirt-evacuation-x of VirtualMachineInstance $ns/vm to node $b$: \
                  Running",
             ),
@@ -98,7 +98,7 @@ pub(super) fn scenes() -> Vec<Scene> {
         Scene::new(
             "a machine whose migration waits",
             machine("LiveMigrate", marked("$a$"), &[migration("Pending")]),
-            Expect::Waits(
+            Expect::Lifts(
                 "migration kubevirt-evacuation-x of VirtualMachineInstance $ns/vm waits for its turn \
                  (spec.configuration.migrations of KubeVirt limits them)",
             ),
@@ -110,7 +110,7 @@ pub(super) fn scenes() -> Vec<Scene> {
                 marked("$a$"),
                 &[migration("Scheduling"), target()],
             ),
-            Expect::Waits(
+            Expect::Stays(
                 "migration kubevirt-evacuation-x of VirtualMachineInstance $ns/vm finds no node: pod \
                  virt-launcher-vm-y is unschedulable",
             ),
@@ -118,7 +118,7 @@ pub(super) fn scenes() -> Vec<Scene> {
         Scene::new(
             "a machine that another controller moves",
             machine("External", json!({}), &[]),
-            Expect::Waits(
+            Expect::Stays(
                 "VirtualMachineInstance $ns/vm leaves evictions to another controller \
                  (evictionStrategy External): it has to stop or move the virtual machine",
             ),
@@ -134,7 +134,7 @@ pub(super) fn scenes() -> Vec<Scene> {
         Scene::new(
             "a machine that has just started",
             machine("LiveMigrate", json!({"status": {"conditions": null}}), &[]),
-            Expect::Waits(
+            Expect::Lifts(
                 "VirtualMachineInstance $ns/vm has just started: whether it can be migrated is not \
                  known yet",
             ),

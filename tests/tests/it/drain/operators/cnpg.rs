@@ -75,7 +75,7 @@ fn working_scenes() -> Vec<Scene> {
         Scene::new(
             "a primary with a candidate",
             cluster(json!({}), &two),
-            Expect::Waits(
+            Expect::Lifts(
                 "Cluster $ns/pg switches over, for example to pg-2, once the node of its primary is \
                  cordoned",
             ),
@@ -83,7 +83,7 @@ fn working_scenes() -> Vec<Scene> {
         Scene::new(
             "a switchover under way",
             cluster(json!({"status": {"targetPrimary": "pg-2"}}), &two),
-            Expect::Waits("Cluster $ns/pg switches over from pg-1 to pg-2"),
+            Expect::Lifts("Cluster $ns/pg switches over from pg-1 to pg-2"),
         ),
         Scene::new(
             "one instance",
@@ -96,12 +96,12 @@ fn working_scenes() -> Vec<Scene> {
         Scene::new(
             "one instance, and the budget is being removed",
             cluster(json!({"spec": {"enablePDB": false}}), &one),
-            Expect::Waits("the operator of Cluster $ns/pg is removing its budget"),
+            Expect::Lifts("the operator of Cluster $ns/pg is removing its budget"),
         ),
         Scene::new(
             "one instance in a maintenance window",
             cluster(window(true), &one),
-            Expect::Waits("the operator of Cluster $ns/pg is removing its budget"),
+            Expect::Lifts("the operator of Cluster $ns/pg is removing its budget"),
         ),
         Scene::new(
             "one instance in a maintenance window without its volume",
@@ -114,13 +114,16 @@ fn working_scenes() -> Vec<Scene> {
         Scene::new(
             "the only candidate is on a cordoned node",
             cluster(json!({}), &two),
-            Expect::Waits(NO_CANDIDATE),
+            Expect::Stays(NO_CANDIDATE),
         )
         .cordoned(&["b"]),
         Scene::new(
             "the only candidate is drained at the same time",
             cluster(json!({}), &two),
-            Expect::Waits(NO_CANDIDATE),
+            Expect::Lifts(
+                "Cluster $ns/pg switches over when pg-2, whose node $b$ is drained as well, is Ready on \
+                 another node",
+            ),
         )
         .drained(&["a", "b"]),
         Scene::new(
@@ -129,7 +132,7 @@ fn working_scenes() -> Vec<Scene> {
                 json!({}),
                 &[PRIMARY, ("pg-2", "a", true), ("pg-3", "b", true)],
             ),
-            Expect::Waits(
+            Expect::Lifts(
                 "Cluster $ns/pg does not switch over before its replica pg-2 has left the same node",
             ),
         ),
@@ -139,7 +142,7 @@ fn working_scenes() -> Vec<Scene> {
                 json!({}),
                 &[PRIMARY, ("pg-2", "b", true), ("pg-3", "c", false)],
             ),
-            Expect::Waits("Cluster $ns/pg switches over when all instances are Ready (2 of 3 are)"),
+            Expect::Lifts("Cluster $ns/pg switches over when all instances are Ready (2 of 3 are)"),
         ),
     ]
 }
@@ -172,11 +175,11 @@ fn halted_scenes() -> Vec<Scene> {
         Scene::new(
             "a full disk",
             cluster(json!({"status": {"phase": "Not enough disk space"}}), &two),
-            Expect::Waits("mend Cluster $ns/pg: Not enough disk space"),
+            Expect::Stays("mend Cluster $ns/pg: Not enough disk space"),
         ),
     ]
 }
 
 const NO_CANDIDATE: &str = "Cluster $ns/pg has no instance to switch over to: pg-2 is on node $b$, \
-                            which is cordoned or drained too; uncordon $b$, and annotate the Cluster \
-                            so that its operator looks again";
+                            which is cordoned; uncordon $b$, and annotate the Cluster so that its \
+                            operator looks again";

@@ -8,27 +8,30 @@ mod longhorn;
 mod rook;
 mod scene;
 mod strimzi;
+mod stub;
 
+use futures::future::ready;
+use futures::stream::{self, StreamExt as _};
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::discovery::ApiResource;
-use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::proxy::Proxy;
 use nodelife_tests::{ControlPlane, Identity, TIMEOUT, wait_until};
 use scene::Scene;
 use serde_json::Value;
 
 const CRDS: [&str; 12] = [
-    include_str!("../../../crds/clusters.postgresql.cnpg.io.json"),
-    include_str!("../../../crds/kafkas.kafka.strimzi.io.json"),
-    include_str!("../../../crds/virtualmachineinstances.kubevirt.io.json"),
-    include_str!("../../../crds/virtualmachineinstancemigrations.kubevirt.io.json"),
-    include_str!("../../../crds/kubevirts.kubevirt.io.json"),
-    include_str!("../../../crds/cephclusters.ceph.rook.io.json"),
-    include_str!("../../../crds/settings.longhorn.io.json"),
-    include_str!("../../../crds/instancemanagers.longhorn.io.json"),
-    include_str!("../../../crds/engines.longhorn.io.json"),
-    include_str!("../../../crds/volumes.longhorn.io.json"),
-    include_str!("../../../crds/replicas.longhorn.io.json"),
-    include_str!("../../../crds/volumeattachments.longhorn.io.json"),
+    include_str!("../../../../crds/clusters.postgresql.cnpg.io.json"),
+    include_str!("../../../../crds/kafkas.kafka.strimzi.io.json"),
+    include_str!("../../../../crds/virtualmachineinstances.kubevirt.io.json"),
+    include_str!("../../../../crds/virtualmachineinstancemigrations.kubevirt.io.json"),
+    include_str!("../../../../crds/kubevirts.kubevirt.io.json"),
+    include_str!("../../../../crds/cephclusters.ceph.rook.io.json"),
+    include_str!("../../../../crds/settings.longhorn.io.json"),
+    include_str!("../../../../crds/instancemanagers.longhorn.io.json"),
+    include_str!("../../../../crds/engines.longhorn.io.json"),
+    include_str!("../../../../crds/volumes.longhorn.io.json"),
+    include_str!("../../../../crds/replicas.longhorn.io.json"),
+    include_str!("../../../../crds/volumeattachments.longhorn.io.json"),
 ];
 
 /// Creates an object of any kind, of all namespaces or of none.
@@ -65,17 +68,20 @@ async fn install_crds(plane: &ControlPlane) {
     }
 }
 
+/// How many scenes are played at a time.
+const AT_ONCE: usize = 8;
+
 #[tokio::test]
-async fn each_scene_has_its_verdict() {
+async fn each_scene_has_its_verdict_and_its_end() {
     let plane = ControlPlane::options().start().await.unwrap();
     install_crds(&plane).await;
-    let kubectl = Kubectl::new(&plane, &Identity::Admin).unwrap();
+    let proxy = Proxy::start(&plane, &Identity::Admin).unwrap();
     let mut wrong = Vec::new();
     let mut check = async |operator: &str, scenes: Vec<Scene>| {
         assert!(scenes.len() >= 6, "{operator}");
-        for scene in scenes {
-            wrong.extend(scene.check(&plane, &kubectl).await);
-        }
+        let played = scenes.into_iter().map(|scene| scene.check(&plane, &proxy));
+        let played = stream::iter(played).buffer_unordered(AT_ONCE);
+        wrong.extend(played.filter_map(ready).collect::<Vec<String>>().await);
     };
     check("CloudNativePG", cnpg::scenes()).await;
     check("KubeVirt", kubevirt::scenes()).await;

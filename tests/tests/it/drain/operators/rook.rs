@@ -98,7 +98,7 @@ fn scenes_of_osds() -> Vec<Scene> {
                 0,
                 &[drain("host-b"), deployment("osd-1", osd, 0)],
             ),
-            Expect::Waits(
+            Expect::Stays(
                 "CephCluster $ns/ceph drains failure domain host-b before this one: osd-1 is down, \
                  and its node $b$ is cordoned; uncordon $b$ first",
             ),
@@ -112,7 +112,7 @@ fn scenes_of_osds() -> Vec<Scene> {
                 0,
                 &[drain("host-b"), deployment("osd-1", osd, 0)],
             ),
-            Expect::Waits(
+            Expect::Stays(
                 "CephCluster $ns/ceph waits for osd-1, which is down, or for its data to be copied: \
                  20 pgs degraded",
             ),
@@ -125,7 +125,7 @@ fn scenes_of_osds() -> Vec<Scene> {
                 0,
                 &[drain("host-b"), deployment("osd-1", osd, 1)],
             ),
-            Expect::Waits(
+            Expect::Lifts(
                 "CephCluster $ns/ceph lifts the budget of this failure domain when all placement \
                  groups are clean after the drain of host-b: 20 pgs degraded",
             ),
@@ -133,7 +133,7 @@ fn scenes_of_osds() -> Vec<Scene> {
         Scene::new(
             "the failure domain that drains",
             cluster(json!({}), osd, 0, &[drain("host-a")]),
-            Expect::Waits(
+            Expect::Lifts(
                 "CephCluster $ns/ceph is removing the budget of host-a, the failure domain that \
                  drains",
             ),
@@ -146,7 +146,7 @@ fn scenes_of_osds() -> Vec<Scene> {
                 1,
                 &[drain("")],
             ),
-            Expect::Waits(
+            Expect::Lifts(
                 "CephCluster $ns/ceph changes its budgets as soon as placement groups are clean",
             ),
         ),
@@ -177,7 +177,7 @@ fn scenes_of_mons() -> Vec<Scene> {
                 0,
                 &[drain(""), deployment("mon-b", "rook-ceph-mon", 0)],
             ),
-            Expect::Waits(
+            Expect::Stays(
                 "CephCluster $ns/ceph: mon-b cannot run, since its node $b$ is cordoned; uncordon \
                  $b$ first",
             ),
@@ -191,7 +191,7 @@ fn scenes_of_mons() -> Vec<Scene> {
                 0,
                 &[drain(""), deployment("mon-b", "rook-ceph-mon", 0)],
             ),
-            Expect::Waits(
+            Expect::Lifts(
                 "CephCluster $ns/ceph waits for mon-b to return; Rook replaces it after 10 minutes",
             ),
         ),

@@ -1,15 +1,18 @@
 //! A scene: objects of an operator, a pod of it on node `a`, and what the plan says of that pod.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::discovery::ApiResource;
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::proxy::Proxy;
 use nodelife_tests::{ControlPlane, TestNamespace};
 use serde_json::{Value, json};
 
 use super::create;
+use super::stub::{self, World};
 
 pub(super) struct Scene {
     pub(super) name: &'static str,
@@ -20,14 +23,18 @@ pub(super) struct Scene {
     pub(super) cordoned: &'static [&'static str],
     /// What is drained.
     pub(super) drained: &'static [&'static str],
+    /// Whether Strimzi's drain cleaner denies evictions.
+    pub(super) denies: bool,
     pub(super) expect: Expect,
 }
 
-/// What the plan says of the pod of the operator on node `a`.
+/// What the plan says of the pod of the operator on node `a`, and how the drain ends.
 pub(super) enum Expect {
-    /// It is evicted, and this is said of it.
-    Waits(&'static str),
-    /// The drain refuses, with this.
+    /// It is evicted, this is said of it, and the operator lets it go.
+    Lifts(&'static str),
+    /// It is evicted, this is said of it, and the operator does not let it go by itself.
+    Stays(&'static str),
+    /// The drain refuses with this, and the operator would never let it go.
     Never(&'static str),
     /// It is evicted like any other.
     Goes,
@@ -40,6 +47,7 @@ impl Scene {
             objects,
             cordoned: &[],
             drained: &["a"],
+            denies: false,
             expect,
         }
     }
@@ -49,47 +57,98 @@ impl Scene {
         self
     }
 
+    pub(super) fn denied(mut self) -> Self {
+        self.denies = true;
+        self
+    }
+
     pub(super) fn drained(mut self, nodes: &'static [&'static str]) -> Self {
         self.drained = nodes;
         self
     }
 
-    /// Plays the scene, and gives back what is wrong about the plan.
-    pub(super) async fn check(self, plane: &ControlPlane, kubectl: &Kubectl) -> Option<String> {
+    /// Plays the scene, and gives back what is wrong about the plan or about the drain.
+    pub(super) async fn check(self, plane: &ControlPlane, proxy: &Proxy) -> Option<String> {
         let ns = TestNamespace::create(plane, "scene").await.unwrap();
         create_nodes(&ns, self.cordoned).await;
         let guarded = set_up(&ns, &self.objects).await;
-        let nodes = self
-            .drained
-            .iter()
-            .map(|node| format!("{}-{node}", ns.name));
-        let nodes: Vec<String> = nodes.collect();
-        let flags = ["--dry-run=client", "-o", "json", "--delete-emptydir-data"];
-        let arguments = ["nodelife", "drain", "--concurrency=2"]
-            .into_iter()
-            .chain(flags);
-        let arguments = arguments.chain(nodes.iter().map(String::as_str));
-        let output = kubectl.run(arguments).await.unwrap();
-        let plan: Value = serde_json::from_str(&output.stdout).unwrap_or_default();
+        let nodes = self.drained.iter();
+        let nodes: Vec<String> = nodes.map(|node| format!("{}-{node}", ns.name)).collect();
+        let kubectl = proxy.kubeconfig_file().unwrap();
+        let kubectl = Kubectl::with_kubeconfig(kubectl, proxy.folder()).unwrap();
+        let drain = async |flags: &[&str]| {
+            let words = [
+                "nodelife",
+                "drain",
+                "--concurrency=2",
+                "--delete-emptydir-data",
+            ];
+            let words = words.into_iter().chain(flags.iter().copied());
+            let words = words.chain(nodes.iter().map(String::as_str));
+            kubectl.run(words).await.unwrap()
+        };
+        let planned = drain(&["--dry-run=client", "-o", "json"]).await;
+        let plan: Value = serde_json::from_str(&planned.stdout).unwrap_or_default();
         let mut pods = plan["pods"].as_array().into_iter().flatten();
-        let pod = pods
-            .find(|pod| pod["name"] == guarded)
-            .cloned()
-            .unwrap_or_default();
-        let warnings: Vec<&str> = pod["warnings"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
+        let pod = pods.find(|pod| pod["name"] == guarded);
+        let pod = pod.cloned().unwrap_or_default();
+        let warnings = pod["warnings"].as_array().into_iter().flatten();
+        let warnings: Vec<&str> = warnings.filter_map(Value::as_str).collect();
         let (action, reason) = (&pod["action"], pod["reason"].as_str().unwrap_or_default());
         let text = |text: &str| fill(text, &ns.name, &BTreeMap::new());
         let right = match self.expect {
-            Expect::Waits(wanted) => action == "evict" && warnings.contains(&text(wanted).as_str()),
+            Expect::Lifts(wanted) | Expect::Stays(wanted) => {
+                action == "evict" && warnings.contains(&text(wanted).as_str())
+            }
             Expect::Never(wanted) => action == "impossible" && reason == text(wanted),
             Expect::Goes => action == "evict" && warnings.is_empty(),
         };
-        (!right).then(|| format!("{}: {pod:#}\n{}", self.name, output.stderr))
+        if !right {
+            return Some(format!("{}: {pod:#}\n{}", self.name, planned.stderr));
+        }
+        // Only the operator says now whether that was true.
+        let (status, limit) = match self.expect {
+            Expect::Lifts(_) | Expect::Goes => (0, "--timeout=100s"),
+            Expect::Stays(_) | Expect::Never(_) => (5, "--timeout=6s"),
+        };
+        let world = World { ns: &ns, proxy };
+        self.deny_evictions(&world);
+        let flags = ["--on-impossible=wait", limit];
+        let ended = tokio::select! {
+            ended = drain(&flags) => ended,
+            () = self.operate(&world) => return None,
+        };
+        let wrong = ended.status != Some(status);
+        wrong.then(|| format!("{}: {:?}: {}", self.name, ended.status, ended.stderr))
+    }
+
+    /// What the webhooks of operators do.
+    fn deny_evictions(&self, world: &World<'_>) {
+        let goes = matches!(self.expect, Expect::Goes);
+        match self.objects[0]["kind"].as_str() {
+            Some("VirtualMachineInstance") if !goes => {
+                stub::kubevirt::deny(world, matches!(self.expect, Expect::Lifts(_)));
+            }
+            Some("Kafka") if self.denies => stub::strimzi::deny(world),
+            _ => {}
+        }
+    }
+
+    /// The operator, the disruption controller and the kubelets at work, without end.
+    async fn operate(&self, world: &World<'_>) {
+        let mut ticks = tokio::time::interval(Duration::from_millis(300));
+        loop {
+            ticks.tick().await;
+            match self.objects[0]["kind"].as_str().unwrap() {
+                "Cluster" => stub::cnpg::step(world).await,
+                "Kafka" => stub::strimzi::step(world, self.denies).await,
+                "VirtualMachineInstance" => stub::kubevirt::step(world).await,
+                "CephCluster" => stub::rook::step(world).await,
+                _ => stub::longhorn::step(world).await,
+            }
+            world.start_pods().await;
+            world.count_budgets().await;
+        }
     }
 }
 
