@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::support::{
     CORDON, DrainProcess, EVENTS, EVICT, Permission, READ, TestEnvironment, conforms, outcome,
-    report, send, start,
+    report, send, start, wait_until_allowed,
 };
 
 /// How many nodes are drained; as many as their pods need are beside them.
@@ -315,6 +315,8 @@ impl Disturbed {
         binding.metadata.uid = None;
         let params = PostParams::default();
         bindings.create(&params, &binding).await.unwrap();
+        let role = &binding.role_ref.name;
+        wait_until_allowed(self.env.namespace.client(), &user, role, None).await;
     }
 
     async fn change_budget(&mut self, app: &'static str) -> String {
@@ -357,6 +359,10 @@ impl Disturbed {
         .await
         .unwrap();
         for (app, replicas) in &self.replicas {
+            // Its extra replica may be left from a drain that was killed, until the last one ends.
+            if *app == SINGLE {
+                continue;
+            }
             wait_ready(&self.env.namespace, app, *replicas as usize)
                 .await
                 .unwrap_or_else(|error| panic!("{error}: {:#?}", self.log));

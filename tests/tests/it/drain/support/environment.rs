@@ -6,10 +6,12 @@ use std::path::PathBuf;
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::events::v1::Event;
-use kube::Api;
-use kube::api::{ListParams, WatchEvent, WatchParams};
+use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule};
+use kube::api::{ListParams, PostParams, WatchEvent, WatchParams};
+use kube::{Api, Client};
 use nodelife_tests::Part;
 use nodelife_tests::fixture::{NodeFixture, WorkloadFixture};
 use nodelife_tests::kubectl::{self, Kubectl, Output};
@@ -196,6 +198,9 @@ impl TestEnvironment {
         let words = ["create", bind, &binding, &of, &to].into_iter();
         let bound = kubectl.run(words.chain(namespace));
         bound.await.unwrap().success().unwrap();
+        let client = self.namespace.client();
+        let namespace = namespace.map(|_| &*self.namespace.name);
+        wait_until_allowed(client, &user, role, namespace).await;
         self.user = Some(user.clone());
         let user = Identity::User {
             name: user,
@@ -444,4 +449,45 @@ pub(in crate::drain) async fn events_on(
             )
         })
         .collect()
+}
+
+/// Waits until the authorizer, which learns of a binding by a watch, allows the user all that the
+/// role says.
+pub(in crate::drain) async fn wait_until_allowed(
+    client: &Client,
+    user: &str,
+    role: &str,
+    namespace: Option<&str>,
+) {
+    let roles: Api<ClusterRole> = Api::all(client.clone());
+    let rules = roles.get(role).await.unwrap().rules.unwrap_or_default();
+    let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
+    for attributes in rules.iter().flat_map(|rule| requests(rule, namespace)) {
+        let review = json!({"spec": {"user": user, "resourceAttributes": attributes}});
+        let review: SubjectAccessReview = serde_json::from_value(review).unwrap();
+        wait_until(&format!("permission: {attributes}"), TIMEOUT, async || {
+            let answer = reviews.create(&PostParams::default(), &review).await?;
+            Ok(answer.status.is_some_and(|it| it.allowed).then_some(()))
+        })
+        .await
+        .unwrap();
+    }
+}
+
+/// The requests that a rule allows, one for each verb and resource.
+fn requests(rule: &PolicyRule, namespace: Option<&str>) -> Vec<Value> {
+    let name = rule.resource_names.iter().flatten().next();
+    let mut requests = Vec::new();
+    for group in rule.api_groups.iter().flatten() {
+        for resource in rule.resources.iter().flatten() {
+            let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+            requests.extend(rule.verbs.iter().map(|verb| {
+                json!({
+                    "verb": verb, "group": group, "resource": resource,
+                    "subresource": subresource, "namespace": namespace, "name": name,
+                })
+            }));
+        }
+    }
+    requests
 }

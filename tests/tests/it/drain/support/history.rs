@@ -95,6 +95,70 @@ impl Recorded for PodDisruptionBudget {
     }
 }
 
+/// What is there at one moment of a record.
+#[derive(Default)]
+struct Replay<'a> {
+    pods: BTreeMap<&'a str, &'a Pod>,
+    budgets: BTreeMap<&'a str, Counted<'a>>,
+}
+
+struct Counted<'a> {
+    budget: &'a Budget,
+    /// Pods that somebody else took since the status was last true.
+    taken: usize,
+}
+
+impl<'a> Replay<'a> {
+    /// Returns the pod that was Ready until now, and whether it is deleted.
+    fn apply(&mut self, sight: &'a Sight) -> Option<(&'a Pod, bool)> {
+        match sight {
+            Sight::Budget(budget) => self.count(budget),
+            Sight::BudgetGone(name) => {
+                self.budgets.remove(name.as_str());
+            }
+            Sight::Budgets(all) => {
+                self.budgets.clear();
+                for budget in all {
+                    self.count(budget);
+                }
+            }
+            Sight::Pods(all) => {
+                self.pods = all.iter().map(|pod| (&*pod.metadata.uid, pod)).collect();
+            }
+            Sight::Pod(pod) => {
+                let before = self.pods.insert(&pod.metadata.uid, pod);
+                let went = before.filter(|before| serves(before) && !serves(pod));
+                return went.map(|went| (went, pod.is_terminating()));
+            }
+            Sight::PodGone(uid) => {
+                let before = self.pods.remove(uid.as_str());
+                let went = before.filter(|before| serves(before));
+                return went.map(|went| (went, true));
+            }
+        }
+        None
+    }
+
+    fn count(&mut self, budget: &'a Budget) {
+        let ready = serving(&self.pods, budget);
+        let is_true = usize::try_from(budget.status.current_healthy).is_ok_and(|it| it <= ready);
+        let before = self.budgets.get(&*budget.metadata.name);
+        let taken = before.map_or(0, |before| before.taken);
+        let taken = if is_true { 0 } else { taken };
+        let counted = Counted { budget, taken };
+        self.budgets.insert(&budget.metadata.name, counted);
+    }
+}
+
+fn serves(pod: &Pod) -> bool {
+    pod.is_ready() && !pod.is_terminating()
+}
+
+fn serving(pods: &BTreeMap<&str, &Pod>, budget: &Budget) -> usize {
+    let selected = pods.values().filter(|pod| budget.selects(pod));
+    selected.filter(|pod| serves(pod)).count()
+}
+
 impl History {
     /// Of a namespace in which nothing is yet.
     pub(in crate::drain) fn of(namespace: &TestNamespace) -> Self {
@@ -111,7 +175,9 @@ impl History {
         }
     }
 
-    /// No eviction of these pods took a budget's Ready pods below what the budget wants.
+    /// No eviction of these pods took a budget's Ready pods below what the budget wants. Pods that
+    /// somebody else took, as a rollout does, count as Ready until the disruption controller has
+    /// counted without them: until then, the API server allows an eviction by the old count.
     pub(in crate::drain) async fn check(
         &self,
         namespace: &TestNamespace,
@@ -119,48 +185,28 @@ impl History {
     ) {
         self.catch_up(namespace).await;
         let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut pods: BTreeMap<&str, &Pod> = BTreeMap::new();
-        let mut budgets: BTreeMap<&str, &Budget> = BTreeMap::new();
-        let serves = |pod: &Pod| pod.is_ready() && !pod.is_terminating();
+        let mut state = Replay::default();
         for sight in record.states.values() {
-            let went = match sight {
-                Sight::Budget(budget) => {
-                    budgets.insert(&budget.metadata.name, budget);
-                    continue;
-                }
-                Sight::BudgetGone(name) => {
-                    budgets.remove(name.as_str());
-                    continue;
-                }
-                Sight::Budgets(all) => {
-                    let all = all.iter();
-                    budgets = all.map(|b| (&*b.metadata.name, b)).collect();
-                    continue;
-                }
-                Sight::Pods(all) => {
-                    pods = all.iter().map(|pod| (&*pod.metadata.uid, pod)).collect();
-                    continue;
-                }
-                Sight::Pod(pod) => {
-                    let uid = pod.metadata.uid.as_str();
-                    let before = pods.insert(uid, pod);
-                    before.filter(|before| serves(before) && pod.is_terminating())
-                }
-                Sight::PodGone(uid) => {
-                    let before = pods.remove(uid.as_str());
-                    before.filter(|before| serves(before))
-                }
-            };
-            let Some(pod) = went.filter(|pod| evicted.contains(pod.metadata.uid.as_str())) else {
+            let Some((went, is_deleted)) = state.apply(sight) else {
                 continue;
             };
-            for budget in budgets.values().filter(|budget| budget.selects(pod)) {
-                let left = pods.values().filter(|p| budget.selects(p) && serves(p));
-                let (left, wanted) = (left.count(), budget.status.desired_healthy);
+            let is_ours = is_deleted && evicted.contains(went.metadata.uid.as_str());
+            for counted in state.budgets.values_mut() {
+                let budget = counted.budget;
+                if !budget.selects(went) {
+                    continue;
+                }
+                if !is_ours {
+                    counted.taken += 1;
+                    continue;
+                }
+                let left = serving(&state.pods, budget);
+                let (taken, wanted) = (counted.taken, budget.status.desired_healthy);
                 assert!(
-                    left >= usize::try_from(wanted).unwrap_or(0),
-                    "the eviction of {} left {left} Ready pods, and budget {} wants {wanted}",
-                    pod.metadata.name,
+                    left + taken >= usize::try_from(wanted).unwrap_or(0),
+                    "the eviction of {} left {left} Ready pods, {taken} were taken by others, and \
+                     budget {} wants {wanted}",
+                    went.metadata.name,
                     budget.metadata.name
                 );
             }
