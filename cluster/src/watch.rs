@@ -312,14 +312,10 @@ struct WatchLine<T> {
     initial_events_end: bool,
 }
 
-/// Whether a list may do where this request did not: a server without `WatchList` (off by
-/// default in some versions) answers 422, and one may be allowed to list alone.
+/// Whether a list has to do what this request did not: a server without `WatchList` (off by default
+/// in some versions) answers 422.
 fn is_unsupported(error: &ApiError) -> bool {
-    match error {
-        ApiError::Forbidden(_) => true,
-        ApiError::Refused(answer) => matches!(answer.code, 400 | 422),
-        _ => false,
-    }
+    matches!(error, ApiError::Refused(answer) if matches!(answer.code, 400 | 422))
 }
 
 /// Why a stream ended before its time.

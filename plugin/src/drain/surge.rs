@@ -1,11 +1,13 @@
 //! `--surge`: adds a pod to Deployments whose budget can never allow an eviction.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use http::Method;
+use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::Resource;
-use nodelife_cluster::{ApiError, Cluster, retry_on_conflict};
+use nodelife_cluster::{ApiError, Cluster, listing, retry_on_conflict};
 use nodelife_core::drain::{DrainPlan, EvictionResult, FIELD_MANAGER, Impossible};
 use nodelife_core::object::{IntOrString, WorkloadKind};
 use nodelife_core::text::Str;
@@ -15,12 +17,20 @@ use tokio::task::JoinSet;
 use super::removal::{RemovalMethod, remove};
 use super::view::ClusterView;
 use crate::cli::drain::SurgeStrategy;
+use crate::exit::ExitStatus;
 use crate::output::Printer;
 
 const DEPLOYMENTS: Resource = Resource::grouped("apps", "v1", "deployments");
 
-/// What a Deployment bears that was scaled up: how many replicas it had.
+/// What a Deployment bears that was scaled up: how many replicas it had, and for which node. Whoever
+/// has the lock of that node may restore it: a run that was killed left it so.
 const SURGED_FROM: &str = "nodelife.dev/surged-from";
+const SURGED_FOR: &str = "nodelife.dev/surged-for";
+
+/// How often the API server is asked to restore a Deployment, and the pause between: one that has
+/// just started denies everything for a moment.
+const RESTORE_ATTEMPTS: u32 = 5;
+const RESTORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// What makes a Deployment start a new pod (`kubectl rollout restart` writes the same).
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
@@ -34,7 +44,9 @@ pub(crate) struct Surges {
     how: Option<SurgeStrategy>,
     /// By the node whose pods wait for it.
     wanted: BTreeMap<Str, BTreeSet<Key>>,
-    started: BTreeSet<Key>,
+    /// By the node for which an earlier run scaled them up.
+    left: BTreeMap<Str, BTreeSet<Key>>,
+    started: BTreeSet<(Str, Key)>,
     /// The pods that wait for it, and why they could not be evicted.
     relieved: BTreeMap<Key, Vec<(Str, Impossible)>>,
     sent: JoinSet<(Key, Result<(), ApiError>)>,
@@ -55,6 +67,15 @@ impl Surges {
             how: Some(how),
             ..Self::default()
         };
+        if how == SurgeStrategy::Scale {
+            let nodes = view.nodes.iter().map(|node| node.metadata.name.clone());
+            match left(cluster, &nodes.collect()).await {
+                Ok(left) => surges.left = left,
+                Err(error) => printer.warn(format_args!(
+                    "cannot look for replicas that an earlier drain added: {error}"
+                )),
+            }
+        }
         let mut judged: BTreeMap<Key, Option<String>> = BTreeMap::new();
         for (uid, why) in plan.impossible.clone() {
             let Impossible::NeverAllows { budget, .. } = &why else {
@@ -95,7 +116,7 @@ impl Surges {
                 });
                 let mut against = objection(how, &deployment, fixed).map(str::to_owned);
                 if against.is_none() {
-                    let tried = surge(cluster, &key, how, true).await;
+                    let tried = surge(cluster, &key, (how, &pod.spec.node_name), true).await;
                     against = tried.err().map(|error| error.to_string());
                 }
                 if against.is_none() {
@@ -126,20 +147,24 @@ impl Surges {
     }
 
     /// Gives the Deployments of the pods on this node another pod, each once.
-    pub(crate) fn start(&mut self, cluster: &Cluster, node: &str) {
-        let (Some(how), Some(wanted)) = (self.how, self.wanted.remove(node)) else {
+    pub(crate) fn start(&mut self, cluster: &Cluster, node: &Str) {
+        let Some(how) = self.how else {
             return;
         };
-        for key in wanted {
-            if !self.started.insert(key.clone()) {
+        let left = self.left.remove(node).unwrap_or_default();
+        let left = left.into_iter().map(|key| (node.clone(), key));
+        for key in self.wanted.remove(node).unwrap_or_default() {
+            if self.started.iter().any(|(_, started)| *started == key) {
                 continue;
             }
-            let cluster = cluster.clone();
+            self.started.insert((node.clone(), key.clone()));
+            let (cluster, node) = (cluster.clone(), node.clone());
             self.sent.spawn(async move {
-                let done = surge(&cluster, &key, how, false).await;
+                let done = surge(&cluster, &key, (how, &node), false).await;
                 (key, done)
             });
         }
+        self.started.extend(left);
     }
 
     /// The next Deployment that got no other pod: the sentence for the user, and its pods, which
@@ -163,26 +188,97 @@ impl Surges {
         if self.how != Some(SurgeStrategy::Scale) {
             self.started.clear();
         }
-        while let Some(key) = self.started.first().cloned() {
-            if let Err(error) = restore(cluster, &key).await {
+        while let Some((node, key)) = self.started.first().cloned() {
+            let mut restored = restore(cluster, &key, &node, false).await;
+            for _ in 1..RESTORE_ATTEMPTS {
+                if restored.is_ok() {
+                    break;
+                }
+                tokio::time::sleep(RESTORE_PAUSE).await;
+                restored = restore(cluster, &key, &node, false).await;
+            }
+            if let Err(error) = restored {
                 let (namespace, name) = &key;
                 printer.warn(format_args!(
                     "Deployment {namespace}/{name} may still have an extra replica: {error:#}"
                 ));
             }
-            self.started.remove(&key);
+            self.started.remove(&(node, key));
         }
     }
 
     /// Tells what was not taken back in time.
     pub(crate) fn warn_left(&self, printer: &mut Printer) {
-        for (namespace, name) in &self.started {
+        for (node, (namespace, name)) in &self.started {
             printer.warn(format_args!(
                 "Deployment {namespace}/{name} may still have an extra replica: its annotation \
-                 {SURGED_FROM} records the original number"
+                 {SURGED_FROM} records the original number; to restore it: kubectl nodelife drain \
+                 {node} --undo"
             ));
         }
     }
+}
+
+/// Takes the replicas away that drains of these nodes added and did not take away. Whoever may not
+/// list Deployments has none.
+pub(in crate::drain) async fn undo_surges(
+    cluster: &Cluster,
+    nodes: &BTreeSet<Str>,
+    dry: bool,
+    printer: &mut Printer,
+) -> ExitStatus {
+    let mut status = ExitStatus::Done;
+    let would = if dry { "would be " } else { "" };
+    let left = match left(cluster, nodes).await {
+        Ok(left) => left,
+        Err(ApiError::Forbidden(_)) => BTreeMap::new(),
+        Err(error) => {
+            printer.warn(format_args!(
+                "cannot look for replicas that a drain added: {error}"
+            ));
+            return ExitStatus::Failed;
+        }
+    };
+    for (node, keys) in left {
+        for key in keys {
+            let (namespace, name) = &key;
+            let text = format!("Deployment {namespace}/{name}");
+            match restore(cluster, &key, &node, dry).await {
+                Ok(()) => printer.note(format_args!(
+                    "{text}: {would}scaled back; --surge had scaled it up for node {node}"
+                )),
+                Err(error) => {
+                    printer.warn(format_args!("failed to scale {text} back: {error}"));
+                    status = ExitStatus::Failed;
+                }
+            }
+        }
+    }
+    status
+}
+
+/// The Deployments that drains of these nodes scaled up, by node.
+async fn left(
+    cluster: &Cluster,
+    nodes: &BTreeSet<Str>,
+) -> Result<BTreeMap<Str, BTreeSet<Key>>, ApiError> {
+    let mut left: BTreeMap<Str, BTreeSet<Key>> = BTreeMap::new();
+    let mut listings = listing::WORKLOADS.iter();
+    let deployments = listings.find(|listing| listing.kind == WorkloadKind::Deployment.as_str());
+    let Some(deployments) = deployments else {
+        return Ok(left);
+    };
+    let all = ListFilter::default();
+    for found in cluster.list(deployments, &all, |_| {}).await?.items {
+        let meta = &found.metadata;
+        if let Some(node) = meta.annotations.get(SURGED_FOR)
+            && nodes.contains(node)
+        {
+            let key = (meta.namespace.clone(), meta.name.clone());
+            left.entry(node.clone()).or_default().insert(key);
+        }
+    }
+    Ok(left)
 }
 
 impl SurgeStrategy {
@@ -245,7 +341,7 @@ async fn patch(
 async fn surge(
     cluster: &Cluster,
     key: &Key,
-    how: SurgeStrategy,
+    (how, node): (SurgeStrategy, &str),
     dry_run: bool,
 ) -> Result<(), ApiError> {
     if how == SurgeStrategy::Restart {
@@ -254,22 +350,44 @@ async fn surge(
         let body = json!({"spec": {"template": {"metadata": annotations}}});
         return patch(cluster, key, &body, dry_run).await;
     }
-    change(cluster, key, dry_run, |replicas, surged_from| {
+    change(cluster, key, dry_run, |replicas, surged| {
         // A run that was killed may have left it so.
-        let replicas = surged_from.is_none().then_some(replicas)?;
-        Some((replicas.saturating_add(1), Some(replicas.to_string())))
+        let replicas = surged.is_none().then_some(replicas)?;
+        let surged = Surged {
+            from: replicas,
+            node: node.to_owned(),
+        };
+        Some((replicas.saturating_add(1), Some(surged)))
     })
     .await
 }
 
-async fn restore(cluster: &Cluster, key: &Key) -> Result<(), ApiError> {
-    change(cluster, key, false, |replicas, surged_from| {
-        let before = surged_from?;
+async fn restore(cluster: &Cluster, key: &Key, node: &str, dry_run: bool) -> Result<(), ApiError> {
+    change(cluster, key, dry_run, |replicas, surged| {
+        // Another drain's, for another node, is left to it.
+        let surged = surged.filter(|surged| surged.node == node)?;
         // Somebody may have scaled it meanwhile.
-        let is_ours = replicas == before.saturating_add(1);
-        Some((if is_ours { before } else { replicas }, None))
+        let is_ours = replicas == surged.from.saturating_add(1);
+        Some((if is_ours { surged.from } else { replicas }, None))
     })
     .await
+}
+
+/// What a Deployment bears that a drain scaled up.
+struct Surged {
+    from: i64,
+    node: String,
+}
+
+impl Surged {
+    fn of(deployment: &Value) -> Option<Self> {
+        let annotations = deployment.pointer("/metadata/annotations")?;
+        let text = |key: &str| annotations.get(key)?.as_str();
+        Some(Self {
+            from: text(SURGED_FROM)?.parse().ok()?,
+            node: text(SURGED_FOR)?.to_owned(),
+        })
+    }
 }
 
 /// Changes the replicas of a Deployment, and what it bears of the number that it had.
@@ -277,20 +395,20 @@ async fn change(
     cluster: &Cluster,
     key: &Key,
     dry_run: bool,
-    next: impl Fn(i64, Option<i64>) -> Option<(i64, Option<String>)>,
+    next: impl Fn(i64, Option<Surged>) -> Option<(i64, Option<Surged>)>,
 ) -> Result<(), ApiError> {
     retry_on_conflict(|| async {
         let found = read(cluster, key).await?;
         let replicas = found.pointer("/spec/replicas").and_then(Value::as_i64);
-        let annotations = found.pointer("/metadata/annotations");
-        let surged_from = annotations.and_then(|all| all.get(SURGED_FROM)?.as_str()?.parse().ok());
-        let Some((replicas, note)) = replicas.and_then(|now| next(now, surged_from)) else {
+        let surged = Surged::of(&found);
+        let Some((replicas, surged)) = replicas.and_then(|now| next(now, surged)) else {
             return Ok(());
         };
+        let from = surged.as_ref().map(|surged| surged.from.to_string());
         let body = json!({
             "metadata": {
                 "resourceVersion": found.pointer("/metadata/resourceVersion"),
-                "annotations": {SURGED_FROM: note},
+                "annotations": {SURGED_FROM: from, SURGED_FOR: surged.map(|it| it.node)},
             },
             "spec": {"replicas": replicas},
         });

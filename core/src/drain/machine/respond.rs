@@ -13,7 +13,7 @@ use crate::object::Pod;
 use crate::text::Str;
 
 /// How often a denial is taken as one that may pass.
-const DENIALS: u32 = 3;
+pub(super) const DENIALS: u32 = 3;
 
 impl Machine {
     pub(super) fn eviction_answered(&mut self, uid: &Str, result: EvictionResult) {
@@ -49,7 +49,11 @@ impl Machine {
         }
         let seen = std::mem::take(&mut tracked.sent_with);
         tracked.failures = tracked.failures.saturating_add(1);
-        let denied = matches!(result, EvictionResult::Denied { later: false, .. });
+        let denied = match result {
+            EvictionResult::Denied { later, .. } => !later,
+            EvictionResult::Forbidden(_) => true,
+            _ => false,
+        };
         tracked.denials += u32::from(denied);
         let denials = tracked.denials;
         let (block, wait, retry_on) = match result {
@@ -86,7 +90,10 @@ impl Machine {
                 let wait = retry_after.map_or(IN_PROGRESS_WAIT, fixed);
                 (BlockReason::Denied(message), wait, Timer)
             }
-            EvictionResult::Denied { message, .. } if denials < DENIALS => {
+            // An API server that has just started forbids everything for a moment.
+            EvictionResult::Denied { message, .. } | EvictionResult::Forbidden(message)
+                if denials < DENIALS =>
+            {
                 (BlockReason::Denied(message), OPEN_WAIT, Timer)
             }
             EvictionResult::NamespaceTerminating => {

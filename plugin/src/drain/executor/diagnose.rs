@@ -1,5 +1,7 @@
 //! Reports blocked budgets and failed watches.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;
 use nodelife_core::disruption::BudgetRefusal;
@@ -17,6 +19,10 @@ const REPORT_AFTER: SignedDuration = SignedDuration::from_secs(10);
 
 /// How many watches in a row may be answered that the credentials are not accepted.
 const MAX_UNAUTHORIZED: u32 = 5;
+
+/// What a watch waits after it was forbidden for at least four seconds: an API server that has just
+/// started forbids everything until its authorizer has read the roles.
+const LONG_FORBIDDEN: Duration = Duration::from_secs(4);
 
 /// How many of a budget's pods are named.
 const MAX_NAMED: usize = 5;
@@ -94,12 +100,13 @@ impl Executor<'_> {
         ));
     }
 
-    /// Trouble that passes is told and waited out; a right that is missing does not come back.
+    /// Trouble that passes is told and waited out; a right that is missing for long does not come
+    /// back.
     pub(super) fn watch_failed(
         &mut self,
-        what: &str,
-        essential: bool,
+        (what, essential): (&str, bool),
         error: ApiError,
+        wait: Duration,
     ) -> anyhow::Result<()> {
         if !essential {
             tracing::debug!(what, %error, "a watch failed");
@@ -107,9 +114,12 @@ impl Executor<'_> {
         }
         // One 401 may be the authentication webhook's, many are the credentials'.
         self.unauthorized += u32::from(matches!(error, ApiError::Unauthorized { .. }));
-        if matches!(error, ApiError::Forbidden(_) | ApiError::Untrusted { .. })
-            || self.unauthorized > MAX_UNAUTHORIZED
-        {
+        let is_final = match error {
+            ApiError::Forbidden(_) => wait >= LONG_FORBIDDEN,
+            ApiError::Untrusted { .. } => true,
+            _ => self.unauthorized > MAX_UNAUTHORIZED,
+        };
+        if is_final {
             return Err(anyhow::Error::from(error).context(format!("failed to watch {what}")));
         }
         self.log

@@ -341,8 +341,8 @@ impl<'a> Executor<'a> {
                         self.nodes_forbidden(&error);
                         continue;
                     }
-                    Some(WatchEvent::Failed { what, essential, error }) => {
-                        self.watch_failed(&what, essential, error)?;
+                    Some(WatchEvent::Failed { what, essential, error, wait }) => {
+                        self.watch_failed((&what, essential), error, wait)?;
                         continue;
                     }
                     None => anyhow::bail!("failed to watch the cluster"),

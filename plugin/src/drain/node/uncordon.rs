@@ -10,6 +10,7 @@ use nodelife_core::text::Str;
 
 use super::evacuation;
 use super::lock::{Locks, RELEASE_TIMEOUT};
+use crate::drain::surge::undo_surges;
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
@@ -33,7 +34,9 @@ pub(crate) async fn undo_cordons(
         return Ok(status);
     }
     let names: Vec<_> = nodes.iter().map(|n| n.metadata.name.clone()).collect();
-    let status = undo(cluster, &names, None, dry, printer).await;
+    let mut status = undo(cluster, &names, None, dry, printer).await;
+    let names = names.into_iter().collect();
+    status = status.and(undo_surges(cluster, &names, dry, printer).await);
     locks.release(RELEASE_TIMEOUT).await;
     Ok(status)
 }

@@ -1,5 +1,7 @@
 //! The watches of a drain, as one stream.
 
+use std::time::Duration;
+
 use futures::StreamExt as _;
 use futures::future::ready;
 use futures::stream::{self, BoxStream, SelectAll};
@@ -25,6 +27,8 @@ pub(crate) enum WatchEvent {
         /// Whether the drain cannot do without.
         essential: bool,
         error: ApiError,
+        /// Until it tries again: longer with each failure in a row.
+        wait: Duration,
     },
 }
 
@@ -184,10 +188,11 @@ fn events<T: Send + 'static>(
         Update::Listed(objects) => Some(WatchEvent::Event(listed(objects))),
         Update::Applied(object) => Some(WatchEvent::Event(applied(Box::new(object)))),
         Update::Deleted(object) => deleted(object).map(WatchEvent::Event),
-        Update::Failed { error, .. } => Some(WatchEvent::Failed {
+        Update::Failed { error, wait } => Some(WatchEvent::Failed {
             what: what.clone(),
             essential,
             error,
+            wait,
         }),
     };
     updates

@@ -11,7 +11,7 @@ use nodelife_tests::{ControlPlane, Identity, TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{
-    CORDON, EVICT, TestEnvironment, blocked_pod, end, environment_with_node, open, start,
+    CORDON, EVICT, READ, TestEnvironment, blocked_pod, end, environment_with_node, open, start,
     two_nodes, wait_for_cordon,
 };
 
@@ -109,7 +109,9 @@ async fn a_drain_survives_an_api_server_restart() {
     // Its own control plane: nobody else's server may be killed. It ends with the process.
     let plane = ControlPlane::options().start().await.unwrap();
     let plane: &'static ControlPlane = Box::leak(Box::new(plane));
-    let env = TestEnvironment::new(plane, "restarted").await;
+    let mut env = TestEnvironment::new(plane, "restarted").await;
+    // Whoever needs a role is forbidden everything until the authorizer has read the roles.
+    env.act_with(&[READ, EVICT, CORDON]).await;
     let node = env.node("a");
     NodeFixture::new(&node)
         .create(env.namespace.client())
@@ -134,6 +136,31 @@ async fn a_drain_survives_an_api_server_restart() {
     assert_eq!(status, Some(0), "{stderr}");
     assert!(env.pods_on(&node).await.is_empty());
     env.check(&[free, held]).await;
+}
+
+/// An API server that has just started forbids everything until its authorizer has read the roles.
+#[tokio::test]
+async fn an_eviction_that_is_forbidden_for_a_moment_is_repeated() {
+    let (mut env, node) = environment_with_node("just-started").await;
+    let pod = PodFixture::new("web").running_on(&node);
+    let pod = pod.create(&env.namespace).await.unwrap();
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": "pods \"web\" is forbidden: RBAC: clusterrole \"drain\" not found",
+        "reason": "Forbidden", "code": 403,
+    });
+    let forbidden = Fault::Answer {
+        status: 403,
+        headers: Vec::new(),
+        body: status.to_string(),
+    };
+    proxy.fault(FaultRule::new(forbidden).path("/eviction").times(2));
+    let output = env.drain(&[&node, "--force", "--timeout=60s"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert_eq!(proxy.struck(), 2);
+    env.check(&[pod]).await;
 }
 
 /// Number 10 of the acceptance list: the time of the command holds although nobody answers.

@@ -75,8 +75,8 @@ async fn a_drain_works_without_permission_to_read_budgets() {
     // The API server says so in protobuf, in which budgets are asked for.
     for part in [
         "the API server says: The disruption budget web needs 2 healthy pods and has 2 currently",
-        "cannot list resource \"poddisruptionbudgets\"",
-        "kubectl auth can-i list poddisruptionbudgets.policy",
+        "cannot watch resource \"poddisruptionbudgets\"",
+        "kubectl auth can-i watch poddisruptionbudgets.policy",
     ] {
         assert!(text.contains(part), "{text}");
     }

@@ -3,6 +3,8 @@
 use http::Method;
 use k8s_openapi::api::apps::v1::Deployment;
 use kube::Api;
+use kube::api::{Patch, PatchParams};
+use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
 use nodelife_tests::{ControlPlane, Identity, TIMEOUT, wait_until};
@@ -10,9 +12,9 @@ use serde_json::json;
 
 use super::support::{CORDON, EVICT, READ, TestEnvironment};
 
-/// Number 12: a single replica moves, and at every moment one is Ready.
-async fn surge(how: &str) {
-    let mut env = TestEnvironment::new(ControlPlane::shared().await, "surge").await;
+/// The only pod of a Deployment is on the first node, and another may come to the second.
+async fn environment_with_two_nodes(what: &str) -> (TestEnvironment, String, String) {
+    let env = TestEnvironment::new(ControlPlane::shared().await, what).await;
     let (node, other) = (env.node("a"), env.node("b"));
     let pool = env.namespace.name.clone();
     let client = env.namespace.client();
@@ -23,11 +25,17 @@ async fn surge(how: &str) {
         .create_ready(&env.namespace, 1)
         .await
         .unwrap();
+    fixture(&other).create(client).await.unwrap();
+    (env, node, other)
+}
+
+/// Number 12: a single replica moves, and at every moment one is Ready.
+async fn surge(how: &str) {
+    let (mut env, node, other) = environment_with_two_nodes("surge").await;
     BudgetFixture::min_available("web", "web", json!(1))
         .create_counted(&env.namespace, 1)
         .await
         .unwrap();
-    fixture(&other).create(client).await.unwrap();
     let before = env.pods_on(&node).await;
 
     let surge = format!("--surge={how}");
@@ -71,6 +79,50 @@ async fn a_rollout_moves_a_single_replica_without_downtime() {
 #[tokio::test]
 async fn a_surge_replica_is_added_and_taken_back() {
     surge("scale").await;
+}
+
+/// What a drain leaves that was killed, or could not reach the API server at its end.
+#[tokio::test]
+async fn a_surge_replica_that_a_killed_drain_left_is_taken_back() {
+    let (env, node, _) = environment_with_two_nodes("left-surge").await;
+    let deployments: Api<Deployment> = env.namespace.api();
+    let surge = async |node: &str| {
+        let annotations = json!({"nodelife.dev/surged-from": "1", "nodelife.dev/surged-for": node});
+        let patch = json!({"metadata": {"annotations": annotations}, "spec": {"replicas": 2}});
+        let params = PatchParams::default();
+        let patch = Patch::Merge(patch);
+        deployments.patch("web", &params, &patch).await.unwrap();
+    };
+    let replicas = async || deployments.get("web").await.unwrap().spec.unwrap().replicas;
+    // Another drain may be at work there.
+    surge(&env.node("elsewhere")).await;
+    let output = env.drain(&[&node, "--undo"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert_eq!(replicas().await, Some(2));
+
+    surge(&node).await;
+    let output = env.drain(&[&node, "--undo", "--dry-run=client"]).await;
+    let told = format!(
+        "Deployment {}/web: would be scaled back; --surge had scaled it up for node {node}",
+        env.namespace.name
+    );
+    assert!(output.stderr.contains(&told), "{}", output.stderr);
+    assert_eq!(replicas().await, Some(2));
+    let output = env.drain(&[&node, "--undo"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert_eq!(replicas().await, Some(1));
+
+    // Its two replicas let each other go, so this drain adds none.
+    surge(&node).await;
+    wait_ready(&env.namespace, "web", 2).await.unwrap();
+    let before = env.pods_on(&node).await;
+    let output = env.drain(&[&node, "--surge=scale"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    let web = deployments.get("web").await.unwrap();
+    let annotations = web.metadata.annotations.unwrap_or_default();
+    assert!(annotations.keys().all(|key| !key.contains("nodelife.dev/")));
+    assert_eq!(web.spec.unwrap().replicas, Some(1));
+    env.check(&before).await;
 }
 
 #[tokio::test]

@@ -1,3 +1,4 @@
+use super::respond::DENIALS;
 use super::*;
 use crate::disruption::ImplicitBudget;
 use crate::drain::{Bypass, EvictionOrder, EvictionResult, Throttle};
@@ -227,8 +228,14 @@ fn reports_a_missing_permission_and_goes_on() {
     let pods = vec![pod("a", NODE), pod("b", NODE)];
     let (mut drain, effects) = Drain::new(DrainOptions::default(), pods, Vec::new());
     assert_eq!(evicted(&effects), ["a", "b"]);
-    let effects = drain.answer("a", EvictionResult::Forbidden("not allowed".to_owned()));
-    assert!(effects.contains(&Effect::Changed { uid: "u-a".into() }));
+    let forbidden = || EvictionResult::Forbidden("not allowed".to_owned());
+    for _ in 1..DENIALS {
+        let effects = drain.answer("a", forbidden());
+        assert!(effects.contains(&Effect::Changed { uid: "u-a".into() }));
+        assert!(matches!(drain.state("a"), PodState::Blocked(_)));
+        assert_eq!(evicted(&drain.after(10)), ["a"]);
+    }
+    drain.answer("a", forbidden());
     assert!(matches!(drain.state("a"), PodState::Impossible(_)));
     assert_eq!(drain.state("b"), &PodState::Evicting);
 }
@@ -588,8 +595,16 @@ fn a_node_is_forbidden_only_while_nothing_was_evicted() {
             vec![pod("a", NODE), pod("b", NODE)],
             Vec::new(),
         );
-        assert_eq!(drain.machine.forbidden_namespace(NODE), None);
+        for _ in 1..DENIALS {
+            drain.answer("a", forbidden());
+            assert_eq!(drain.machine.forbidden_namespace(NODE), None);
+            drain.after(10);
+        }
         drain.answer("a", forbidden());
+        for _ in 1..DENIALS {
+            drain.answer("b", other.clone());
+            drain.after(10);
+        }
         drain.answer("b", other.clone());
         let namespace = drain.machine.forbidden_namespace(NODE).map(Str::as_str);
         assert_eq!(namespace, barred.then_some("default"), "{other:?}");
