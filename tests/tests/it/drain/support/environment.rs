@@ -459,8 +459,9 @@ pub(in crate::drain) async fn wait_until_allowed(
     role: &str,
     namespace: Option<&str>,
 ) {
-    let roles: Api<ClusterRole> = Api::all(client.clone());
-    let rules = roles.get(role).await.unwrap().rules.unwrap_or_default();
+    let cluster_roles: Api<ClusterRole> = Api::all(client.clone());
+    let role = cluster_roles.get(role).await.unwrap();
+    let rules = role.rules.unwrap_or_default();
     let reviews: Api<SubjectAccessReview> = Api::all(client.clone());
     for attributes in rules.iter().flat_map(|rule| requests(rule, namespace)) {
         let review = json!({"spec": {"user": user, "resourceAttributes": attributes}});
