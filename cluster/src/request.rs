@@ -4,6 +4,7 @@
 //! decode; here a body is bounded, held once and never logged. The headers stay:
 //! `Retry-After`, `Warning` and `Date` matter to a drain and to an audit.
 
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -31,6 +32,9 @@ const MAX_TEXT: usize = 512;
 
 /// For how long a read is repeated: an API server restarts within this time.
 const READ_RETRY_LIMIT: Duration = Duration::from_secs(30);
+
+/// How long after it could not be reached the server may still be reading the roles.
+const STARTING: Duration = Duration::from_secs(10);
 
 /// A request that can be sent, and sent again.
 #[derive(Clone, Debug)]
@@ -304,7 +308,10 @@ impl Cluster {
             self.server,
             took.as_millis()
         );
-        let response = sent.map_err(|error| retry::transport_error(&self.server, &error))?;
+        let response = sent.map_err(|error| {
+            *self.lost.lock().unwrap_or_else(PoisonError::into_inner) = Some(started);
+            retry::transport_error(&self.server, &error)
+        })?;
         let date = response.headers().get(http::header::DATE);
         self.reached
             .observe(date.and_then(|date| date.to_str().ok()), took);
@@ -406,12 +413,19 @@ impl Cluster {
             };
             let first_contact = error.answer().is_none() && self.reached.get().is_none();
             let wait = backoff.next(error.answer().and_then(|answer| answer.retry_after));
-            if !error.is_transient() || first_contact || Instant::now() + wait > end {
+            let may_pass = error.is_transient()
+                || matches!(error, ApiError::Forbidden(_)) && self.may_be_starting();
+            if !may_pass || first_contact || Instant::now() + wait > end {
                 return Err(error);
             }
             tracing::debug!(path = %call.path, %error, ?wait, "trying again");
             tokio::time::sleep(wait).await;
         }
+    }
+
+    fn may_be_starting(&self) -> bool {
+        let lost = *self.lost.lock().unwrap_or_else(PoisonError::into_inner);
+        lost.is_some_and(|lost| lost.elapsed() < STARTING)
     }
 
     /// Reads one object, or `None` if there is no such.

@@ -103,6 +103,7 @@ impl Cluster {
                 Some(limit) => Some(limit),
             },
             reached: SharedClock::default(),
+            lost: Arc::default(),
             credentials,
             warnings: ServerWarnings::default(),
             impersonates,

@@ -6,12 +6,13 @@ pub(crate) mod credentials;
 mod options;
 mod session;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use kube::Client;
 use serde::Deserialize;
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 
 pub use clock::ServerClock;
 pub use options::ClientOptions;
@@ -37,6 +38,9 @@ pub struct Cluster {
     /// The server's clock by its answers. Once it has answered, a refused connection is a
     /// restart worth waiting for, and not a wrong address.
     pub(crate) reached: SharedClock,
+    /// When the server last could not be reached. One that has just started forbids everything
+    /// until its authorizer has read the roles.
+    pub(crate) lost: Arc<Mutex<Option<Instant>>>,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) warnings: ServerWarnings,
     /// Whether every request is sent as somebody else already.

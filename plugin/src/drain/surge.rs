@@ -1,7 +1,6 @@
 //! `--surge`: adds a pod to Deployments whose budget can never allow an eviction.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use http::Method;
 use nodelife_cluster::list::ListFilter;
@@ -26,11 +25,6 @@ const DEPLOYMENTS: Resource = Resource::grouped("apps", "v1", "deployments");
 /// has the lock of that node may restore it: a run that was killed left it so.
 const SURGED_FROM: &str = "nodelife.dev/surged-from";
 const SURGED_FOR: &str = "nodelife.dev/surged-for";
-
-/// How often the API server is asked to restore a Deployment, and the pause between: one that has
-/// just started denies everything for a moment.
-const RESTORE_ATTEMPTS: u32 = 5;
-const RESTORE_PAUSE: Duration = Duration::from_secs(1);
 
 /// What makes a Deployment start a new pod (`kubectl rollout restart` writes the same).
 const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
@@ -189,15 +183,7 @@ impl Surges {
             self.started.clear();
         }
         while let Some((node, key)) = self.started.first().cloned() {
-            let mut restored = restore(cluster, &key, &node, false).await;
-            for _ in 1..RESTORE_ATTEMPTS {
-                if restored.is_ok() {
-                    break;
-                }
-                tokio::time::sleep(RESTORE_PAUSE).await;
-                restored = restore(cluster, &key, &node, false).await;
-            }
-            if let Err(error) = restored {
+            if let Err(error) = restore(cluster, &key, &node, false).await {
                 let (namespace, name) = &key;
                 printer.warn(format_args!(
                     "Deployment {namespace}/{name} may still have an extra replica: {error:#}"

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use http::Method;
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture};
@@ -140,7 +141,7 @@ async fn a_drain_survives_an_api_server_restart() {
 
 /// An API server that has just started forbids everything until its authorizer has read the roles.
 #[tokio::test]
-async fn an_eviction_that_is_forbidden_for_a_moment_is_repeated() {
+async fn what_an_api_server_forbids_at_its_start_is_repeated() {
     let (mut env, node) = environment_with_node("just-started").await;
     let pod = PodFixture::new("web").running_on(&node);
     let pod = pod.create(&env.namespace).await.unwrap();
@@ -156,10 +157,15 @@ async fn an_eviction_that_is_forbidden_for_a_moment_is_repeated() {
         headers: Vec::new(),
         body: status.to_string(),
     };
-    proxy.fault(FaultRule::new(forbidden).path("/eviction").times(2));
+    proxy.fault(FaultRule::new(forbidden.clone()).path("/eviction").times(2));
+    // The cordon, and the lock with it.
+    let cordon = |fault: Fault| FaultRule::new(fault).method(Method::PATCH);
+    proxy.fault(cordon(Fault::Drop).times(1));
+    proxy.fault(cordon(forbidden).times(2));
     let output = env.drain(&[&node, "--force", "--timeout=60s"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
-    assert_eq!(proxy.struck(), 2);
+    assert_eq!(proxy.struck(), 5);
+    assert!(env.is_cordoned(&node).await);
     env.check(&[pod]).await;
 }
 
@@ -193,7 +199,7 @@ async fn the_timeout_covers_the_first_request() {
     env.go_through(&proxy);
     let never = || Fault::Delay(Duration::from_hours(1));
     // Its lock is the first that it writes.
-    proxy.fault(FaultRule::new(never()).method(http::Method::PATCH));
+    proxy.fault(FaultRule::new(never()).method(Method::PATCH));
     let (status, stderr) = end(&env, start(&env, &[&node, "--timeout=5s"])).await;
     assert_eq!(status, Some(1), "{stderr}");
     assert!(
