@@ -52,6 +52,8 @@ enum LockOutcome {
     Theirs(Lock),
     /// The right to patch nodes is missing; only a node that is cordoned can be drained then.
     NotAllowed(ApiError),
+    /// Somebody deleted the node.
+    Gone,
 }
 
 impl LockOwner {
@@ -96,10 +98,14 @@ impl LockOwner {
                 // It may be the rest that is not wanted: who asks for that alone is told so.
                 Err(ApiError::Refused(_)) if more => lock_only = true,
                 Err(why @ ApiError::Forbidden(_)) => return Ok(LockOutcome::NotAllowed(why)),
+                Err(ApiError::NotFound(_)) => return Ok(LockOutcome::Gone),
                 Err(error) if error.is_transient() => {}
                 Err(error) => return Err(error.into()),
             }
-            node = self.read(&name).await?;
+            node = match self.read(&name).await? {
+                Some(node) => node,
+                None => return Ok(LockOutcome::Gone),
+            };
         }
         anyhow::bail!(
             "gave up after {MAX_ATTEMPTS} attempts: the node kept changing, or the API server \
@@ -107,9 +113,8 @@ impl LockOwner {
         )
     }
 
-    async fn read(&self, node: &str) -> anyhow::Result<Node> {
-        let found = self.cluster.get(resource::NODES.all().named(node)).await?;
-        found.with_context(|| format!("nodes \"{node}\" not found"))
+    async fn read(&self, node: &str) -> Result<Option<Node>, ApiError> {
+        self.cluster.get(resource::NODES.all().named(node)).await
     }
 
     fn text(&self) -> serde_json::Result<String> {
@@ -166,6 +171,8 @@ impl Locks {
                     locked: *locked,
                 }),
                 LockOutcome::Theirs(lock) => theirs.push((name.clone(), lock)),
+                // Its cordon will tell.
+                LockOutcome::Gone => {}
                 LockOutcome::NotAllowed(why) => printer.warn(format_args!(
                     "node/{name}: could not lock: a concurrent drain is not prevented: {why}"
                 )),

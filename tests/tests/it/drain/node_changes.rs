@@ -1,5 +1,8 @@
 //! Tests of nodes that somebody changes while they are drained, and of cordons that fail.
 
+use std::time::Duration;
+
+use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
@@ -61,6 +64,37 @@ async fn wait_until_evicted(env: &TestEnvironment, node: &str) -> k8s_openapi::a
     .await
     .unwrap();
     pod
+}
+
+#[tokio::test]
+async fn a_node_that_is_deleted_before_its_lock_ends_no_other_drain() {
+    let (mut env, [a, b]) = held_nodes("lock-gone", ["a", "b"]).await;
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    // Enough for the request that deletes the second while the first is locked.
+    let slow = FaultRule::new(Fault::Delay(Duration::from_secs(5))).method(Method::PATCH);
+    proxy.fault(slow.path(&format!("/nodes/{a}")).times(1));
+    let mut drain = start(&env, &[&a, &b, "--force", HOLD]);
+    let mut stderr = Stderr::of(&mut drain);
+    wait_until("the first lock", TIMEOUT, async || {
+        let locks = proxy.count(&Method::PATCH, &format!("/nodes/{a}"));
+        Ok((locks > 0).then_some(()))
+    })
+    .await
+    .unwrap();
+    let all = nodes(&env);
+    all.delete(&b, &DeleteParams::default()).await.unwrap();
+    stderr.wait_for(&[&format!("node/{a}: cordoned")]).await;
+    let_go(&env, "b").await;
+    let_go(&env, "a").await;
+    let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
+    assert_eq!(status, Some(0), "{}", stderr.text);
+    for part in [
+        format!("node/{a}: drained"),
+        format!("node/{b}: somebody deleted it"),
+    ] {
+        assert!(stderr.text.contains(&part), "{part}: {}", stderr.text);
+    }
 }
 
 #[tokio::test]
