@@ -18,7 +18,7 @@ use super::process::{ShutdownSignals, bind, start_logging};
 use crate::config;
 use crate::server::{
     Acceptor, Certificates, ClientCa, LookupClient, Metrics, Shutdown, State, health_router,
-    raise_file_limit, router, serve_health, server_config,
+    raise_file_limit, serve_health, server_config,
 };
 
 /// Reviews that are decided at the same moment, of which each can take several MiB: a node of many
@@ -126,9 +126,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let connections = TaskTracker::new();
     let acceptor = Arc::new(Acceptor {
         tls,
-        router: router(state),
-        shutdown: Arc::clone(&shutdown),
-        metrics,
+        state,
         connections: connections.clone(),
     });
     tasks.spawn(acceptor.run(listener));

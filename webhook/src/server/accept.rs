@@ -1,16 +1,15 @@
 //! The accept loop: one task per connection, each with its limits.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use axum::Router;
-use futures::FutureExt as _;
+use http::HeaderValue;
 use http::header::CONNECTION;
-use http::{HeaderValue, Request};
-use hyper::body::Incoming;
+use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use rustls::ServerConfig;
@@ -18,13 +17,11 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
-use tower::ServiceExt as _;
 
 use super::connections::Connections;
 use super::deadline::{DeadlineStream, Deadlines, Turns};
-use super::handler::Peer;
-use super::metrics::{Handshake, Metrics};
-use super::shutdown::Shutdown;
+use super::handler::{State, answer};
+use super::metrics::Handshake;
 
 /// Longest TLS handshake; the API server gives itself as long.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -35,6 +32,7 @@ const DEADLINES: Deadlines = Deadlines {
     idle: Duration::from_mins(2),
     // A client connects for a request that is there.
     settled: Duration::from_secs(2),
+    body: Duration::from_secs(1),
 };
 /// The last words on an idle connection. A POST that Go's transport writes to a connection while the
 /// server closes it fails; but it sends it again, elsewhere, after an unexpected response if it has
@@ -55,9 +53,7 @@ pub(super) const EXHAUSTED: Duration = Duration::from_millis(100);
 
 pub(crate) struct Acceptor {
     pub(crate) tls: Arc<ArcSwap<ServerConfig>>,
-    pub(crate) router: Router,
-    pub(crate) shutdown: Arc<Shutdown>,
-    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) state: Arc<State>,
     pub(crate) connections: TaskTracker,
 }
 
@@ -85,7 +81,7 @@ impl Acceptor {
         loop {
             let accepted = tokio::select! {
                 biased;
-                () = self.shutdown.stopped() => return,
+                () = self.state.shutdown.stopped() => return,
                 accepted = listener.accept() => accepted,
             };
             match accepted {
@@ -117,34 +113,28 @@ impl Acceptor {
         let stream = match handshake {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
-                self.metrics.handshake(Handshake::Failed);
+                self.state.metrics.handshake(Handshake::Failed);
                 tracing::debug!(%peer, %error, "TLS handshake failed");
                 return;
             }
             Err(_) => {
-                self.metrics.handshake(Handshake::Slow);
+                self.state.metrics.handshake(Handshake::Slow);
                 tracing::debug!(%peer, "TLS handshake took too long");
                 return;
             }
         };
-        self.metrics.handshake(Handshake::Done);
+        self.state.metrics.handshake(Handshake::Done);
         let stream = DeadlineStream::new(stream, DEADLINES, turns.clone());
-        let service = hyper::service::service_fn(|mut request: Request<Incoming>| {
+        let peer_ip = peer.ip().to_canonical();
+        let service = service_fn(async |request| {
             turns.pass();
-            let from = Peer(peer.ip().to_canonical());
-            request.extensions_mut().insert(from);
-            let turns = turns.clone();
-            let shutdown = Arc::clone(&self.shutdown);
-            self.router.clone().oneshot(request).map(move |answer| {
-                turns.pass();
-                answer.map(|mut answer| {
-                    if shutdown.is_leaving() {
-                        let close = HeaderValue::from_static("close");
-                        answer.headers_mut().insert(CONNECTION, close);
-                    }
-                    answer
-                })
-            })
+            let mut answer = answer(&self.state, request, peer_ip).await;
+            turns.pass();
+            if self.state.shutdown.is_leaving() {
+                let close = HeaderValue::from_static("close");
+                answer.headers_mut().insert(CONNECTION, close);
+            }
+            Ok::<_, Infallible>(answer)
         });
         let connection = hyper::server::conn::http1::Builder::new()
             // It starts at the last response; `DeadlineStream` has separate deadlines.
@@ -156,7 +146,7 @@ impl Acceptor {
         let served = tokio::select! {
             biased;
             served = &mut connection => served,
-            () = self.shutdown.idle_ends() => {
+            () = self.state.shutdown.idle_ends() => {
                 turns.end_when_idle();
                 connection.await
             }

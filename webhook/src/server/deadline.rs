@@ -87,6 +87,8 @@ pub(super) struct Deadlines {
     /// A client that has not sent a head for so long after it connected keeps the connection for
     /// later.
     pub(super) settled: Duration,
+    /// How soon whoever waits for a body is polled again, if nothing arrives.
+    pub(super) body: Duration,
 }
 
 /// What the server waits for, and since when.
@@ -134,6 +136,17 @@ impl<S> DeadlineStream<S> {
         self.stream
     }
 
+    /// Has the connection's task polled again within the deadline of a body.
+    fn poll_again(&mut self, cx: &mut Context<'_>) {
+        let soon = Instant::now() + self.deadlines.body;
+        if self.timer.deadline() > soon {
+            self.timer.as_mut().reset(soon);
+        }
+        while self.timer.as_mut().poll(cx).is_ready() {
+            self.timer.as_mut().reset(soon);
+        }
+    }
+
     /// Ready once the deadline of the current wait has passed: with an error, unless the connection
     /// is told to end.
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -173,7 +186,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for DeadlineStream<S> {
         }
         let ours = this.turns.is_handling();
         if ours {
-            return Pin::new(&mut this.stream).poll_read(cx, buf);
+            let read = Pin::new(&mut this.stream).poll_read(cx, buf);
+            if read.is_pending() {
+                this.poll_again(cx);
+            }
+            return read;
         }
         let before = buf.filled().len();
         let read = Pin::new(&mut this.stream).poll_read(cx, buf);
@@ -219,6 +236,8 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for DeadlineStream<S> {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, DuplexStream, duplex};
 
     use super::*;
@@ -237,6 +256,7 @@ mod tests {
             head,
             idle,
             settled: SOON,
+            body: SOON,
         };
         (
             client,
@@ -288,6 +308,25 @@ mod tests {
         // The head is not complete.
         let rest = tokio::time::timeout(SOON * 2, server.read_u8()).await;
         rest.unwrap_err();
+    }
+
+    #[tokio::test]
+    async fn whoever_waits_for_a_body_is_polled_again() {
+        let (_client, mut server, turns) = connection(NEVER, NEVER);
+        turns.pass();
+        let mut polls = 0;
+        let three = poll_fn(|cx| {
+            let mut byte = [0];
+            let read = Pin::new(&mut server).poll_read(cx, &mut ReadBuf::new(&mut byte));
+            assert!(read.is_pending());
+            polls += 1;
+            if polls == 3 {
+                Poll::Ready(())
+            } else {
+                Poll::Pending
+            }
+        });
+        three.await;
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 use std::mem;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,16 +10,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use axum::Router;
-use axum::body::Body;
-use axum::extract::State as Shared;
-use axum::response::{IntoResponse as _, Response};
-use axum::routing::post;
 use bytes::{Bytes, BytesMut};
 use futures::FutureExt as _;
-use http::header::{CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderMap, HeaderValue, Request, StatusCode, Uri};
-use http_body_util::BodyExt as _;
+use http::header::{ALLOW, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Body;
 use nodelife_admission::{
     AdmissionPhase, Decision, Evaluation, Lookups, Policies, Review, StatusReason, Verdict,
     WEBHOOK_TIMEOUT, decide, write_response,
@@ -70,28 +66,34 @@ impl State {
     }
 }
 
-/// The routes that the API server calls.
-pub(crate) fn router(state: Arc<State>) -> Router {
-    let mutate = |Shared(state): Shared<Arc<State>>, request| {
-        answer(state, request, AdmissionPhase::Mutating)
+/// What every response is.
+pub(super) type Answer = Response<Full<Bytes>>;
+
+/// Answers a request of the client at this address.
+pub(super) async fn answer<B>(state: &State, request: Request<B>, peer: IpAddr) -> Answer
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let phase = match request.uri().path() {
+        "/mutate" => AdmissionPhase::Mutating,
+        "/validate" => AdmissionPhase::Validating,
+        _ => return plain(StatusCode::NOT_FOUND, String::new()),
     };
-    let validate = |Shared(state): Shared<Arc<State>>, request| {
-        answer(state, request, AdmissionPhase::Validating)
-    };
-    Router::new()
-        .route("/mutate", post(mutate))
-        .route("/validate", post(validate))
-        .with_state(state)
+    if request.method() != Method::POST {
+        let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, String::new());
+        let headers = response.headers_mut();
+        headers.insert(ALLOW, HeaderValue::from_static("POST"));
+        return response;
+    }
+    isolated(&state.metrics, review(state, request, peer, phase)).await
 }
 
-/// The address of the client, an extension of the request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Peer(pub(super) IpAddr);
-
-impl Default for Peer {
-    fn default() -> Self {
-        Self(Ipv4Addr::UNSPECIFIED.into())
-    }
+fn plain(status: StatusCode, text: String) -> Answer {
+    let mut response = Response::new(Full::from(text));
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, plain);
+    response
 }
 
 /// An HTTP error without a verdict.
@@ -110,8 +112,8 @@ impl Rejection {
         }
     }
 
-    fn into_response(self) -> Response {
-        let mut response = (self.status, self.text + "\n").into_response();
+    fn into_response(self) -> Answer {
+        let mut response = plain(self.status, self.text + "\n");
         let headers = response.headers_mut();
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             // Keep the connection: a new handshake would only add load.
@@ -124,20 +126,16 @@ impl Rejection {
     }
 }
 
-async fn answer(state: Arc<State>, request: Request<Body>, phase: AdmissionPhase) -> Response {
-    isolated(&state.metrics, review(&state, request, phase)).await
-}
-
 /// Turns the result of `work` into a response. A panic ends only this call, with 500 and without
 /// `Retry-After`, since the same review would panic again.
 async fn isolated(
     metrics: &Metrics,
     work: impl Future<Output = Result<Bytes, Rejection>>,
-) -> Response {
+) -> Answer {
     match AssertUnwindSafe(work).catch_unwind().await {
         Ok(Ok(body)) => {
             let json = HeaderValue::from_static("application/json");
-            let mut response = Response::new(Body::from(body));
+            let mut response = Response::new(Full::new(body));
             response.headers_mut().insert(CONTENT_TYPE, json);
             response
         }
@@ -153,22 +151,25 @@ async fn isolated(
         Err(_) => {
             metrics.panicked();
             tracing::error!("panic while handling a review");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+            plain(StatusCode::INTERNAL_SERVER_ERROR, String::new())
         }
     }
 }
 
-async fn review(
+async fn review<B>(
     state: &State,
-    request: Request<Body>,
+    request: Request<B>,
+    peer: IpAddr,
     phase: AdmissionPhase,
-) -> Result<Bytes, Rejection> {
+) -> Result<Bytes, Rejection>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
     let begun = Instant::now();
     let (head, body) = request.into_parts();
     let timeout = timeout(&head.uri);
     let expected = expected_length(&head.headers)?;
-    let Peer(address) = head.extensions.get().copied().unwrap_or_default();
-    let mut share = state.limit.share(address);
+    let mut share = state.limit.share(peer);
     // `timeout` is the word of a stranger.
     let time = timeout.min(WEBHOOK_TIMEOUT);
     let bytes = read_body(body, expected, time, &mut share).await?;
@@ -237,7 +238,7 @@ fn too_busy() -> Rejection {
 }
 
 async fn read_body(
-    body: Body,
+    body: impl Body<Data = Bytes> + Unpin,
     expected: usize,
     limit: Duration,
     share: &mut Share,
@@ -254,7 +255,11 @@ async fn read_body(
 
 /// The body, whose bytes count against `share` as they arrive. Of a body that is too large, the
 /// beginning: it has the names, and a rule that needs an object denies.
-async fn receive(mut body: Body, expected: usize, share: &mut Share) -> Result<Bytes, Rejection> {
+async fn receive(
+    mut body: impl Body<Data = Bytes> + Unpin,
+    expected: usize,
+    share: &mut Share,
+) -> Result<Bytes, Rejection> {
     let mut whole = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let early = |_| {
@@ -289,7 +294,8 @@ async fn receive(mut body: Body, expected: usize, share: &mut Share) -> Result<B
 }
 
 /// The result of `work` within `limit`. Most bodies have arrived with their head and are ready at
-/// the second poll; only for the others a timer is registered with the runtime.
+/// the second poll; only for the others a timer is registered with the runtime. `DeadlineStream` has
+/// the connection polled again if a body does not arrive.
 async fn soon<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, Elapsed> {
     let mut work = pin!(work);
     let end = Instant::now() + limit;
@@ -297,10 +303,7 @@ async fn soon<T>(limit: Duration, work: impl Future<Output = T>) -> Result<T, El
     let at_once = poll_fn(|context| match work.as_mut().poll(context) {
         Poll::Ready(done) => Poll::Ready(Some(done)),
         Poll::Pending if mem::replace(&mut looked, true) => Poll::Ready(None),
-        Poll::Pending => {
-            context.waker().wake_by_ref();
-            Poll::Pending
-        }
+        Poll::Pending => Poll::Pending,
     });
     match at_once.await {
         Some(done) => Ok(done),
@@ -392,11 +395,11 @@ fn report(
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use futures::future::join_all;
     use serde_json::json;
-    use tower::ServiceExt as _;
 
-    use super::*;
+    const PEER: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
     /// Every tenth review panics after it has taken its share.
     #[tokio::test]
@@ -410,9 +413,9 @@ mod tests {
             Arc::new(Shutdown::default()),
             Arc::new(Certificates::default()),
         ));
-        let broken = |Shared(state): Shared<Arc<State>>, request: Request<Body>| async move {
+        let broken = async |request: Request<Full<Bytes>>| {
             isolated(&state.metrics, async {
-                let mut share = state.limit.share(Peer::default().0);
+                let mut share = state.limit.share(PEER);
                 let _body =
                     read_body(request.into_body(), 1000, WEBHOOK_TIMEOUT, &mut share).await?;
                 assert!(share.begin());
@@ -420,22 +423,23 @@ mod tests {
             })
             .await
         };
-        let router = router(Arc::clone(&state))
-            .route("/broken", post(broken).with_state(Arc::clone(&state)));
         let review = json!({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
             "request": {"uid": "u", "operation": "CREATE", "name": "n",
                 "resource": {"group": "", "version": "v1", "resource": "pods"},
                 "object": {"spec": {}}}})
         .to_string();
-        let calls = (0..CALLS).map(|index| {
+        let calls = (0..CALLS).map(async |index| {
             let is_broken = index % 10 == 0;
-            let path = if is_broken { "/broken" } else { "/mutate" };
-            let request = Request::post(path)
+            let request = Request::post("/mutate")
                 .header(CONTENT_TYPE, "application/json")
-                .body(Body::from(review.clone()))
+                .body(Full::from(review.clone()))
                 .unwrap();
-            let answer = router.clone().oneshot(request);
-            async move { (is_broken, answer.await.unwrap()) }
+            let answer = if is_broken {
+                broken(request).await
+            } else {
+                answer(&state, request, PEER).await
+            };
+            (is_broken, answer)
         });
         for (is_broken, answer) in join_all(calls).await {
             let wanted = if is_broken { 500 } else { 200 };

@@ -1,4 +1,4 @@
-//! The TLS server: an accept loop under axum's router.
+//! The TLS server: an accept loop over hyper.
 //!
 //! `axum::serve` has no handshake limit, cannot swap certificates, and closes idle connections
 //! at shutdown, which fails calls of the API server (kubernetes/kubernetes#127335). HTTP/1.1
@@ -18,7 +18,7 @@ mod tls;
 
 pub(crate) use accept::{Acceptor, raise_file_limit};
 pub(crate) use client_ca::ClientCa;
-pub(crate) use handler::{State, router};
+pub(crate) use handler::State;
 pub(crate) use health::{router as health_router, serve as serve_health};
 pub(crate) use lookup::LookupClient;
 pub(crate) use metrics::Metrics;
