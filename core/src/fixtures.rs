@@ -81,7 +81,9 @@ pub(crate) fn budget(name: &str, allowed: i32, healthy: i32, desired: i32) -> Bu
     budget.metadata.namespace = "default".into();
     budget.metadata.uid = Str::from(format!("u-{name}"));
     budget.metadata.generation = Some(1);
-    budget.metadata.resource_version = "1".into();
+    // Another one with each status, as an API server gives it.
+    let version = format!("{allowed}-{healthy}-{desired}");
+    budget.metadata.resource_version = Str::from(version);
     let mut selector = LabelSelector::default();
     selector.match_labels.insert("app".into(), "web".into());
     budget.spec.selector = Some(selector);

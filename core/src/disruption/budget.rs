@@ -55,6 +55,8 @@ impl Budget {
 pub struct Budgets {
     known: BTreeMap<BudgetKey, Budget>,
     unreadable: bool,
+    /// How often the pods that they select may have changed.
+    selections: u64,
 }
 
 impl Budgets {
@@ -63,13 +65,23 @@ impl Budgets {
         Self {
             known: budgets.into_iter().map(|b| (b.key(), b)).collect(),
             unreadable: false,
+            selections: 0,
         }
+    }
+
+    /// Takes up a new list.
+    pub(crate) fn replace(&mut self, budgets: impl IntoIterator<Item = Budget>) {
+        *self = Self {
+            selections: self.selections + 1,
+            ..Self::of(budgets)
+        };
     }
 
     /// They may not be seen (any more): what is known is out of date, and which budgets there are
     /// shows only in the API server's answers. What is seen again ends that.
     pub fn set_unreadable(&mut self) {
         self.unreadable = true;
+        self.selections += 1;
     }
 
     /// Whether they may not be seen.
@@ -84,14 +96,24 @@ impl Budgets {
 
     /// Takes up a new state of a budget.
     pub fn insert(&mut self, budget: Budget) {
-        self.unreadable = false;
-        self.known.insert(budget.key(), budget);
+        let selector = budget.spec.selector.clone();
+        let before = self.known.insert(budget.key(), budget);
+        let selects_the_same = before.is_some_and(|before| before.spec.selector == selector);
+        if std::mem::take(&mut self.unreadable) || !selects_the_same {
+            self.selections += 1;
+        }
     }
 
     /// Forgets a budget that was deleted.
     pub fn remove(&mut self, key: &BudgetKey) {
         self.unreadable = false;
         self.known.remove(key);
+        self.selections += 1;
+    }
+
+    /// It is another number when they may select other pods than before.
+    pub(crate) fn selections(&self) -> u64 {
+        self.selections
     }
 
     /// The budget of this name; none of those that may not be seen.

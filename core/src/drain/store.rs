@@ -17,7 +17,7 @@ impl Store {
     /// Takes in an event about budgets or workloads, and gives back any other.
     pub fn apply(&mut self, event: DrainEvent) -> Option<DrainEvent> {
         match event {
-            DrainEvent::Budgets(budgets) => self.budgets = Budgets::of(budgets),
+            DrainEvent::Budgets(budgets) => self.budgets.replace(budgets),
             DrainEvent::BudgetsUnreadable => self.budgets.set_unreadable(),
             DrainEvent::Budget(budget) => self.budgets.insert(*budget),
             DrainEvent::BudgetGone(key) => self.budgets.remove(&key),

@@ -43,7 +43,9 @@ impl Machine {
     /// The budget that is passed by now for this pod: one pod at a time, and the next when that
     /// is gone.
     pub(super) fn bypassed_budget(&self, tracked: &Tracked) -> Option<BudgetKey> {
-        let due = self.bypassed_at(tracked).is_some_and(|at| self.now >= at);
+        if self.bypassed_at(tracked).is_none_or(|at| self.now < at) {
+            return None;
+        }
         let PodState::Blocked(blocked) = &tracked.state else {
             return None;
         };
@@ -61,7 +63,7 @@ impl Machine {
                 && (other.state.is_in_flight()
                     || matches!(other.state, PodState::Terminating { .. }))
         };
-        let first = due && refused && !self.pods.values().any(goes);
+        let first = refused && !self.pods.values().any(goes);
         first.then(|| budget.clone())
     }
 

@@ -65,6 +65,9 @@ impl Machine {
         if free == 0 {
             return;
         }
+        if std::mem::take(&mut self.unranked) {
+            self.rank_pods();
+        }
         for uid in self.candidates() {
             if free == 0 {
                 return;
@@ -98,27 +101,47 @@ impl Machine {
             .pods
             .values()
             .filter(|tracked| match tracked.state {
-                PodState::Waiting | PodState::Blocked(_) => true,
+                PodState::Waiting => true,
+                PodState::Blocked(_) => !self.stays_blocked(tracked),
                 PodState::Terminating { .. } => self.shortens_grace(tracked),
                 _ => false,
             })
             .filter(|tracked| self.is_draining(tracked) && self.is_in_order(tracked))
             .collect();
+        let blind = !self.can_read_budgets();
         waiting.sort_by_cached_key(|t| {
-            let meta = &t.pod.metadata;
-            let blind = !self.can_read_budgets();
-            (
-                t.pod.is_ready(),
-                if blind { t.failures } else { 0 },
-                meta.namespace.clone(),
-                meta.name.clone(),
-                meta.uid.clone(),
-            )
+            let failures = if blind { t.failures } else { 0 };
+            (t.pod.is_ready(), failures, t.rank)
         });
         waiting
             .iter()
             .map(|tracked| tracked.pod.metadata.uid.clone())
             .collect()
+    }
+
+    /// Whether nothing has changed since the pod was blocked that decides about its eviction.
+    fn stays_blocked(&self, tracked: &Tracked) -> bool {
+        let PodState::Blocked(blocked) = &tracked.state else {
+            return false;
+        };
+        let RetryTrigger::InputsChanged(seen) = &blocked.retry_on else {
+            return false;
+        };
+        self.now < blocked.retry_at
+            && self.bypassed_at(tracked).is_none_or(|at| self.now < at)
+            && self.has_inputs(&tracked.pod, seen)
+            && self.comes_back(tracked).is_none()
+    }
+
+    fn rank_pods(&mut self) {
+        let mut pods: Vec<&mut Tracked> = self.pods.values_mut().collect();
+        pods.sort_unstable_by(|a, b| {
+            let [a, b] = [a, b].map(|t| &t.pod.metadata);
+            (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid))
+        });
+        for (rank, tracked) in pods.into_iter().enumerate() {
+            tracked.rank = rank;
+        }
     }
 
     /// Whether somebody else deleted the pod, with more time to stop than the user gives, and it would
@@ -150,7 +173,7 @@ impl Machine {
         if let Some(why) = self.comes_back(tracked) {
             return Due::GiveUp(why);
         }
-        if self.is_held(tracked) {
+        if self.held_until(tracked).is_some() {
             return Due::Nothing;
         }
         let mut overdue = false;
@@ -163,9 +186,7 @@ impl Machine {
                     return Due::Nothing;
                 }
                 RetryTrigger::InputsChanged(seen)
-                    if !overdue
-                        && bypassed.is_none()
-                        && *seen == self.eviction_inputs(&tracked.pod) =>
+                    if !overdue && bypassed.is_none() && self.has_inputs(&tracked.pod, seen) =>
                 {
                     return Due::Nothing;
                 }
@@ -180,7 +201,7 @@ impl Machine {
         if let Some(budget) = bypassed {
             return Due::Bypass(budget);
         }
-        let probe = overdue || tracked.attempts == 0 && self.is_operated(pod, &decision);
+        let probe = overdue || self.is_tried_first(tracked, &decision);
         match decision {
             EvictionDecision::Exempt(Exemption::NoBudget) => self.due_without_budget(tracked),
             EvictionDecision::Exempt(Exemption::NotRunning) => Due::Evict(None),
@@ -362,12 +383,23 @@ impl Machine {
             PodState::Blocked(before) => (before.since, self.now + jittered(FALLBACK, tracked)),
             _ => (self.now, self.now + jittered(FALLBACK, tracked)),
         };
+        let retry_on = match &block {
+            BlockReason::Budget { .. } => {
+                let pod = &tracked.pod;
+                if self.is_tried_first(tracked, &decide(pod, &self.store.budgets)) {
+                    RetryTrigger::BudgetAllows
+                } else {
+                    RetryTrigger::InputsChanged(self.eviction_inputs(pod))
+                }
+            }
+            _ => RetryTrigger::BudgetAllows,
+        };
         let state = PodState::Blocked(Blocked {
             block,
             since,
             first: tracked.blocked_since.unwrap_or(self.now),
             retry_at,
-            retry_on: RetryTrigger::BudgetAllows,
+            retry_on,
         });
         self.set(uid, state);
     }
@@ -382,6 +414,30 @@ impl Machine {
                 [budget] => Some((budget.key(), budget.metadata.resource_version.clone())),
                 _ => None,
             },
+            pod_version: pod.metadata.resource_version.clone(),
+            selections: self.store.budgets.selections(),
         }
+    }
+
+    /// Whether what decides about an eviction of this pod is as it was.
+    fn has_inputs(&self, pod: &Pod, seen: &EvictionInputs) -> bool {
+        if seen.phase != pod.status.phase || seen.ready != pod.is_ready() {
+            return false;
+        }
+        let budgets = &self.store.budgets;
+        if seen.selections != budgets.selections()
+            || seen.pod_version != pod.metadata.resource_version
+        {
+            return seen.budget == self.eviction_inputs(pod).budget;
+        }
+        seen.budget.as_ref().is_none_or(|(key, version)| {
+            let budget = budgets.get(key);
+            budget.is_some_and(|budget| budget.metadata.resource_version == *version)
+        })
+    }
+
+    /// Whether an operator acts on the attempt to evict the pod, and none was made.
+    fn is_tried_first(&self, tracked: &Tracked, decision: &EvictionDecision) -> bool {
+        tracked.attempts == 0 && self.is_operated(&tracked.pod, decision)
     }
 }

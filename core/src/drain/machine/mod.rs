@@ -82,6 +82,8 @@ pub struct Machine {
     attachments: Option<BTreeMap<Str, VolumeAttachment>>,
     /// Whether some pods have to go before others although `--order` does not say so.
     ordered: bool,
+    /// Whether a pod is new and has no rank yet.
+    unranked: bool,
     /// Whether something was sent that the ledger does not know.
     sent_unaccounted: bool,
     /// When the last eviction was accepted in each namespace.
@@ -118,6 +120,7 @@ impl Machine {
             confirms_sent: 0,
             attachments: None,
             ordered: false,
+            unranked: false,
             sent_unaccounted: false,
             accepted_in: BTreeMap::new(),
             returning: BTreeMap::new(),
@@ -180,39 +183,56 @@ impl Machine {
     /// When [`DrainEvent::Tick`] is due at the latest. What was due before `now` waits for
     /// an event, not for the clock.
     pub fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let retries = self
-            .pods
-            .values()
-            .filter_map(|tracked| match &tracked.state {
-                PodState::Blocked(blocked) => Some(blocked.retry_at),
-                _ => None,
-            });
-        let ends = self.pods.values().filter_map(|t| self.times_out(t));
-        let ends = ends.map(|(at, _)| at);
         let confirms = self.nodes.values().filter_map(|phase| match phase {
             NodePhase::Unconfirmed(at) => Some(*at),
             _ => None,
         });
-        retries
-            .chain(confirms)
-            .chain(ends)
+        let pods = self.pods.values().flat_map(|t| self.pod_wakes(t));
+        pods.chain(confirms)
             .chain(self.ledger.wake_times())
             .chain(self.ready_counts.wake_times())
             .chain(self.settings.deadline)
-            .chain(self.pods.values().filter_map(|t| self.bypassed_at(t)))
             .chain(self.replacement_counts_due())
-            .chain(self.held_until())
             .chain(self.turn_ends())
             .chain(self.soak_ends())
             .filter(|at| *at > now)
             .min()
     }
 
+    /// When something is due about this pod that no event brings.
+    fn pod_wakes(&self, tracked: &Tracked) -> impl Iterator<Item = Timestamp> {
+        let retry = match &tracked.state {
+            PodState::Blocked(blocked) => Some(blocked.retry_at),
+            _ => None,
+        };
+        let end = self.times_out(tracked).map(|(at, _)| at);
+        [
+            retry,
+            end,
+            self.bypassed_at(tracked),
+            self.held_until(tracked),
+        ]
+        .into_iter()
+        .flatten()
+    }
+
     /// Takes in an event and says what is to be done.
     pub fn step(&mut self, event: DrainEvent, now: Timestamp) -> Vec<Effect> {
+        self.step_all([event], now)
+    }
+
+    /// The same for events that came one after the other: what is to be done is decided once, which
+    /// costs as much as all pods are many.
+    pub fn step_all(
+        &mut self,
+        events: impl IntoIterator<Item = DrainEvent>,
+        now: Timestamp,
+    ) -> Vec<Effect> {
         self.now = now;
-        self.take_in(event);
-        self.settle_left_nodes();
+        for event in events {
+            self.take_in(event);
+            self.settle_left_nodes();
+        }
         if self.stop.is_none() && self.settings.deadline.is_some_and(|end| self.now >= end) {
             self.stop = Some(StopReason::Deadline);
         }
@@ -311,6 +331,7 @@ impl Machine {
     fn times_out(&self, tracked: &Tracked) -> Option<(Timestamp, PodState)> {
         match &tracked.state {
             PodState::Blocked(blocked) => {
+                let wait = self.settings.blocked_timeout?;
                 let node = self.nodes.get(self.place(&tracked.pod));
                 if node == Some(&NodePhase::Yielded) {
                     // It is tried again first.
@@ -318,8 +339,7 @@ impl Machine {
                 }
                 // A budget that lets others go is at work.
                 let since = self.stalled_since(tracked).unwrap_or(blocked.first);
-                let end = since + self.settings.blocked_timeout?;
-                Some((end, PodState::GivenUp(blocked.block.clone())))
+                Some((since + wait, PodState::GivenUp(blocked.block.clone())))
             }
             PodState::Terminating { since } => {
                 let stuck = self.settings.pod_timeout.map(|wait| *since + wait);

@@ -1,6 +1,6 @@
 //! Node queue: which nodes are started, confirmed and finished.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 
 use super::Machine;
 use super::event::Effect;
@@ -40,7 +40,7 @@ impl Machine {
 
     /// Begins nodes as long as there is room, and confirms those that look empty.
     pub(super) fn advance_nodes(&mut self) {
-        let open: BTreeSet<&Str> = self
+        let open: HashSet<&Str> = self
             .pods
             .values()
             .filter(|tracked| !tracked.state.is_settled())

@@ -90,6 +90,7 @@ impl Machine {
                 self.note_return(&tracked.pod);
             }
             self.ordered |= tracked.order != 0;
+            self.unranked = true;
             self.pods.insert(uid.clone(), tracked);
             self.effects.push(Effect::Changed { uid });
             self.reopen(&node);
@@ -182,6 +183,7 @@ impl Machine {
         };
         Tracked {
             order: behavior::order(&pod, &self.settings.permissions.rules),
+            rank: 0,
             pod,
             state,
             attempts: 0,
@@ -247,6 +249,7 @@ impl Machine {
                 returned,
                 ..self.classify(pod)
             };
+            self.unranked = true;
             self.pods.insert(uid.clone(), judged);
             self.effects.push(Effect::Changed { uid });
         }

@@ -96,20 +96,12 @@ impl Machine {
             .filter(|end| self.now < *end)
     }
 
-    /// Whether it is too early to evict a replacement that came back.
-    pub(super) fn is_held(&self, tracked: &Tracked) -> bool {
-        held(tracked).is_some_and(|end| self.now < end)
+    /// When a replacement that came back is no longer held, if it is.
+    pub(super) fn held_until(&self, tracked: &Tracked) -> Option<Timestamp> {
+        let since = tracked.returned?;
+        let starts = !tracked.pod.is_ready() && !tracked.pod.is_terminal();
+        let waits = starts && tracked.state == PodState::Waiting;
+        let end = since + HELD;
+        (waits && self.now < end).then_some(end)
     }
-
-    /// When replacements are no longer held.
-    pub(super) fn held_until(&self) -> impl Iterator<Item = Timestamp> {
-        self.pods.values().filter_map(held)
-    }
-}
-
-/// When a replacement is no longer held, if it is.
-fn held(tracked: &Tracked) -> Option<Timestamp> {
-    let starts = !tracked.pod.is_ready() && !tracked.pod.is_terminal();
-    let waits = starts && tracked.state == PodState::Waiting;
-    tracked.returned.filter(|_| waits).map(|since| since + HELD)
 }

@@ -55,6 +55,8 @@ pub struct Tracked {
     pub state: PodState,
     /// It goes when the pods of a lower order are gone.
     pub(super) order: i32,
+    /// Its place among all pods by namespace, name and UID.
+    pub(super) rank: usize,
     /// Evictions and deletions that were sent.
     pub attempts: u32,
     /// Answers in a row that settled nothing; they make the waits longer.
@@ -159,8 +161,8 @@ impl Blocked {
 pub(super) enum RetryTrigger {
     /// The budget's status, as soon as it allows: nothing was asked in vain.
     BudgetAllows,
-    /// The server refused what the watch showed as allowed: only another state of
-    /// the pod or of its budget than this is worth a try.
+    /// Only another state of the pod or of its budget than this is worth a look: the watch shows
+    /// that it is refused, or the server refused what the watch showed as allowed.
     InputsChanged(EvictionInputs),
     /// Nothing: the server said when to come back.
     Timer,
@@ -172,7 +174,11 @@ pub(super) enum RetryTrigger {
 pub(super) struct EvictionInputs {
     pub(super) phase: Str,
     pub(super) ready: bool,
+    /// The only budget that selects the pod, and its resourceVersion.
     pub(super) budget: Option<(BudgetKey, Str)>,
+    /// As long as neither changes, no other budget selects the pod.
+    pub(super) pod_version: Str,
+    pub(super) selections: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -28,21 +28,21 @@ const LONG_FORBIDDEN: Duration = Duration::from_secs(4);
 const MAX_NAMED: usize = 5;
 
 impl Executor<'_> {
-    /// When the next budget has let nothing go for too long.
-    pub(super) fn next_report_at(&self, now: Timestamp) -> Option<Timestamp> {
-        let stalled = |tracked| self.machine.stalled_since(tracked);
-        let ends = self.machine.pods().filter_map(stalled);
-        ends.map(|since| since + REPORT_AFTER)
-            .filter(|at| *at > now)
-            .min()
-    }
-
-    /// Has the node's events tell of budgets that let nothing go, and asks, once for each, which
-    /// of its pods it lacks.
+    /// Has the node's events tell of budgets that let nothing go for too long, and asks, once for
+    /// each, which of its pods it lacks.
     pub(super) fn report_blocked(&mut self, now: Timestamp) {
+        if now < self.report_at {
+            return;
+        }
+        // What is blocked from now on is told of no earlier.
+        self.report_at = now + REPORT_AFTER;
         for tracked in self.machine.pods() {
-            let since = self.machine.stalled_since(tracked);
-            if since.is_none_or(|since| now < since + REPORT_AFTER) {
+            let Some(since) = self.machine.stalled_since(tracked) else {
+                continue;
+            };
+            let due = since + REPORT_AFTER;
+            if now < due {
+                self.report_at = self.report_at.min(due);
                 continue;
             }
             let meta = &tracked.pod.metadata;
@@ -141,6 +141,7 @@ impl Executor<'_> {
     /// it: the API server holds each eviction to the budgets as before, and to end here would
     /// leave a node half empty for the sake of a plan. A right that is given back is noticed.
     pub(super) fn budgets_unreadable(&mut self, why: &ApiError) -> anyhow::Result<()> {
+        self.decide()?;
         // The watch tries again, and is told the same.
         if !self.machine.can_read_budgets() {
             return Ok(());

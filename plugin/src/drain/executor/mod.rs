@@ -5,6 +5,7 @@ mod diagnose;
 mod finish;
 mod gate;
 mod operators;
+mod pace;
 mod requests;
 mod start;
 
@@ -38,6 +39,7 @@ use blocked::BlockedBudgets;
 pub(crate) use gate::GateCommand;
 use gate::{GateEvent, Gates};
 use operators::OperatorReader;
+use pace::Pace;
 
 use crate::exit::ExitStatus;
 use crate::output::Printer;
@@ -71,8 +73,13 @@ pub(crate) struct Executor<'a> {
     /// Whether each node is cordoned when its turn comes.
     cordon_each: bool,
     blocked: BlockedBudgets,
+    /// When it is looked next for budgets that let nothing go for long.
+    report_at: Timestamp,
     operators: OperatorReader,
     gates: Gates,
+    /// What the machine has not taken in yet.
+    queue: Vec<DrainEvent>,
+    pace: Pace,
 }
 
 /// What a drain does beside evicting.
@@ -148,8 +155,11 @@ impl<'a> Executor<'a> {
             nodes_forbidden: false,
             options,
             blocked: BlockedBudgets::default(),
+            report_at: Timestamp::UNIX_EPOCH,
             operators: OperatorReader::default(),
             gates: Gates::new(),
+            queue: Vec::new(),
+            pace: Pace::default(),
             cluster,
         }
     }
@@ -280,13 +290,7 @@ impl<'a> Executor<'a> {
         self.start_machine()?;
         while !self.machine.is_finished() {
             let now = self.now();
-            let wake = self
-                .machine
-                .wake_at(now)
-                .into_iter()
-                .chain(self.next_report_at(now))
-                .chain(self.operators.next_at(&self.machine));
-            let wake = self.log.wake_at(wake.min(), now);
+            let wake = self.queue.is_empty().then(|| self.wake_at(now)).flatten();
             let event = tokio::select! {
                 biased;
                 () = interrupts.next() => {
@@ -303,6 +307,10 @@ impl<'a> Executor<'a> {
                     // The nodes are another drain's now, and so are their cordons.
                     self.cordoned.clear();
                     anyhow::bail!("{why}; no more pods are evicted")
+                }
+                () = self.pace.wait(), if !self.queue.is_empty() => {
+                    self.decide()?;
+                    continue;
                 }
                 Some(answer) = self.requests.join_next() => answer?,
                 Some(done) = self.cordons.join_next() => {
@@ -349,21 +357,46 @@ impl<'a> Executor<'a> {
                 },
                 () = sleep_until(wake, now) => DrainEvent::Tick,
             };
-            self.step(event)?;
+            // A node is said to be done while the list that shows it is fresh.
+            let is_urgent = matches!(event, DrainEvent::Confirmed { .. });
+            self.queue.push(event);
+            if is_urgent {
+                self.decide()?;
+            }
         }
         self.check_reachable().await;
         self.finish()
     }
 
+    /// When something is due that no event brings.
+    fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let wake = self
+            .machine
+            .wake_at(now)
+            .into_iter()
+            .chain([self.report_at])
+            .chain(self.operators.next_at(&self.machine));
+        self.log.wake_at(wake.min(), now)
+    }
+
+    /// Has the machine take in an event at once, after those that came before it.
     fn step(&mut self, event: DrainEvent) -> anyhow::Result<()> {
+        self.queue.push(event);
+        self.decide()
+    }
+
+    /// Has the machine take in what has come, and does what it says.
+    fn decide(&mut self) -> anyhow::Result<()> {
+        let begun = Instant::now();
         let now = self.now();
-        for effect in self.machine.step(event, now) {
+        for effect in self.machine.step_all(self.queue.drain(..), now) {
             self.carry_out(effect, now)?;
         }
         self.report_blocked(now);
         self.operators
             .read_if_due(&self.cluster, &self.machine, now);
         self.log.paint(&self.machine, now);
+        self.pace.decided(begun);
         Ok(())
     }
 

@@ -46,6 +46,8 @@ struct Run {
     stepped: Timestamp,
     /// What the drain is asked for, drawn from the seed.
     features: u64,
+    /// What the machine takes in with the next event.
+    queue: Vec<DrainEvent>,
 }
 
 impl Run {
@@ -61,6 +63,7 @@ impl Run {
             spent: BTreeMap::new(),
             stepped: now,
             features: seed,
+            queue: Vec::new(),
         };
         run.world.set_budgets_unreadable(seed % 9 == 2);
         run.world.nodes_there.change = seed % 6 == 1;
@@ -76,6 +79,7 @@ impl Run {
     /// A new process: it knows nothing but what it lists.
     fn begin(&mut self) {
         self.machine = machine(&self.world, self.features);
+        self.queue.clear();
         self.world.reconnect();
         self.spent.clear();
         for seen in self.world.nodes_there.read(&self.world.nodes) {
@@ -120,7 +124,13 @@ impl Run {
             *self.spent.entry(node.clone()).or_default() += passed;
         }
         self.world.draining = self.in_phase(NodePhase::Draining);
-        for effect in self.machine.step(event, self.now) {
+        let may_wait = self.features % 5 == 3
+            && !matches!(event, DrainEvent::Tick | DrainEvent::Confirmed { .. });
+        self.queue.push(event);
+        if may_wait && self.random.below(3) > 0 {
+            return;
+        }
+        for effect in self.machine.step_all(self.queue.drain(..), self.now) {
             self.world.accept(effect, &self.machine, self.now);
         }
         self.world.check_turns(&waited, &self.machine);
