@@ -400,3 +400,33 @@ async fn an_eviction_answered_with_401_is_retried() {
     assert_eq!(proxy.struck(), 1);
     env.check(&[pod]).await;
 }
+
+/// What was refused for another reason before takes no try from a denial, which may pass.
+#[tokio::test]
+async fn a_denial_after_throttling_is_retried() {
+    let (mut env, node) = environment_with_node("denied-late").await;
+    let pod = PodFixture::new("web").running_on(&node);
+    let pod = pod.create(&env.namespace).await.unwrap();
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    let answer = |status: u16, reason: &str, message: &str| {
+        let body = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": message, "reason": reason, "code": status,
+        });
+        FaultRule::new(Fault::Answer {
+            status,
+            headers: vec![("retry-after", "1".to_owned())],
+            body: body.to_string(),
+        })
+        .path("/eviction")
+    };
+    let slow = "too many requests, please try again later";
+    proxy.fault(answer(429, "TooManyRequests", slow).times(3));
+    let denied = "admission webhook \"backups.example.com\" denied the request: not now";
+    proxy.fault(answer(403, "Forbidden", denied).times(1));
+    let output = env.drain(&[&node, "--force", "--timeout=90s"]).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    assert_eq!(proxy.struck(), 4);
+    env.check(&[pod]).await;
+}

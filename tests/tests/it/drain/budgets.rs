@@ -1,12 +1,13 @@
 //! Tests of budgets with controller-manager, scheduler and kwok.
 
 use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Api;
 use kube::api::{Patch, PatchParams, WatchEvent, WatchParams};
-use nodelife_tests::ControlPlane;
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
+use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{TestEnvironment, report, two_nodes};
@@ -86,6 +87,16 @@ async fn nodes_drained_at_once_share_a_budget() {
     let node = |name: &str| NodeFixture::kwok(name).label("pool", pool);
     for name in &nodes {
         node(name).create(client).await.unwrap();
+    }
+    // A new node is Ready before the taint is taken off it that keeps pods away.
+    for name in &nodes {
+        wait_until(&format!("no taint on {name}"), TIMEOUT, async || {
+            let node = Api::<Node>::all(client.clone()).get(name).await?;
+            let taints = node.spec.and_then(|spec| spec.taints);
+            Ok(taints.is_none_or(|taints| taints.is_empty()).then_some(()))
+        })
+        .await
+        .unwrap();
     }
     let before = WorkloadFixture::deployment("web", 10)
         .pod_spec(json!({"nodeSelector": {"pool": pool}}))

@@ -233,6 +233,37 @@ async fn a_watch_that_ends_at_once_is_not_repeated_at_once() {
     env.check(&[]).await;
 }
 
+/// The same after the list: each watch ends when it has shown what is known.
+#[tokio::test]
+async fn a_watch_that_shows_nothing_new_is_not_repeated_at_once() {
+    let (mut env, node) = environment_with_node("empty-watch").await;
+    let pod = PodFixture::new("web").running_on(&node);
+    let pod = pod.spec(json!({"terminationGracePeriodSeconds": 30}));
+    let pod = pod.create(&env.namespace).await.unwrap();
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    let added = json!({"type": "ADDED", "object": pod});
+    let bookmark = json!({"type": "BOOKMARK", "object": {
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "resourceVersion": pod.metadata.resource_version,
+            "annotations": {"k8s.io/initial-events-end": "true"},
+        },
+    }});
+    let empty = Fault::Answer {
+        status: 200,
+        headers: Vec::new(),
+        body: format!("{added}\n{bookmark}\n"),
+    };
+    proxy.fault(FaultRule::new(empty).path("/pods").query("watch=true"));
+    // Nobody plays the kubelet, so the pod stays.
+    let output = env.drain(&[&node, "--force", "--timeout=10s"]).await;
+    assert_eq!(output.status, Some(6), "{}", output.stderr);
+    // Each ends after something that worked, so the waits stay at 0.25 to 0.5 seconds.
+    assert!(proxy.struck() < 60, "{} watches", proxy.struck());
+    env.check(&[pod]).await;
+}
+
 /// The list of all pods serves the plan alone.
 #[tokio::test]
 async fn a_failed_list_of_all_pods_ends_no_drain() {

@@ -408,6 +408,22 @@ async fn a_budget_that_lets_pods_go_is_not_bypassed() {
     env.check(&before).await;
 }
 
+/// Of forty pods that go one after the other the last wait longer than this for their turn.
+#[tokio::test]
+async fn a_budget_that_lets_pods_go_is_waited_for() {
+    let env = TestEnvironment::new(ControlPlane::shared().await, "in-turn").await;
+    let (full, _) = two_nodes(&env, 40).await;
+    BudgetFixture::max_unavailable("web", "web", json!(1))
+        .create_counted(&env.namespace, 40)
+        .await
+        .unwrap();
+    let before = env.pods_on(&full).await;
+    let arguments = [full.as_str(), "--blocked-timeout=6s", "--timeout=150s"];
+    let output = env.drain_keeping(&arguments, 39).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    env.check(&before).await;
+}
+
 #[tokio::test]
 async fn wait_ready_names_controllers_that_it_cannot_count() {
     let env = TestEnvironment::new(ControlPlane::shared_api().await, "custom").await;
