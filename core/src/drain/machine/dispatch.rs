@@ -7,7 +7,7 @@ use super::backoff::jittered;
 use super::event::Effect;
 use super::replicas::CountReader;
 use super::state::{
-    BlockReason, Blocked, EvictionInputs, PodState, RetryTrigger, Tracked, Unevictable,
+    BlockReason, Blocked, EvictionInputs, NodePhase, PodState, RetryTrigger, Tracked, Unevictable,
 };
 use crate::disruption::{BudgetKey, EvictionDecision, Exemption, IMPLICIT_TIMEOUT, Limit, decide};
 use crate::drain::inventory::inspect;
@@ -97,16 +97,19 @@ impl Machine {
     /// since they cost their budget nothing, then by name. Where budgets may not be seen, what
     /// was refused less often comes before: each gets its try.
     fn candidates(&self) -> Vec<Str> {
+        let draining = |node: &Str| self.nodes.get(node) == Some(&NodePhase::Draining);
+        let draining: Vec<bool> = self.order.iter().map(draining).collect();
         let mut waiting: Vec<&Tracked> = self
             .pods
             .values()
+            .filter(|tracked| draining.get(tracked.place) == Some(&true))
             .filter(|tracked| match tracked.state {
                 PodState::Waiting => true,
                 PodState::Blocked(_) => !self.stays_blocked(tracked),
                 PodState::Terminating { .. } => self.shortens_grace(tracked),
                 _ => false,
             })
-            .filter(|tracked| self.is_draining(tracked) && self.is_in_order(tracked))
+            .filter(|tracked| self.is_in_order(tracked))
             .collect();
         let blind = !self.can_read_budgets();
         waiting.sort_by_cached_key(|t| {

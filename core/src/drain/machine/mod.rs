@@ -61,6 +61,8 @@ pub use state::{
 pub struct Machine {
     settings: DrainOptions,
     order: Vec<Str>,
+    /// Where each stands in the order.
+    places: BTreeMap<Str, usize>,
     nodes: BTreeMap<Str, NodePhase>,
     seen_nodes: BTreeMap<Str, SeenNode>,
     turns: BTreeMap<Str, Turn>,
@@ -110,6 +112,7 @@ impl Machine {
             between: BTreeMap::new(),
             told_unavailable: Vec::new(),
             released: BTreeSet::new(),
+            places: nodes.iter().cloned().zip(0..).collect(),
             order: nodes,
             pods: BTreeMap::new(),
             store,

@@ -1,6 +1,6 @@
 //! Node queue: which nodes are started, confirmed and finished.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use super::Machine;
 use super::event::Effect;
@@ -40,14 +40,14 @@ impl Machine {
 
     /// Begins nodes as long as there is room, and confirms those that look empty.
     pub(super) fn advance_nodes(&mut self) {
-        let open: HashSet<&Str> = self
-            .pods
-            .values()
-            .filter(|tracked| !tracked.state.is_settled())
-            .map(|tracked| self.place(&tracked.pod))
-            .collect();
+        let mut open = vec![false; self.order.len()];
+        for tracked in self.pods.values().filter(|t| !t.state.is_settled()) {
+            if let Some(open) = open.get_mut(tracked.place) {
+                *open = true;
+            }
+        }
         let mut empty = Vec::new();
-        for node in &self.order {
+        for (node, open) in self.order.iter().zip(open) {
             let Some(phase) = self.nodes.get(node.as_str()) else {
                 continue;
             };
@@ -62,7 +62,7 @@ impl Machine {
                 | NodePhase::Done
                 | NodePhase::Left(_) => false,
             };
-            if due && !open.contains(node) {
+            if due && !open {
                 empty.push(node.clone());
             }
         }

@@ -184,6 +184,11 @@ impl Machine {
         Tracked {
             order: behavior::order(&pod, &self.settings.permissions.rules),
             rank: 0,
+            place: self
+                .places
+                .get(self.place(&pod))
+                .copied()
+                .unwrap_or_default(),
             pod,
             state,
             attempts: 0,

@@ -57,6 +57,8 @@ pub struct Tracked {
     pub(super) order: i32,
     /// Its place among all pods by namespace, name and UID.
     pub(super) rank: usize,
+    /// The place of what it belongs to in the order of the drain.
+    pub(super) place: usize,
     /// Evictions and deletions that were sent.
     pub attempts: u32,
     /// Answers in a row that settled nothing; they make the waits longer.

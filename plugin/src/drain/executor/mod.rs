@@ -375,7 +375,7 @@ impl<'a> Executor<'a> {
             .wake_at(now)
             .into_iter()
             .chain([self.report_at])
-            .chain(self.operators.next_at(&self.machine));
+            .chain(self.operators.next_at());
         self.log.wake_at(wake.min(), now)
     }
 

@@ -19,26 +19,24 @@ const EVERY: SignedDuration = SignedDuration::from_secs(15);
 #[derive(Default)]
 pub(super) struct OperatorReader {
     read_at: Option<Timestamp>,
+    due: Option<Timestamp>,
     /// The API server does not serve the `EvictionRequest` API: only operators are asked.
     without_requests: bool,
     pending: JoinSet<OperatorObjects>,
 }
 
 impl OperatorReader {
-    /// When a reading is due, if pods are blocked.
-    pub(super) fn next_at(&self, machine: &Machine) -> Option<Timestamp> {
-        if !self.pending.is_empty() {
-            return None;
-        }
-        let since = self.blocked(machine).map(|(since, _)| since).min()?;
-        let due = since + ASK_AFTER;
-        Some(self.read_at.map_or(due, |at| due.max(at + EVERY)))
+    /// When it is looked whether a reading is due.
+    pub(super) fn next_at(&self) -> Option<Timestamp> {
+        self.due
     }
 
     pub(super) fn read_if_due(&mut self, cluster: &Cluster, machine: &Machine, now: Timestamp) {
-        if self.next_at(machine).is_none_or(|at| now < at) {
+        self.due = self.due_at(machine, now);
+        if self.due.is_none_or(|at| now < at) {
             return;
         }
+        self.due = None;
         self.read_at = Some(now);
         let blocked = || self.blocked(machine).map(|(_, pod)| pod);
         let mut sources = operator::sources(blocked());
@@ -49,6 +47,18 @@ impl OperatorReader {
         let cluster = cluster.clone();
         self.pending
             .spawn(async move { operators::read(&cluster, &sources, None).await });
+    }
+
+    fn due_at(&self, machine: &Machine, now: Timestamp) -> Option<Timestamp> {
+        if !self.pending.is_empty() {
+            return None;
+        }
+        let again = self.read_at.map(|at| at + EVERY);
+        if again.is_some_and(|again| now < again) {
+            return again;
+        }
+        let since = self.blocked(machine).map(|(since, _)| since).min()?;
+        Some(since + ASK_AFTER)
     }
 
     /// The blocked pods of which somebody else may tell more, and since when they are.

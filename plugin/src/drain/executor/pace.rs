@@ -9,7 +9,7 @@ use tokio::time::Instant;
 const SHARE: u32 = 50;
 
 /// The longest that an event waits.
-const LONGEST: Duration = Duration::from_millis(100);
+const LONGEST: Duration = Duration::from_millis(200);
 
 /// When the next decision may be made: a few milliseconds after the last one where the pods are few.
 #[derive(Default)]
