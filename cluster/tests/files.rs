@@ -52,7 +52,7 @@ fn gzip(bytes: &[u8]) -> Vec<u8> {
 fn read(name: &str, bytes: &[u8]) -> Result<Snapshot, FileError> {
     let files = Files::new();
     let path = files.put(name, bytes);
-    snapshot::read(&[path])
+    Ok(snapshot::read(&[path])?.snapshot)
 }
 
 #[test]
@@ -126,7 +126,9 @@ fn a_folder_is_read_with_the_kubelets_configurations() {
         "configz/n1.json",
         br#"{"kubeletconfig":{"maxPods":50,"evictionHard":{"memory.available":"1Gi"}}}"#,
     );
-    let snapshot = snapshot::read(&[files.0.path().to_owned()]).unwrap();
+    let snapshot = snapshot::read(&[files.0.path().to_owned()])
+        .unwrap()
+        .snapshot;
     assert_eq!(snapshot.nodes.len(), 1, "the same node counts once");
     assert_eq!(
         snapshot.kubelet_configs["n1"].eviction_hard["memory.available"],
@@ -150,7 +152,7 @@ fn a_snapshot_comes_back_as_it_was_written() {
     for name in ["s.json", "s.json.gz"] {
         let path = files.0.path().join(name);
         snapshot::write(&snapshot, &path).unwrap();
-        assert_eq!(snapshot::read(&[path]).unwrap(), snapshot);
+        assert_eq!(snapshot::read(&[path]).unwrap().snapshot, snapshot);
     }
     assert_eq!(files.0.path().read_dir().unwrap().count(), 2);
 }
@@ -189,7 +191,7 @@ fn broken_files_say_what_and_where() {
         (
             "number.json",
             b"7",
-            "expected a snapshot, a list or an object of Kubernetes",
+            "it has no snapshot, list or object of Kubernetes;",
         ),
         (
             "taints.json",
@@ -204,7 +206,7 @@ fn broken_files_say_what_and_where() {
         (
             "none.json",
             br#"{"items":[]}"#,
-            "ends before its apiVersion and kind",
+            "it has a list without apiVersion and kind;",
         ),
         (
             "cut.yaml",
@@ -258,7 +260,7 @@ fn redaction_takes_names_out_and_leaves_what_is_wrong() {
     for example in ["faulty", "healthy"] {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
             .join(format!("../examples/{example}-cluster.json"));
-        let original = snapshot::read(&[path]).unwrap();
+        let original = snapshot::read(&[path]).unwrap().snapshot;
         let mut redacted = original.clone();
         snapshot::redact(&mut redacted).unwrap();
         let mut bytes = Vec::new();
@@ -291,4 +293,99 @@ fn redaction_takes_names_out_and_leaves_what_is_wrong() {
         };
         assert_eq!(found(&redacted), found(&original), "{example}");
     }
+}
+
+/// As `kubectl cluster-info dump --output-directory`, must-gather and support bundles write them.
+#[test]
+fn a_folder_may_have_files_of_other_kinds() {
+    let files = Files::new();
+    files.put("nodes.json", LIST.as_bytes());
+    files.put(
+        "services.json",
+        br#"{"kind":"ServiceList","apiVersion":"v1","items":[{}]}"#,
+    );
+    files.put(
+        "errors.json",
+        br#"{"default": "the server has no such resource"}"#,
+    );
+    files.put("etcd/members.json", br#"[{"name": "a"}]"#);
+    files.put("values.yaml", b"name: {{ .Values.name }}\nlist:\n- [\n");
+    files.put("kube_get_-o_json_pods", LIST.as_bytes());
+    files.put("default/web/logs.txt", b"{ no JSON");
+    let read = snapshot::read(&[files.0.path().to_owned()]).unwrap();
+    assert_eq!(read.snapshot.nodes.len(), 1);
+    assert_eq!(read.left_out, 4);
+
+    files.put("pods.json", &LIST.as_bytes()[..300]);
+    let error = snapshot::read(&[files.0.path().to_owned()]).unwrap_err();
+    let text = error.to_string();
+    assert!(text.contains("pods.json is truncated"), "{text}");
+}
+
+#[test]
+fn a_folder_without_a_single_object_is_an_error() {
+    let files = Files::new();
+    files.put(
+        "services.json",
+        br#"{"kind":"ServiceList","apiVersion":"v1","items":[{}]}"#,
+    );
+    let error = snapshot::read(&[files.0.path().to_owned()]).unwrap_err();
+    assert!(error.to_string().contains("no file in"), "{error}");
+}
+
+/// Programs in Go that write typed objects leave apiVersion and kind empty.
+#[test]
+fn objects_without_api_version_and_kind_are_recognised() {
+    let node = r#"{"metadata":{"name":"n"},"status":{"nodeInfo":{"kubeletVersion":"v1.30.1"}}}"#;
+    let pod = r#"{"metadata":{"name":"p","namespace":"a"},"spec":{"containers":[]}}"#;
+    let list = format!(r#"{{"metadata":{{}},"items":[{node},{pod}]}}"#);
+    for text in [node, &list] {
+        let snapshot = read("typed.json", text.as_bytes()).unwrap();
+        assert_eq!(snapshot.nodes[0].metadata.name, "n", "{text}");
+    }
+    assert_eq!(read("typed.json", list.as_bytes()).unwrap().pods.len(), 1);
+    let error = read("other.json", br#"{"metadata":{"name":"x"}}"#).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("it has an object without apiVersion and kind;"),
+        "{error}"
+    );
+}
+
+#[test]
+fn the_logs_of_cluster_info_dump_are_passed() {
+    let text = format!(
+        "{LIST}\n==== START logs for container c of pod a/p1 ====\n{{\"kind\":\"Pod\n\
+         ====\n==== END logs for container c of pod a/p1 ====\n{}\n",
+        LIST.replace("\"n1\"", "\"n2\"")
+    );
+    assert_eq!(read("dump.txt", text.as_bytes()).unwrap().nodes.len(), 2);
+    let cut = text.split("==== END").next().unwrap();
+    let error = read("dump.txt", cut.as_bytes()).unwrap_err().to_string();
+    assert!(error.contains("is truncated"), "{error}");
+}
+
+#[test]
+fn several_snapshots_are_not_one_cluster() {
+    let files = Files::new();
+    let text = r#"{"apiVersion":"nodelife.dev/v1alpha1","kind":"Snapshot","nodes":[]}"#;
+    let paths = ["a.json", "b.json"].map(|name| files.put(name, text.as_bytes()));
+    for paths in [paths.to_vec(), vec![files.0.path().to_owned()]] {
+        let error = snapshot::read(&paths).unwrap_err().to_string();
+        assert!(error.starts_with("2 snapshots ("), "{error}");
+        assert!(error.contains("a.json"), "{error}");
+    }
+}
+
+#[test]
+fn a_node_with_two_uids_is_named() {
+    let node = |uid: &str| {
+        format!(r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"n","uid":"{uid}"}}}}"#)
+    };
+    let files = Files::new();
+    let paths = ["u1", "u2"].map(|uid| files.put(&format!("{uid}.json"), node(uid).as_bytes()));
+    let read = snapshot::read(&paths).unwrap();
+    assert_eq!(read.contradictory_nodes, ["n"]);
+    assert_eq!(read.snapshot.nodes[0].metadata.uid, "u1");
 }

@@ -19,9 +19,10 @@ fuzz_target!(|bytes: &[u8]| {
     ));
     let written = std::fs::File::create(&path).and_then(|mut file| file.write_all(bytes));
     assert!(written.is_ok(), "{written:?}");
-    let Ok(snapshot) = snapshot::read(&[path]) else {
+    let Ok(read) = snapshot::read(&[path]) else {
         return;
     };
+    let snapshot = read.snapshot;
     let audit = audit::audit(&snapshot, &Selection::default(), Timestamp::UNIX_EPOCH);
     assert!(audit.checked + audit.skipped.len() == audit::catalogue().count());
     let settings = Settings::for_version(snapshot.server_version.as_deref());

@@ -14,6 +14,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use super::gathered::Gathered;
 use super::kind::{KIND, ObjectKind};
 use super::piece::{Kept, Piece, StreamError};
+use super::shape;
 use super::stream::{Inside, Stream};
 
 /// Reads all documents of a stream.
@@ -86,11 +87,15 @@ impl Document {
         if self.is_configz {
             return Ok(());
         }
-        let (Some(api_version), Some(kind)) = (self.api_version.take(), self.kind.take()) else {
-            let what = if self.has_items { "list" } else { "document" };
-            return Err(stream.over(&format!(
-                "the {what} ends before its apiVersion and kind; it is truncated"
-            )));
+        let (api_version, kind) = match (self.api_version.take(), self.kind.take()) {
+            (Some(api_version), Some(kind)) => (api_version, kind),
+            (None, None) => return self.typed(),
+            _ => {
+                let what = if self.has_items { "list" } else { "document" };
+                return Err(stream.over(&format!(
+                    "the {what} ends before its apiVersion and kind; it is truncated"
+                )));
+            }
         };
         if kind == KIND {
             if api_version != API_VERSION {
@@ -102,7 +107,7 @@ impl Document {
         }
         if let Some(known) = ObjectKind::find(&api_version, &kind) {
             let object = Kept::object(std::mem::take(&mut self.kept));
-            return self.gathered.object(known, object.piece());
+            return self.gathered.single(known, object.piece());
         }
         if kind == "KubeletConfiguration" {
             let object = Kept::object(std::mem::take(&mut self.kept));
@@ -122,6 +127,29 @@ impl Document {
                 Items::Mixed => self.gathered.foreign(&api_version, &kind),
                 Items::Foreign => {}
             }
+        }
+        Ok(())
+    }
+
+    /// Programs in Go write objects of a known type without apiVersion and kind: what they are is
+    /// read from their fields.
+    fn typed(&mut self) -> Result<(), StreamError> {
+        let objects = if self.has_items {
+            std::mem::take(&mut self.untyped)
+        } else {
+            vec![Kept::object(std::mem::take(&mut self.kept))]
+        };
+        for object in &objects {
+            match shape::kind_of(object.piece())? {
+                Some(known) if self.has_items => self.gathered.object(known, object.piece())?,
+                Some(known) => self.gathered.single(known, object.piece())?,
+                None => self
+                    .gathered
+                    .unknown("an object without apiVersion and kind"),
+            }
+        }
+        if objects.is_empty() && self.gathered.kinds.is_empty() {
+            self.gathered.unknown("a list without apiVersion and kind");
         }
         Ok(())
     }
@@ -195,7 +223,7 @@ impl Document {
 
     /// What stood in front of the kind of a snapshot, and whether all is there.
     fn snapshot(&mut self, stream: &Stream<'_>) -> Result<(), StreamError> {
-        self.gathered.whole = true;
+        self.gathered.snapshots += 1;
         for (key, kept) in std::mem::take(&mut self.kept) {
             self.member(&key, &mut Stream::again(&kept, &mut kept.text.as_slice()))?;
         }

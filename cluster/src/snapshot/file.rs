@@ -1,13 +1,14 @@
 //! Reads snapshots from files: our own format, and the output of `kubectl get -o json|yaml`.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use flate2::bufread::MultiGzDecoder;
-use foldhash::HashSet;
+use foldhash::{HashMap, HashSet};
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::object::Meta;
+use nodelife_core::object::{Meta, Node};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use serde::de::{Deserialize, Deserializer, Error as _};
@@ -60,10 +61,31 @@ pub enum FileError {
         /// What is there instead.
         found: String,
     },
+    /// A folder, and not one of its files has objects that can be read here.
+    #[error(
+        "no file in {} has objects that nodelife reads; use a file of `kubectl nodelife \
+         snapshot`, or the output of `kubectl cluster-info dump`",
+        .path.display()
+    )]
+    Nothing { path: PathBuf },
+    /// Snapshots are of one cluster at one time each: together they are of no cluster.
+    #[error("{} snapshots ({}): a report is about one cluster at one time; name one of them", .names.len(), .names.join(", "))]
+    SeveralSnapshots { names: Vec<String> },
 }
 
-/// Reads a snapshot out of files, folders (`*.json`, `*.yaml`, `*.yml`, gzip or not,
-/// and those of folders in them) and standard input (`-`), all put together.
+/// A snapshot, and what else there is to say about its files.
+#[derive(Debug, Default)]
+pub struct FromFiles {
+    pub snapshot: Snapshot,
+    /// How many files of folders have no objects that nodelife reads.
+    pub left_out: usize,
+    /// Nodes that the files have more than once, with different UIDs.
+    pub contradictory_nodes: Vec<Str>,
+}
+
+/// Reads a snapshot out of files, folders (`*.json`, `*.yaml`, `*.yml`, gzip or not, what `sos`
+/// names after `kubectl get -o json`, and those of folders in them) and standard input (`-`), all
+/// put together. Files of folders without objects that can be read here are counted.
 ///
 /// An object that is in several files counts once. What none of them holds is named
 /// in [`Snapshot::missing`].
@@ -71,26 +93,47 @@ pub enum FileError {
 /// # Errors
 ///
 /// [`FileError`], with the file, the place and what to do.
-pub fn read(paths: &[PathBuf]) -> Result<Snapshot, FileError> {
+pub fn read(paths: &[PathBuf]) -> Result<FromFiles, FileError> {
     let mut all = Gathered::default();
+    let mut snapshots = Vec::new();
+    let mut left_out = 0;
+    let mut take = |path: &Path, gathered: Gathered| {
+        let name = path.display().to_string();
+        snapshots.extend(std::iter::repeat_n(name, gathered.snapshots));
+        all.absorb(gathered);
+    };
     for path in paths {
         if path.as_os_str() == STDIN {
             let input = BufReader::with_capacity(BUFFER, io::stdin());
-            all.absorb(read_stream(Path::new("standard input"), input)?);
-        } else {
-            for file in files(path)? {
-                all.absorb(read_file(&file)?);
+            let stdin = Path::new("standard input");
+            take(stdin, read_stream(stdin, input)?);
+        } else if path.is_dir() {
+            let files = files(path)?;
+            let before = left_out;
+            for file in &files {
+                match read_file(file) {
+                    Ok(gathered) => take(file, gathered),
+                    Err(FileError::Foreign { .. }) => left_out += 1,
+                    Err(error) => return Err(error),
+                }
             }
+            if left_out - before == files.len() {
+                let path = path.clone();
+                return Err(FileError::Nothing { path });
+            }
+        } else {
+            take(path, read_file(path)?);
         }
     }
-    Ok(complete(all))
+    if snapshots.len() > 1 {
+        let names = snapshots;
+        return Err(FileError::SeveralSnapshots { names });
+    }
+    Ok(complete(all, left_out))
 }
 
-/// The file itself, or the files of a folder in the order of their names.
+/// The files of a folder in the order of their names.
 fn files(path: &Path) -> Result<Vec<PathBuf>, FileError> {
-    if !path.is_dir() {
-        return Ok(vec![path.to_owned()]);
-    }
     let mut entries = std::fs::read_dir(path)
         .and_then(|entries| {
             entries
@@ -101,8 +144,10 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     entries.sort();
     let mut found = Vec::new();
     for entry in entries {
-        if entry.is_dir() || is_document(&entry) {
+        if entry.is_dir() {
             found.extend(files(&entry)?);
+        } else if is_document(&entry) {
+            found.push(entry);
         }
     }
     Ok(found)
@@ -114,6 +159,8 @@ fn is_document(path: &Path) -> bool {
     [".json", ".yaml", ".yml"]
         .iter()
         .any(|extension| name.ends_with(extension))
+        // `sos report` names files after their command (`sos/report/plugins/kubernetes.py`).
+        || name.contains("_get_-o_json_")
 }
 
 fn read_file(path: &Path) -> Result<Gathered, FileError> {
@@ -147,7 +194,7 @@ fn read_stream(path: &Path, mut input: impl BufRead) -> Result<Gathered, FileErr
         read_documents(path, input, false)
     }?;
     let nothing =
-        !gathered.whole && gathered.kinds.is_empty() && gathered.kubelet_configs.is_empty();
+        gathered.snapshots == 0 && gathered.kinds.is_empty() && gathered.kubelet_configs.is_empty();
     if nothing {
         let found = if gathered.foreign.is_empty() {
             "it is empty".to_owned()
@@ -171,20 +218,46 @@ fn read_documents(
     let start = input.fill_buf();
     let start = start.map_err(|error| json_error(path, StreamError::Io(error), packed))?;
     if start.trim_ascii_start().first() == Some(&b'{') {
-        return document::read(&mut Stream::new(&mut input))
-            .map_err(|error| json_error(path, error, packed));
+        let is_ours = is_of_kubernetes(start);
+        let read = document::read(&mut Stream::new(&mut input));
+        return read.map_err(|error| of_other_kind(json_error(path, error, packed), is_ours));
     }
+    let is_ours = is_of_kubernetes(start);
     let mut all = Gathered::default();
     for document in yaml_documents(&mut input) {
-        let Json(text) =
-            document.map_err(|error| malformed(path, error.without_snippet().to_string()))?;
+        let Json(text) = document.map_err(|error| {
+            let reason = error.without_snippet().to_string();
+            of_other_kind(malformed(path, reason), is_ours)
+        })?;
         if text == b"null" {
+            continue;
+        }
+        if !text.starts_with(b"{") {
+            all.unknown("no snapshot, list or object of Kubernetes");
             continue;
         }
         let read = document::read(&mut Stream::new(&mut &text[..]));
         all.absorb(read.map_err(|error| malformed(path, error.reason()))?);
     }
     Ok(all)
+}
+
+/// Whether the start of a file names a field of Kubernetes' objects.
+fn is_of_kubernetes(start: &[u8]) -> bool {
+    let fields: [&[u8]; 3] = [b"apiVersion", b"nodeInfo", b"kubeletconfig"];
+    let mut fields = fields.iter();
+    fields.any(|field| memchr::memmem::find(start, field).is_some())
+}
+
+/// Logs and reports of other programs may be no JSON or YAML at all.
+fn of_other_kind(error: FileError, is_ours: bool) -> FileError {
+    match error {
+        FileError::Malformed { path, reason } if !is_ours => FileError::Foreign {
+            path,
+            found: format!("no object of Kubernetes ({reason})"),
+        },
+        error => error,
+    }
 }
 
 /// A document of YAML as JSON, which is what Kubernetes makes of it, too.
@@ -252,8 +325,9 @@ fn gzip_error(path: &Path, error: &io::Error) -> FileError {
 }
 
 /// Drops what is there twice, and names what is not there.
-fn complete(all: Gathered) -> Snapshot {
+fn complete(all: Gathered, left_out: usize) -> FromFiles {
     let mut snapshot = all.snapshot;
+    let contradictory_nodes = contradictory(&snapshot.nodes);
     once(&mut snapshot.nodes, |node| &node.metadata);
     once(&mut snapshot.pods, |pod| &pod.metadata);
     once(&mut snapshot.leases, |lease| &lease.metadata);
@@ -275,12 +349,30 @@ fn complete(all: Gathered) -> Snapshot {
         };
         if here {
             snapshot.missing.remove(&source);
-        } else if !all.whole {
+        } else if all.snapshots == 0 {
             let reason = format!("is in none of the files; add {}", how_to_get(source));
             snapshot.missing.insert(source, Str::from(reason));
         }
     }
-    snapshot
+    FromFiles {
+        snapshot,
+        left_out,
+        contradictory_nodes,
+    }
+}
+
+/// The names of nodes that are there as several objects, of several clusters or times.
+fn contradictory(nodes: &[Node]) -> Vec<Str> {
+    let mut uids: HashMap<&str, &str> = HashMap::default();
+    let mut names = BTreeSet::new();
+    for node in nodes {
+        let meta = &node.metadata;
+        let first = *uids.entry(&meta.name).or_insert(&meta.uid);
+        if meta.uid != first {
+            names.insert(meta.name.clone());
+        }
+    }
+    names.into_iter().collect()
 }
 
 fn once<T>(objects: &mut Vec<T>, meta: impl Fn(&T) -> &Meta) {

@@ -17,8 +17,10 @@ use crate::wire::Sharing;
 pub(super) struct Gathered {
     /// The objects; `missing` and the rest if there was a snapshot among them.
     pub(super) snapshot: Snapshot,
-    /// Whether there was a whole snapshot.
-    pub(super) whole: bool,
+    /// How many whole snapshots there were.
+    pub(super) snapshots: usize,
+    /// How many nodes came as documents of their own, not in a list.
+    pub(super) single_nodes: usize,
     /// Kinds that were there, an empty list of them included.
     pub(super) kinds: BTreeSet<&'static str>,
     /// Kinds that are of no use here, `apiVersion kind`.
@@ -51,7 +53,8 @@ impl Gathered {
         to.node_authorizer = to.node_authorizer.take().or(from.node_authorizer);
         to.node_restriction = to.node_restriction.take().or(from.node_restriction);
         to.server_version = to.server_version.take().or(from.server_version);
-        self.whole |= other.whole;
+        self.snapshots += other.snapshots;
+        self.single_nodes += other.single_nodes;
         self.kinds.extend(other.kinds);
         self.foreign.extend(other.foreign);
         self.kubelet_configs.extend(other.kubelet_configs);
@@ -66,6 +69,21 @@ impl Gathered {
     /// There is something of no use.
     pub(super) fn foreign(&mut self, api_version: &str, kind: &str) {
         self.foreign.insert(format!("{api_version} {kind}"));
+    }
+
+    /// There is something that does not say what it is.
+    pub(super) fn unknown(&mut self, what: &str) {
+        self.foreign.insert(what.to_owned());
+    }
+
+    /// Reads an object that is a document of its own.
+    pub(super) fn single(
+        &mut self,
+        kind: ObjectKind,
+        object: Piece<'_>,
+    ) -> Result<(), StreamError> {
+        self.single_nodes += usize::from(kind.0 == "Node");
+        self.object(kind, object)
     }
 
     pub(super) fn object(

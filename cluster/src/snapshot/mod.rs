@@ -8,10 +8,11 @@ mod gathered;
 mod kind;
 mod piece;
 mod redact;
+mod shape;
 mod stream;
 mod write;
 
 pub use collect::{SourceProgress, collect};
-pub use file::{FileError, read};
+pub use file::{FileError, FromFiles, read};
 pub use redact::redact;
 pub use write::{WriteError, write, write_to};

@@ -190,6 +190,9 @@ pub(super) struct Inside {
 impl Stream<'_> {
     /// Goes into the next document; none at the end of the stream.
     pub(super) fn document(&mut self) -> Result<Option<Inside>, StreamError> {
+        while self.peek()? == Some(b'=') {
+            self.skip_logs()?;
+        }
         if self.peek()?.is_none() {
             return Ok(None);
         }
@@ -201,6 +204,31 @@ impl Stream<'_> {
             end: b'}',
             is_first: true,
         }))
+    }
+
+    /// Passes the logs of a container, as `kubectl cluster-info dump` prints them behind its lists
+    /// (`pkg/cmd/clusterinfo/clusterinfo_dump.go` of k8s.io/kubectl, v0.36.3).
+    fn skip_logs(&mut self) -> Result<(), StreamError> {
+        let mut line = self.line()?;
+        if !line.starts_with(b"==== START logs for container") {
+            return Err(self.over("expected a snapshot, a list or an object of Kubernetes"));
+        }
+        while !line.starts_with(b"==== END logs for container") {
+            line = self.line()?;
+        }
+        Ok(())
+    }
+
+    /// The next line, with its end.
+    fn line(&mut self) -> Result<Vec<u8>, StreamError> {
+        let mut line = Vec::new();
+        let read = self.input.read_until(b'\n', &mut line);
+        read.map_err(StreamError::Io)?;
+        self.place.pass(&line);
+        if line.is_empty() {
+            return Err(StreamError::Cut(self.place));
+        }
+        Ok(line)
     }
 
     /// The key of the next member of an object, whose value is to be read then; none at the

@@ -105,7 +105,7 @@ fn node_names(matches: &ArgMatches) -> Option<BTreeSet<String>> {
                 .ok()
         })?
     } else {
-        snapshot::read(&files).ok()?
+        snapshot::read(&files).ok()?.snapshot
     };
     let names = snapshot
         .nodes

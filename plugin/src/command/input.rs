@@ -6,6 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use jiff::SignedDuration;
 use nodelife_cluster::snapshot;
 use nodelife_core::audit::Selection;
+use nodelife_core::format::count;
 use nodelife_core::object::{LabelSelector, Node};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
@@ -28,7 +29,7 @@ pub(crate) async fn read(
     printer: &mut Printer,
 ) -> anyhow::Result<Snapshot> {
     if !input.files.is_empty() {
-        return Ok(snapshot::read(&input.files)?);
+        return from_files(input, printer);
     }
     let mut progress = Progress::new("reading");
     printer.progress(&progress);
@@ -65,6 +66,25 @@ pub(crate) async fn read(
         snapshot.missing.insert(Source::NodeRestriction, reason);
     }
     Ok(snapshot)
+}
+
+/// Reads the files that the flags name.
+pub(crate) fn from_files(input: &InputArgs, printer: &mut Printer) -> anyhow::Result<Snapshot> {
+    let read = snapshot::read(&input.files)?;
+    if read.left_out > 0 {
+        let files = count(read.left_out, "file");
+        printer.note(format_args!(
+            "{files} without nodes, pods or their like left out"
+        ));
+    }
+    if let [first, ..] = read.contradictory_nodes.as_slice() {
+        printer.warn(format_args!(
+            "{} in the files more than once, with different UIDs (node/{first} …): the files may \
+             be of several clusters or times; the first of each is used",
+            count(read.contradictory_nodes.len(), "node")
+        ));
+    }
+    Ok(read.snapshot)
 }
 
 /// Says by how much two clocks differ, where that could mislead who reads times on this machine.

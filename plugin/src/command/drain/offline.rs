@@ -2,12 +2,12 @@
 
 use anyhow::bail;
 use jiff::Timestamp;
-use nodelife_cluster::snapshot;
 use nodelife_core::snapshot::{Snapshot, Source};
 
 use super::options::{make_plan, permissions};
 use super::plan;
 use crate::cli::drain::DrainArgs;
+use crate::command::input;
 use crate::drain::{ClusterView, select_from, warn_budgets_unreadable};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
@@ -17,7 +17,7 @@ const NEEDED: [Source; 2] = [Source::Nodes, Source::Pods];
 
 /// Prints the plan for the nodes as the files show them.
 pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
-    let snapshot = snapshot::read(&args.input.files)?;
+    let snapshot = input::from_files(&args.input, printer)?;
     for source in NEEDED {
         if let Some(why) = snapshot.why_missing(source) {
             bail!("cannot plan without {}: {why}", source.noun());
