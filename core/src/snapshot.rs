@@ -37,10 +37,12 @@ pub enum Source {
     Events,
     NodeAuthorizer,
     NodeRestriction,
+    /// The API server's time when the lists were read.
+    Clock,
 }
 
 impl Source {
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Nodes,
         Self::Leases,
         Self::Pods,
@@ -56,6 +58,7 @@ impl Source {
         Self::Events,
         Self::NodeAuthorizer,
         Self::NodeRestriction,
+        Self::Clock,
     ];
 
     /// What people call it, in the plural.
@@ -76,6 +79,7 @@ impl Source {
             Self::Events => "events",
             Self::NodeAuthorizer => "the Node authorizer",
             Self::NodeRestriction => "NodeRestriction",
+            Self::Clock => "the API server's clock",
         }
     }
 
@@ -85,12 +89,32 @@ impl Source {
     }
 }
 
+/// Whose time [`Snapshot::taken_at`] is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum Clock {
+    /// The API server's, when the lists were read.
+    #[default]
+    ApiServer,
+    /// That of `--at`.
+    Given,
+    /// The newest heartbeat, event or new object of an input that does not say when it was read.
+    NewestHeartbeat,
+}
+
 /// The objects of a cluster at one moment, each list complete or named in `missing`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Snapshot {
     /// The API server's time when the lists were read. Every age is judged by it.
     pub taken_at: Option<Timestamp>,
+    /// Whose time that is.
+    #[serde(skip_serializing_if = "is_default")]
+    pub clock: Clock,
+    /// The input is a single Node, and says nothing of the rest of the cluster.
+    #[serde(skip_serializing_if = "is_default")]
+    pub single_node: bool,
     /// `gitVersion` of the API server, `v1.36.3`; not known for plain `kubectl get` output.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_version: Option<Str>,
@@ -127,7 +151,35 @@ pub struct Snapshot {
     pub node_restriction: Option<NodeRestriction>,
 }
 
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 impl Snapshot {
+    /// Sets the time that ages refer to: `at`, or else the time of reading, or else the newest
+    /// heartbeat. This machine's clock says nothing about an old input.
+    pub fn set_time(&mut self, at: Option<Timestamp>) {
+        if at.is_some() {
+            (self.taken_at, self.clock) = (at, Clock::Given);
+        } else if self.taken_at.is_none() {
+            (self.taken_at, self.clock) = (self.newest_time(), Clock::NewestHeartbeat);
+        }
+    }
+
+    /// The newest time that an object mentions and that cannot be in the future.
+    fn newest_time(&self) -> Option<Timestamp> {
+        let conditions = self.nodes.iter().flat_map(|node| &node.status.conditions);
+        let heartbeats =
+            conditions.filter_map(|c| c.last_heartbeat_time.max(c.last_transition_time));
+        let renewals = self.leases.iter().filter_map(|lease| lease.spec.renew_time);
+        let events = self.events.iter().flatten();
+        let events = events.filter_map(crate::object::Event::time);
+        let nodes = self.nodes.iter().map(|node| &node.metadata);
+        let new = nodes.chain(self.pods.iter().map(|pod| &pod.metadata));
+        let new = new.filter_map(|meta| meta.creation_timestamp);
+        heartbeats.chain(renewals).chain(events).chain(new).max()
+    }
+
     pub fn count(&self, source: Source) -> usize {
         self.listed(source).unwrap_or(0)
     }
@@ -151,6 +203,9 @@ impl Snapshot {
             Source::Events => self.events.as_ref().map(Vec::len),
             Source::NodeAuthorizer => self.node_authorizer.as_ref().map(|_| 1),
             Source::NodeRestriction => self.node_restriction.as_ref().map(|_| 1),
+            Source::Clock => {
+                (self.taken_at.is_some() && self.clock != Clock::NewestHeartbeat).then_some(1)
+            }
         }
     }
 
@@ -160,6 +215,7 @@ impl Snapshot {
             Source::KubeletConfigs => "--configz was not given",
             Source::NodeAuthorizer => "the snapshot does not say whether it is on",
             Source::NodeRestriction => "--probe was not given",
+            Source::Clock => "the input does not say when it was read; give the time with --at",
             _ => "they are not in the snapshot",
         };
         let missing = self.missing.get(&source).map(Str::as_str);

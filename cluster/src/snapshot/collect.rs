@@ -52,7 +52,7 @@ pub async fn collect(
     };
     for source in Source::ALL {
         // Of what is asked for apart core itself says which flag does so.
-        if !sources.contains(&source) && !source.is_asked_for_apart() {
+        if !sources.contains(&source) && !source.is_asked_for_apart() && source != Source::Clock {
             snapshot.missing.insert(source, Str::from("not requested"));
         }
     }

@@ -210,6 +210,8 @@ impl Document {
         match key {
             "workloads" => return stream.list(|piece| gathered.workload(piece)),
             "takenAt" => snapshot.taken_at = stream.value()?,
+            "clock" => snapshot.clock = stream.value()?,
+            "singleNode" => snapshot.single_node = stream.value()?,
             "serverVersion" => snapshot.server_version = stream.value()?,
             "kubeletConfigs" => snapshot.kubelet_configs = stream.value()?,
             "counts" => self.counts = stream.value()?,

@@ -329,6 +329,9 @@ fn complete(all: Gathered, left_out: usize) -> FromFiles {
     let mut snapshot = all.snapshot;
     let contradictory_nodes = contradictory(&snapshot.nodes);
     once(&mut snapshot.nodes, |node| &node.metadata);
+    if all.snapshots == 0 {
+        snapshot.single_node = all.single_nodes > 0 && snapshot.nodes.len() == 1;
+    }
     once(&mut snapshot.pods, |pod| &pod.metadata);
     once(&mut snapshot.leases, |lease| &lease.metadata);
     once(&mut snapshot.budgets, |budget| &budget.metadata);
@@ -345,6 +348,8 @@ fn complete(all: Gathered, left_out: usize) -> FromFiles {
             Source::KubeletConfigs => !snapshot.kubelet_configs.is_empty(),
             Source::NodeAuthorizer => snapshot.node_authorizer.is_some(),
             Source::NodeRestriction => snapshot.node_restriction.is_some(),
+            // The snapshot itself says whether it has one.
+            Source::Clock => true,
             _ => all.kinds.iter().any(|kind| source_of(kind) == source),
         };
         if here {
@@ -406,7 +411,7 @@ fn how_to_get(source: Source) -> &'static str {
         Source::ClusterRoles => "`kubectl get clusterroles -o json`",
         Source::ClusterRoleBindings => "`kubectl get clusterrolebindings -o json`",
         Source::Events => "`kubectl get events -A -o json`",
-        Source::NodeAuthorizer => "a snapshot by `kubectl nodelife snapshot`",
+        Source::NodeAuthorizer | Source::Clock => "a snapshot by `kubectl nodelife snapshot`",
         Source::NodeRestriction => "a snapshot by `kubectl nodelife snapshot --probe`",
     }
 }

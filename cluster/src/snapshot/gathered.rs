@@ -49,7 +49,10 @@ impl Gathered {
         join(&mut to.cluster_role_bindings, from.cluster_role_bindings);
         join(&mut to.events, from.events);
         to.missing.extend(from.missing);
-        to.taken_at = to.taken_at.or(from.taken_at);
+        if to.taken_at.is_none() {
+            (to.taken_at, to.clock) = (from.taken_at, from.clock);
+        }
+        to.single_node |= from.single_node;
         to.node_authorizer = to.node_authorizer.take().or(from.node_authorizer);
         to.node_restriction = to.node_restriction.take().or(from.node_restriction);
         to.server_version = to.server_version.take().or(from.server_version);

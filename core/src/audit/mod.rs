@@ -71,6 +71,9 @@ pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audi
 
 /// Why the rule cannot be checked: a source that is missing.
 fn missing(snapshot: &Snapshot, rule: &Rule) -> Option<String> {
+    if snapshot.single_node && matches!(rule.check, Check::Cluster(_)) {
+        return Some("the input is a single Node, not all nodes of a cluster".to_owned());
+    }
     rule.sources.iter().find_map(|source| {
         let why = snapshot.why_missing(*source)?;
         Some(format!("{} not read: {why}", source.noun()))

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::finding::{Finding, Severity};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Clock, Snapshot};
 use crate::text::Str;
 
 /// A rule that was not checked.
@@ -37,9 +37,11 @@ pub struct Audit {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AuditReport {
-    /// The API server's time of what was judged; absent when the input does not say.
+    /// The time that ages refer to; absent when the input has none at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taken_at: Option<Timestamp>,
+    /// Whose time that is.
+    pub clock: Clock,
     /// Version of the API server; absent when the input does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_version: Option<Str>,
@@ -88,6 +90,7 @@ impl AuditReport {
         };
         Self {
             taken_at: snapshot.taken_at,
+            clock: snapshot.clock,
             server_version: snapshot.server_version.clone(),
             summary: Summary {
                 nodes,

@@ -32,6 +32,8 @@ pub struct Rule {
 pub enum Check {
     /// The whole snapshot.
     All(fn(&Context<'_>, &mut Findings<'_>)),
+    /// The whole cluster: skipped if the input is a single Node.
+    Cluster(fn(&Context<'_>, &mut Findings<'_>)),
     /// One node, with at most one finding.
     Node(for<'a> fn(&Context<'a>, &'a Node) -> Option<FindingBuilder<'a>>),
     /// One node, with any number of findings.
@@ -48,7 +50,7 @@ impl Rule {
 
     pub(super) fn run(&self, context: &Context<'_>, findings: &mut Findings<'_>) {
         match self.check {
-            Check::All(check) => check(context, findings),
+            Check::All(check) | Check::Cluster(check) => check(context, findings),
             Check::Node(check) => {
                 for found in context.nodes().filter_map(|node| check(context, node)) {
                     findings.push(found);

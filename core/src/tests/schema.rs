@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
-use crate::snapshot::{Snapshot, Source};
+use crate::snapshot::{Clock, Snapshot, Source};
 use crate::{API_VERSION, allocatable, audit, drain, failure, shutdown, zone};
 
 #[test]
@@ -110,6 +110,8 @@ fn tidy(schema: &mut Value) {
 fn snapshot() -> Value {
     let whole = Snapshot {
         taken_at: Some(jiff::Timestamp::UNIX_EPOCH),
+        clock: Clock::Given,
+        single_node: true,
         server_version: Some("v1.36.3".into()),
         missing: Source::ALL.map(|source| (source, "".into())).into(),
         kubelet_configs: [("".into(), allocatable::KubeletConfiguration::default())].into(),
@@ -165,6 +167,14 @@ fn of_field(name: &str, value: &Value) -> Value {
         "takenAt" => json!({
             "type": ["string", "null"], "format": "date-time",
             "description": "The API server's time when the lists were read; every age is judged by it.",
+        }),
+        "clock" => json!({
+            "enum": ["apiServer", "given", "newestHeartbeat"],
+            "description": "Whose time takenAt is; the API server's where it is not said.",
+        }),
+        "singleNode" => json!({
+            "type": "boolean",
+            "description": "The input is a single Node, and says nothing of the rest of the cluster.",
         }),
         "serverVersion" => json!({
             "type": "string", "description": "gitVersion of the API server.",

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use jiff::Timestamp;
 use nodelife_core::audit::{self, Rule, Selection, Severity};
 use nodelife_core::format::count;
-use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_core::snapshot::{Clock, Snapshot, Source};
 
 use super::{input, rules};
 use crate::cli::{AuditArgs, AuditFormat, ClusterArgs};
@@ -241,7 +241,12 @@ fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
             first.reason
         ));
     }
-    if snapshot.taken_at.is_none() {
-        printer.note("the input has no time of reading: ages use this machine's clock");
+    match (snapshot.clock, snapshot.taken_at) {
+        (Clock::ApiServer, Some(_)) => {}
+        (Clock::Given, Some(time)) => printer.note(format_args!("ages refer to {time:.0} (--at)")),
+        (_, Some(time)) => printer.note(format_args!(
+            "the input does not say when it was read: ages refer to its newest heartbeat, {time:.0}"
+        )),
+        (_, None) => printer.note("the input has no time at all: ages use this machine's clock"),
     }
 }

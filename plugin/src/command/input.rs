@@ -70,7 +70,8 @@ pub(crate) async fn read(
 
 /// Reads the files that the flags name.
 pub(crate) fn from_files(input: &InputArgs, printer: &mut Printer) -> anyhow::Result<Snapshot> {
-    let read = snapshot::read(&input.files)?;
+    let mut read = snapshot::read(&input.files)?;
+    read.snapshot.set_time(input.at);
     if read.left_out > 0 {
         let files = count(read.left_out, "file");
         printer.note(format_args!(

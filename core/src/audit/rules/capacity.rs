@@ -121,7 +121,7 @@ pub(super) const RULES: &[Rule] = &[
               not counted.",
         fix: "Add a node, or use an autoscaler that adds one in time.",
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-autoscaling/",
-        check: Check::All(no_headroom),
+        check: Check::Cluster(no_headroom),
     },
     Rule {
         id: "NL-CAP-012",
@@ -143,7 +143,7 @@ pub(super) const RULES: &[Rule] = &[
               are bound to their zone are not counted.",
         fix: "Keep enough free capacity for one zone, or decide which workloads may stay Pending.",
         link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/",
-        check: Check::All(no_zone_headroom),
+        check: Check::Cluster(no_zone_headroom),
     },
 ];
 

@@ -15,7 +15,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-HB-001",
         severity: Severity::Error,
-        sources: &[Source::Nodes, Source::Leases],
+        sources: &[Source::Nodes, Source::Leases, Source::Clock],
         title: "a Ready node no longer renews its lease",
         why: "The kubelet renews its lease every 10 s. If the control plane receives neither a \
               lease renewal nor a status update during the grace period, the node becomes Unknown \
@@ -53,7 +53,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-HB-004",
         severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Leases],
+        sources: &[Source::Nodes, Source::Leases, Source::Clock],
         title: "the node's clock is ahead of the API server's",
         why: "The lease's renewal time is in the future, so the node's clock is wrong. The node \
               uses this clock to validate certificates and tokens and to timestamp logs.",
@@ -64,7 +64,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-HB-005",
         severity: Severity::Warning,
-        sources: &[Source::Nodes, Source::Leases],
+        sources: &[Source::Nodes, Source::Leases, Source::Clock],
         title: "the kubelet renews its lease but does not post its status",
         why: "A current lease is enough for the node to count as healthy. While the kubelet fails \
               to post its status, the node keeps its old conditions.",
@@ -176,7 +176,7 @@ pub(super) const RULES: &[Rule] = &[
               file systems and broken container runtimes stay undetected until pods fail.",
         fix: "Install node-problem-detector, or the cloud provider's agent.",
         link: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
-        check: Check::All(no_detector),
+        check: Check::Cluster(no_detector),
     },
     Rule {
         id: "NL-HB-015",
@@ -222,11 +222,15 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
         || "no heartbeat yet".to_owned(),
         |seconds| format!("last heartbeat {} ago", format::duration(seconds)),
     );
-    let pods = context.active_pods_on(&node.metadata.name).count();
+    let pods = context.snapshot.why_missing(Source::Pods).is_none();
+    let pods = pods.then(|| context.active_pods_on(&node.metadata.name).count());
+    let pods_there = pods.map_or_else(
+        || "pods not read".to_owned(),
+        |pods| format!("{} on it", format::count(pods, "pod")),
+    );
     let message = format!(
-        "{heard} ({}); {}{}",
+        "{heard} ({}); {pods_there}, {}",
         ready.reason,
-        format::count(pods, "pod"),
         taint_outlook(context, node)
     );
     Some(
@@ -240,17 +244,20 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
 /// Whether and when the `NoExecute` taint comes.
 fn taint_outlook(context: &Context<'_>, node: &Node) -> String {
     if !crate::zone::waits_for_taint(node) {
-        return " on it, tainted NoExecute".into();
+        return "tainted NoExecute".into();
+    }
+    if context.snapshot.single_node {
+        return "not tainted NoExecute yet".into();
     }
     let zone = context.zones.zone_of(&node.metadata.labels);
     let key = ZoneKey::of(&node.metadata.labels);
     match zone.and_then(|zone| zone.seconds_to_last_taint) {
         #[expect(clippy::cast_possible_truncation, reason = "shown in whole seconds")]
         Some(seconds) => format!(
-            " on it, to be tainted NoExecute within {} at the eviction rate of zone {key}",
+            "to be tainted NoExecute within {} at the eviction rate of zone {key}",
             format::duration(seconds.ceil() as i64)
         ),
-        None => format!(" on it; evictions in zone {key} have stopped"),
+        None => format!("but evictions in zone {key} have stopped"),
     }
 }
 

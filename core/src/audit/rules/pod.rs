@@ -23,7 +23,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Check the pod-garbage-collector-controller in kube-controller-manager. If the \
               machine no longer exists, delete the pod with --force.",
         link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-garbage-collection",
-        check: Check::All(on_missing_node),
+        check: Check::Cluster(on_missing_node),
     },
     Rule {
         id: "NL-POD-002",

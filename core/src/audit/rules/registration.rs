@@ -1,6 +1,7 @@
 //! REG: registration and identity.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use crate::allocatable::KubeletConfiguration;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
@@ -103,14 +104,14 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-REG-009",
         severity: Severity::Error,
-        sources: &[Source::Nodes, Source::Leases],
+        sources: &[Source::Nodes, Source::Leases, Source::Clock],
         title: "a kubelet runs without a Node object",
         why: "The kubelet renews its lease, but the Node object was deleted. A kubelet registers \
               its node only at startup, so the node does not come back until the kubelet \
               restarts.",
         fix: "Restart the kubelet on that machine.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#self-registration-of-nodes",
-        check: Check::All(no_node),
+        check: Check::Cluster(no_node),
     },
     Rule {
         id: "NL-REG-010",
@@ -121,7 +122,7 @@ pub(super) const RULES: &[Rule] = &[
               collector did not delete it.",
         fix: "Delete the lease.",
         link: "https://kubernetes.io/docs/concepts/architecture/leases/",
-        check: Check::All(orphan_lease),
+        check: Check::Cluster(orphan_lease),
     },
     Rule {
         id: "NL-REG-011",
@@ -204,7 +205,8 @@ fn found_shared<'a>(what: &str, value: &str, nodes: &[&'a Node]) -> FindingBuild
 
 fn same_machine_id(context: &Context<'_>, findings: &mut Findings<'_>) {
     let total = context.snapshot.nodes.len();
-    for (id, nodes) in shared(context, |n| vec![n.status.node_info.machine_id.to_string()]) {
+    let id = |node: &Node| identity(&node.status.node_info.machine_id);
+    for (id, nodes) in shared(context, id) {
         let found = found_shared("machine ID", &id, &nodes);
         let same = |value: fn(&Node) -> &str| {
             let mut values: Vec<_> = nodes.iter().map(|n| value(n)).collect();
@@ -228,10 +230,35 @@ fn same_provider_id(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 fn same_address(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let internal = |node: &Node| addresses(node, "InternalIP").map(String::from).collect();
+    let internal = |node: &Node| {
+        // A redacted address is none.
+        let addresses = addresses(node, "InternalIP")
+            .filter(|address| address.parse::<IpAddr>().is_ok() || is_pseudonym(address));
+        addresses.map(String::from).collect()
+    };
     for (address, nodes) in shared(context, internal) {
         findings.push(found_shared("InternalIP", &address, &nodes));
     }
+}
+
+/// A UUID or an id of hexadecimal digits, in lower case; nothing if it is redacted or a
+/// placeholder.
+fn identity(text: &str) -> Vec<String> {
+    const DIGITS: usize = 32;
+    let text = text.to_lowercase();
+    let digits = || text.chars().filter(|c| *c != '-');
+    let is_one = digits().all(|c| c.is_ascii_hexdigit()) && digits().count() == DIGITS;
+    if (is_one && !is_junk(&text)) || is_pseudonym(&text) {
+        vec![text]
+    } else {
+        Vec::new()
+    }
+}
+
+/// Whether `snapshot --redact` wrote it: `x12`, another one for each value.
+fn is_pseudonym(text: &str) -> bool {
+    let digits = text.strip_prefix('x').unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Placeholder UUIDs of mainboards.
@@ -244,17 +271,25 @@ fn is_junk(uuid: &str) -> bool {
 
 fn same_system_uuid(context: &Context<'_>, findings: &mut Findings<'_>) {
     let uuid = |node: &Node| {
-        let uuid = node.status.node_info.system_uuid.to_lowercase();
-        vec![if is_junk(&uuid) { String::new() } else { uuid }]
+        let info = &node.status.node_info;
+        // Without firmware tables, the machine ID takes the UUID's place (cadvisor's
+        // `GetSystemUUID`), and NL-REG-001 is about that.
+        let own = identity(&info.system_uuid);
+        let is_machine_id = plain(&info.system_uuid) == plain(&info.machine_id);
+        if is_machine_id { Vec::new() } else { own }
     };
     for (uuid, nodes) in shared(context, uuid) {
         findings.push(found_shared("system UUID", &uuid, &nodes));
     }
 }
 
+fn plain(id: &str) -> String {
+    id.to_lowercase().replace('-', "")
+}
+
 fn same_boot(context: &Context<'_>, findings: &mut Findings<'_>) {
     let total = context.snapshot.nodes.len();
-    for (boot, nodes) in shared(context, |n| vec![n.status.node_info.boot_id.to_string()]) {
+    for (boot, nodes) in shared(context, |n| identity(&n.status.node_info.boot_id)) {
         let machines = nodes.iter().map(|n| &n.status.node_info.machine_id);
         if machines.collect::<BTreeSet<_>>().len() < 2 {
             continue;
@@ -289,7 +324,9 @@ fn hostname_label(context: &Context<'_>, findings: &mut Findings<'_>) {
 fn name_override<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let name = node.metadata.name.as_str();
     let host = addresses(node, "Hostname").next();
-    let host = host.filter(|h| !h.eq_ignore_ascii_case(name))?;
+    // Clouds give the full domain name as the Hostname address.
+    let short = host?.split_once('.').map_or("", |(short, _)| short);
+    let host = host.filter(|host| ![host, short].iter().any(|h| h.eq_ignore_ascii_case(name)))?;
     let message = format!("the hostname is {host}");
     Some(FindingBuilder::node(node, message).with("hostname", host))
 }

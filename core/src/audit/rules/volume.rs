@@ -18,7 +18,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "If the machine no longer exists, delete the VolumeAttachment. Then check the \
               attach-detach controller.",
         link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
-        check: Check::All(gone_node),
+        check: Check::Cluster(gone_node),
     },
     Rule {
         id: "NL-VOL-002",

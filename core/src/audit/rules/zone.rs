@@ -22,7 +22,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Find the common cause: network, load balancer of the API server, storage. Run \
               `kubectl nodelife explain zones` to see rates and times.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
-        check: Check::All(disrupted),
+        check: Check::Cluster(disrupted),
     },
     Rule {
         id: "NL-ZON-002",
@@ -33,7 +33,7 @@ pub(super) const RULES: &[Rule] = &[
               NoExecute taints once and evicts no pods until a node reports again.",
         fix: "Check the connection from the nodes to the API server, not the nodes themselves.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
-        check: Check::All(all_down),
+        check: Check::Cluster(all_down),
     },
     Rule {
         id: "NL-ZON-003",
@@ -44,7 +44,7 @@ pub(super) const RULES: &[Rule] = &[
               never reduces its eviction rate there.",
         fix: "No action is needed unless you rely on the reduced rate.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
-        check: Check::All(tiny),
+        check: Check::Cluster(tiny),
     },
     Rule {
         id: "NL-ZON-004",
@@ -55,7 +55,7 @@ pub(super) const RULES: &[Rule] = &[
               pods of its dead nodes are not evicted.",
         fix: "Restore the failed nodes, or delete those that no longer exist.",
         link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
-        check: Check::All(next_stops),
+        check: Check::Cluster(next_stops),
     },
     Rule {
         id: "NL-ZON-005",
@@ -65,7 +65,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "The other zones cannot compensate for the loss of the largest zone.",
         fix: "Give each zone the same number of nodes.",
         link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/",
-        check: Check::All(uneven),
+        check: Check::Cluster(uneven),
     },
     Rule {
         id: "NL-ZON-006",
@@ -75,7 +75,7 @@ pub(super) const RULES: &[Rule] = &[
         why: "Pods that use this volume cannot run anywhere else.",
         fix: "Add a node to that zone.",
         link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/#storage-access-for-zones",
-        check: Check::All(stranded),
+        check: Check::Cluster(stranded),
     },
     Rule {
         id: "NL-ZON-007",
@@ -86,7 +86,7 @@ pub(super) const RULES: &[Rule] = &[
               fail together with the zone.",
         fix: "Add nodes in other zones. If one zone is intended, spread by kubernetes.io/hostname.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/",
-        check: Check::All(nothing_to_spread_over),
+        check: Check::Cluster(nothing_to_spread_over),
     },
 ];
 

@@ -140,3 +140,71 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
 ];
+
+fn messages(snapshot: &nodelife_core::snapshot::Snapshot) -> Vec<(String, String)> {
+    let selection = nodelife_core::audit::Selection::default();
+    let late = nodelife_core::audit::audit(snapshot, &selection, jiff::Timestamp::MAX);
+    let found = late.findings.into_iter();
+    found.map(|f| (f.rule.to_string(), f.message)).collect()
+}
+
+/// Output of kubectl has no time of its own: this machine's clock says nothing about it.
+#[test]
+fn an_input_without_a_time_is_judged_by_its_newest_heartbeat() {
+    use nodelife_core::snapshot::{Clock, Source};
+    let mut old = super::cluster::healthy();
+    old.taken_at = None;
+    old.set_time(None);
+    assert_eq!(old.clock, Clock::NewestHeartbeat);
+    assert!(old.why_missing(Source::Clock).is_some());
+    assert_eq!(messages(&old), []);
+
+    let mut given = super::cluster::healthy();
+    let taken_at = given.taken_at;
+    given.taken_at = None;
+    given.set_time(taken_at);
+    assert_eq!((given.taken_at, given.clock), (taken_at, Clock::Given));
+    assert!(given.why_missing(Source::Clock).is_none());
+    assert_eq!(messages(&given), []);
+
+    let mut known = super::cluster::healthy();
+    known.set_time(None);
+    assert_eq!((known.taken_at, known.clock), (taken_at, Clock::ApiServer));
+}
+
+/// `kubectl get node NAME -o json`: the rest of the cluster is not there.
+#[test]
+fn a_single_node_is_no_cluster() {
+    let mut snapshot = super::cluster::healthy();
+    snapshot.nodes.truncate(1);
+    condition(&mut snapshot, 0, "Ready", "Unknown", 600);
+    let rules = |snapshot: &nodelife_core::snapshot::Snapshot| -> Vec<String> {
+        messages(snapshot)
+            .into_iter()
+            .map(|(rule, _)| rule)
+            .collect()
+    };
+    assert!(rules(&snapshot).contains(&"NL-ZON-002".to_owned()));
+    snapshot.single_node = true;
+    let found = rules(&snapshot);
+    assert!(found.contains(&"NL-HB-002".to_owned()), "{found:?}");
+    for rule in [
+        "NL-ZON-001",
+        "NL-ZON-002",
+        "NL-HB-014",
+        "NL-POD-001",
+        "NL-TNT-003",
+    ] {
+        assert!(!found.contains(&rule.to_owned()), "{found:?}");
+    }
+}
+
+#[test]
+fn pods_that_were_not_read_are_not_zero() {
+    let mut snapshot = super::cluster::healthy();
+    condition(&mut snapshot, 0, "Ready", "Unknown", 60);
+    snapshot.missing = [(nodelife_core::snapshot::Source::Pods, "forbidden".into())].into();
+    let found = messages(&snapshot);
+    let (_, message) = found.iter().find(|(rule, _)| rule == "NL-HB-002").unwrap();
+    assert!(message.contains("pods not read"), "{message}");
+}

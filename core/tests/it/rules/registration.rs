@@ -175,3 +175,32 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
 ];
+
+/// Support bundles hide identities by one text for all.
+#[test]
+fn hidden_values_are_no_identities() {
+    let rules = ["NL-REG-001", "NL-REG-002", "NL-REG-004", "NL-REG-005"];
+    for (id, address) in [
+        ("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "xx.x.x.x"),
+        ("***HIDDEN***", "***HIDDEN***"),
+        ("", ""),
+    ] {
+        let mut snapshot = super::cluster::healthy();
+        for node in &mut snapshot.nodes {
+            let info = &mut node.status.node_info;
+            info.machine_id = id.into();
+            info.system_uuid = id.into();
+            info.boot_id = id.into();
+            for own in &mut node.status.addresses {
+                own.address = address.into();
+            }
+        }
+        let selection = nodelife_core::audit::Selection {
+            rules: rules.map(String::from).to_vec(),
+            ..Default::default()
+        };
+        let now = snapshot.taken_at.unwrap();
+        let audit = nodelife_core::audit::audit(&snapshot, &selection, now);
+        assert!(audit.findings.is_empty(), "{id}: {:?}", audit.findings);
+    }
+}
