@@ -15,6 +15,7 @@ pub mod failure;
 mod fixtures;
 pub mod format;
 pub mod go_duration;
+pub mod machine;
 pub mod node_access;
 pub mod object;
 pub mod operator;

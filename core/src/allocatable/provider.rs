@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::object::Node;
+use crate::version::Version;
 
 const MIB: i64 = 1 << 20;
 const GIB: i64 = 1 << 30;
@@ -16,7 +17,7 @@ pub enum Provider {
     Eks,
     /// Google's documentation "Plan GKE Standard node sizes".
     Gke,
-    /// Microsoft's documentation "Node resource reservations", from 1.29.
+    /// Microsoft's documentation "Node resource reservations".
     Aks,
     /// The static default of openshift/machine-config-operator.
     OpenShift,
@@ -59,7 +60,20 @@ impl Provider {
     pub fn formula(self, machine: NodeSize) -> Reservation {
         let (cpu, memory, eviction, storage) = match self {
             Self::Eks => (tiers(machine.cpu), eks_memory(machine.pods), 100 * MIB, GIB),
-            Self::Gke => (tiers(machine.cpu), gke_memory(machine.memory), 100 * MIB, 0),
+            Self::Gke => {
+                // "Plan GKE Standard node sizes": shared-core machines of the E2 series.
+                let cpu = if machine.is_shared_core {
+                    1060
+                } else {
+                    tiers(machine.cpu)
+                };
+                let memory = tiers_of_memory(machine.memory);
+                (cpu, memory, 100 * MIB, gke_storage(machine.storage))
+            }
+            Self::Aks if machine.is_before_1_29 => {
+                let memory = tiers_of_memory(machine.memory);
+                (aks_cpu(machine.cpu), memory, 750 * MIB, 0)
+            }
             Self::Aks => (aks_cpu(machine.cpu), aks_memory(machine), 100 * MIB, 0),
             Self::OpenShift => (500, GIB, 100 * MIB, GIB),
             Self::K3s => (0, 0, 0, 0),
@@ -86,7 +100,8 @@ impl Provider {
             }
             Self::Aks => {
                 "CPU by table; memory the lesser of 20 MB × maxPods + 50 MB and 25 % (MB taken \
-                 as Mi)"
+                 as Mi); before 1.29 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the \
+                 next 8, 6 % of the next 112, 2 % of the rest, and an eviction threshold of 750 Mi"
             }
             Self::OpenShift => "CPU 500m, memory 1 Gi, ephemeral storage 1 Gi",
             Self::K3s => "nothing; imagefs.available<5%, nodefs.available<5%",
@@ -107,13 +122,45 @@ impl fmt::Display for Provider {
 }
 
 /// What the formulas read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeSize {
     /// Thousandths of a core.
     pub cpu: i64,
-    /// Bytes.
+    /// Bytes; the machine type's where the node says it, else Capacity.
     pub memory: i64,
+    /// Bytes of ephemeral storage.
+    pub storage: i64,
     pub pods: i64,
+    /// The machine type shares its cores with others.
+    pub is_shared_core: bool,
+    /// The kubelet is older than 1.29.
+    pub is_before_1_29: bool,
+}
+
+impl NodeSize {
+    /// Adds what the node says of its machine type and its kubelet.
+    #[must_use]
+    pub fn with(mut self, node: &Node) -> Self {
+        let labels = &node.metadata.labels;
+        let text = |key: &str| labels.get(key).map(crate::text::Str::as_str);
+        // Mebibytes; the kernel keeps a part of them, and Capacity is the rest.
+        let nominal = text("kubernetes.azure.com/sku-memory").and_then(|mib| mib.parse().ok());
+        if let Some(mib) = nominal {
+            self.memory = MIB.saturating_mul(mib);
+        } else if labels
+            .keys()
+            .any(|key| key.starts_with("kubernetes.azure.com/"))
+        {
+            // Machine types of Azure have whole gibibytes, but for the smallest.
+            self.memory = self.memory.saturating_add(GIB - 1) / GIB * GIB;
+        }
+        let machine = text("node.kubernetes.io/instance-type")
+            .or_else(|| text("beta.kubernetes.io/instance-type"));
+        self.is_shared_core = matches!(machine, Some("e2-micro" | "e2-small" | "e2-medium"));
+        let version = Version::parse(&node.status.node_info.kubelet_version);
+        self.is_before_1_29 = version.is_some_and(|v| (v.major, v.minor) < (1, 29));
+        self
+    }
 }
 
 /// What a formula keeps back.
@@ -151,7 +198,9 @@ pub fn eks_pods(bytes: i64) -> Option<i64> {
     (mebibytes > 0 && mebibytes % 11 == 0).then_some(mebibytes / 11)
 }
 
-fn gke_memory(memory: i64) -> i64 {
+/// The curve of GKE, and of AKS before 1.29, cut to mebibytes.
+fn tiers_of_memory(memory: i64) -> i64 {
+    let memory = memory / MIB * MIB;
     if memory < GIB {
         return 255 * MIB;
     }
@@ -159,11 +208,20 @@ fn gke_memory(memory: i64) -> i64 {
         let most = memory.min(to.saturating_mul(GIB));
         most.saturating_sub(from * GIB).max(0)
     };
-    span(0, 4) / 4
+    let reserved = span(0, 4) / 4
         + span(4, 8) / 5
         + span(8, 16) / 10
         + span(16, 128) / 50 * 3
-        + span(128, i64::MAX) / 50
+        + span(128, i64::MAX) / 50;
+    reserved / MIB * MIB
+}
+
+/// By the boot disk, of which the node shows the file system: disks come in tens of gibibytes.
+fn gke_storage(storage: i64) -> i64 {
+    const STEP: i64 = 10 * GIB;
+    let disk = storage.saturating_add(STEP - 1) / STEP * STEP;
+    let part = (disk / 100).saturating_mul(35).saturating_add(6 * GIB);
+    (disk / 2).min(part).min(100 * GIB)
 }
 
 /// The table, from the largest row that fits.
@@ -218,15 +276,61 @@ mod tests {
     }
 
     #[test]
+    fn the_boot_disk_of_gke() {
+        assert_eq!(gke_storage(98_868_448 << 10), 41 * GIB, "100 GiB");
+        assert_eq!(gke_storage(10 * GIB), 5 * GIB);
+        assert_eq!(gke_storage(1000 * GIB), 100 * GIB);
+    }
+
+    #[test]
+    fn aks_computes_from_the_machine_type_and_by_version() {
+        let mut node = Node::default();
+        let labels = &mut node.metadata.labels;
+        labels.insert("kubernetes.azure.com/sku-memory".into(), "8192".into());
+        let kept = |node: &Node| {
+            let size = NodeSize {
+                cpu: 2000,
+                memory: 7939 * MIB,
+                pods: 110,
+                ..NodeSize::default()
+            };
+            let formula = Provider::Aks.formula(size.with(node));
+            (formula.memory + formula.memory_eviction) / MIB
+        };
+        node.status.node_info.kubelet_version = "v1.32.7".into();
+        assert_eq!(kept(&node), 2148);
+        node.status.node_info.kubelet_version = "v1.28.9".into();
+        assert_eq!(kept(&node), 1843 + 750);
+        node.metadata.labels.clear();
+        let key = "kubernetes.azure.com/os-sku".into();
+        node.metadata.labels.insert(key, "Ubuntu".into());
+        assert_eq!(kept(&node), 1843 + 750, "whole gibibytes");
+    }
+
+    #[test]
+    fn shared_cores_of_gke_keep_a_fixed_part() {
+        let mut node = Node::default();
+        let key = "node.kubernetes.io/instance-type".into();
+        node.metadata.labels.insert(key, "e2-small".into());
+        let size = NodeSize {
+            cpu: 2000,
+            ..NodeSize::default()
+        };
+        assert_eq!(Provider::Gke.formula(size).cpu_milli, 70);
+        assert_eq!(Provider::Gke.formula(size.with(&node)).cpu_milli, 1060);
+    }
+
+    #[test]
     fn the_memory_of_the_others() {
-        assert_eq!(gke_memory(4 * GIB), GIB);
-        assert_eq!(gke_memory(16 * GIB), GIB + 4 * GIB / 5 + 8 * GIB / 10);
-        assert_eq!(gke_memory(GIB / 2), 255 * MIB);
+        assert_eq!(tiers_of_memory(4 * GIB), GIB);
+        assert_eq!(tiers_of_memory(16 * GIB), 2662 * MIB);
+        assert_eq!(tiers_of_memory(GIB / 2), 255 * MIB);
         let aks = |memory, pods| {
             aks_memory(NodeSize {
                 cpu: 4000,
                 memory,
                 pods,
+                ..NodeSize::default()
             })
         };
         assert_eq!(aks(8 * GIB, 30), 650 * MIB);

@@ -6,6 +6,7 @@ use super::findings::{FindingBuilder, Findings};
 use super::kubelet_config;
 use super::selection::group_of;
 use crate::allocatable::KubeletConfiguration;
+use crate::machine::Machine;
 use crate::object::Node;
 use crate::snapshot::Source;
 
@@ -36,6 +37,9 @@ pub enum Check {
     Cluster(fn(&Context<'_>, &mut Findings<'_>)),
     /// One node, with at most one finding.
     Node(for<'a> fn(&Context<'a>, &'a Node) -> Option<FindingBuilder<'a>>),
+    /// As `Node`, but only nodes whose owner configures the machine: not Fargate, not virtual
+    /// kubelets.
+    Machine(for<'a> fn(&Context<'a>, &'a Node) -> Option<FindingBuilder<'a>>),
     /// One node, with any number of findings.
     EachNode(fn(&Context<'_>, &Node, &mut Findings<'_>)),
     /// The configuration of one kubelet. Nodes with the same message share one finding.
@@ -53,6 +57,13 @@ impl Rule {
             Check::All(check) | Check::Cluster(check) => check(context, findings),
             Check::Node(check) => {
                 for found in context.nodes().filter_map(|node| check(context, node)) {
+                    findings.push(found);
+                }
+            }
+            Check::Machine(check) => {
+                let machines = context.nodes();
+                let machines = machines.filter(|node| Machine::of(node).is_configurable());
+                for found in machines.filter_map(|node| check(context, node)) {
                     findings.push(found);
                 }
             }

@@ -182,7 +182,9 @@ fn absurd_machines_end_no_audit() {
             let machine = NodeSize {
                 cpu,
                 memory: cpu,
+                storage: cpu,
                 pods: cpu,
+                ..NodeSize::default()
             };
             Provider::parse(name).unwrap().formula(machine);
         }

@@ -67,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "If the network has enough addresses, raise maxPods and recompute the reservation \
               that depends on it. Otherwise, use more or smaller nodes.",
         link: "https://kubernetes.io/docs/setup/best-practices/cluster-large/",
-        check: Check::Node(pods_at_limit),
+        check: Check::Machine(pods_at_limit),
     },
     Rule {
         id: "NL-CAP-006",

@@ -422,11 +422,26 @@ fn no_network<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>>
     Some(FindingBuilder::node(node, message))
 }
 
+/// The condition by which k3s and RKE2 say whether a server is a voting member of etcd.
+const ETCD: &str = "EtcdIsVoter";
+
 /// Whether an agent's condition reports a fault. Most do when they are `True`; those whose type
 /// ends in `Ready` do when they are `False`.
 fn is_fault(condition: &NodeCondition) -> bool {
     let kind = condition.kind.as_str();
     let named = [
+        // Azure's scheduled events, as AKS' detector posts them.
+        "VMEventScheduled",
+        "RebootScheduled",
+        "RedeployScheduled",
+        "FreezeScheduled",
+        "PreemptScheduled",
+        "TerminateScheduled",
+        // GKE's detector.
+        "SysctlChanged",
+        "DeprecatedConfigsFieldInContainerdConfiguration",
+        "DeprecatedAuthsFieldInContainerdConfiguration",
+        "DeprecatedMirrorsFieldInContainerdConfiguration",
         "KernelDeadlock",
         "ReadonlyFilesystem",
         "CorruptDockerOverlay2",
@@ -437,7 +452,10 @@ fn is_fault(condition: &NodeCondition) -> bool {
         || kind.starts_with("Frequent")
         || kind.ends_with("Problem")
         || kind.ends_with("Unhealthy");
-    (fault && condition.status == "True")
+    // RKE2 and k3s: the server is no voting member of etcd.
+    let lost_etcd = kind == ETCD && condition.status == "False";
+    lost_etcd
+        || (fault && condition.status == "True")
         || (kind != "Ready" && kind.ends_with("Ready") && condition.status == "False")
 }
 
@@ -458,10 +476,12 @@ fn found<'a>(node: &'a Node, about: &NodeCondition, message: String) -> FindingB
 fn no_detector(context: &Context<'_>, findings: &mut Findings<'_>) {
     let foreign = |node: &Node| {
         let mut conditions = node.status.conditions.iter();
-        conditions.any(|c| !OWN.contains(&c.kind.as_str()))
+        conditions.any(|c| !OWN.contains(&c.kind.as_str()) && c.kind != ETCD)
     };
+    /// In smaller clusters people notice a broken machine.
+    const MANY: usize = 5;
     let nodes = context.snapshot.nodes.len();
-    if nodes > 0 && !context.nodes().any(foreign) {
+    if nodes >= MANY && !context.nodes().any(foreign) {
         let message = format!(
             "none of {} has a condition from a detector",
             format::count(nodes, "node")

@@ -1,8 +1,10 @@
 //! LBL: labels and topology.
 
+use crate::allocatable::provider::Provider;
 use crate::audit::context::{is_control_plane, is_open};
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
+use crate::machine::Machine;
 use crate::object::Node;
 use crate::snapshot::Source;
 use crate::zone::{
@@ -65,7 +67,7 @@ pub(super) const RULES: &[Rule] = &[
               gets no external traffic directly.",
         fix: "kubectl label node NAME node.kubernetes.io/exclude-from-external-load-balancers-",
         link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-kubernetes-io-exclude-from-external-load-balancers",
-        check: Check::Node(excluded_traffic),
+        check: Check::Machine(excluded_traffic),
     },
     Rule {
         id: "NL-LBL-007",
@@ -108,7 +110,8 @@ fn topology_missing(context: &Context<'_>, findings: &mut Findings<'_>) {
         let bearers = context.nodes().filter(|node| has(node, stable, beta));
         (stable, beta, bearers.count())
     });
-    for node in context.nodes() {
+    let machines = context.nodes();
+    for node in machines.filter(|node| Machine::of(node).is_configurable()) {
         let absent: Vec<_> = wanted
             .iter()
             .filter(|(stable, beta, bearers)| *bearers > 0 && !has(node, stable, beta))
@@ -168,10 +171,18 @@ fn role(context: &Context<'_>, findings: &mut Findings<'_>) {
         let message = match roles.len() {
             0 => format!("no role; {} have one", format::count(bearers, "node")),
             1 => continue,
+            // Machine config pools of OpenShift need worker and their own role, and servers of RKE2
+            // have control-plane and etcd.
+            _ if has_several_roles(node) => continue,
             _ => format!("roles {}", roles.join(" and ")),
         };
         findings.push(FindingBuilder::node(node, message));
     }
+}
+
+fn has_several_roles(node: &Node) -> bool {
+    let provider = Machine::of(node).provider;
+    matches!(provider, Some(Provider::OpenShift | Provider::K3s))
 }
 
 fn excluded_traffic<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
@@ -198,7 +209,7 @@ fn no_type(context: &Context<'_>, findings: &mut Findings<'_>) {
         return;
     }
     for node in context.nodes() {
-        if !has(node) && !node.spec.provider_id.is_empty() {
+        if !has(node) && Machine::of(node).is_configurable() && !node.spec.provider_id.is_empty() {
             findings.push(FindingBuilder::node(node, format!("no label {KEY}")));
         }
     }

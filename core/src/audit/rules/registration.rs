@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use crate::allocatable::KubeletConfiguration;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
+use crate::machine::Machine;
 use crate::object::{Lease, Node};
 use crate::snapshot::Source;
 use crate::taint::UNINITIALIZED;
@@ -87,7 +88,7 @@ pub(super) const RULES: &[Rule] = &[
               expect the hostname must take this into account.",
         fix: "No action is needed unless something looks up the node by its hostname.",
         link: "https://kubernetes.io/docs/reference/command-line-tools-reference/kubelet/",
-        check: Check::Node(name_override),
+        check: Check::Machine(name_override),
     },
     Rule {
         id: "NL-REG-008",
@@ -336,7 +337,8 @@ fn uninitialized(context: &Context<'_>, findings: &mut Findings<'_>) {
     let cloudy = context
         .nodes()
         .any(|node| !node.spec.provider_id.is_empty());
-    for node in context.nodes() {
+    let machines = context.nodes();
+    for node in machines.filter(|node| Machine::of(node).is_configurable()) {
         let Some(age) = context.age(&node.metadata).filter(|age| *age > SETTLED) else {
             continue;
         };

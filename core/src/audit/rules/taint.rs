@@ -2,15 +2,18 @@
 
 use jiff::Timestamp;
 
+use crate::allocatable::provider::Provider;
 use crate::audit::context::{belongs_to_node, is_control_plane};
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
+use crate::machine::Machine;
 use crate::object::{Node, NodeCondition};
 use crate::snapshot::Source;
 use crate::taint::{
     self, CONDITION_TAINTS, ConditionTaint, NO_EXECUTE, NO_SCHEDULE, NOT_READY, PREFER_NO_SCHEDULE,
     SHUTDOWN, UNREACHABLE, UNSCHEDULABLE,
 };
+use crate::version::Version;
 use crate::zone::waits_for_taint;
 
 const LINK: &str = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-nodes-by-condition";
@@ -154,7 +157,17 @@ fn contradictions<'a>(
     })
 }
 
+/// Whether the kubelet is older than 1.MINOR.
+fn is_before(node: &Node, minor: u32) -> bool {
+    let version = Version::parse(&node.status.node_info.kubelet_version);
+    version.is_some_and(|version| (version.major, version.minor) < (1, minor))
+}
+
 fn taint_missing(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    // TaintNodesByCondition is on from 1.12 on.
+    if is_before(node, 12) {
+        return;
+    }
     for (wanted, _, lasts) in contradictions(context, node, false) {
         let lasting = lasts.map_or(String::new(), |s| format!(" for {}", format::duration(s)));
         let message = format!(
@@ -177,7 +190,8 @@ fn taint_left(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
 }
 
 fn not_evicted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    if !waits_for_taint(node) {
+    // TaintBasedEvictions is on from 1.13 on.
+    if !waits_for_taint(node) || is_before(node, 13) {
         return None;
     }
     if context.snapshot.single_node {
@@ -257,6 +271,10 @@ fn wasted(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
 }
 
 fn deprecated(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    // Before 1.24 the key was the right one, and OpenShift keeps it: its components tolerate it.
+    if is_before(node, 24) || Machine::of(node).provider == Some(Provider::OpenShift) {
+        return;
+    }
     let taints = node.spec.taints.iter();
     for taint in taints.filter(|taint| taint.key == "node-role.kubernetes.io/master") {
         let message = format!("{}:{}", taint.key, taint.effect);

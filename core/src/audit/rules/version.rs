@@ -4,8 +4,10 @@ use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
 
 use crate::allocatable::KubeletConfiguration;
+use crate::allocatable::provider::Provider;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity, pools};
 use crate::format;
+use crate::machine::Machine;
 use crate::object::Node;
 use crate::snapshot::Source;
 use crate::version::Version;
@@ -43,29 +45,29 @@ pub(super) const RULES: &[Rule] = &[
               vulnerabilities stay unfixed, unless your provider fixes them.",
         fix: "Upgrade the node, after the control plane.",
         link: "https://kubernetes.io/releases/patch-releases/",
-        check: Check::Node(unsupported),
+        check: Check::Machine(unsupported),
     },
     Rule {
         id: "NL-VER-004",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the container runtime is outdated",
-        why: "Kubernetes 1.24 removed dockershim. Kubelets from 1.36 on no longer support \
-              containerd 1.x.",
+        why: "Kubernetes 1.24 removed dockershim, containerd before 1.7 receives no fixes, and \
+              kubelets from 1.36 on do not support containerd 1.x.",
         fix: "Migrate the node to containerd 2.x or CRI-O.",
         link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/",
-        check: Check::Node(runtime),
+        check: Check::Machine(runtime),
     },
     Rule {
         id: "NL-VER-005",
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the kernel is too old",
-        why: "cgroup v2 does not work with kernels older than 4.19, and kubeadm refuses such \
-              machines.",
+        why: "kubeadm 1.32 and later refuse kernels older than 4.19, because features of cgroup \
+              v2 that the kubelet uses are missing. Kernels of RHEL 8 contain them.",
         fix: "Upgrade the operating system.",
         link: "https://kubernetes.io/docs/reference/node/kernel-version-requirements/",
-        check: Check::Node(kernel),
+        check: Check::Machine(kernel),
     },
     Rule {
         id: "NL-VER-006",
@@ -131,7 +133,7 @@ pub(super) const RULES: &[Rule] = &[
               survive a reboot.",
         fix: "Recreate nodes regularly.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/cluster-upgrade/",
-        check: Check::Node(aged),
+        check: Check::Machine(aged),
     },
     Rule {
         id: "NL-VER-012",
@@ -198,9 +200,27 @@ fn unsupported<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
     let own = kubelet(node)?;
     let day = last_day(own).filter(|day| *day < today)?;
     let minor = format!("{}.{}", own.major, own.minor);
-    let message = format!("kubelet {own}; no fixes for {minor} since {day}");
+    let since = if own.minor < LAST_DAYS.first()?.0 {
+        "before"
+    } else {
+        "on"
+    };
+    let sold = longer_support(node).map(|name| format!("; {name} may last longer"));
+    let sold = sold.unwrap_or_default();
+    let message = format!("kubelet {own}; support for {minor} ended {since} {day}{sold}");
     let found = FindingBuilder::node(node, message).with("kubelet", own.to_string());
     Some(found.with("since", day.to_string()))
+}
+
+/// Support that a provider sells after the project's last day.
+fn longer_support(node: &Node) -> Option<&'static str> {
+    match Machine::of(node).provider? {
+        Provider::Eks => Some("extended support of EKS"),
+        Provider::Gke => Some("the Extended channel of GKE"),
+        Provider::Aks => Some("long-term support of AKS"),
+        Provider::OpenShift => Some("Extended Update Support of OpenShift"),
+        Provider::K3s => None,
+    }
 }
 
 /// Reports pools whose nodes have different texts.
@@ -238,27 +258,38 @@ fn images(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 fn runtime<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let text = &node.status.node_info.container_runtime_version;
-    let newer_kubelet = kubelet(node).is_some_and(|v| (v.major, v.minor) >= (1, 36));
-    let outdated = match text.split_once("://") {
-        Some(("docker", _)) => true,
-        Some(("containerd", version)) => Version::parse(version).is_some_and(|version| {
-            (version.major, version.minor) < (1, 7) || (version.major < 2 && newer_kubelet)
-        }),
-        _ => text.contains("Unknown"),
+    let own = kubelet(node);
+    let is_from = |minor| own.is_some_and(|own| (own.major, own.minor) >= (1, minor));
+    let why = match text.split_once("://") {
+        // From 1.24 on, docker:// is cri-dockerd, which is maintained.
+        Some(("docker", _)) if is_from(24) => return None,
+        Some(("docker", _)) => "dockershim, which Kubernetes 1.24 removed",
+        Some(("containerd", version)) => {
+            let version = Version::parse(version)?;
+            if version.major < 2 && is_from(36) {
+                "kubelets from 1.36 on do not support containerd 1.x"
+            } else if (version.major, version.minor) < (1, 7) {
+                "containerd before 1.7 receives no fixes"
+            } else {
+                return None;
+            }
+        }
+        _ if text.contains("Unknown") => "the kubelet does not know it",
+        _ => return None,
     };
-    outdated.then(|| {
-        let message = format!(
-            "{text} with kubelet {}",
-            node.status.node_info.kubelet_version
-        );
-        FindingBuilder::node(node, message).with("runtime", text.as_str())
-    })
+    let message = format!(
+        "{text} with kubelet {}: {why}",
+        node.status.node_info.kubelet_version
+    );
+    Some(FindingBuilder::node(node, message).with("runtime", text.as_str()))
 }
 
 fn kernel<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let text = &node.status.node_info.kernel_version;
     let old = Version::parse(text).is_some_and(|v| (v.major, v.minor) < (4, 19));
-    (old && node.status.node_info.operating_system == "linux")
+    // 4.18 of RHEL 8 has cgroup v2 as of later kernels.
+    let backported = text.contains(".el8");
+    (old && !backported && node.status.node_info.operating_system == "linux")
         .then(|| FindingBuilder::node(node, format!("kernel {text}")))
 }
 
@@ -278,6 +309,9 @@ fn swap<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>>
 }
 
 fn wrong_label(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    if !Machine::of(node).is_configurable() {
+        return;
+    }
     let info = &node.status.node_info;
     for (key, truth) in [
         ("kubernetes.io/arch", &info.architecture),

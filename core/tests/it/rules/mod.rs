@@ -8,6 +8,7 @@ mod certificate;
 mod cluster;
 mod fixture;
 mod heartbeat;
+mod kinds;
 mod label;
 mod operations;
 mod pod;

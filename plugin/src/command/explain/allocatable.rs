@@ -59,7 +59,7 @@ fn of_machine(args: &AllocatableArgs, mut capacity: Amounts) -> anyhow::Result<A
     let stated = |name: &str| capacity.get(name).and_then(|amount| amount.value());
     let pods = args.max_pods.or_else(|| stated("pods"));
     let mut configuration = match args.provider {
-        Some(provider) => by_formula(provider, &capacity, args)?,
+        Some(provider) => by_formula(provider, &capacity, None, args)?,
         None => match configuration::of_files(&args.kubelet, &args.eviction)? {
             Some(of_files) => of_files,
             None => configuration::of_defaults()?,
@@ -78,6 +78,7 @@ fn of_machine(args: &AllocatableArgs, mut capacity: Amounts) -> anyhow::Result<A
 fn by_formula(
     provider: Provider,
     capacity: &Amounts,
+    node: Option<&Node>,
     args: &AllocatableArgs,
 ) -> anyhow::Result<KubeletConfiguration> {
     let stated = |name: &str| capacity.get(name).and_then(|amount| amount.value());
@@ -85,8 +86,11 @@ fn by_formula(
     let machine = NodeSize {
         cpu: milli.unwrap_or_default(),
         memory: stated("memory").unwrap_or_default(),
+        storage: stated("ephemeral-storage").unwrap_or_default(),
         pods: (args.max_pods.or_else(|| stated("pods"))).unwrap_or(DEFAULT_MAX_PODS),
+        ..NodeSize::default()
     };
+    let machine = node.map_or(machine, |node| machine.with(node));
     let mut configuration = configuration::of_provider(provider, machine)?;
     configuration::set_flags(&mut configuration, &args.eviction)?;
     Ok(configuration)
@@ -120,7 +124,7 @@ async fn of_nodes(
     for node in nodes {
         if let Some(provider) = args.provider {
             let capacity = allocatable::amounts(&node.status.capacity);
-            let formula = by_formula(provider, &capacity, args)?;
+            let formula = by_formula(provider, &capacity, Some(node), args)?;
             let computed = allocatable::of_node(node, &formula);
             report.document.items.push(computed);
             continue;

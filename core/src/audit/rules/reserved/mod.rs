@@ -23,7 +23,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Set kubeReserved and systemReserved in the kubelet's configuration, and restart the \
               kubelet.",
         link: LINK,
-        check: Check::Node(reservation::nothing_reserved),
+        check: Check::Machine(reservation::nothing_reserved),
     },
     Rule {
         id: "NL-RES-002",
@@ -43,7 +43,8 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[Source::Nodes],
         title: "more than half of the machine is reserved",
         why: "Such a large reservation usually has a wrong unit: cpu: 1000 means a thousand \
-              cores, and memory without Mi or Gi means bytes.",
+              cores, and memory without Mi or Gi means bytes. Pods that request more than the \
+              rest stay Pending.",
         fix: "Compare kubeReserved and systemReserved with the actual usage of the system daemons.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
         check: Check::EachNode(reservation::half_reserved),
@@ -137,7 +138,7 @@ pub(super) const RULES: &[Rule] = &[
               thumb. But an unintended difference indicates a stale image or an override.",
         fix: "Compare the values. Keep them if they are intended.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
-        check: Check::Node(provider::differs),
+        check: Check::Machine(provider::differs),
     },
     Rule {
         id: "NL-RES-012",
@@ -150,7 +151,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Let the image compute both: set maxPods through nodeadm or --use-max-pods, not only \
               in the kubelet's arguments.",
         link: "https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html",
-        check: Check::Node(provider::other_pods),
+        check: Check::Machine(provider::other_pods),
     },
     Rule {
         id: "NL-RES-013",

@@ -1,10 +1,11 @@
 //! RES: providers' formulas, node pools, and resources that are not allocatable.
 
-use crate::allocatable::provider::{NodeSize, Provider, eks_pods};
+use crate::allocatable::provider::{Provider, eks_pods};
 use crate::audit::context::{allocatable, belongs_to_node, capacity, is_control_plane};
 use crate::audit::pools::{self, most_common};
-use crate::audit::rules::reserved::reservation::kept_back;
+use crate::audit::rules::reserved::reservation::{formula, kept_back};
 use crate::audit::{Context, FindingBuilder, Findings};
+use crate::machine::Machine;
 use crate::object::Node;
 use crate::quantity::Quantity;
 use crate::request::{self, Amounts};
@@ -18,15 +19,15 @@ fn kept(node: &Node) -> Option<(i64, i64)> {
 }
 
 pub(super) fn differs<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    let provider = Provider::of(node)?;
+    let machine = Machine::of(node);
+    let provider = machine.provider?;
+    if machine.is_windows || is_chosen_by_owner(node, provider) {
+        return None;
+    }
     let (cpu, memory) = kept(node)?;
-    let formula = provider.formula(NodeSize {
-        cpu: capacity(node, "cpu")?.milli_value()?,
-        memory: capacity(node, "memory")?.value()?,
-        pods: capacity(node, "pods")?.value()?,
-    });
+    let formula = formula(node, provider)?;
     let expected = formula.memory.saturating_add(formula.memory_eviction);
-    if (cpu, memory) == (formula.cpu_milli, expected) {
+    if is_near(cpu, formula.cpu_milli) && is_near(memory, expected) {
         return None;
     }
     let message = format!(
@@ -41,6 +42,23 @@ pub(super) fn differs<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuil
     );
     let found = FindingBuilder::node(node, message).with("provider", provider.to_string());
     Some(found.inferred())
+}
+
+/// Whether the reservation is the owner's business: k3s and RKE2 have no formula, and neither have
+/// pools of OpenShift with a performance profile, a kubelet configuration or sizing of their own.
+fn is_chosen_by_owner(node: &Node, provider: Provider) -> bool {
+    const ROLE: &str = "node-role.kubernetes.io/";
+    const COMMON: [&str; 4] = ["master", "control-plane", "worker", "infra"];
+    let keys = node.metadata.labels.keys();
+    let has_own_pool = keys
+        .filter_map(|key| key.strip_prefix(ROLE))
+        .any(|role| !COMMON.contains(&role));
+    provider == Provider::K3s || (provider == Provider::OpenShift && has_own_pool)
+}
+
+/// Within 5 %: the machine has some memory that neither the kernel nor the formula counts.
+fn is_near(amount: i64, expected: i64) -> bool {
+    amount.abs_diff(expected) <= expected.unsigned_abs() / 20
 }
 
 pub(super) fn other_pods<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {

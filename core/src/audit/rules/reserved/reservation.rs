@@ -1,9 +1,11 @@
 //! RES: reservations in the kubelets' configurations.
 
+use crate::allocatable::provider::{NodeSize, Provider, Reservation};
 use crate::allocatable::{self, CpuSet, KubeletConfiguration};
 use crate::audit::context::{allocatable, capacity};
 use crate::audit::kubelet_config::refusal;
 use crate::audit::{Context, FindingBuilder, Findings, Severity};
+use crate::machine::{Class, Machine};
 use crate::object::Node;
 use crate::quantity::{Format, Quantity};
 
@@ -25,8 +27,10 @@ pub(super) fn nothing_reserved<'a>(_: &Context<'a>, node: &'a Node) -> Option<Fi
         .with("cpuReserved", cpu.to_string())
         .with("memoryReserved", memory.to_string())
         .inferred();
-    // A kind node is a container and shares its machine.
-    Some(found.severity_if(node.spec.provider_id.starts_with("kind://"), Severity::Info))
+    // A container shares its machine, and k3s and RKE2 reserve nothing by default.
+    let machine = Machine::of(node);
+    let by_design = machine.class == Class::Container || machine.provider == Some(Provider::K3s);
+    Some(found.severity_if(by_design, Severity::Info))
 }
 
 /// Capacity − Allocatable of CPU and memory, without huge pages: the kubelet subtracts their
@@ -40,6 +44,18 @@ pub(super) fn kept_back(node: &Node) -> Option<(Quantity, Quantity)> {
         }
     }
     Some((cpu, memory))
+}
+
+/// What the provider's formula keeps back of this node.
+pub(super) fn formula(node: &Node, provider: Provider) -> Option<Reservation> {
+    let size = NodeSize {
+        cpu: capacity(node, "cpu")?.milli_value()?,
+        memory: capacity(node, "memory")?.value()?,
+        storage: capacity(node, "ephemeral-storage").map_or(Some(0), |all| all.value())?,
+        pods: capacity(node, "pods")?.value()?,
+        ..NodeSize::default()
+    };
+    Some(provider.formula(size.with(node)))
 }
 
 pub(super) fn drift(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
@@ -71,10 +87,33 @@ pub(super) fn drift(context: &Context<'_>, node: &Node, findings: &mut Findings<
 }
 
 pub(super) fn half_reserved(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    const STORAGE: &str = "ephemeral-storage";
+    let machine = Machine::of(node);
+    if !machine.is_configurable() {
+        return;
+    }
+    let by_formula = machine
+        .provider
+        .and_then(|provider| formula(node, provider));
+    let storage = capacity(node, STORAGE).zip(allocatable(node, STORAGE));
+    let storage = storage.map(|(all, offered)| (STORAGE, all - offered));
     let kept = kept_back(node).map(|(cpu, memory)| [("cpu", cpu), ("memory", memory)]);
-    for (name, kept) in kept.into_iter().flatten() {
+    for (name, kept) in kept.into_iter().flatten().chain(storage) {
         let all = capacity(node, name).unwrap_or_default();
-        if !all.is_zero() && kept.nano() > all.nano() / 2 {
+        let intended = by_formula.is_some_and(|formula| match name {
+            "cpu" => kept.milli_value() <= Some(formula.cpu_milli),
+            "memory" => {
+                kept.value() <= Some(formula.memory.saturating_add(formula.memory_eviction))
+            }
+            // nodefs.available is a tenth by default.
+            _ => {
+                let kept = kept.value().unwrap_or(i64::MAX);
+                let threshold = all.value().unwrap_or_default() / 9;
+                let formula = formula.ephemeral_storage;
+                formula > 0 && kept <= formula.saturating_add(threshold)
+            }
+        });
+        if !intended && !all.is_zero() && kept.nano() > all.nano() / 2 {
             let message = format!("{name}: {kept} of {all} are reserved");
             let found = FindingBuilder::node(node, message).with("resource", name);
             findings.push(found.inferred());
