@@ -219,6 +219,8 @@ impl ZoneReport {
             let count = counts.entry(zone).or_default();
             if node.metadata.labels.contains_key(EXCLUDE_LABEL) {
                 excluded.push(node.metadata.name.clone());
+            } else if node.lacks_conditions() {
+                // Neither ready nor not.
             } else if node.is_ready() {
                 count.ready += 1;
             } else {

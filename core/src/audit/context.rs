@@ -232,7 +232,7 @@ pub(super) fn is_control_plane(node: &Node) -> bool {
     .any(|label| node.metadata.labels.contains_key(*label))
 }
 
-/// Whether the node is ready and not cordoned.
+/// Whether the node is ready, as far as is known, and not cordoned.
 pub(super) fn is_open(node: &Node) -> bool {
-    node.is_ready() && !node.spec.unschedulable
+    (node.is_ready() || node.lacks_conditions()) && !node.spec.unschedulable
 }

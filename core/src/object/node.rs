@@ -84,6 +84,12 @@ impl Node {
     pub fn is_ready(&self) -> bool {
         self.condition("Ready").is_some_and(|c| c.status == "True")
     }
+
+    /// Whether the input left the conditions out: a kubelet posts its version and its conditions
+    /// together.
+    pub fn lacks_conditions(&self) -> bool {
+        self.status.conditions.is_empty() && !self.status.node_info.kubelet_version.is_empty()
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

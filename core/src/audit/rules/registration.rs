@@ -262,6 +262,12 @@ fn is_pseudonym(text: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
+/// Whether it is not redacted: `***HIDDEN***`, or each letter and digit replaced by an x.
+fn is_hostname(text: &str) -> bool {
+    let letters = || text.chars().filter(|c| !matches!(c, '-' | '.'));
+    letters().all(|c| c.is_ascii_alphanumeric()) && letters().any(|c| c != 'x')
+}
+
 /// Placeholder UUIDs of mainboards.
 fn is_junk(uuid: &str) -> bool {
     let digits = || uuid.chars().filter(|c| *c != '-');
@@ -324,7 +330,7 @@ fn hostname_label(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 fn name_override<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let name = node.metadata.name.as_str();
-    let host = addresses(node, "Hostname").next();
+    let host = addresses(node, "Hostname").find(|host| is_hostname(host));
     // Clouds give the full domain name as the Hostname address.
     let short = host?.split_once('.').map_or("", |(short, _)| short);
     let host = host.filter(|host| ![host, short].iter().any(|h| h.eq_ignore_ascii_case(name)))?;
@@ -410,7 +416,7 @@ fn never_posted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuil
     let age = context.age(&node.metadata).unwrap_or_default();
     let ready = node.condition("Ready");
     let never = ready.is_none_or(|ready| ready.reason == "NodeStatusNeverUpdated");
-    (age > SETTLED && never).then(|| {
+    (age > SETTLED && never && !node.lacks_conditions()).then(|| {
         let message = format!(
             "{} old, but no kubelet has posted its status",
             format::duration(age)
@@ -419,11 +425,16 @@ fn never_posted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuil
     })
 }
 
-fn no_address<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    let addresses = addresses(node, "InternalIP");
-    let families: BTreeSet<_> = addresses.map(|address| address.contains(':')).collect();
+fn no_address<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let own = addresses(node, "InternalIP");
+    let families: BTreeSet<_> = own.map(|address| address.contains(':')).collect();
     let message = if families.is_empty() {
-        "no InternalIP".to_owned()
+        // Where no node has one, somebody has cut them out.
+        let mut nodes = context.nodes();
+        if !nodes.any(|other| addresses(other, "InternalIP").next().is_some()) {
+            return None;
+        }
+        "no InternalIP, unlike other nodes".to_owned()
     } else if node.spec.pod_cidrs.len() > families.len() {
         "pod ranges of two address families, but an InternalIP of only one".to_owned()
     } else {

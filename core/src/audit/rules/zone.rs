@@ -6,10 +6,11 @@ use crate::audit::context::{is_control_plane, is_open};
 use crate::audit::owners::by_owner;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
+use crate::machine::{Class, Machine};
 use crate::object::Pod;
 use crate::snapshot::Source;
 use crate::text::Str;
-use crate::zone::{ZONE_LABEL, Zone, ZoneState, failures_to_partial};
+use crate::zone::{ZONE_LABEL, Zone, ZoneKey, ZoneState, failures_to_partial};
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -95,11 +96,15 @@ fn disrupted(context: &Context<'_>, findings: &mut Findings<'_>) {
         if zone.state == ZoneState::Normal {
             continue;
         }
+        let state = if zone.state == ZoneState::FullDisruption {
+            "full disruption"
+        } else {
+            "partial disruption"
+        };
         let message = format!(
-            "{} of {} not ready: {:?}; {}",
+            "{} of {} not ready ({state}); {}",
             zone.not_ready,
             format::count(zone.size, "node"),
-            zone.state,
             pace(zone)
         );
         findings.push(
@@ -118,13 +123,10 @@ fn disrupted(context: &Context<'_>, findings: &mut Findings<'_>) {
 fn pace(zone: &Zone) -> String {
     match zone.seconds_to_last_taint {
         None => format!(
-            "evictions have stopped; {} waiting for the NoExecute taint",
+            "the controller has stopped tainting; {} without the NoExecute taint",
             format::count(zone.queued, "node")
         ),
-        Some(_) if zone.queued == 0 => format!(
-            "no node is waiting for the NoExecute taint; the rate is {} nodes/s",
-            zone.eviction_rate
-        ),
+        Some(_) if zone.queued == 0 => "no node waits for the NoExecute taint".to_owned(),
         #[expect(clippy::cast_possible_truncation, reason = "shown in whole seconds")]
         Some(seconds) => format!(
             "the controller taints {} nodes/s; {} waiting, the last one for {}",
@@ -137,22 +139,31 @@ fn pace(zone: &Zone) -> String {
 
 fn all_down(context: &Context<'_>, findings: &mut Findings<'_>) {
     if context.zones.all_fully_disrupted {
-        let zones = context.zones.zones.len();
+        let zones: Vec<_> = context.zones.zones.iter().filter(|z| z.size > 0).collect();
+        let nodes = zones.iter().map(|zone| zone.size).sum();
         let message = format!(
-            "no node in {} is ready; evictions have stopped everywhere",
-            format::count(zones, "zone")
+            "none of {} in {} is ready; the controller evicts no pods until one is",
+            format::count(nodes, "node"),
+            format::count(zones.len(), "zone")
         );
-        findings.push(FindingBuilder::cluster(message).with("zones", zones));
+        findings.push(FindingBuilder::cluster(message).with("zones", zones.len()));
     }
 }
 
 fn tiny(context: &Context<'_>, findings: &mut Findings<'_>) {
     let zones = &context.zones.zones;
+    let has_machines = |zone: &Zone| {
+        let mut nodes = context
+            .nodes()
+            .filter(|node| Machine::of(node).class != Class::VirtualKubelet);
+        nodes.any(|node| ZoneKey::of(&node.metadata.labels) == zone.key)
+    };
     // A cluster with one small zone is just a small cluster.
-    for zone in zones
-        .iter()
-        .filter(|zone| matches!(zone.size, 1 | 2) && zones.len() > 1)
-    {
+    let is_small = |zone: &&Zone| matches!(zone.size, 1 | 2) && zones.len() > 1;
+    for zone in zones.iter().filter(is_small) {
+        if !has_machines(zone) {
+            continue;
+        }
         let message = format::count(zone.size, "node");
         let found = FindingBuilder::zone(context, &zone.key, message);
         findings.push(found.with("size", zone.size));

@@ -176,6 +176,37 @@ pub(super) const FIXTURES: &[Fixture] = &[
     },
 ];
 
+#[test]
+fn a_redacted_hostname_differs_from_no_name() {
+    for host in ["xx-xx-xxxxx-xxxxxx-x.x.xxxxxxxxx", "***HIDDEN***"] {
+        let mut snapshot = super::cluster::healthy();
+        for own in &mut snapshot.nodes[0].status.addresses {
+            if own.kind == *"Hostname" {
+                own.address = host.into();
+            }
+        }
+        let now = snapshot.taken_at.unwrap();
+        let audit = nodelife_core::audit::audit(
+            &snapshot,
+            &nodelife_core::audit::Selection::default(),
+            now,
+        );
+        assert!(audit.findings.is_empty(), "{host}: {:?}", audit.findings);
+    }
+}
+
+#[test]
+fn addresses_that_are_cut_out_of_all_nodes_are_not_missing() {
+    let mut snapshot = super::cluster::healthy();
+    for node in &mut snapshot.nodes {
+        node.status.addresses.retain(|a| a.kind == *"Hostname");
+    }
+    let now = snapshot.taken_at.unwrap();
+    let audit =
+        nodelife_core::audit::audit(&snapshot, &nodelife_core::audit::Selection::default(), now);
+    assert!(audit.findings.is_empty(), "{:?}", audit.findings);
+}
+
 /// Support bundles hide identities by one text for all.
 #[test]
 fn hidden_values_are_no_identities() {
