@@ -80,24 +80,43 @@ pub struct Unexplained {
     pub node: Str,
     /// Why not.
     pub reason: String,
-    /// Capacity − Allocatable, by resource, as the node says them.
+    /// Capacity − Allocatable, by resource, as the node says them; of memory without `hugepages`.
     pub reserved: Amounts,
+    /// Memory in huge pages, by the node's capacity of them.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub hugepages: Quantity,
+}
+
+fn is_zero(amount: &Quantity) -> bool {
+    amount.is_zero()
 }
 
 impl Unexplained {
     /// What `node` itself says of its resources.
     pub fn of(node: &Node, reason: String) -> Self {
         let offered = amounts(&node.status.allocatable);
-        let capacity = amounts(&node.status.capacity).into_iter();
+        let capacity = amounts(&node.status.capacity);
+        let mut hugepages = Quantity::default();
+        for (_, amount) in capacity.iter().filter(|(name, _)| is_hugepages(name)) {
+            hugepages += *amount;
+        }
+        let mut reserved: Amounts = capacity
+            .into_iter()
+            .filter_map(|(name, amount)| {
+                let reserved = amount - *offered.get(&name)?;
+                Some((name, reserved))
+            })
+            .collect();
+        // Without them the figures would contradict each other: then all stays together.
+        match reserved.get_mut("memory") {
+            Some(memory) if *memory >= hugepages => *memory = *memory - hugepages,
+            _ => hugepages = Quantity::default(),
+        }
         Self {
             node: node.metadata.name.clone(),
             reason,
-            reserved: capacity
-                .filter_map(|(name, amount)| {
-                    let reserved = amount - *offered.get(&name)?;
-                    Some((name, reserved))
-                })
-                .collect(),
+            reserved,
+            hugepages,
         }
     }
 }

@@ -19,17 +19,27 @@ pub enum Provider {
     Gke,
     /// Microsoft's documentation "Node resource reservations".
     Aks,
-    /// The static default of openshift/machine-config-operator.
+    /// The defaults of openshift/machine-config-operator: from 4.21 on (kubelet 1.34) by the size of
+    /// the machine (`templates/common/_base/files/kubelet-auto-sizing.yaml`), before static.
     OpenShift,
-    /// k3s and RKE2 reserve nothing, and set disk thresholds alone.
+    /// Reserves nothing, and sets disk thresholds alone.
     K3s,
+    /// As k3s, whose agent it runs.
+    Rke2,
 }
 
 impl Provider {
     /// The provider of this name, as it is written on the command line.
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::Eks, Self::Gke, Self::Aks, Self::OpenShift, Self::K3s]
-            .into_iter()
+        let all = [
+            Self::Eks,
+            Self::Gke,
+            Self::Aks,
+            Self::OpenShift,
+            Self::K3s,
+            Self::Rke2,
+        ];
+        all.into_iter()
             .find(|provider| provider.to_string() == name)
     }
 
@@ -41,7 +51,9 @@ impl Provider {
             let mut keys = node.metadata.labels.keys();
             keys.any(|key| key.starts_with(prefix))
         };
-        if version.contains("+k3s") || version.contains("+rke2") || id.starts_with("k3s://") {
+        if version.contains("+rke2") || id.starts_with("rke2://") {
+            Some(Self::Rke2)
+        } else if version.contains("+k3s") || id.starts_with("k3s://") {
             Some(Self::K3s)
         } else if labelled("node.openshift.io/") {
             Some(Self::OpenShift)
@@ -70,13 +82,21 @@ impl Provider {
                 let memory = tiers_of_memory(machine.memory);
                 (cpu, memory, 100 * MIB, gke_storage(machine.storage))
             }
-            Self::Aks if machine.is_before_1_29 => {
+            Self::Aks if machine.minor.is_some_and(|minor| minor < 29) => {
                 let memory = tiers_of_memory(machine.memory);
                 (aks_cpu(machine.cpu), memory, 750 * MIB, 0)
             }
             Self::Aks => (aks_cpu(machine.cpu), aks_memory(machine), 100 * MIB, 0),
-            Self::OpenShift => (500, GIB, 100 * MIB, GIB),
-            Self::K3s => (0, 0, 0, 0),
+            Self::OpenShift => {
+                let (cpu, memory) = openshift(machine);
+                // 4.8 to 4.11 forgot it (openshift/machine-config-operator#3375).
+                let storage = match machine.minor {
+                    Some(21..=24) => 0,
+                    _ => GIB,
+                };
+                (cpu, memory, 100 * MIB, storage)
+            }
+            Self::K3s | Self::Rke2 => (0, 0, 0, 0),
         };
         Reservation {
             cpu_milli: cpu,
@@ -103,9 +123,18 @@ impl Provider {
                  as Mi); before 1.29 25 % of the first 4 GiB, 20 % of the next 4, 10 % of the \
                  next 8, 6 % of the next 112, 2 % of the rest, and an eviction threshold of 750 Mi"
             }
-            Self::OpenShift => "CPU 500m, memory 1 Gi, ephemeral storage 1 Gi",
-            Self::K3s => "nothing; imagefs.available<5%, nodefs.available<5%",
+            Self::OpenShift => {
+                "CPU 500m, memory 1 Gi, ephemeral storage 1 Gi; from 4.21 on CPU 60m and 12m for \
+                 each further core, at least 500m, and memory 1 Gi and 6 % of all above 8 GiB, in \
+                 whole Gi"
+            }
+            Self::K3s | Self::Rke2 => "nothing; imagefs.available<5%, nodefs.available<5%",
         }
+    }
+
+    /// Whether it is k3s or a distribution of it, which leave reservations to the owner.
+    pub fn is_k3s(self) -> bool {
+        matches!(self, Self::K3s | Self::Rke2)
     }
 }
 
@@ -117,6 +146,7 @@ impl fmt::Display for Provider {
             Self::Aks => "aks",
             Self::OpenShift => "openshift",
             Self::K3s => "k3s",
+            Self::Rke2 => "rke2",
         })
     }
 }
@@ -133,8 +163,8 @@ pub struct NodeSize {
     pub pods: i64,
     /// The machine type shares its cores with others.
     pub is_shared_core: bool,
-    /// The kubelet is older than 1.29.
-    pub is_before_1_29: bool,
+    /// The kubelet's minor version, if it is known.
+    pub minor: Option<u32>,
 }
 
 impl NodeSize {
@@ -145,8 +175,10 @@ impl NodeSize {
         let text = |key: &str| labels.get(key).map(crate::text::Str::as_str);
         // Mebibytes; the kernel keeps a part of them, and Capacity is the rest.
         let nominal = text("kubernetes.azure.com/sku-memory").and_then(|mib| mib.parse().ok());
-        if let Some(mib) = nominal {
-            self.memory = MIB.saturating_mul(mib);
+        if let Some(nominal) = nominal {
+            // Some of Azure's pages show gibibytes; no machine has less than 512 MiB.
+            let unit = if nominal < 512 { GIB } else { MIB };
+            self.memory = unit.saturating_mul(nominal);
         } else if labels
             .keys()
             .any(|key| key.starts_with("kubernetes.azure.com/"))
@@ -158,7 +190,7 @@ impl NodeSize {
             .or_else(|| text("beta.kubernetes.io/instance-type"));
         self.is_shared_core = matches!(machine, Some("e2-micro" | "e2-small" | "e2-medium"));
         let version = Version::parse(&node.status.node_info.kubelet_version);
-        self.is_before_1_29 = version.is_some_and(|v| (v.major, v.minor) < (1, 29));
+        self.minor = version.map(|version| version.minor);
         self
     }
 }
@@ -222,6 +254,28 @@ fn gke_storage(storage: i64) -> i64 {
     let disk = storage.saturating_add(STEP - 1) / STEP * STEP;
     let part = (disk / 100).saturating_mul(35).saturating_add(6 * GIB);
     (disk / 2).min(part).min(100 * GIB)
+}
+
+/// CPU and memory; the script computes in whole GiB of memory and hundredths of a core.
+fn openshift(machine: NodeSize) -> (i64, i64) {
+    if machine.minor.is_none_or(|minor| minor < 34) {
+        return (500, GIB);
+    }
+    let cores = machine.cpu / 1000;
+    let milli = cores
+        .saturating_sub(1)
+        .saturating_mul(12)
+        .saturating_add(60);
+    let cpu = milli.saturating_add(5) / 10 * 10;
+    let above = (machine.memory / GIB - 8).max(0);
+    // Hundredths of a GiB; behind 128 GiB, the script subtracts less than it has counted.
+    let hundredths = if above <= 120 {
+        above * 6
+    } else {
+        672 + (above - 112) * 2
+    };
+    let memory = (150 + hundredths) / 100 * GIB;
+    (cpu.max(500), memory)
 }
 
 /// The table, from the largest row that fits.
@@ -305,6 +359,9 @@ mod tests {
         let key = "kubernetes.azure.com/os-sku".into();
         node.metadata.labels.insert(key, "Ubuntu".into());
         assert_eq!(kept(&node), 1843 + 750, "whole gibibytes");
+        let key = "kubernetes.azure.com/sku-memory".into();
+        node.metadata.labels.insert(key, "8".into());
+        assert_eq!(kept(&node), 1843 + 750, "in gibibytes");
     }
 
     #[test]
@@ -318,6 +375,50 @@ mod tests {
         };
         assert_eq!(Provider::Gke.formula(size).cpu_milli, 70);
         assert_eq!(Provider::Gke.formula(size.with(&node)).cpu_milli, 1060);
+    }
+
+    #[test]
+    fn openshift_computes_by_the_size_of_the_machine_from_4_21_on() {
+        let kept = |cores: i64, gibibytes: i64, minor| {
+            let formula = Provider::OpenShift.formula(NodeSize {
+                cpu: cores * 1000,
+                memory: gibibytes * GIB,
+                minor: Some(minor),
+                ..NodeSize::default()
+            });
+            (formula.cpu_milli, formula.memory / GIB)
+        };
+        assert_eq!(kept(64, 512, 33), (500, 1));
+        assert_eq!(kept(4, 15, 34), (500, 1));
+        assert_eq!(kept(16, 31, 34), (500, 2));
+        assert_eq!(kept(64, 125, 34), (820, 8));
+        assert_eq!(kept(96, 251, 34), (1200, 10));
+    }
+
+    #[test]
+    fn openshift_reserves_storage_in_most_versions() {
+        let storage = |minor| {
+            let size = NodeSize {
+                minor: Some(minor),
+                ..NodeSize::default()
+            };
+            Provider::OpenShift.formula(size).ephemeral_storage / GIB
+        };
+        assert_eq!([20, 21, 24, 25].map(storage), [1, 0, 0, 1]);
+    }
+
+    #[test]
+    fn rke2_is_not_k3s() {
+        let of = |version: &str, id: &str| {
+            let mut node = Node::default();
+            node.status.node_info.kubelet_version = version.into();
+            node.spec.provider_id = id.into();
+            Provider::of(&node)
+        };
+        assert_eq!(of("v1.36.1+rke2r1", "rke2://a"), Some(Provider::Rke2));
+        assert_eq!(of("v1.36.1", "rke2://a"), Some(Provider::Rke2));
+        assert_eq!(of("v1.36.1+k3s1", "k3s://a"), Some(Provider::K3s));
+        assert_eq!(Provider::parse("rke2"), Some(Provider::Rke2));
     }
 
     #[test]

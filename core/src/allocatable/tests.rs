@@ -275,3 +275,25 @@ proptest! {
         }
     }
 }
+
+/// Without the configuration, huge pages are known all the same.
+#[test]
+fn huge_pages_are_told_apart_from_what_is_held_back() {
+    let mut node = Node::default();
+    let held_back = |node: &Node| {
+        let unexplained = Unexplained::of(node, String::new());
+        let memory = unexplained.reserved["memory"];
+        (memory.to_string(), unexplained.hugepages.to_string())
+    };
+    for (name, capacity, allocatable) in [
+        ("memory", "376Gi", "215Gi"),
+        ("hugepages-1Gi", "160Gi", "160Gi"),
+        ("hugepages-2Mi", "0", "0"),
+    ] {
+        node.status.capacity.insert(name.into(), capacity.into());
+        (node.status.allocatable).insert(name.into(), allocatable.into());
+    }
+    assert_eq!(held_back(&node), ("1Gi".to_owned(), "160Gi".to_owned()));
+    (node.status.allocatable).insert("memory".into(), "376Gi".into());
+    assert_eq!(held_back(&node), ("0".to_owned(), "0".to_owned()));
+}

@@ -77,5 +77,5 @@ fn capacity(text: &str) -> Result<Capacity, String> {
 }
 
 fn provider(text: &str) -> Result<Provider, String> {
-    Provider::parse(text).ok_or_else(|| "expected eks, gke, aks, openshift or k3s".to_owned())
+    Provider::parse(text).ok_or_else(|| "expected eks, gke, aks, openshift, k3s or rke2".to_owned())
 }

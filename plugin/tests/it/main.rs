@@ -6,6 +6,7 @@
     clippy::indexing_slicing
 )]
 
+mod allocatable;
 mod audit;
 mod bad_input;
 mod completion;

@@ -182,7 +182,7 @@ fn role(context: &Context<'_>, findings: &mut Findings<'_>) {
 
 fn has_several_roles(node: &Node) -> bool {
     let provider = Machine::of(node).provider;
-    matches!(provider, Some(Provider::OpenShift | Provider::K3s))
+    provider.is_some_and(|provider| provider == Provider::OpenShift || provider.is_k3s())
 }
 
 fn excluded_traffic<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {

@@ -219,7 +219,7 @@ fn longer_support(node: &Node) -> Option<&'static str> {
         Provider::Gke => Some("the Extended channel of GKE"),
         Provider::Aks => Some("long-term support of AKS"),
         Provider::OpenShift => Some("Extended Update Support of OpenShift"),
-        Provider::K3s => None,
+        Provider::K3s | Provider::Rke2 => None,
     }
 }
 

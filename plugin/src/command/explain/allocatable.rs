@@ -223,13 +223,29 @@ fn row(name: &str, line: &Line, published: bool) -> Vec<Cell> {
 fn print_unexplained(item: &Unexplained, node: &Node, printer: &mut Printer) -> anyhow::Result<()> {
     writeln!(printer.data(), "node/{}\n", item.node)?;
     let said = [&node.status.capacity, &node.status.allocatable].map(allocatable::amounts);
-    let mut table = Table::new(["RESOURCE", "CAPACITY", "− HELD BACK", "= PUBLISHED"]);
+    let has_hugepages = !item.hugepages.is_zero();
+    let mut header = vec!["RESOURCE", "CAPACITY", "− HELD BACK"];
+    if has_hugepages {
+        header.push("− HUGEPAGES");
+    }
+    header.push("= PUBLISHED");
+    let mut table = Table::new(header);
     for (name, reserved) in &item.reserved {
         let [capacity, published] = said
             .each_ref()
             .map(|amounts| amounts.get(name).copied().unwrap_or_default());
-        let amounts = [capacity, *reserved, published].map(|amount| amount.to_string().into());
-        table.row(std::iter::once(name.as_str().into()).chain(amounts));
+        let mut amounts = vec![capacity, *reserved];
+        if has_hugepages {
+            let is_memory = name == "memory";
+            amounts.push(if is_memory {
+                item.hugepages
+            } else {
+                Quantity::default()
+            });
+        }
+        amounts.push(published);
+        let cells = amounts.iter().map(|amount| amount.to_string().into());
+        table.row(std::iter::once(name.as_str().into()).chain(cells));
     }
     printer.table(&table)?;
     writeln!(printer.data())?;

@@ -66,7 +66,7 @@ pub(super) fn of_provider(
     .into_iter()
     .map(|(name, amount)| (name.into(), amount.into()))
     .collect();
-    if provider == Provider::K3s {
+    if provider.is_k3s() {
         let flag = "imagefs.available<5%,nodefs.available<5%";
         configuration.set_eviction(EvictionMap::Hard, flag)?;
     } else {

@@ -29,7 +29,8 @@ pub(super) fn nothing_reserved<'a>(_: &Context<'a>, node: &'a Node) -> Option<Fi
         .inferred();
     // A container shares its machine, and k3s and RKE2 reserve nothing by default.
     let machine = Machine::of(node);
-    let by_design = machine.class == Class::Container || machine.provider == Some(Provider::K3s);
+    let by_design =
+        machine.class == Class::Container || machine.provider.is_some_and(Provider::is_k3s);
     Some(found.severity_if(by_design, Severity::Info))
 }
 
@@ -51,7 +52,7 @@ pub(super) fn formula(node: &Node, provider: Provider) -> Option<Reservation> {
     let size = NodeSize {
         cpu: capacity(node, "cpu")?.milli_value()?,
         memory: capacity(node, "memory")?.value()?,
-        storage: capacity(node, "ephemeral-storage").map_or(Some(0), |all| all.value())?,
+        storage: capacity(node, "ephemeral-storage").map_or(Some(0), Quantity::value)?,
         pods: capacity(node, "pods")?.value()?,
         ..NodeSize::default()
     };
