@@ -3,10 +3,11 @@
 use std::net::Ipv4Addr;
 
 use crate::allocatable::{DEFAULT_MAX_PODS, KubeletConfiguration};
-use crate::audit::context::{allocatable, capacity, requested};
+use crate::audit::context::{allocatable, capacity, is_open, requested};
 use crate::audit::headroom::{self, Headroom};
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
+use crate::machine::Machine;
 use crate::object::Node;
 use crate::quantity::Quantity;
 use crate::request::{self, Amounts, ByContainers};
@@ -31,10 +32,11 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[Source::Nodes, Source::Pods],
         title: "the node's resources are almost fully requested",
         why: "Larger pods do not fit there any more. This is efficient as long as other nodes \
-              have room.",
-        fix: "No action is needed unless pods are Pending.",
+              have room; if none has, the next pod stays Pending.",
+        fix: "No action is needed while other nodes have room. Otherwise add a node, or lower \
+              requests that exceed the usage.",
         link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
-        check: Check::EachNode(almost_full),
+        check: Check::All(almost_full),
     },
     Rule {
         id: "NL-CAP-003",
@@ -183,18 +185,36 @@ fn percent(part: Quantity, whole: Quantity) -> f64 {
     100.0 * part.approximate() / whole.approximate()
 }
 
-fn almost_full(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+fn almost_full(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const FULL: f64 = 90.0;
+    let share = |node: &Node, name: &str| {
+        let room = allocatable(node, name).filter(|room| !room.is_zero())?;
+        let requested =
+            requested(context, node, name).map_or_else(|| room.zeroed(), |(sum, _)| sum);
+        Some((requested, room, percent(requested, room)))
+    };
     for name in headroom::RESOURCES {
-        // NL-CAP-001 reports more than 100 %.
-        if let Some((requested, room)) = requested(context, node, name)
-            && requested <= room
-            && percent(requested, room) >= 90.0
-        {
+        let mut open = context.nodes().filter(|node| is_open(node));
+        let has_room = |node: &Node| share(node, name).is_some_and(|(_, _, full)| full < FULL);
+        let elsewhere = context.snapshot.single_node || open.any(has_room);
+        let machines = context.nodes();
+        // A node of Fargate is as large as its pod.
+        for node in machines.filter(|node| Machine::of(node).is_configurable()) {
+            // NL-CAP-001 reports more than 100 %.
+            let full = share(node, name).filter(|(sum, room, full)| sum <= room && *full >= FULL);
+            let Some((requested, room, full)) = full else {
+                continue;
+            };
+            let nowhere = if elsewhere {
+                ""
+            } else {
+                "; no other node has room"
+            };
             let message = format!(
-                "{name}: {requested} of {room} Allocatable requested ({:.0} %)",
-                percent(requested, room)
+                "{name}: {requested} of {room} Allocatable requested ({full:.0} %){nowhere}"
             );
-            findings.push(FindingBuilder::node(node, message).with("resource", name));
+            let found = FindingBuilder::node(node, message).with("resource", name);
+            findings.push(found.severity_if(!elsewhere, Severity::Warning));
         }
     }
 }

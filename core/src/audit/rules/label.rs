@@ -166,7 +166,8 @@ fn role(context: &Context<'_>, findings: &mut Findings<'_>) {
     if bearers * 2 <= context.snapshot.nodes.len() {
         return;
     }
-    for node in context.nodes() {
+    let machines = context.nodes();
+    for node in machines.filter(|node| Machine::of(node).is_configurable()) {
         let roles = roles(node);
         let message = match roles.len() {
             0 => format!("no role; {} have one", format::count(bearers, "node")),

@@ -4,6 +4,7 @@ mod authorization;
 mod budget;
 mod capacity;
 mod certificate;
+mod event;
 mod heartbeat;
 mod label;
 mod operations;
@@ -31,7 +32,7 @@ pub struct Group {
 }
 
 /// Every group, in the order of the reports.
-pub const GROUPS: [Group; 16] = [
+pub const GROUPS: [Group; 17] = [
     group("REG", "Registration and identity", registration::RULES),
     group("HB", "Heartbeats, leases and conditions", heartbeat::RULES),
     group("TNT", "Taints and conditions", taint::RULES),
@@ -60,6 +61,7 @@ pub const GROUPS: [Group; 16] = [
     group("VOL", "Leftover volumes", volume::RULES),
     group("POD", "Leftover pods", pod::RULES),
     group("OPS", "Unfinished operations", operations::RULES),
+    group("EVT", "Events of kubelets", event::RULES),
 ];
 
 const fn group(code: &'static str, title: &'static str, rules: &'static [Rule]) -> Group {

@@ -137,6 +137,18 @@ pub(super) const RULES: &[Rule] = &[
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
         check: Check::EachNode(stuck_scale_down),
     },
+    Rule {
+        id: "NL-TNT-012",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "an agent has not opened the node to pods",
+        why: "The node starts with a taint that an agent or a NodeReadinessRule removes when \
+              network, storage or devices work. As long as it is there, only pods that tolerate \
+              it run on the node.",
+        fix: "Read the agent's log on this node, or the conditions that the rule waits for.",
+        link: "https://kubernetes.io/blog/2026/02/03/introducing-node-readiness-controller",
+        check: Check::EachNode(not_opened),
+    },
 ];
 
 /// Conditions that contradict their taint, which is there or missing, and since how many seconds
@@ -250,6 +262,7 @@ fn is_own(key: &str) -> bool {
         .iter()
         .any(|domain| key.contains(domain))
         && !key.contains("ClusterAutoscaler")
+        && !is_startup(key)
 }
 
 fn wasted(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
@@ -325,6 +338,28 @@ fn stuck_scale_down(context: &Context<'_>, node: &Node, findings: &mut Findings<
         if let Some(lasts) = lasts.filter(|lasts| *lasts > LONG) {
             let message = format!("tainted {} for {}", taint.key, format::duration(lasts));
             findings.push(FindingBuilder::node(node, message).with("seconds", lasts));
+        }
+    }
+}
+
+/// Whether an agent removes the taint once the node can take pods: NodeReadinessRules, network
+/// plugins, storage drivers, Karpenter.
+fn is_startup(key: &str) -> bool {
+    key.starts_with("readiness.k8s.io/")
+        || key.ends_with("/agent-not-ready")
+        || key == "karpenter.sh/unregistered"
+}
+
+fn not_opened(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    const SETTLED: i64 = 900;
+    let taints = node.spec.taints.iter();
+    for taint in taints.filter(|taint| is_startup(&taint.key)) {
+        let since = taint.time_added.or(node.metadata.creation_timestamp);
+        let lasts = since.map(|since| context.seconds_since(since));
+        if let Some(lasts) = lasts.filter(|lasts| *lasts > SETTLED) {
+            let message = format!("tainted {} for {}", taint.key, format::duration(lasts));
+            let found = FindingBuilder::node(node, message).with("taint", taint.key.as_str());
+            findings.push(found.with("seconds", lasts));
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::allocatable::KubeletConfiguration;
 use crate::allocatable::provider::Provider;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity, pools};
 use crate::format;
-use crate::machine::Machine;
+use crate::machine::{Class, Machine};
 use crate::object::Node;
 use crate::snapshot::Source;
 use crate::version::Version;
@@ -52,8 +52,8 @@ pub(super) const RULES: &[Rule] = &[
         severity: Severity::Warning,
         sources: &[Source::Nodes],
         title: "the container runtime is outdated",
-        why: "Kubernetes 1.24 removed dockershim, containerd before 1.7 receives no fixes, and \
-              kubelets from 1.36 on do not support containerd 1.x.",
+        why: "Kubernetes 1.24 removed dockershim, kubelets from 1.36 on do not support containerd \
+              1.x, and versions of containerd receive no fixes after their last day.",
         fix: "Migrate the node to containerd 2.x or CRI-O.",
         link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/",
         check: Check::Machine(runtime),
@@ -145,6 +145,17 @@ pub(super) const RULES: &[Rule] = &[
         link: "https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/",
         check: Check::Configuration(all_alpha),
     },
+    Rule {
+        id: "NL-VER-013",
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the machine has swap, and the kubelet's configuration was not read",
+        why: "A kubelet with failSwapOn: true, which is the default, does not start again on such \
+              a machine. With false, memorySwap.swapBehavior decides whether pods swap.",
+        fix: "Check the configuration, or audit with --configz.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-management/",
+        check: Check::Machine(unknown_swap),
+    },
 ];
 
 fn kubelet(node: &Node) -> Option<Version> {
@@ -152,6 +163,10 @@ fn kubelet(node: &Node) -> Option<Version> {
 }
 
 fn skew<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    // A virtual kubelet is a program of its own, and has its own versions.
+    if Machine::of(node).class == Class::VirtualKubelet {
+        return None;
+    }
     let server = context.server?;
     let own = kubelet(node).filter(|own| own.major == server.major)?;
     let message = if own.minor > server.minor {
@@ -256,25 +271,40 @@ fn images(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
 }
 
-fn runtime<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+/// The last day of support of containerd 1.0 to 1.6 (`RELEASES.md`).
+const CONTAINERD_LAST_DAYS: [(u32, Date); 7] = [
+    (0, date(2018, 12, 5)),
+    (1, date(2019, 10, 23)),
+    (2, date(2020, 10, 15)),
+    (3, date(2021, 3, 4)),
+    (4, date(2022, 3, 3)),
+    (5, date(2023, 2, 28)),
+    (6, date(2025, 8, 23)),
+];
+
+fn runtime<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let text = &node.status.node_info.container_runtime_version;
     let own = kubelet(node);
     let is_from = |minor| own.is_some_and(|own| (own.major, own.minor) >= (1, minor));
+    let today = context.now.to_zoned(TimeZone::UTC).date();
     let why = match text.split_once("://") {
         // From 1.24 on, docker:// is cri-dockerd, which is maintained.
         Some(("docker", _)) if is_from(24) => return None,
-        Some(("docker", _)) => "dockershim, which Kubernetes 1.24 removed",
+        Some(("docker", _)) => "dockershim, which Kubernetes 1.24 removed".to_owned(),
         Some(("containerd", version)) => {
             let version = Version::parse(version)?;
             if version.major < 2 && is_from(36) {
-                "kubelets from 1.36 on do not support containerd 1.x"
-            } else if (version.major, version.minor) < (1, 7) {
-                "containerd before 1.7 receives no fixes"
+                "kubelets from 1.36 on do not support containerd 1.x".to_owned()
+            } else if version.major < 2 {
+                let mut days = CONTAINERD_LAST_DAYS.iter();
+                let (_, day) = days.find(|(minor, _)| version.minor == *minor)?;
+                let ended = (*day < today).then_some(day)?;
+                format!("no fixes for this version since {ended}")
             } else {
                 return None;
             }
         }
-        _ if text.contains("Unknown") => "the kubelet does not know it",
+        _ if text.contains("Unknown") => "the kubelet does not know it".to_owned(),
         _ => return None,
     };
     let message = format!(
@@ -308,6 +338,19 @@ fn swap<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>>
     })
 }
 
+fn unknown_swap<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    // Containers have the swap of the machine that they share.
+    let is_shared = Machine::of(node).class == Class::Container;
+    if is_shared || context.config(&node.metadata.name).is_some() {
+        return None;
+    }
+    let swap = node.status.node_info.swap?.capacity;
+    (swap > 0).then(|| {
+        let message = format!("{} Mi of swap", swap >> 20);
+        FindingBuilder::node(node, message).with("bytes", swap)
+    })
+}
+
 fn wrong_label(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     if !Machine::of(node).is_configurable() {
         return;
@@ -319,8 +362,14 @@ fn wrong_label(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
         ("beta.kubernetes.io/arch", &info.architecture),
         ("beta.kubernetes.io/os", &info.operating_system),
     ] {
+        // Not every program that writes nodes uses Go's names.
+        let truth = match truth.as_str() {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            truth => truth,
+        };
         let label = node.metadata.labels.get(key);
-        if let Some(label) = label.filter(|label| *label != truth && !truth.is_empty()) {
+        if let Some(label) = label.filter(|label| **label != *truth && !truth.is_empty()) {
             let message = format!("{key}={label}, but the kubelet reports {truth}");
             findings.push(FindingBuilder::node(node, message).with("label", key));
         }

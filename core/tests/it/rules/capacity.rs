@@ -125,3 +125,22 @@ pub(super) const FIXTURES: &[Fixture] = &[
         silent: |s| each_pod(s, "frontend", |pod| request(pod, "cpu", "2")),
     },
 ];
+
+/// A small machine alone: its system's pods leave no room for any other.
+#[test]
+fn a_full_node_without_others_is_a_warning() {
+    use nodelife_core::audit::{self, Selection, Severity};
+    let severity = |single_node| {
+        let mut snapshot = super::cluster::healthy();
+        request(first_pod(&mut snapshot, "orders-db"), "cpu", "3");
+        let name = first_pod(&mut snapshot, "orders-db").spec.node_name.clone();
+        snapshot.nodes.retain(|node| node.metadata.name == name);
+        snapshot.single_node = single_node;
+        let now = snapshot.taken_at.unwrap();
+        let found = audit::audit(&snapshot, &Selection::default(), now).findings;
+        let mut full = found.iter().filter(|found| found.rule == *"NL-CAP-002");
+        full.next().unwrap().severity
+    };
+    assert_eq!(severity(false), Severity::Warning);
+    assert_eq!(severity(true), Severity::Info, "others may have room");
+}

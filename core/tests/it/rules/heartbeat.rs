@@ -139,6 +139,33 @@ pub(super) const FIXTURES: &[Fixture] = &[
             condition(s, 0, "Ready", "Unknown", 60);
         },
     },
+    Fixture {
+        rule: "NL-HB-016",
+        fires: |s| {
+            condition(s, 0, "VMEventScheduled", "True", 60);
+        },
+        silent: |s| {
+            condition(s, 0, "VMEventScheduled", "False", 60);
+        },
+    },
+    Fixture {
+        rule: "NL-HB-017",
+        fires: |s| {
+            condition(s, 0, "EtcdIsVoter", "False", 60);
+        },
+        silent: |s| {
+            condition(s, 0, "EtcdIsVoter", "True", 30 * 86_400);
+        },
+    },
+    Fixture {
+        rule: "NL-HB-018",
+        fires: |s| {
+            condition(s, 0, "SysctlChanged", "True", 60);
+        },
+        silent: |s| {
+            condition(s, 0, "SysctlChanged", "False", 60);
+        },
+    },
 ];
 
 fn messages(snapshot: &nodelife_core::snapshot::Snapshot) -> Vec<(String, String)> {
@@ -207,4 +234,26 @@ fn pods_that_were_not_read_are_not_zero() {
     let found = messages(&snapshot);
     let (_, message) = found.iter().find(|(rule, _)| rule == "NL-HB-002").unwrap();
     assert!(message.contains("pods not read"), "{message}");
+}
+
+#[test]
+fn an_old_server_that_became_a_voter_lately_is_a_note() {
+    let severity = |seconds| {
+        let mut snapshot = super::cluster::healthy();
+        snapshot.nodes[0].metadata.creation_timestamp = Some(ago(&snapshot, 49 * 86_400));
+        condition(&mut snapshot, 0, "EtcdIsVoter", "True", seconds);
+        let selection = nodelife_core::audit::Selection::default();
+        let now = snapshot.taken_at.unwrap();
+        let audit = nodelife_core::audit::audit(&snapshot, &selection, now);
+        let mut found = audit.findings.into_iter();
+        let found = found.find(|found| found.rule == *"NL-HB-017");
+        found.map(|found| (found.severity, found.message))
+    };
+    let (severity_of_note, message) = severity(8 * 3600).unwrap();
+    assert_eq!(severity_of_note, nodelife_core::audit::Severity::Info);
+    assert_eq!(
+        message,
+        "a voting member of etcd only for 8h; the node is 49d old"
+    );
+    assert_eq!(severity(49 * 86_400 - 60), None, "since it joined");
 }

@@ -6,6 +6,7 @@ mod budget;
 mod capacity;
 mod certificate;
 mod cluster;
+mod event;
 mod fixture;
 mod heartbeat;
 mod kinds;
@@ -46,6 +47,7 @@ const FIXTURES: &[&[Fixture]] = &[
     zone::FIXTURES,
     pod::FIXTURES,
     operations::FIXTURES,
+    event::FIXTURES,
 ];
 
 fn fixtures() -> impl Iterator<Item = &'static Fixture> {

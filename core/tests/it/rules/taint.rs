@@ -131,4 +131,19 @@ pub(super) const FIXTURES: &[Fixture] = &[
             taint(s, 0, "karpenter.sh/disrupted", "NoSchedule", 600);
         },
     },
+    Fixture {
+        rule: "NL-TNT-012",
+        fires: |s| {
+            taint(
+                s,
+                0,
+                "readiness.k8s.io/example.com/network",
+                "NoSchedule",
+                3600,
+            );
+        },
+        silent: |s| {
+            taint(s, 0, "node.cilium.io/agent-not-ready", "NoExecute", 60);
+        },
+    },
 ];

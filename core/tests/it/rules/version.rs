@@ -122,4 +122,40 @@ pub(super) const FIXTURES: &[Fixture] = &[
             configure(s, |c| c.feature_gates = [("AllAlpha".into(), false)].into());
         },
     },
+    Fixture {
+        rule: "NL-VER-013",
+        fires: |s| {
+            s.kubelet_configs.clear();
+            s.nodes[0].status.node_info.swap = Some(NodeSwap { capacity: 8 << 30 });
+        },
+        silent: |s| {
+            s.kubelet_configs.clear();
+            s.nodes[0].status.node_info.swap = Some(NodeSwap { capacity: 0 });
+        },
+    },
 ];
+
+/// An input is judged by its own time: containerd 1.6 had fixes until August 2025.
+#[test]
+fn a_runtime_is_outdated_from_its_last_day_on() {
+    use nodelife_core::audit::{self, Selection};
+    let mut snapshot = super::cluster::healthy();
+    for node in &mut snapshot.nodes {
+        node.status.node_info.container_runtime_version = "containerd://1.6.21".into();
+        node.status.node_info.kubelet_version = "v1.25.13".into();
+    }
+    let mut found = |now: &str| {
+        snapshot.taken_at = Some(now.parse().unwrap());
+        let selection = Selection {
+            rules: vec!["NL-VER-004".into()],
+            ..Selection::default()
+        };
+        let audit = audit::audit(&snapshot, &selection, now.parse().unwrap());
+        audit.findings.first().map(|found| found.message.clone())
+    };
+    assert_eq!(found("2023-09-06T16:00:00Z"), None);
+    assert_eq!(
+        found("2025-09-01T00:00:00Z").unwrap(),
+        "containerd://1.6.21 with kubelet v1.25.13: no fixes for this version since 2025-08-23"
+    );
+}

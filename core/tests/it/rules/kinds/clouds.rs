@@ -1,6 +1,6 @@
 //! Nodes of AKS, GKE and EKS.
 
-use super::{AKS, EKS, FARGATE, GKE, Kind, condition, hostname};
+use super::{AKS, EKS, FARGATE, GKE, Kind, condition, hostname, taint};
 
 pub(super) fn azure() -> [Kind; 6] {
     [
@@ -40,7 +40,7 @@ pub(super) fn azure() -> [Kind; 6] {
         Kind {
             name: "AKS, a reboot is scheduled",
             change: |node| condition(node, "VMEventScheduled", "True"),
-            finds: &["NL-HB-013"],
+            finds: &["NL-HB-016"],
             ..AKS
         },
         Kind {
@@ -57,7 +57,7 @@ pub(super) fn azure() -> [Kind; 6] {
     ]
 }
 
-pub(super) fn google_and_amazon() -> [Kind; 7] {
+pub(super) fn google_and_amazon() -> [Kind; 10] {
     [
         Kind {
             name: "GKE e2-small, which shares its cores",
@@ -97,8 +97,25 @@ pub(super) fn google_and_amazon() -> [Kind; 7] {
                     "True",
                 )
             },
-            finds: &["NL-HB-013"],
+            finds: &["NL-HB-018"],
             ..GKE
+        },
+        Kind {
+            name: "GKE, whose conditions were cut out",
+            change: |node| node.status.conditions.clear(),
+            ..GKE
+        },
+        Kind {
+            name: "EKS spot machine with a notice of its end",
+            change: |node| taint(node, "aws-node-termination-handler/spot-itn"),
+            finds: &["NL-HB-016"],
+            ..EKS
+        },
+        Kind {
+            name: "EKS, the node monitoring agent found a fault",
+            change: |node| condition(node, "NetworkingReady", "False"),
+            finds: &["NL-HB-013"],
+            ..EKS
         },
         Kind {
             name: "EKS with more pods than the image computed for",

@@ -1,5 +1,7 @@
 //! Nodes of distributions, and of clusters that are set up by hand.
 
+use nodelife_core::object::NodeSwap;
+
 use super::{Kind, NOTHING_RESERVED, OPENSHIFT, PLAIN, RKE2, VIRTUAL, condition, hostname, taint};
 
 pub(super) fn openshift() -> [Kind; 6] {
@@ -70,7 +72,7 @@ pub(super) fn rancher() -> [Kind; 6] {
         Kind {
             name: "RKE2 server that is no voter of etcd",
             change: |node| condition(node, "EtcdIsVoter", "False"),
-            finds: &["NL-HB-013"],
+            finds: &["NL-HB-017"],
             ..RKE2
         },
         Kind {
@@ -146,7 +148,7 @@ pub(super) fn small() -> [Kind; 4] {
     ]
 }
 
-pub(super) fn by_hand() -> [Kind; 9] {
+pub(super) fn by_hand() -> [Kind; 12] {
     [
         Kind {
             name: "kubeadm as installed",
@@ -176,11 +178,34 @@ pub(super) fn by_hand() -> [Kind; 9] {
             ..PLAIN
         },
         Kind {
+            name: "kubeadm 1.35 with containerd 1.6",
+            kubelet: "v1.35.3",
+            runtime: "containerd://1.6.39",
+            finds: &["NL-VER-004"],
+            ..PLAIN
+        },
+        Kind {
             name: "kubeadm 1.9, before condition taints",
             kubelet: "v1.9.11",
             runtime: "docker://17.3.3",
             change: |node| condition(node, "DiskPressure", "True"),
             finds: &["NL-HB-011", "NL-VER-003", "NL-VER-004"],
+            ..PLAIN
+        },
+        Kind {
+            name: "kubeadm with swap",
+            change: |node| {
+                let swap = NodeSwap { capacity: 8 << 30 };
+                node.status.node_info.swap = Some(swap);
+            },
+            finds: &["NL-VER-013"],
+            ..PLAIN
+        },
+        Kind {
+            name: "DigitalOcean, a NodeReadinessRule still waits",
+            provider_id: "digitalocean://123456",
+            change: |node| taint(node, "readiness.k8s.io/example.com/network"),
+            finds: &["NL-TNT-012"],
             ..PLAIN
         },
         Kind {

@@ -143,7 +143,14 @@ const RKE2: Kind = Kind {
         ("node-role.kubernetes.io/control-plane", "true"),
         ("node-role.kubernetes.io/etcd", "true"),
     ],
-    change: |node| condition(node, "EtcdIsVoter", "True"),
+    change: |node| {
+        condition(node, "EtcdIsVoter", "True");
+        // Since it joined.
+        let joined = node.metadata.creation_timestamp;
+        for condition in &mut node.status.conditions {
+            condition.last_transition_time = joined;
+        }
+    },
     ..PLAIN
 };
 

@@ -1,10 +1,12 @@
 //! HB: heartbeats, leases and conditions.
 
+mod detector;
+
 use crate::audit::context::requested;
 use crate::audit::pools::most_common;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity, kubelet_config};
 use crate::format;
-use crate::object::{Node, NodeCondition};
+use crate::object::Node;
 use crate::snapshot::Source;
 use crate::zone::ZoneKey;
 
@@ -165,7 +167,7 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Read the condition's message. If the fault is permanent, drain and replace the \
               machine.",
         link: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
-        check: Check::EachNode(custom),
+        check: Check::EachNode(detector::custom),
     },
     Rule {
         id: "NL-HB-014",
@@ -176,7 +178,7 @@ pub(super) const RULES: &[Rule] = &[
               file systems and broken container runtimes stay undetected until pods fail.",
         fix: "Install node-problem-detector, or the cloud provider's agent.",
         link: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
-        check: Check::Cluster(no_detector),
+        check: Check::Cluster(detector::no_detector),
     },
     Rule {
         id: "NL-HB-015",
@@ -186,7 +188,41 @@ pub(super) const RULES: &[Rule] = &[
         why: "The component that posts this condition has stopped, so new faults are not reported.",
         fix: "Restart the kubelet, or the agent that posts the condition.",
         link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
-        check: Check::EachNode(unknown_condition),
+        check: Check::EachNode(detector::unknown_condition),
+    },
+    Rule {
+        id: "NL-HB-016",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the cloud is going to stop or restart the machine",
+        why: "The provider has announced a reboot, a redeployment, a freeze or the end of a spot \
+              machine. Pods that are still there end without their grace period.",
+        fix: "Drain the node before that time, unless an agent does.",
+        link: "https://learn.microsoft.com/en-us/azure/virtual-machines/linux/scheduled-events",
+        check: Check::Node(detector::scheduled),
+    },
+    Rule {
+        id: "NL-HB-017",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the server is not a voting member of etcd",
+        why: "k3s and RKE2 report that this server's etcd has left the cluster or has not caught \
+              up. With one more server lost, etcd may have no quorum, and upgrades wait.",
+        fix: "Read the server's log. If it does not rejoin, remove the member and add the server \
+              again.",
+        link: "https://docs.k3s.io/cli/etcd-snapshot",
+        check: Check::Node(detector::etcd),
+    },
+    Rule {
+        id: "NL-HB-018",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the provider's agent reports a setting that will break",
+        why: "GKE's agent found a changed sysctl, or fields in containerd's configuration that a \
+              later version does not read. The node works until it is upgraded.",
+        fix: "Remove what writes the setting, usually a DaemonSet.",
+        link: "https://cloud.google.com/kubernetes-engine/docs/how-to/migrate-containerd-2",
+        check: Check::EachNode(detector::settings),
     },
 ];
 
@@ -338,14 +374,6 @@ fn odd_duration(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
-const OWN: [&str; 5] = [
-    "Ready",
-    "MemoryPressure",
-    "DiskPressure",
-    "PIDPressure",
-    "NetworkUnavailable",
-];
-
 fn chatty(context: &Context<'_>, findings: &mut Findings<'_>) {
     /// In smaller clusters the load does not matter.
     const LARGE: usize = 100;
@@ -420,81 +448,4 @@ fn no_network<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>>
     let condition = condition.filter(|c| c.status == "True")?;
     let message = format!("{}: {}", condition.reason, condition.message);
     Some(FindingBuilder::node(node, message))
-}
-
-/// The condition by which k3s and RKE2 say whether a server is a voting member of etcd.
-const ETCD: &str = "EtcdIsVoter";
-
-/// Whether an agent's condition reports a fault. Most do when they are `True`; those whose type
-/// ends in `Ready` do when they are `False`.
-fn is_fault(condition: &NodeCondition) -> bool {
-    let kind = condition.kind.as_str();
-    let named = [
-        // Azure's scheduled events, as AKS' detector posts them.
-        "VMEventScheduled",
-        "RebootScheduled",
-        "RedeployScheduled",
-        "FreezeScheduled",
-        "PreemptScheduled",
-        "TerminateScheduled",
-        // GKE's detector.
-        "SysctlChanged",
-        "DeprecatedConfigsFieldInContainerdConfiguration",
-        "DeprecatedAuthsFieldInContainerdConfiguration",
-        "DeprecatedMirrorsFieldInContainerdConfiguration",
-        "KernelDeadlock",
-        "ReadonlyFilesystem",
-        "CorruptDockerOverlay2",
-        "XfsShutdown",
-        "CperHardwareErrorFatal",
-    ];
-    let fault = named.contains(&kind)
-        || kind.starts_with("Frequent")
-        || kind.ends_with("Problem")
-        || kind.ends_with("Unhealthy");
-    // RKE2 and k3s: the server is no voting member of etcd.
-    let lost_etcd = kind == ETCD && condition.status == "False";
-    lost_etcd
-        || (fault && condition.status == "True")
-        || (kind != "Ready" && kind.ends_with("Ready") && condition.status == "False")
-}
-
-fn custom(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
-    for condition in node.status.conditions.iter().filter(|c| is_fault(c)) {
-        let message = format!(
-            "{} is {}: {}: {}",
-            condition.kind, condition.status, condition.reason, condition.message
-        );
-        findings.push(found(node, condition, message));
-    }
-}
-
-fn found<'a>(node: &'a Node, about: &NodeCondition, message: String) -> FindingBuilder<'a> {
-    FindingBuilder::node(node, message).with("condition", about.kind.as_str())
-}
-
-fn no_detector(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let foreign = |node: &Node| {
-        let mut conditions = node.status.conditions.iter();
-        conditions.any(|c| !OWN.contains(&c.kind.as_str()) && c.kind != ETCD)
-    };
-    /// In smaller clusters people notice a broken machine.
-    const MANY: usize = 5;
-    let nodes = context.snapshot.nodes.len();
-    if nodes >= MANY && !context.nodes().any(foreign) {
-        let message = format!(
-            "none of {} has a condition from a detector",
-            format::count(nodes, "node")
-        );
-        findings.push(FindingBuilder::cluster(message));
-    }
-}
-
-fn unknown_condition(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
-    for condition in &node.status.conditions {
-        if node.is_ready() && condition.status == "Unknown" {
-            let message = format!("Ready, but {} is Unknown", condition.kind);
-            findings.push(found(node, condition, message));
-        }
-    }
 }

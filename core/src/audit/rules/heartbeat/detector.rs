@@ -1,0 +1,147 @@
+//! HB: conditions that agents of providers and distributions post.
+
+use crate::audit::{Context, FindingBuilder, Findings, Severity};
+use crate::format;
+use crate::object::{Node, NodeCondition};
+
+const OWN: [&str; 5] = [
+    "Ready",
+    "MemoryPressure",
+    "DiskPressure",
+    "PIDPressure",
+    "NetworkUnavailable",
+];
+
+/// The condition by which k3s and RKE2 say whether a server is a voting member of etcd.
+const ETCD: &str = "EtcdIsVoter";
+
+/// Events of the machine that the cloud has scheduled, as the detectors of AKS and others post them.
+const SCHEDULED: [&str; 6] = [
+    "VMEventScheduled",
+    "RebootScheduled",
+    "RedeployScheduled",
+    "FreezeScheduled",
+    "PreemptScheduled",
+    "TerminateScheduled",
+];
+
+/// Taints by which agents announce such an event.
+const SCHEDULED_TAINTS: [&str; 4] = [
+    "aws-node-termination-handler/scheduled-maintenance",
+    "aws-node-termination-handler/spot-itn",
+    "aws-node-termination-handler/asg-lifecycle-termination",
+    "cloud.google.com/impending-node-termination",
+];
+
+/// What GKE's detector says of settings.
+fn is_setting(kind: &str) -> bool {
+    kind == "SysctlChanged" || (kind.starts_with("Deprecated") && kind.ends_with("Configuration"))
+}
+
+/// Whether an agent's condition reports a fault. Most do when they are `True`; those whose type
+/// ends in `Ready` do when they are `False`.
+fn is_fault(condition: &NodeCondition) -> bool {
+    let kind = condition.kind.as_str();
+    let named = [
+        "KernelDeadlock",
+        "ReadonlyFilesystem",
+        "CorruptDockerOverlay2",
+        "XfsShutdown",
+        "CperHardwareErrorFatal",
+        // AKS, of machines with GPUs and InfiniBand.
+        "GPUMissing",
+        "NVLinkStatusInactive",
+        "IBLinkFlapping",
+    ];
+    let fault = named.contains(&kind)
+        || kind.starts_with("Frequent")
+        || kind.starts_with("Unhealthy")
+        || kind.ends_with("Problem")
+        || kind.ends_with("Unhealthy");
+    (fault && condition.status == "True")
+        || (kind != "Ready" && kind.ends_with("Ready") && condition.status == "False")
+}
+
+fn found<'a>(node: &'a Node, about: &NodeCondition, message: String) -> FindingBuilder<'a> {
+    FindingBuilder::node(node, message).with("condition", about.kind.as_str())
+}
+
+/// The finding that repeats the condition.
+fn said<'a>(node: &'a Node, condition: &NodeCondition) -> FindingBuilder<'a> {
+    let message = format!(
+        "{} is {}: {}: {}",
+        condition.kind, condition.status, condition.reason, condition.message
+    );
+    found(node, condition, message)
+}
+
+pub(super) fn custom(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    for condition in node.status.conditions.iter().filter(|c| is_fault(c)) {
+        findings.push(said(node, condition));
+    }
+}
+
+pub(super) fn settings(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let conditions = node.status.conditions.iter();
+    for condition in conditions.filter(|c| is_setting(&c.kind) && c.status == "True") {
+        findings.push(said(node, condition));
+    }
+}
+
+pub(super) fn scheduled<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let mut conditions = node.status.conditions.iter();
+    let condition = conditions.find(|c| SCHEDULED.contains(&c.kind.as_str()) && c.status == "True");
+    let mut taints = node.spec.taints.iter();
+    let taint = taints.find(|taint| SCHEDULED_TAINTS.contains(&taint.key.as_str()));
+    condition
+        .map(|condition| said(node, condition))
+        .or_else(|| {
+            let message = format!("tainted {}", taint?.key);
+            Some(FindingBuilder::node(node, message))
+        })
+}
+
+pub(super) fn etcd<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    const DAY: i64 = 86_400;
+    let condition = node.condition(ETCD)?;
+    if condition.status == "False" {
+        return Some(said(node, condition));
+    }
+    // An old server that became a voter lately was none for a while.
+    let since = context.seconds_since(condition.last_transition_time?);
+    let before = context.age(&node.metadata)? - since;
+    (since < DAY && before > DAY).then(|| {
+        let message = format!(
+            "a voting member of etcd only for {}; the node is {} old",
+            format::duration(since),
+            format::duration(before + since)
+        );
+        found(node, condition, message).severity(Severity::Info)
+    })
+}
+
+pub(super) fn no_detector(context: &Context<'_>, findings: &mut Findings<'_>) {
+    /// In smaller clusters people notice a broken machine.
+    const MANY: usize = 5;
+    let foreign = |node: &Node| {
+        let mut conditions = node.status.conditions.iter();
+        conditions.any(|c| !OWN.contains(&c.kind.as_str()) && c.kind != ETCD)
+    };
+    let nodes = context.snapshot.nodes.len();
+    if nodes >= MANY && !context.nodes().any(foreign) {
+        let message = format!(
+            "none of {} has a condition from a detector",
+            format::count(nodes, "node")
+        );
+        findings.push(FindingBuilder::cluster(message));
+    }
+}
+
+pub(super) fn unknown_condition(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    for condition in &node.status.conditions {
+        if node.is_ready() && condition.status == "Unknown" {
+            let message = format!("Ready, but {} is Unknown", condition.kind);
+            findings.push(found(node, condition, message));
+        }
+    }
+}

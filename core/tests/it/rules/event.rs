@@ -1,0 +1,29 @@
+use super::cluster::event;
+use super::fixture::Fixture;
+
+pub(super) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-EVT-001",
+        fires: |s| event(s, 0, "CgroupV1", 1, 600),
+        silent: |s| event(s, 0, "Starting", 1, 600),
+    },
+    Fixture {
+        rule: "NL-EVT-002",
+        fires: |s| event(s, 0, "MissingClusterDNS", 3, 600),
+        silent: |s| {
+            event(s, 0, "MissingClusterDNS", 3, 600);
+            s.events.as_mut().unwrap()[0].involved_object.kind = "Pod".into();
+        },
+    },
+    Fixture {
+        rule: "NL-EVT-003",
+        fires: |s| event(s, 0, "InvalidDiskCapacity", 4, 60),
+        // At startup the container runtime has no figures yet.
+        silent: |s| event(s, 0, "InvalidDiskCapacity", 1, 60),
+    },
+    Fixture {
+        rule: "NL-EVT-004",
+        fires: |s| event(s, 0, "Rebooted", 1, 600),
+        silent: |s| event(s, 0, "Starting", 1, 600),
+    },
+];
