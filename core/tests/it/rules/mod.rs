@@ -12,6 +12,7 @@ mod heartbeat;
 mod kinds;
 mod label;
 mod operations;
+mod operators;
 mod pod;
 mod registration;
 mod reserved;
