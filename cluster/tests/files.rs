@@ -389,3 +389,47 @@ fn a_node_with_two_uids_is_named() {
     assert_eq!(read.contradictory_nodes, ["n"]);
     assert_eq!(read.snapshot.nodes[0].metadata.uid, "u1");
 }
+
+fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut archive = tar::Builder::new(Vec::new());
+    for (name, bytes) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, *bytes).unwrap();
+    }
+    archive.into_inner().unwrap()
+}
+
+#[test]
+fn an_archive_is_read_as_a_folder() {
+    let services = br#"{"apiVersion":"v1","kind":"ServiceList","items":[]}"#;
+    let bundle = tar(&[
+        ("bundle/version.yaml", b"- 1\n"),
+        ("bundle/cluster-resources/nodes.json", LIST.as_bytes()),
+        ("bundle/cluster-resources/services.json", services),
+        ("bundle/pod-logs/web.log", b"{ not json"),
+    ]);
+    let files = Files::new();
+    for (name, bytes) in [
+        ("bundle.tar", bundle.clone()),
+        ("bundle.tar.gz", gzip(&bundle)),
+        ("bundle.tgz", gzip(&bundle)),
+    ] {
+        let read = snapshot::read(&[files.put(name, &bytes)]).unwrap();
+        assert_eq!(read.snapshot.nodes.len(), 1, "{name}");
+        assert_eq!(read.left_out, 2, "{name}");
+    }
+}
+
+#[test]
+fn a_broken_archive_is_named() {
+    let whole = gzip(&tar(&[("nodes.json", LIST.as_bytes())]));
+    let files = Files::new();
+    let path = files.put("cut.tar.gz", &whole[..whole.len() / 2]);
+    let error = snapshot::read(&[path]).unwrap_err().to_string();
+    assert!(error.contains("cut.tar.gz"), "{error}");
+    let path = files.put("logs.tar", &tar(&[("web.log", b"hello")]));
+    let error = snapshot::read(&[path]).unwrap_err();
+    assert!(matches!(error, FileError::Nothing { .. }), "{error}");
+}

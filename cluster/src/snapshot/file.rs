@@ -14,6 +14,7 @@ use nodelife_core::text::Str;
 use serde::de::{Deserialize, Deserializer, Error as _};
 use thiserror::Error;
 
+use super::archive;
 use super::document;
 use super::gathered::Gathered;
 use super::kind::source_of;
@@ -61,7 +62,7 @@ pub enum FileError {
         /// What is there instead.
         found: String,
     },
-    /// A folder, and not one of its files has objects that can be read here.
+    /// A folder or an archive, and not one of its files has objects that can be read here.
     #[error(
         "no file in {} has objects that nodelife reads; use a file of `kubectl nodelife \
          snapshot`, or the output of `kubectl cluster-info dump`",
@@ -77,7 +78,7 @@ pub enum FileError {
 #[derive(Debug, Default)]
 pub struct FromFiles {
     pub snapshot: Snapshot,
-    /// How many files of folders have no objects that nodelife reads.
+    /// How many files of folders and archives have no objects that nodelife reads.
     pub left_out: usize,
     /// Nodes that the files have more than once, with different UIDs.
     pub contradictory_nodes: Vec<Str>,
@@ -85,7 +86,8 @@ pub struct FromFiles {
 
 /// Reads a snapshot out of files, folders (`*.json`, `*.yaml`, `*.yml`, gzip or not, what `sos`
 /// names after `kubectl get -o json`, and those of folders in them) and standard input (`-`), all
-/// put together. Files of folders without objects that can be read here are counted.
+/// put together. An archive (`*.tar`, `*.tar.gz`, `*.tgz`) is read as a folder. Files of folders
+/// without objects that can be read here are counted.
 ///
 /// An object that is in several files counts once. What none of them holds is named
 /// in [`Snapshot::missing`].
@@ -121,6 +123,8 @@ pub fn read(paths: &[PathBuf]) -> Result<FromFiles, FileError> {
                 let path = path.clone();
                 return Err(FileError::Nothing { path });
             }
+        } else if archive::is_archive(path) {
+            left_out += read_archive(path, &mut take)?;
         } else {
             take(path, read_file(path)?);
         }
@@ -130,6 +134,33 @@ pub fn read(paths: &[PathBuf]) -> Result<FromFiles, FileError> {
         return Err(FileError::SeveralSnapshots { names });
     }
     Ok(complete(all, left_out))
+}
+
+/// Reads the documents of an archive; the number of those without objects that can be read here.
+fn read_archive(path: &Path, take: &mut impl FnMut(&Path, Gathered)) -> Result<usize, FileError> {
+    let (mut all, mut left_out) = (0, 0);
+    let broken = |error| gzip_error(path, &error);
+    archive::each(path, broken, |name, input| {
+        if !is_document(name) {
+            return Ok(());
+        }
+        all += 1;
+        let file = path.join(name);
+        match read_stream(&file, BufReader::with_capacity(BUFFER, input)) {
+            Ok(mut gathered) => {
+                name_configurations(&file, &mut gathered)?;
+                take(&file, gathered);
+            }
+            Err(FileError::Foreign { .. }) => left_out += 1,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    })?;
+    if left_out == all {
+        let path = path.to_owned();
+        return Err(FileError::Nothing { path });
+    }
+    Ok(left_out)
 }
 
 /// The files of a folder in the order of their names.

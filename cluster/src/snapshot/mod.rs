@@ -1,6 +1,7 @@
 //! Snapshots: collected from a cluster, read from files, written to a file.
 
 mod access;
+mod archive;
 mod collect;
 mod document;
 mod file;
