@@ -6,6 +6,7 @@ use foldhash::HashMap;
 use jiff::Timestamp;
 
 use crate::allocatable::KubeletConfiguration;
+use crate::machine::Machine;
 use crate::object::{Budget, Lease, Node, Pod, Workload, WorkloadKind};
 use crate::quantity::Quantity;
 use crate::request::{self, Amounts, ByContainers};
@@ -70,6 +71,12 @@ impl<'a> Context<'a> {
 
     pub fn nodes(&self) -> impl Iterator<Item = &'a Node> {
         self.snapshot.nodes.iter()
+    }
+
+    /// The nodes whose owner configures the machine: not Fargate, not virtual kubelets.
+    pub fn machines(&self) -> impl Iterator<Item = &'a Node> {
+        self.nodes()
+            .filter(|node| Machine::of(node).is_configurable())
     }
 
     pub fn node(&self, name: &str) -> Option<&'a Node> {

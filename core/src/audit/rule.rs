@@ -6,7 +6,6 @@ use super::findings::{FindingBuilder, Findings};
 use super::kubelet_config;
 use super::selection::group_of;
 use crate::allocatable::KubeletConfiguration;
-use crate::machine::Machine;
 use crate::object::Node;
 use crate::snapshot::Source;
 
@@ -61,9 +60,7 @@ impl Rule {
                 }
             }
             Check::Machine(check) => {
-                let machines = context.nodes();
-                let machines = machines.filter(|node| Machine::of(node).is_configurable());
-                for found in machines.filter_map(|node| check(context, node)) {
+                for found in context.machines().filter_map(|node| check(context, node)) {
                     findings.push(found);
                 }
             }

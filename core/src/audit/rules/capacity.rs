@@ -7,7 +7,6 @@ use crate::audit::context::{allocatable, capacity, is_open, requested};
 use crate::audit::headroom::{self, Headroom};
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
-use crate::machine::Machine;
 use crate::object::Node;
 use crate::quantity::Quantity;
 use crate::request::{self, Amounts, ByContainers};
@@ -197,9 +196,8 @@ fn almost_full(context: &Context<'_>, findings: &mut Findings<'_>) {
         let mut open = context.nodes().filter(|node| is_open(node));
         let has_room = |node: &Node| share(node, name).is_some_and(|(_, _, full)| full < FULL);
         let elsewhere = context.snapshot.single_node || open.any(has_room);
-        let machines = context.nodes();
         // A node of Fargate is as large as its pod.
-        for node in machines.filter(|node| Machine::of(node).is_configurable()) {
+        for node in context.machines() {
             // NL-CAP-001 reports more than 100 %.
             let full = share(node, name).filter(|(sum, room, full)| sum <= room && *full >= FULL);
             let Some((requested, room, full)) = full else {

@@ -110,8 +110,7 @@ fn topology_missing(context: &Context<'_>, findings: &mut Findings<'_>) {
         let bearers = context.nodes().filter(|node| has(node, stable, beta));
         (stable, beta, bearers.count())
     });
-    let machines = context.nodes();
-    for node in machines.filter(|node| Machine::of(node).is_configurable()) {
+    for node in context.machines() {
         let absent: Vec<_> = wanted
             .iter()
             .filter(|(stable, beta, bearers)| *bearers > 0 && !has(node, stable, beta))
@@ -166,8 +165,7 @@ fn role(context: &Context<'_>, findings: &mut Findings<'_>) {
     if bearers * 2 <= context.snapshot.nodes.len() {
         return;
     }
-    let machines = context.nodes();
-    for node in machines.filter(|node| Machine::of(node).is_configurable()) {
+    for node in context.machines() {
         let roles = roles(node);
         let message = match roles.len() {
             0 => format!("no role; {} have one", format::count(bearers, "node")),
@@ -209,8 +207,8 @@ fn no_type(context: &Context<'_>, findings: &mut Findings<'_>) {
     if !context.nodes().any(has) {
         return;
     }
-    for node in context.nodes() {
-        if !has(node) && Machine::of(node).is_configurable() && !node.spec.provider_id.is_empty() {
+    for node in context.machines() {
+        if !has(node) && !node.spec.provider_id.is_empty() {
             findings.push(FindingBuilder::node(node, format!("no label {KEY}")));
         }
     }

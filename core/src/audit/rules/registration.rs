@@ -6,7 +6,6 @@ use std::net::IpAddr;
 use crate::allocatable::KubeletConfiguration;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
-use crate::machine::Machine;
 use crate::object::{Lease, Node};
 use crate::snapshot::Source;
 use crate::taint::UNINITIALIZED;
@@ -343,8 +342,7 @@ fn uninitialized(context: &Context<'_>, findings: &mut Findings<'_>) {
     let cloudy = context
         .nodes()
         .any(|node| !node.spec.provider_id.is_empty());
-    let machines = context.nodes();
-    for node in machines.filter(|node| Machine::of(node).is_configurable()) {
+    for node in context.machines() {
         let Some(age) = context.age(&node.metadata).filter(|age| *age > SETTLED) else {
             continue;
         };

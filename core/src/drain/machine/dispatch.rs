@@ -291,7 +291,7 @@ impl Machine {
             .unwrap_or(counts.has);
         let patient = |since: Timestamp| self.now < since + IMPLICIT_TIMEOUT;
         let waited = tracked.blocked_since.is_some_and(|since| !patient(since));
-        // It gives way to one pod, not to all that have waited as long.
+        // One pod is let through, not all that have waited as long.
         let gives_way = waited && !self.ledger.last_sent(&limit).is_some_and(patient);
         let spare = self
             .ledger

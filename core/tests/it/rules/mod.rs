@@ -59,12 +59,16 @@ fn fixtures() -> impl Iterator<Item = &'static Fixture> {
 fn fires(rule: &str, change: Change) -> bool {
     let mut snapshot = cluster::healthy();
     change(&mut snapshot);
+    finds(&snapshot, rule)
+}
+
+fn finds(snapshot: &Snapshot, rule: &str) -> bool {
     let selection = Selection {
         rules: vec![rule.into()],
         ..Selection::default()
     };
     let now = snapshot.taken_at.unwrap();
-    says(&audit::audit(&snapshot, &selection, now), rule)
+    says(&audit::audit(snapshot, &selection, now), rule)
 }
 
 fn says(audit: &Audit, rule: &str) -> bool {
