@@ -62,7 +62,7 @@ fn names<'r>(request: &'r Request<'_>) -> impl PartialEq + use<'r> {
             user.name(),
             user.uid(),
             user.groups().collect::<Vec<_>>(),
-            user.extra(),
+            user.raw_extra(),
         ),
     )
 }
