@@ -12,3 +12,4 @@ mod examples;
 mod extreme_values;
 mod forecast;
 mod rules;
+mod same_facts;
