@@ -45,10 +45,13 @@ fn main() -> ExitCode {
     };
     output::log::init(cli.terminal.v);
     let mut printer = Printer::new(&cli.terminal);
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .map_err(anyhow::Error::from);
+    let mut runtime = if cli.command.follows_events() {
+        // Thousands of small events: to hand each to another thread costs more than the event.
+        tokio::runtime::Builder::new_current_thread()
+    } else {
+        tokio::runtime::Builder::new_multi_thread()
+    };
+    let runtime = runtime.enable_all().build().map_err(anyhow::Error::from);
     let status = match runtime {
         Ok(runtime) => runtime.block_on(run(cli, &mut printer)),
         Err(error) => ExitStatus::of_error(&error, &mut printer),

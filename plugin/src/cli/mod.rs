@@ -115,6 +115,13 @@ pub(crate) enum Command {
     Version(VersionArgs),
 }
 
+impl Command {
+    /// Whether the command spends its time on events of watches, and not on long lists.
+    pub(crate) fn follows_events(&self) -> bool {
+        matches!(self, Self::Drain(_) | Self::Evict(_))
+    }
+}
+
 impl Cli {
     /// Reads the words of the command line, the program's name first.
     ///

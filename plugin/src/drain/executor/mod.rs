@@ -12,6 +12,8 @@ mod start;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use anyhow::Context as _;
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
 use nodelife_cluster::list::ListFilter;
@@ -309,6 +311,7 @@ impl<'a> Executor<'a> {
                     anyhow::bail!("{why}; no more pods are evicted")
                 }
                 () = self.pace.wait(), if !self.queue.is_empty() => {
+                    self.take_ready(&mut watches)?;
                     self.decide()?;
                     continue;
                 }
@@ -336,25 +339,11 @@ impl<'a> Executor<'a> {
                     self.report_unhealthy(pending);
                     continue;
                 }
-                shown = watches.next() => match shown {
-                    Some(WatchEvent::Event(event)) => {
-                        self.unauthorized = 0;
-                        event
-                    }
-                    Some(WatchEvent::BudgetsForbidden(error)) => {
-                        self.budgets_unreadable(&error)?;
-                        continue;
-                    }
-                    Some(WatchEvent::NodesForbidden(error)) => {
-                        self.nodes_forbidden(&error);
-                        continue;
-                    }
-                    Some(WatchEvent::Failed { what, essential, error, wait }) => {
-                        self.watch_failed((&what, essential), error, wait)?;
-                        continue;
-                    }
-                    None => anyhow::bail!("failed to watch the cluster"),
-                },
+                // Until the next decision, changes wait where they arrive.
+                shown = watches.next(), if self.queue.is_empty() => {
+                    self.take(shown)?;
+                    continue;
+                }
                 () = sleep_until(wake, now) => DrainEvent::Tick,
             };
             // A node is said to be done while the list that shows it is fresh.
@@ -366,6 +355,32 @@ impl<'a> Executor<'a> {
         }
         self.check_reachable().await;
         self.finish()
+    }
+
+    /// Queues what the watches show by now.
+    fn take_ready(&mut self, watches: &mut Watches) -> anyhow::Result<()> {
+        while let Some(shown) = watches.next().now_or_never() {
+            self.take(shown)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, shown: Option<WatchEvent>) -> anyhow::Result<()> {
+        match shown.context("failed to watch the cluster")? {
+            WatchEvent::Event(event) => {
+                self.unauthorized = 0;
+                self.queue.push(event);
+            }
+            WatchEvent::BudgetsForbidden(error) => self.budgets_unreadable(&error)?,
+            WatchEvent::NodesForbidden(error) => self.nodes_forbidden(&error),
+            WatchEvent::Failed {
+                what,
+                essential,
+                error,
+                wait,
+            } => self.watch_failed((&what, essential), error, wait)?,
+        }
+        Ok(())
     }
 
     /// When something is due that no event brings.

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 /// A decision looks at all pods, and thousands of pods bring hundreds of events a second: so events
 /// are collected for this many times as long as the last decision took.
-const SHARE: u32 = 50;
+const SHARE: u32 = 100;
 
 /// The longest that an event waits.
 const LONGEST: Duration = Duration::from_millis(200);
