@@ -1,5 +1,7 @@
 //! Tests of waiting: replacements, volumes and timeouts.
 
+use std::time::Duration;
+
 use k8s_openapi::api::apps::v1::{DaemonSet, Deployment};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use k8s_openapi::api::storage::v1::VolumeAttachment;
@@ -408,18 +410,27 @@ async fn a_budget_that_lets_pods_go_is_not_bypassed() {
     env.check(&before).await;
 }
 
-/// Of forty pods that go one after the other the last wait longer than this for their turn.
+/// Each replacement takes two seconds to become Ready, so the last of ten pods waits longer than
+/// this for its turn.
 #[tokio::test]
 async fn a_budget_that_lets_pods_go_is_waited_for() {
-    let env = TestEnvironment::new(ControlPlane::shared().await, "in-turn").await;
-    let (full, _) = two_nodes(&env, 40).await;
+    let plane = ControlPlane::options()
+        .with_everything()
+        .pod_ready_after(Duration::from_secs(2))
+        .start()
+        .await
+        .unwrap();
+    // It ends with the process.
+    let plane: &'static ControlPlane = Box::leak(Box::new(plane));
+    let env = TestEnvironment::new(plane, "in-turn").await;
+    let (full, _) = two_nodes(&env, 10).await;
     BudgetFixture::max_unavailable("web", "web", json!(1))
-        .create_counted(&env.namespace, 40)
+        .create_counted(&env.namespace, 10)
         .await
         .unwrap();
     let before = env.pods_on(&full).await;
-    let arguments = [full.as_str(), "--blocked-timeout=6s", "--timeout=150s"];
-    let output = env.drain_keeping(&arguments, 39).await;
+    let arguments = [full.as_str(), "--blocked-timeout=8s", "--timeout=150s"];
+    let output = env.drain_keeping(&arguments, 9).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     env.check(&before).await;
 }
