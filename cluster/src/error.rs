@@ -31,6 +31,14 @@ pub enum ConnectError {
         name: String,
         known: Vec<String>,
     },
+    /// The address of the API server is none.
+    #[error("{place} \"{server}\" {reason}")]
+    ServerAddress {
+        place: Place,
+        server: String,
+        /// The end of the sentence.
+        reason: String,
+    },
     /// No context is current and none was named.
     #[error("the kubeconfig has no current context; use --context NAME ({})", known_names(.known))]
     NoContext { known: Vec<String> },
@@ -54,6 +62,37 @@ pub enum ConnectError {
     /// The first request failed.
     #[error(transparent)]
     Api(#[from] ApiError),
+}
+
+/// Where the address of an API server comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// `--server`
+    Flag,
+    Kubeconfig,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Flag => "-s (--server)",
+            Self::Kubeconfig => "the server of the kubeconfig's cluster",
+        })
+    }
+}
+
+impl ConnectError {
+    /// Whether the command line is wrong, and not the cluster or a file.
+    pub fn is_usage(&self) -> bool {
+        matches!(
+            self,
+            Self::ImpersonationWithoutUser
+                | Self::ServerAddress {
+                    place: Place::Flag,
+                    ..
+                }
+        )
+    }
 }
 
 fn known_names(known: &[String]) -> String {

@@ -3,6 +3,8 @@
 use std::io::ErrorKind;
 use std::process::ExitCode;
 
+use nodelife_cluster::ConnectError;
+
 use crate::output::Printer;
 
 /// The exit statuses of every command, one table for all. Ordered by which of two goes first.
@@ -75,7 +77,8 @@ impl ExitStatus {
             return Self::Done;
         }
         printer.error(error);
-        if error.is::<UsageError>() {
+        let connect = error.downcast_ref::<ConnectError>();
+        if error.is::<UsageError>() || connect.is_some_and(ConnectError::is_usage) {
             Self::Usage
         } else {
             Self::Failed

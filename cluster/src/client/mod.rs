@@ -4,6 +4,7 @@ mod clock;
 mod connect;
 pub(crate) mod credentials;
 mod options;
+mod server_url;
 mod session;
 
 use std::sync::{Arc, Mutex};

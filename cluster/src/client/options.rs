@@ -10,7 +10,8 @@ use kube::config::{
     NamedCluster, NamedContext,
 };
 
-use crate::error::ConnectError;
+use super::server_url;
+use crate::error::{ConnectError, Place};
 
 /// The name under which the chosen context, cluster and user are put together.
 const CONTEXT_NAME: &str = "nodelife";
@@ -57,10 +58,11 @@ impl ClientOptions {
         }
         let kubeconfig = match self.read()? {
             Some(kubeconfig) => kubeconfig,
-            None if self.server.is_some() => Kubeconfig::default(),
+            None if self.server().is_some() => Kubeconfig::default(),
             None => return self.in_cluster(),
         };
-        let chosen = self.choose(&kubeconfig)?;
+        let mut chosen = self.choose(&kubeconfig)?;
+        self.complete_server(&mut chosen)?;
         let proxy_of_file = chosen
             .clusters
             .iter()
@@ -76,6 +78,45 @@ impl ClientOptions {
             config.proxy_url = None;
         }
         Ok(config)
+    }
+
+    /// The value of `--server`; kubectl takes an empty one for none.
+    fn server(&self) -> Option<&str> {
+        self.server.as_deref().filter(|server| !server.is_empty())
+    }
+
+    /// Gives the server of the chosen cluster its scheme. Without TLS it gets no credentials, as
+    /// from kubectl (client-go v0.36.3, `tools/clientcmd/client_config.go`).
+    fn complete_server(&self, chosen: &mut Kubeconfig) -> Result<(), ConnectError> {
+        let cluster = chosen.clusters.iter_mut().find_map(|c| c.cluster.as_mut());
+        let Some(cluster) = cluster else {
+            return Ok(());
+        };
+        let is_tls = cluster.certificate_authority.is_some()
+            || cluster.certificate_authority_data.is_some()
+            || cluster.insecure_skip_tls_verify == Some(true);
+        let Some(server) = &cluster.server else {
+            return Ok(());
+        };
+        let uri =
+            server_url::complete(server, is_tls).map_err(|reason| ConnectError::ServerAddress {
+                place: if self.server().is_some() {
+                    Place::Flag
+                } else {
+                    Place::Kubeconfig
+                },
+                server: server.clone(),
+                reason,
+            })?;
+        let is_plain = uri.scheme() == Some(&http::uri::Scheme::HTTP);
+        cluster.server = Some(uri.to_string());
+        if is_plain {
+            let users = chosen.auth_infos.iter_mut();
+            for user in users.filter_map(|user| user.auth_info.as_mut()) {
+                *user = without_credentials(user);
+            }
+        }
+        Ok(())
     }
 
     /// Reads and merges the files. A file that was named by flag has to be there; one
@@ -127,7 +168,7 @@ impl ClientOptions {
         let cluster = find(
             "cluster",
             cluster_name,
-            self.cluster.is_none() && self.server.is_some(),
+            self.cluster.is_none() && self.server().is_some(),
             kubeconfig
                 .clusters
                 .iter()
@@ -185,7 +226,7 @@ impl ClientOptions {
             .map(|c| (c.name.as_str(), c.context.as_ref()));
         match named {
             Some(name) => find("context", name, false, contexts),
-            None if self.server.is_some() || self.cluster.is_some() => Ok(Context::default()),
+            None if self.server().is_some() || self.cluster.is_some() => Ok(Context::default()),
             None => Err(ConnectError::NoContext {
                 known: contexts.map(|(name, _)| name.to_owned()).collect(),
             }),
@@ -193,8 +234,8 @@ impl ClientOptions {
     }
 
     fn over_cluster(&self, mut cluster: ClusterEntry) -> ClusterEntry {
-        if let Some(server) = &self.server {
-            cluster.server = Some(server.clone());
+        if let Some(server) = self.server() {
+            cluster.server = Some(server.to_owned());
         }
         if let Some(path) = &self.certificate_authority {
             cluster.certificate_authority = Some(path.display().to_string());
@@ -249,6 +290,17 @@ impl ClientOptions {
             user.impersonate_user_extra = Some(extra);
         }
         user
+    }
+}
+
+/// What is left of a user on a connection that anybody can read.
+fn without_credentials(user: &AuthInfo) -> AuthInfo {
+    AuthInfo {
+        impersonate: user.impersonate.clone(),
+        impersonate_uid: user.impersonate_uid.clone(),
+        impersonate_groups: user.impersonate_groups.clone(),
+        impersonate_user_extra: user.impersonate_user_extra.clone(),
+        ..AuthInfo::default()
     }
 }
 

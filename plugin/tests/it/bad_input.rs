@@ -66,6 +66,41 @@ fn each_is_one_clear_sentence() {
 }
 
 #[test]
+fn a_server_without_a_scheme_is_an_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = folder.path().join("config");
+    let write = |server: &str, more: &str| {
+        let text = format!(
+            "{{apiVersion: v1, kind: Config, current-context: a, \
+             contexts: [{{name: a, context: {{cluster: a}}}}], \
+             clusters: [{{name: a, cluster: {{server: '{server}'{more}}}}}]}}"
+        );
+        fs::write(&config, text).unwrap();
+    };
+    let path = config.to_str().unwrap();
+    let failure = |words: &[&str], status: i32, message: &str| {
+        let text = run(words);
+        assert!(text.starts_with(&format!("status: {status}\n")), "{text}");
+        assert!(text.contains(message), "{text}");
+        assert!(!text.contains("panicked"), "{text}");
+    };
+    let plain = "failed to reach the API server http://127.0.0.1:1:";
+    let tls = "failed to reach the API server https://127.0.0.1:1:";
+    failure(&["audit", "-s", "127.0.0.1:1"], 1, plain);
+    let insecure = "--insecure-skip-tls-verify";
+    failure(&["audit", "-s", "127.0.0.1:1", insecure], 1, tls);
+    let no_host = "error: -s (--server) \"https://\" has no host";
+    failure(&["audit", "-s", "https://"], 2, no_host);
+    write("127.0.0.1:1", "");
+    failure(&["audit", "--kubeconfig", path], 1, plain);
+    write("127.0.0.1:1", ", insecure-skip-tls-verify: true");
+    failure(&["audit", "--kubeconfig", path], 1, tls);
+    write("https://", "");
+    let no_host = "the server of the kubeconfig's cluster \"https://\" has no host";
+    failure(&["audit", "--kubeconfig", path], 1, no_host);
+}
+
+#[test]
 fn absurd_values_do_not_panic() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("absurd.json");
