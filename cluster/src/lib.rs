@@ -22,10 +22,12 @@ mod retry;
 pub mod snapshot;
 mod warning;
 pub mod watch;
+mod whole_file;
 pub mod wire;
 
 pub use access::Permission;
-pub use client::{ClientOptions, Cluster, USER_AGENT};
+pub use client::{ClientOptions, Cluster, Identity, USER_AGENT};
 pub use error::{ApiError, ConnectError};
 pub use retry::retry_on_conflict;
 pub use warning::ServerWarnings;
+pub use whole_file::{WriteError, write_whole};

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 pub use clock::ServerClock;
-pub use options::ClientOptions;
+pub use options::{ClientOptions, Identity};
 
 use crate::warning::ServerWarnings;
 use clock::SharedClock;

@@ -46,7 +46,49 @@ pub struct ClientOptions {
     pub disable_compression: bool,
 }
 
+/// What people call a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// The context of the kubeconfig; none within a pod, and where `--server` says all.
+    pub context: Option<String>,
+    /// The cluster of the kubeconfig.
+    pub cluster: Option<String>,
+    /// URL of the API server, without a user and a password.
+    pub server: Option<String>,
+}
+
 impl ClientOptions {
+    /// What these flags and the files call the cluster.
+    ///
+    /// # Errors
+    ///
+    /// As connecting with them.
+    pub fn identity(&self) -> Result<Identity, ConnectError> {
+        let kubeconfig = match self.read()? {
+            Some(kubeconfig) => kubeconfig,
+            None if self.server().is_some() => Kubeconfig::default(),
+            None => return Ok(Identity::default()),
+        };
+        let context = self.chosen_context(&kubeconfig)?;
+        let mut chosen = self.choose(&kubeconfig)?;
+        self.complete_server(&mut chosen)?;
+        let entry = chosen.clusters.into_iter().find_map(|entry| entry.cluster);
+        let names = [&self.context, &kubeconfig.current_context];
+        let cluster = self.cluster.clone().unwrap_or(context.cluster);
+        let is_named = |name: &String| !name.is_empty();
+        Ok(Identity {
+            context: names.into_iter().flatten().find(|n| is_named(n)).cloned(),
+            cluster: Some(cluster).filter(is_named),
+            server: entry.and_then(|entry| entry.server).map(|server| {
+                let (scheme, rest) = server.split_once("://").unwrap_or_default();
+                let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+                let host = authority.rsplit('@').next().unwrap_or_default();
+                let url = format!("{scheme}://{host}/{path}");
+                url.trim_end_matches('/').to_owned()
+            }),
+        })
+    }
+
     /// The configuration that these flags, the environment and the files give.
     pub(crate) async fn config(&self) -> Result<kube::Config, ConnectError> {
         if self.impersonate.is_none()

@@ -28,6 +28,13 @@ pub(super) fn complete(server: &str, is_tls: bool) -> Result<Uri, String> {
     if uri.host().is_none_or(str::is_empty) {
         return Err("has no host".to_owned());
     }
+    let authority = uri.authority().map(http::uri::Authority::as_str);
+    let host = authority.unwrap_or_default().rsplit('@').next();
+    let after = host.and_then(|host| host.rsplit(']').next());
+    let port = after.and_then(|host| host.split_once(':'));
+    if port.is_some_and(|(_, port)| port.parse::<u16>().is_err()) {
+        return Err("has a port that is no number up to 65535".to_owned());
+    }
     let scheme = uri.scheme();
     if scheme != Some(&Scheme::HTTP) && scheme != Some(&Scheme::HTTPS) {
         return Err("has another scheme than http and https".to_owned());
@@ -66,7 +73,8 @@ mod tests {
             ("ftp://a", "has another scheme"),
             ("host:6443/path", "has a path but no scheme"),
             ("a b", "is no URL"),
-            ("https://a:port", "is no URL"),
+            ("https://a:port", "has a port"),
+            ("[::1]:70000", "has a port"),
         ] {
             let error = complete(server, true).unwrap_err();
             assert!(error.starts_with(reason), "{server}: {error}");

@@ -16,4 +16,4 @@ mod write;
 pub use collect::{SourceProgress, collect};
 pub use file::{FileError, FromFiles, read};
 pub use redact::redact;
-pub use write::{WriteError, write, write_to};
+pub use write::{write, write_to};

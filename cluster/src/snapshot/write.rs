@@ -1,18 +1,17 @@
 //! Writes a snapshot document.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::Path;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use nodelife_core::API_VERSION;
 use nodelife_core::snapshot::{Snapshot, Source};
 use serde::Serialize;
-use thiserror::Error;
 
 use super::kind::KIND;
+use crate::whole_file::{WriteError, write_whole};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -26,47 +25,18 @@ struct Document<'a> {
     snapshot: &'a Snapshot,
 }
 
-/// Why a snapshot was not written.
-#[derive(Debug, Error)]
-#[error("failed to write {}: {source}", .path.display())]
-pub struct WriteError {
-    pub path: PathBuf,
-    pub source: io::Error,
-}
-
 /// Writes to a file, compressed if its name ends in `.gz`. The file is there whole or
 /// not at all: it is written beside its place and moved there.
 pub fn write(snapshot: &Snapshot, path: &Path) -> Result<(), WriteError> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".partial");
-    let beside = PathBuf::from(beside);
     let packed = path.extension().is_some_and(|extension| extension == "gz");
-    let result = File::create(&beside)
-        .and_then(|file| write_file(snapshot, file, packed))
-        .and_then(|()| std::fs::rename(&beside, path));
-    result.map_err(|source| {
-        // Best effort: the error that matters is the first one.
-        let _ = std::fs::remove_file(&beside);
-        WriteError {
-            path: path.to_owned(),
-            source,
+    write_whole(path, |file| {
+        if !packed {
+            return write_to(snapshot, file);
         }
-    })
-}
-
-fn write_file(snapshot: &Snapshot, file: File, packed: bool) -> io::Result<()> {
-    let file = BufWriter::new(file);
-    let mut file = if packed {
         let mut gzip = GzEncoder::new(file, Compression::fast());
         write_to(snapshot, &mut gzip)?;
-        gzip.finish()?
-    } else {
-        let mut file = file;
-        write_to(snapshot, &mut file)?;
-        file
-    };
-    file.flush()?;
-    file.get_ref().sync_all()
+        gzip.finish().map(|_| ())
+    })
 }
 
 /// Writes the document to wherever `output` goes, a newline at its end.

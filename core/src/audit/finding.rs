@@ -54,6 +54,8 @@ pub struct Subject {
 pub struct Finding {
     /// Id of the rule, `NL-RES-001`.
     pub rule: Str,
+    /// The rule's title: the fault, in a few words.
+    pub title: Str,
     /// How bad it is.
     pub severity: Severity,
     /// What it is about.
@@ -66,4 +68,6 @@ pub struct Finding {
     pub confidence: Confidence,
     /// What to do.
     pub fix: String,
+    /// Further reading.
+    pub link: Str,
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::context::Context;
 use super::finding::{Confidence, Finding, Severity, Subject};
+use super::report::{Suppressed, SuppressedBy};
 use super::selection::{Selection, names};
 use crate::object::{Budget, Meta, Node, Pod};
 use crate::text::Str;
@@ -131,12 +132,14 @@ impl<'a> FindingBuilder<'a> {
 #[derive(Debug)]
 pub struct Findings<'a> {
     pub(super) rule: &'static str,
+    pub(super) title: &'static str,
     pub(super) severity: Severity,
     pub(super) fix: &'static str,
+    pub(super) link: &'static str,
     pub(super) selection: &'a Selection,
     pub(super) context: &'a Context<'a>,
     pub(super) kept: Vec<Finding>,
-    pub(super) suppressed: usize,
+    pub(super) suppressed: Vec<Suppressed>,
 }
 
 impl Findings<'_> {
@@ -145,18 +148,24 @@ impl Findings<'_> {
         if severity < self.selection.severity || !self.concerns_wanted_node(&found) {
             return;
         }
-        if self.is_suppressed(&found) {
-            self.suppressed += 1;
+        if let Some(by) = self.suppressed_by(&found) {
+            self.suppressed.push(Suppressed {
+                rule: self.rule.into(),
+                subject: found.subject,
+                by,
+            });
             return;
         }
         self.kept.push(Finding {
             rule: self.rule.into(),
+            title: self.title.into(),
             severity,
             subject: found.subject,
             message: found.message,
             evidence: found.evidence,
             confidence: found.confidence,
             fix: self.fix.into(),
+            link: self.link.into(),
         });
     }
 
@@ -168,15 +177,19 @@ impl Findings<'_> {
         self.selection.wants_all_nodes() || found.nodes.is_empty() || found.nodes.iter().any(wanted)
     }
 
-    fn is_suppressed(&self, found: &FindingBuilder<'_>) -> bool {
+    fn suppressed_by(&self, found: &FindingBuilder<'_>) -> Option<SuppressedBy> {
         let by_annotation = found
             .skip
             .is_some_and(|list| list.split(',').any(|name| names(name, self.rule)));
+        if by_annotation {
+            return Some(SuppressedBy::Annotation);
+        }
         // A finding about several nodes is kept if one of them does not skip the rule.
         let unwanted = |name: &&str| {
             let node = self.context.node(name);
             node.is_some_and(|node| self.selection.skips_on(self.rule, node))
         };
-        by_annotation || (!found.nodes.is_empty() && found.nodes.iter().all(unwanted))
+        let by_flag = !found.nodes.is_empty() && found.nodes.iter().all(unwanted);
+        by_flag.then_some(SuppressedBy::SkipRuleOn)
     }
 }

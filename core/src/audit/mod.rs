@@ -27,7 +27,9 @@ pub use finding::{Confidence, Finding, Severity, Subject};
 pub use findings::{FindingBuilder, Findings, SKIP_ANNOTATION};
 pub use headroom::{Loss, Lost, losses};
 pub use pools::pool_of;
-pub use report::{Audit, AuditReport, Skipped, Summary};
+pub use report::{
+    Audit, AuditReport, Fixed, Input, Skipped, Summary, Suppressed, SuppressedBy, Tool,
+};
 pub use rule::{Check, Rule};
 pub use rules::{GROUPS, Group, catalogue, find, unknown};
 pub use selection::{Selection, SkipOn};
@@ -49,15 +51,17 @@ pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audi
         audit.checked += 1;
         let mut findings = Findings {
             rule: rule.id,
+            title: rule.title,
             severity: rule.severity,
             fix: rule.fix,
+            link: rule.link,
             selection,
             context: &context,
             kept: Vec::new(),
-            suppressed: 0,
+            suppressed: Vec::new(),
         };
         rule.run(&context, &mut findings);
-        audit.suppressed += findings.suppressed;
+        audit.suppressed.append(&mut findings.suppressed);
         audit.findings.append(&mut findings.kept);
     }
     audit.findings.sort_by(|a, b| {

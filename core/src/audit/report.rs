@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::finding::{Finding, Severity};
+use super::finding::{Finding, Severity, Subject};
 use crate::snapshot::{Clock, Snapshot};
 use crate::text::Str;
 
@@ -18,6 +18,81 @@ pub struct Skipped {
     pub reason: String,
 }
 
+/// A finding that is left out because its owner wants it so.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Suppressed {
+    /// Id of the rule.
+    pub rule: Str,
+    /// What it is about.
+    pub subject: Subject,
+    /// What suppresses it.
+    pub by: SuppressedBy,
+}
+
+/// What suppresses a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub enum SuppressedBy {
+    /// The annotation `nodelife.dev/skip-rules` of the object.
+    Annotation,
+    /// `--skip-rule-on`
+    SkipRuleOn,
+}
+
+/// A finding of the baseline that its rule no longer reports.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Fixed {
+    /// Id of the rule.
+    pub rule: Str,
+    /// What it was about.
+    pub subject: Subject,
+}
+
+/// The program that made a report.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Tool {
+    /// `kubectl-nodelife`
+    pub name: Str,
+    /// Its version.
+    pub version: Str,
+}
+
+/// The cluster or the files that a report is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct Input {
+    /// The context of the kubeconfig.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context: Option<Str>,
+    /// The cluster of the kubeconfig.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<Str>,
+    /// URL of the API server.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server: Option<Str>,
+    /// The files of `-f`; `-` is standard input.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<Str>,
+}
+
+impl Input {
+    /// The context, else the cluster, else the server, else the files: what a reader knows it by.
+    pub fn name(&self) -> Option<String> {
+        let names = [&self.context, &self.cluster, &self.server];
+        let name = names.into_iter().flatten().next();
+        name.map(ToString::to_string)
+            .or_else(|| (!self.files.is_empty()).then(|| self.files.join(", ")))
+    }
+}
+
 /// The result of all rules that were asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,9 +102,9 @@ pub struct Audit {
     /// Rules that could not be checked, in the order of the catalogue.
     pub skipped: Vec<Skipped>,
     pub checked: usize,
-    /// How many findings were left out because an annotation of the object or
+    /// Findings that were left out because an annotation of the object or
     /// [`Selection::skip_on`](super::Selection::skip_on) says so.
-    pub suppressed: usize,
+    pub suppressed: Vec<Suppressed>,
 }
 
 /// What an audit found.
@@ -37,6 +112,10 @@ pub struct Audit {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct AuditReport {
+    /// The program that made the report.
+    pub tool: Tool,
+    /// The cluster or the files that it is about.
+    pub input: Input,
     /// The time that ages refer to; absent when the input has none at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub taken_at: Option<Timestamp>,
@@ -51,6 +130,10 @@ pub struct AuditReport {
     pub findings: Vec<Finding>,
     /// What could not be checked.
     pub skipped: Vec<Skipped>,
+    /// Findings that an annotation of their object or `--skip-rule-on` keeps away.
+    pub suppressed: Vec<Suppressed>,
+    /// Findings of the baseline that their rules no longer report.
+    pub fixed: Vec<Fixed>,
 }
 
 /// Counts of a report.
@@ -72,10 +155,13 @@ pub struct Summary {
     pub suppressed: usize,
     /// Findings that the baseline knows.
     pub known: usize,
+    /// Findings of the baseline that their rules no longer report.
+    pub fixed: usize,
 }
 
 impl AuditReport {
-    /// The report on `nodes` nodes of this snapshot, less what is known already.
+    /// The report on `nodes` nodes of this snapshot, less what is known already. The caller says
+    /// of which cluster, by which program, and what is fixed.
     pub fn new(
         snapshot: &Snapshot,
         nodes: usize,
@@ -89,6 +175,8 @@ impl AuditReport {
             findings.filter(|f| f.severity == severity).count()
         };
         Self {
+            tool: Tool::default(),
+            input: Input::default(),
             taken_at: snapshot.taken_at,
             clock: snapshot.clock,
             server_version: snapshot.server_version.clone(),
@@ -98,11 +186,14 @@ impl AuditReport {
                 errors: of(Severity::Error),
                 warnings: of(Severity::Warning),
                 infos: of(Severity::Info),
-                suppressed: audit.suppressed,
+                suppressed: audit.suppressed.len(),
                 known: found - audit.findings.len(),
+                fixed: 0,
             },
             findings: audit.findings,
             skipped: audit.skipped,
+            suppressed: audit.suppressed,
+            fixed: Vec::new(),
         }
     }
 

@@ -1,9 +1,12 @@
 //! `audit`
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{Arg, Args, Command, ValueEnum, ValueHint};
 use nodelife_core::audit::{Severity, SkipOn};
 use nodelife_core::object::LabelSelector;
 
@@ -12,7 +15,7 @@ use super::duration::go_duration;
 use super::selector::label_selector;
 
 /// Reports what is wrong with the nodes.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(before_help = "\
 Examples:
   # All nodes of the current context
@@ -34,8 +37,8 @@ Examples:
   kubectl nodelife audit --group-by eks.amazonaws.com/nodegroup -L topology.kubernetes.io/zone
   kubectl nodelife audit --watch
 
-  # In a pipeline: fail on warnings too, print JSON
-  kubectl nodelife audit --fail-on warning -o json
+  # In a pipeline: fail on warnings too, print a table, and write files for the CI system
+  kubectl nodelife audit --fail-on warning -o table -o sarif=nodes.sarif -o junit=nodes.xml
 ")]
 pub(crate) struct AuditArgs {
     /// Nodes to audit, as NAME or node/NAME [default: all]
@@ -47,8 +50,11 @@ pub(crate) struct AuditArgs {
     /// Where the objects come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,
-    /// Format of the report
-    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    /// Format of the report, and the file that it goes to instead of stdout; may be repeated
+    #[arg(long = "output", short, value_name = "FORMAT[=FILE]", value_parser = OutputParser, default_value = "table")]
+    pub(crate) outputs: Vec<AuditOutput>,
+    /// The format that is being written.
+    #[arg(skip)]
     pub(crate) output: AuditFormat,
     /// Exit with 3 if a finding has at least this severity
     #[arg(long, value_enum, value_name = "SEVERITY", default_value_t)]
@@ -129,6 +135,50 @@ pub(crate) enum AuditFormat {
     Sarif,
     /// Prometheus' text format
     Prometheus,
+    /// Only the objects that have findings, one per line
+    Name,
+}
+
+/// A format, and where the report goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AuditOutput {
+    pub(crate) format: AuditFormat,
+    /// None: stdout.
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// Reads `FORMAT` and `FORMAT=FILE`.
+#[derive(Clone)]
+struct OutputParser;
+
+impl TypedValueParser for OutputParser {
+    type Value = AuditOutput;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<AuditOutput, clap::Error> {
+        let text = value.to_str().unwrap_or_default();
+        let (format, file) = match text.split_once('=') {
+            Some((format, file)) => (OsStr::new(format), Some(file)),
+            None => (value, None),
+        };
+        let formats = EnumValueParser::<AuditFormat>::new();
+        let format = formats.parse_ref(command, arg, format)?;
+        if file == Some("") {
+            let message = format!("no file after the = of -o {text}\n");
+            return Err(clap::Error::raw(ErrorKind::InvalidValue, message).with_cmd(command));
+        }
+        let file = file.filter(|file| *file != "-").map(PathBuf::from);
+        Ok(AuditOutput { format, file })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let formats = AuditFormat::value_variants().iter();
+        Some(Box::new(formats.filter_map(ValueEnum::to_possible_value)))
+    }
 }
 
 /// Orders of findings.

@@ -317,6 +317,8 @@ pub(crate) enum EventFormat {
 pub(crate) enum DrainFormat {
     /// `DrainPlan` or `DrainReport` of nodelife.dev/v1alpha1
     Json,
+    /// The same as YAML
+    Yaml,
 }
 
 impl From<OrderArg> for EvictionOrder {

@@ -28,7 +28,7 @@ use std::path::Path;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 pub(crate) use allocatable::AllocatableArgs;
-pub(crate) use audit::{AuditArgs, AuditFormat, FailOn, SortBy};
+pub(crate) use audit::{AuditArgs, AuditFormat, AuditOutput, FailOn, SortBy};
 pub(crate) use cluster::ClusterArgs;
 pub(crate) use completion::{CompletionArgs, Shell};
 pub(crate) use drain::DrainArgs;

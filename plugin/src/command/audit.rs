@@ -5,13 +5,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use nodelife_core::audit::{self, Rule, Selection, Severity};
+use nodelife_cluster::write_whole;
+use nodelife_core::audit::{self, Input, Rule, Selection, Severity, Tool};
 use nodelife_core::format::count;
 use nodelife_core::snapshot::{Clock, Snapshot, Source};
+use nodelife_core::text::Str;
 
 use super::{input, rules};
-use crate::cli::{AuditArgs, AuditFormat, ClusterArgs};
-use crate::exit::ExitStatus;
+use crate::cli::{AuditArgs, AuditFormat, AuditOutput, ClusterArgs};
+use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 use crate::report::{AuditReport, Baseline, Report};
 
@@ -20,9 +22,11 @@ pub(crate) async fn run(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
+    check_outputs(&args.outputs)?;
     let run = AuditRun {
         selection: selection(&args)?,
         baseline: baseline(&args)?,
+        input: describe_input(&args, cluster),
         args,
     };
     match run.args.watch {
@@ -36,6 +40,7 @@ struct AuditRun {
     args: AuditArgs,
     selection: Selection,
     baseline: Baseline,
+    input: Input,
 }
 
 impl AuditRun {
@@ -120,9 +125,19 @@ impl AuditRun {
         input::check_nodes(&snapshot, &selection.nodes, &self.args.input)?;
         let audit = audit::audit(&snapshot, selection, Timestamp::now());
         let nodes = snapshot.nodes.iter().filter(|n| selection.wants_node(n));
-        let audit = AuditReport::new(&snapshot, nodes.count(), audit, |finding| {
+        let fixed = self
+            .baseline
+            .fixed(&self.rules(), selection, &audit, &snapshot);
+        let mut audit = AuditReport::new(&snapshot, nodes.count(), audit, |finding| {
             self.baseline.knows(finding)
         });
+        audit.summary.fixed = fixed.len();
+        audit.fixed = fixed;
+        audit.input = self.input.clone();
+        audit.tool = Tool {
+            name: env!("CARGO_PKG_NAME").into(),
+            version: env!("CARGO_PKG_VERSION").into(),
+        };
         Ok((snapshot, audit))
     }
 
@@ -132,13 +147,23 @@ impl AuditRun {
         audit: &AuditReport,
         printer: &mut Printer,
     ) -> anyhow::Result<()> {
-        let report = Report {
-            audit,
-            snapshot,
-            rules: &self.rules(),
-            args: &self.args,
-        };
-        report.print(printer)?;
+        let rules = self.rules();
+        for output in &self.args.outputs {
+            let args = AuditArgs {
+                output: output.format,
+                ..self.args.clone()
+            };
+            let report = Report {
+                audit,
+                snapshot,
+                rules: &rules,
+                args: &args,
+            };
+            match &output.file {
+                None => report.print(printer)?,
+                Some(path) => write_whole(path, |file| report.write(file))?,
+            }
+        }
         summarise(audit, snapshot, printer);
         Ok(())
     }
@@ -161,7 +186,7 @@ fn sources(args: &AuditArgs, rules: &[&Rule]) -> BTreeSet<Source> {
         // By these NL-PDB-001 knows what a budget can allow; without them it goes by the status.
         sources.extend([Source::Pods, Source::Workloads]);
     }
-    if args.output == AuditFormat::Html {
+    if args.outputs.iter().any(|o| o.format == AuditFormat::Html) {
         sources.insert(Source::Pods);
     }
     if !args.configz {
@@ -171,6 +196,48 @@ fn sources(args: &AuditArgs, rules: &[&Rule]) -> BTreeSet<Source> {
         sources.remove(&Source::NodeRestriction);
     }
     sources
+}
+
+/// What the report says of its input. An error comes up when the cluster is connected to.
+fn describe_input(args: &AuditArgs, cluster: &ClusterArgs) -> Input {
+    if !args.input.files.is_empty() {
+        let files = args.input.files.iter();
+        return Input {
+            files: files
+                .map(|file| file.to_string_lossy().as_ref().into())
+                .collect(),
+            ..Input::default()
+        };
+    }
+    let identity = cluster.options().identity().unwrap_or_default();
+    Input {
+        context: identity.context.map(Str::from),
+        cluster: identity.cluster.map(Str::from),
+        server: identity.server.map(Str::from),
+        files: Vec::new(),
+    }
+}
+
+/// # Errors
+///
+/// Two reports would go to the same place.
+fn check_outputs(outputs: &[AuditOutput]) -> Result<(), UsageError> {
+    for (i, output) in outputs.iter().enumerate() {
+        let mut earlier = outputs.iter().take(i);
+        if !earlier.any(|other| other.file == output.file) {
+            continue;
+        }
+        return Err(UsageError(match &output.file {
+            Some(file) => format!(
+                "two reports for {}: give each -o its own file",
+                file.display()
+            ),
+            None => "two reports for stdout: give all but one of the -o a file, as in -o \
+                     sarif=FILE"
+                .to_owned(),
+        }));
+    }
+    Ok(())
 }
 
 fn selection(args: &AuditArgs) -> anyhow::Result<Selection> {
@@ -220,6 +287,13 @@ fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
         printer.note(format_args!(
             "{} of the baseline omitted",
             count(summary.known, "finding")
+        ));
+    }
+    if summary.fixed > 0 {
+        let verb = if summary.fixed == 1 { "is" } else { "are" };
+        printer.note(format_args!(
+            "{} of the baseline {verb} gone",
+            count(summary.fixed, "finding")
         ));
     }
     if summary.suppressed > 0 {

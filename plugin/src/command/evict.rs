@@ -90,7 +90,7 @@ pub(crate) async fn run(
         quarantine: Vec::new(),
         refusals: Refusals::default(),
         print_events: false,
-        print_report: args.output.is_some(),
+        report: args.output,
     };
     printer.detach();
     let executor = Executor::new(cluster, machine, view, options, printer);

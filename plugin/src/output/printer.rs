@@ -11,6 +11,7 @@ use super::plain::plain;
 use super::stream::Stream;
 use super::table::wrap;
 use super::{Document, Progress, Table, style};
+use crate::cli::drain::DrainFormat;
 use crate::cli::{ColorWhen, ExplainFormat, TerminalArgs};
 
 /// Bytes gathered before a write, so that a report of 100,000 lines is not as many calls.
@@ -123,7 +124,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Whether [`Printer::json`] printed one.
+    /// Whether [`Printer::json`] or [`Printer::yaml`] printed one.
     pub(crate) fn has_document(&self) -> bool {
         self.has_document
     }
@@ -138,8 +139,21 @@ impl Printer {
 
     pub(crate) fn yaml<T: serde::Serialize>(&mut self, document: &T) -> anyhow::Result<()> {
         self.clear_progress();
+        self.has_document = true;
         let text = serde_saphyr::to_string(document)?;
         Ok(self.out.write_all(text.as_bytes())?)
+    }
+
+    /// Prints the plan or the report of a drain.
+    pub(crate) fn drain_document<T: serde::Serialize>(
+        &mut self,
+        document: &T,
+        format: DrainFormat,
+    ) -> anyhow::Result<()> {
+        match format {
+            DrainFormat::Json => self.json(document),
+            DrainFormat::Yaml => self.yaml(document),
+        }
     }
 
     /// Prints a document as JSON or YAML; says `false` where a table is wanted instead.

@@ -1,8 +1,12 @@
 //! Reads earlier reports for `--baseline`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, HashSet};
 
-use nodelife_core::audit::{AuditReport, Finding, Subject};
+use nodelife_core::audit::{
+    Audit, AuditReport, Finding, Fixed, Rule, Selection, Severity, Subject,
+};
+use nodelife_core::object::Node;
+use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
 use serde::Deserialize;
 
@@ -13,7 +17,7 @@ pub(crate) const KIND: &str = "AuditReport";
 ///
 /// A finding is the same as long as rule and object are: its numbers may move.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Baseline(BTreeSet<(Str, Subject)>);
+pub(crate) struct Baseline(BTreeMap<(Str, Subject), Severity>);
 
 /// What is read of an earlier report.
 #[derive(Deserialize)]
@@ -26,6 +30,8 @@ struct Earlier {
 #[derive(Deserialize)]
 struct Known {
     rule: Str,
+    #[serde(default)]
+    severity: Severity,
     subject: Subject,
 }
 
@@ -33,7 +39,8 @@ impl Baseline {
     /// What this report found.
     pub(crate) fn of(report: &AuditReport) -> Self {
         let found = report.findings.iter();
-        Self(found.map(|f| (f.rule.clone(), f.subject.clone())).collect())
+        let entries = found.map(|f| ((f.rule.clone(), f.subject.clone()), f.severity));
+        Self(entries.collect())
     }
 
     /// Reads an earlier report, JSON or YAML.
@@ -44,20 +51,57 @@ impl Baseline {
             return Err(format!("it is of kind {}, not {KIND}", earlier.kind));
         }
         let known = earlier.findings.into_iter();
-        Ok(Self(known.map(|f| (f.rule, f.subject)).collect()))
+        let entries = known.map(|f| ((f.rule, f.subject), f.severity));
+        Ok(Self(entries.collect()))
     }
 
     /// Whether this finding was there before.
     pub(crate) fn knows(&self, finding: &Finding) -> bool {
         self.0
-            .contains(&(finding.rule.clone(), finding.subject.clone()))
+            .contains_key(&(finding.rule.clone(), finding.subject.clone()))
+    }
+
+    /// What it knows and the audit would have found, but did not. Nothing is said of rules that
+    /// were not checked, and of objects that were not asked for.
+    pub(crate) fn fixed(
+        &self,
+        rules: &[&Rule],
+        selection: &Selection,
+        audit: &Audit,
+        snapshot: &Snapshot,
+    ) -> Vec<Fixed> {
+        let skipped = audit.skipped.iter().map(|skipped| skipped.rule.as_str());
+        let skipped: HashSet<&str> = skipped.collect();
+        let rules = rules.iter().map(|rule| rule.id);
+        let checked: HashSet<&str> = rules.filter(|id| !skipped.contains(id)).collect();
+        let found = audit.findings.iter().map(|f| (&f.rule, &f.subject));
+        let suppressed = audit.suppressed.iter().map(|f| (&f.rule, &f.subject));
+        let still: HashSet<(&Str, &Subject)> = found.chain(suppressed).collect();
+        let all_nodes = selection.nodes.is_empty() && selection.selector.is_none();
+        let is_wanted = |subject: &Subject| {
+            let is_it = |node: &&Node| subject.kind == "Node" && node.metadata.name == subject.name;
+            let node = || snapshot.nodes.iter().find(is_it);
+            all_nodes || node().is_some_and(|node| selection.wants_node(node))
+        };
+        let known = self.0.iter();
+        known
+            .filter(|((rule, subject), severity)| {
+                checked.contains(rule.as_str())
+                    && **severity >= selection.severity
+                    && !still.contains(&(rule, subject))
+                    && is_wanted(subject)
+            })
+            .map(|((rule, subject), _)| Fixed {
+                rule: rule.clone(),
+                subject: subject.clone(),
+            })
+            .collect()
     }
 }
 
 #[cfg(test)]
 pub(super) mod tests {
-    use nodelife_core::audit::{Audit, Confidence, Severity, Skipped};
-    use nodelife_core::snapshot::Snapshot;
+    use nodelife_core::audit::{Confidence, Skipped};
 
     use super::*;
     use crate::output::Document;
@@ -65,6 +109,7 @@ pub(super) mod tests {
     pub(in crate::report) fn finding(rule: &str, severity: Severity, node: &str) -> Finding {
         Finding {
             rule: rule.into(),
+            title: "too little".into(),
             severity,
             subject: Subject {
                 kind: "Node".into(),
@@ -75,6 +120,7 @@ pub(super) mod tests {
             evidence: [("cpu".into(), "4".into())].into(),
             confidence: Confidence::Measured,
             fix: "do | this".to_owned(),
+            link: "https://kubernetes.io/".into(),
         }
     }
 
@@ -90,7 +136,7 @@ pub(super) mod tests {
                 reason: "needs kubelet configurations".into(),
             }],
             checked: 3,
-            suppressed: 0,
+            suppressed: Vec::new(),
         };
         AuditReport::new(&Snapshot::default(), 2, audit, |_| false)
     }

@@ -8,6 +8,7 @@ mod fleet;
 mod html;
 mod junit;
 mod markdown;
+mod name;
 mod prometheus;
 mod sarif;
 mod table;
@@ -17,7 +18,7 @@ pub(crate) use document::Baseline;
 pub(crate) use nodelife_core::audit::AuditReport;
 pub(crate) use text::word;
 
-use std::io::Write as _;
+use std::io::{self, Write};
 
 use nodelife_core::audit::Rule;
 use nodelife_core::snapshot::Snapshot;
@@ -37,27 +38,44 @@ pub(crate) struct Report<'a> {
 }
 
 impl Report<'_> {
+    /// Prints it to stdout, a table as wide as the terminal.
     pub(crate) fn print(&self, printer: &mut Printer) -> anyhow::Result<()> {
-        let document = Document::new(document::KIND, self.audit);
         match self.args.output {
             AuditFormat::Table | AuditFormat::Wide => self.print_tables(printer),
-            AuditFormat::Json => printer.json(&document),
-            AuditFormat::Yaml => printer.yaml(&document),
-            AuditFormat::Csv => Ok(csv::write(self.audit, printer.data())?),
-            AuditFormat::Markdown => Ok(markdown::write(self.audit, printer.data())?),
-            AuditFormat::Html => Ok(html::write(self.audit, &self.fleet(), printer.data())?),
+            AuditFormat::Json => printer.json(&self.document()),
+            AuditFormat::Yaml => printer.yaml(&self.document()),
+            _ => Ok(self.write(printer.data())?),
+        }
+    }
+
+    /// Writes it to a file, a table without colours and as wide as it wants to be.
+    pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let audit = self.audit;
+        match self.args.output {
+            AuditFormat::Table | AuditFormat::Wide => self.write_tables(out),
+            AuditFormat::Json => {
+                serde_json::to_writer_pretty(&mut *out, &self.document())?;
+                writeln!(out)
+            }
+            AuditFormat::Yaml => {
+                let text = serde_saphyr::to_string(&self.document()).map_err(io::Error::other)?;
+                out.write_all(text.as_bytes())
+            }
+            AuditFormat::Csv => csv::write(audit, out),
+            AuditFormat::Markdown => markdown::write(audit, out),
+            AuditFormat::Html => html::write(audit, &self.fleet(), out),
             AuditFormat::Junit => {
                 let ids = self.rules.iter().map(|rule| rule.id);
-                Ok(junit::write(
-                    self.audit,
-                    ids,
-                    self.args.fail_on,
-                    printer.data(),
-                )?)
+                junit::write(audit, ids, self.args.fail_on, out)
             }
-            AuditFormat::Sarif => Ok(sarif::write(self.audit, self.rules, printer.data())?),
-            AuditFormat::Prometheus => Ok(prometheus::write(self.audit, printer.data())?),
+            AuditFormat::Sarif => sarif::write(audit, self.rules, out),
+            AuditFormat::Prometheus => prometheus::write(audit, out),
+            AuditFormat::Name => name::write(audit, out),
         }
+    }
+
+    fn document(&self) -> Document<'_, AuditReport> {
+        Document::new(document::KIND, self.audit)
     }
 
     fn print_tables(&self, printer: &mut Printer) -> anyhow::Result<()> {
@@ -72,6 +90,23 @@ impl Report<'_> {
             printer.table(table)?;
         }
         Ok(())
+    }
+
+    fn write_tables(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut text = anstream::StripStream::new(Vec::new());
+        for (i, (heading, table)) in table::tables(self.audit, self.snapshot, self.args)
+            .iter()
+            .enumerate()
+        {
+            if i > 0 {
+                writeln!(text)?;
+            }
+            if let Some(heading) = heading {
+                writeln!(text, "{heading}")?;
+            }
+            table.write(&mut text, None)?;
+        }
+        out.write_all(&text.into_inner())
     }
 
     fn fleet(&self) -> Fleet<'_> {

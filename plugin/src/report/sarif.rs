@@ -4,10 +4,22 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use nodelife_core::audit::{AuditReport, Finding, Rule, Severity, Subject};
+use nodelife_core::audit::{AuditReport, Finding, Rule, Severity};
 use serde_json::{Value, json};
 
 use super::text::object;
+
+/// The name of the program in every log.
+const TOOL: &str = "kubectl-nodelife";
+
+/// The home page of the program.
+const INFORMATION: &str = "https://nodelife.dev";
+
+/// The file of results about a cluster, or about several files.
+const NO_FILE: &str = "kubernetes-cluster";
+
+/// Groups of rules that concern credentials and permissions.
+const SECURITY: [&str; 2] = ["AUT", "CRT"];
 
 /// Writes the report; `rules` are all that were asked for.
 pub(super) fn write(
@@ -16,10 +28,11 @@ pub(super) fn write(
     out: &mut impl Write,
 ) -> io::Result<()> {
     let places: HashMap<&str, usize> = rules.iter().enumerate().map(|(i, r)| (r.id, i)).collect();
+    let file = uri(file(report));
     let results: Vec<Value> = report
         .findings
         .iter()
-        .map(|finding| result(finding, places.get(&*finding.rule)))
+        .map(|finding| result(finding, places.get(&*finding.rule), &file))
         .collect();
     let notifications: Vec<Value> = report
         .skipped
@@ -37,10 +50,14 @@ pub(super) fn write(
         "version": "2.1.0",
         "runs": [{
             "tool": { "driver": {
-                "name": "kubectl-nodelife",
+                "name": TOOL,
                 "version": env!("CARGO_PKG_VERSION"),
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+                "informationUri": INFORMATION,
                 "rules": rules.iter().map(|rule| descriptor(rule)).collect::<Vec<_>>(),
             }},
+            // Code scanning replaces the earlier results of the same id: one for each cluster.
+            "automationDetails": { "id": automation_id(report) },
             "invocations": [{
                 "executionSuccessful": true,
                 "toolConfigurationNotifications": notifications,
@@ -63,18 +80,58 @@ fn descriptor(rule: &Rule) -> Value {
         },
         "helpUri": rule.link,
         "defaultConfiguration": { "level": level(rule.severity) },
+        "properties": properties(rule),
     })
 }
 
-fn result(finding: &Finding, place: Option<&usize>) -> Value {
+/// The tags of a rule. Rules about credentials and permissions are a matter of security: code
+/// scanning ranks them by a number between 0 and 10.
+fn properties(rule: &Rule) -> Value {
+    if !SECURITY.contains(&rule.group()) {
+        return json!({ "tags": [rule.group()] });
+    }
+    let severity = match rule.severity {
+        Severity::Error => "8.0",
+        Severity::Warning => "5.5",
+        Severity::Info => "3.0",
+    };
+    json!({ "tags": ["security", rule.group()], "security-severity": severity })
+}
+
+/// `kubectl-nodelife/CLUSTER/`; what follows the last slash would be the number of a run.
+fn automation_id(report: &AuditReport) -> String {
+    let name = report.input.name();
+    format!("{TOOL}/{}/", name.as_deref().unwrap_or("cluster"))
+}
+
+/// The file that was audited, if it was one, else [`NO_FILE`].
+fn file(report: &AuditReport) -> &str {
+    match report.input.files.as_slice() {
+        [file] if *file != "-" => file,
+        _ => NO_FILE,
+    }
+}
+
+/// Code scanning tells results by it where no file has lines: FNV-1a, which is the same for ever.
+fn hash(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}
+
+fn result(finding: &Finding, place: Option<&usize>, file: &str) -> Value {
     let name = object(&finding.subject);
+    let identity = format!("{} {name}", finding.rule);
     let mut result = json!({
         "ruleId": finding.rule,
         "level": level(finding.severity),
         "message": { "text": format!("{name}: {} Fix: {}", sentence(&finding.message), finding.fix) },
         "locations": [{
-            // Viewers show nothing that has no file; objects of a cluster have none.
-            "physicalLocation": { "artifactLocation": { "uri": uri(&finding.subject) } },
+            // Viewers show nothing that has no line of a file; objects of a cluster have none.
+            "physicalLocation": {
+                "artifactLocation": { "uri": file },
+                "region": { "startLine": 1 },
+            },
             "logicalLocations": [{
                 "name": finding.subject.name,
                 "fullyQualifiedName": name,
@@ -82,7 +139,10 @@ fn result(finding: &Finding, place: Option<&usize>) -> Value {
             }],
         }],
         // The same finding tomorrow, whatever its numbers are then.
-        "partialFingerprints": { "ruleAndObject/v1": format!("{} {name}", finding.rule) },
+        "partialFingerprints": {
+            "ruleAndObject/v1": identity,
+            "primaryLocationLineHash": format!("{:016x}:1", hash(&identity)),
+        },
     });
     if let (Some(place), Some(result)) = (place, result.as_object_mut()) {
         result.insert("ruleIndex".to_owned(), (*place).into());
@@ -107,10 +167,11 @@ fn sentence(text: &str) -> String {
     format!("{text}{end}")
 }
 
-/// A relative file that the object could be in.
-fn uri(subject: &Subject) -> String {
+/// A path as a URI reference.
+fn uri(path: &str) -> String {
     let mut uri = String::new();
-    for c in format!("{}.yaml", object(subject)).bytes() {
+    let path = path.replace('\\', "/");
+    for c in path.trim_start_matches("./").bytes() {
         match c {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' | b'/' => {
                 uri.push(char::from(c));
@@ -127,12 +188,16 @@ mod tests {
     use super::super::document::tests::report;
     use super::*;
 
-    #[test]
-    fn every_result_points_at_its_rule() {
+    fn log(report: &AuditReport) -> Value {
         let rules: Vec<_> = nodelife_core::audit::catalogue().collect();
         let mut out = Vec::new();
-        write(&report(), &rules, &mut out).unwrap();
-        let log: Value = serde_json::from_slice(&out).unwrap();
+        write(report, &rules, &mut out).unwrap();
+        serde_json::from_slice(&out).unwrap()
+    }
+
+    #[test]
+    fn every_result_points_at_its_rule() {
+        let log = log(&report());
         let run = &log["runs"][0];
         let results = run["results"].as_array().unwrap();
         assert_eq!(results.len(), 3);
@@ -147,12 +212,42 @@ mod tests {
     }
 
     #[test]
-    fn a_name_becomes_a_path_of_a_uri() {
-        let subject = Subject {
-            kind: "Zone".into(),
-            name: "(no zone)".into(),
-            namespace: None,
-        };
-        assert_eq!(uri(&subject), "zone/%28no%20zone%29.yaml");
+    fn results_of_a_cluster_point_at_the_documented_name() {
+        let mut report = report();
+        report.input.context = Some("prod".into());
+        let log = log(&report);
+        let run = &log["runs"][0];
+        assert_eq!(run["automationDetails"]["id"], "kubectl-nodelife/prod/");
+        let location = &run["results"][0]["locations"][0]["physicalLocation"];
+        assert_eq!(location["artifactLocation"]["uri"], "kubernetes-cluster");
+        assert_eq!(location["region"]["startLine"], 1);
+        let hash = |i: usize| &run["results"][i]["partialFingerprints"]["primaryLocationLineHash"];
+        assert_ne!(hash(0), hash(1));
+        assert_eq!(hash(0), "0ecb71b9debafdea:1");
+    }
+
+    #[test]
+    fn results_of_a_file_point_at_it() {
+        let mut report = report();
+        report.input.files = vec!["./my snapshots/a.json".into()];
+        let log = log(&report);
+        let location = &log["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
+        let uri = &location["artifactLocation"]["uri"];
+        assert_eq!(uri, "my%20snapshots/a.json");
+    }
+
+    #[test]
+    fn rules_about_permissions_are_a_matter_of_security() {
+        let log = log(&report());
+        let rules = log["runs"][0]["tool"]["driver"]["rules"]
+            .as_array()
+            .unwrap();
+        for rule in rules {
+            let id = rule["id"].as_str().unwrap();
+            let expected = id.starts_with("NL-AUT-") || id.starts_with("NL-CRT-");
+            let severity = &rule["properties"]["security-severity"];
+            assert_eq!(severity.is_string(), expected, "{id}");
+            assert!(rule["helpUri"].as_str().unwrap().starts_with("https://"));
+        }
     }
 }

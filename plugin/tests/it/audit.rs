@@ -92,7 +92,15 @@ fn the_document_is_the_documented_one() {
     assert_eq!(report["apiVersion"], "nodelife.dev/v1alpha1");
     assert_eq!(report["kind"], "AuditReport");
     let finding = &report["findings"][0];
-    for field in ["rule", "severity", "message", "confidence", "fix"] {
+    for field in [
+        "rule",
+        "title",
+        "severity",
+        "message",
+        "confidence",
+        "fix",
+        "link",
+    ] {
         assert!(finding[field].is_string(), "{field} of {finding}");
     }
     assert!(finding["subject"]["kind"].is_string() && finding["evidence"].is_object());
@@ -129,6 +137,41 @@ fn a_baseline_leaves_only_what_is_new() {
     assert!(rows.all(|line| line.contains("NL-HB-")), "{new}");
     std::fs::write(&baseline, audit(&["-o", "yaml"], 3)).unwrap();
     assert_eq!(stdout(&words, 0), "");
+}
+
+#[test]
+fn a_baseline_tells_what_is_fixed() {
+    let baseline = tempfile::NamedTempFile::new().unwrap();
+    let path = baseline.path().to_str().unwrap();
+    let faulty = ["audit", "-f", "examples/faulty-cluster.json", "-o", "json"];
+    std::fs::write(&baseline, stdout(&faulty, 3)).unwrap();
+    let healthy = |more: &[&'static str]| {
+        let words = ["audit", "-f", "examples/healthy-cluster.json", "-o", "json"];
+        let words = [words.as_slice(), &["--baseline", path], more].concat();
+        nodelife(&words).output().unwrap()
+    };
+    let fixed = |more: &[&'static str]| {
+        let output = healthy(more);
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let fixed = report["fixed"].as_array().unwrap().len();
+        assert_eq!(report["summary"]["fixed"], fixed);
+        (fixed, String::from_utf8(output.stderr).unwrap())
+    };
+    let (all, stderr) = fixed(&[]);
+    assert!(all > 20, "{all}");
+    let sentence = format!("{all} findings of the baseline are gone");
+    assert!(stderr.contains(&sentence), "{stderr}");
+    // What was not looked at is not fixed.
+    let (one, stderr) = fixed(&["--rule", "NL-HB-001"]);
+    assert_eq!(one, 1);
+    assert!(
+        stderr.contains("1 finding of the baseline is gone"),
+        "{stderr}"
+    );
+    let (errors, _) = fixed(&["--severity", "error"]);
+    assert!(0 < errors && errors < all);
+    let (node, _) = fixed(&["ip-10-0-16-11.eu-central-1.compute.internal"]);
+    assert!(0 < node && node < errors);
 }
 
 #[test]

@@ -124,6 +124,7 @@ fn absurd_values_do_not_panic() {
         "junit",
         "sarif",
         "prometheus",
+        "name",
     ] {
         let text = run(&["audit", "-f", path, "-o", format]);
         assert!(!text.contains("panicked"), "{format}: {text}");

@@ -68,3 +68,13 @@ fn a_plan_without_budgets_says_so() {
     let words = ["drain", "old", "-f", path.to_str().unwrap()];
     insta::assert_snapshot!(show(&crate::nodelife(&words).output().unwrap()));
 }
+
+#[test]
+fn a_plan_is_the_same_in_json_and_yaml() {
+    let plan = |format| crate::nodelife(&["drain", "old", "-f", DRAIN, "-o", format]);
+    let text = |format| String::from_utf8(plan(format).output().unwrap().stdout).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&text("json")).unwrap();
+    let yaml: serde_json::Value = serde_saphyr::from_str(&text("yaml")).unwrap();
+    assert_eq!(json["kind"], "DrainPlan");
+    assert_eq!(json, yaml);
+}

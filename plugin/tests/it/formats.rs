@@ -1,6 +1,6 @@
 //! Tests of the report formats, each with a parser of that format.
 
-use crate::{RULES, SMALL, stdout};
+use crate::{RULES, SMALL, run, stdout};
 
 #[test]
 fn the_page_is_self_contained_and_shows_every_node() {
@@ -21,4 +21,71 @@ fn text_formats_stay_as_they_are() {
             stdout(&["audit", "-f", SMALL, "--rule", RULES, "-o", format], 3)
         );
     }
+}
+
+#[test]
+fn several_reports_in_one_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let audit = |outputs: &[String]| {
+        let words = ["audit", "-f", SMALL, "--rule", RULES, "-q"];
+        let outputs = outputs.iter().map(String::as_str);
+        run(&words.into_iter().chain(outputs).collect::<Vec<_>>())
+    };
+    let to = |format: &str, name: &str| format!("-o{format}={}", path(name));
+    std::fs::write(path("a.sarif"), "old").unwrap();
+    let text = audit(&[
+        "-otable".to_owned(),
+        to("sarif", "a.sarif"),
+        to("json", "a.json"),
+        to("wide", "a.txt"),
+    ]);
+    assert!(
+        text.starts_with("status: 3\n--- stdout\nSEVERITY"),
+        "{text}"
+    );
+    let read = |name: &str| std::fs::read_to_string(path(name)).unwrap();
+    let sarif: serde_json::Value = serde_json::from_str(&read("a.sarif")).unwrap();
+    assert_eq!(sarif["version"], "2.1.0");
+    let report: serde_json::Value = serde_json::from_str(&read("a.json")).unwrap();
+    assert_eq!(report["tool"]["name"], "kubectl-nodelife");
+    assert_eq!(report["input"]["files"][0], SMALL);
+    assert!(read("a.txt").contains("CONFIDENCE"), "{}", read("a.txt"));
+    assert!(!read("a.txt").contains('\u{1b}'));
+    assert!(!folder.path().join("a.sarif.partial").exists());
+
+    let text = audit(&[to("csv", "a.csv")]);
+    assert!(
+        text.starts_with("status: 3\n--- stdout\n--- stderr\n"),
+        "{text}"
+    );
+    assert!(read("a.csv").starts_with("severity,rule"));
+    for (outputs, error) in [
+        (
+            vec!["-otable".to_owned(), "-ojson".to_owned()],
+            "two reports for stdout",
+        ),
+        (vec![to("csv", "b"), to("json", "b")], "two reports for "),
+        (vec!["-ojson=".to_owned()], "no file after the ="),
+        (vec!["-ojsn".to_owned()], "a similar value exists: 'json'"),
+    ] {
+        let text = audit(&outputs);
+        assert!(text.starts_with("status: 2\n--- stdout\n---"), "{text}");
+        assert!(text.contains(error), "{text}");
+    }
+    let text = audit(&["-ojson=/nonexistent/a.json".to_owned()]);
+    assert!(text.starts_with("status: 1\n"), "{text}");
+    assert!(
+        text.contains("failed to write /nonexistent/a.json"),
+        "{text}"
+    );
+}
+
+#[test]
+fn objects_by_name_alone() {
+    let names = stdout(&["audit", "-f", SMALL, "--rule", RULES, "-o", "name"], 3);
+    let lines: Vec<_> = names.lines().collect();
+    assert!(lines.contains(&"node/node-b"), "{names}");
+    let unique: std::collections::HashSet<_> = lines.iter().collect();
+    assert_eq!(unique.len(), lines.len(), "{names}");
 }

@@ -2,6 +2,7 @@
 
 use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
+use serde_json::Value;
 
 use crate::allocatable::KubeletConfiguration;
 use crate::allocatable::provider::Provider;
@@ -179,7 +180,15 @@ fn skew<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>>
     } else {
         return None;
     };
-    Some(FindingBuilder::node(node, message).with("kubelet", own.to_string()))
+    Some(
+        FindingBuilder::node(node, message)
+            .with("kubelet", own.to_string())
+            .with("server", server.to_string())
+            .with(
+                "minorVersionsBehind",
+                i64::from(server.minor) - i64::from(own.minor),
+            ),
+    )
 }
 
 /// The last day of support of each minor version from 1.20 on. Those up to 1.31 are from
@@ -254,7 +263,15 @@ fn disagree(
                 .collect();
             let message = format!("{what}: {}", each.join(", "));
             let names = nodes.iter().map(|node| node.metadata.name.as_str());
-            findings.push(FindingBuilder::named("Pool", pool.name, message).on_all(names));
+            let numbers = counts
+                .iter()
+                .map(|(text, n)| ((*text).to_owned(), Value::from(*n)));
+            let numbers: serde_json::Map<String, Value> = numbers.collect();
+            findings.push(
+                FindingBuilder::named("Pool", pool.name, message)
+                    .on_all(names)
+                    .with("nodesByValue", numbers),
+            );
         }
     }
 }
@@ -311,7 +328,8 @@ fn runtime<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
         "{text} with kubelet {}: {why}",
         node.status.node_info.kubelet_version
     );
-    Some(FindingBuilder::node(node, message).with("runtime", text.as_str()))
+    let found = FindingBuilder::node(node, message).with("runtime", text.as_str());
+    Some(found.with("kubelet", node.status.node_info.kubelet_version.as_str()))
 }
 
 fn kernel<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
@@ -320,7 +338,7 @@ fn kernel<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     // 4.18 of RHEL 8 has cgroup v2 as of later kernels.
     let backported = text.contains(".el8");
     (old && !backported && node.status.node_info.operating_system == "linux")
-        .then(|| FindingBuilder::node(node, format!("kernel {text}")))
+        .then(|| FindingBuilder::node(node, format!("kernel {text}")).with("kernel", text.as_str()))
 }
 
 fn cgroup_v1(_: &Node, config: &KubeletConfiguration) -> Option<String> {

@@ -204,7 +204,13 @@ fn uneven(context: &Context<'_>, findings: &mut Findings<'_>) {
             least.key,
             format::count(least.size, "node")
         );
-        findings.push(FindingBuilder::cluster(message));
+        findings.push(
+            FindingBuilder::cluster(message)
+                .with("largestZone", most.key.to_string())
+                .with("largestSize", most.size)
+                .with("smallestZone", least.key.to_string())
+                .with("smallestSize", least.size),
+        );
     }
 }
 
@@ -215,15 +221,19 @@ fn stranded(context: &Context<'_>, findings: &mut Findings<'_>) {
             continue;
         };
         let reach = &affinity.required;
-        let mut nodes = context.nodes();
-        let reached = nodes.any(|node| is_open(node) && reach.matches(node));
-        if !reach.node_selector_terms.is_empty() && !reached {
+        let in_reach = context.nodes().filter(|node| reach.matches(node));
+        let (open, closed): (Vec<_>, Vec<_>) = in_reach.partition(|node| is_open(node));
+        if !reach.node_selector_terms.is_empty() && open.is_empty() {
             let message = format!(
                 "claim {}/{}: no ready and uncordoned node can access it",
                 claim.namespace, claim.name
             );
             let found = FindingBuilder::object("PersistentVolume", &volume.metadata, message);
-            findings.push(found);
+            findings.push(
+                found
+                    .with("claim", format!("{}/{}", claim.namespace, claim.name))
+                    .with("unavailableNodes", closed.len()),
+            );
         }
     }
 }

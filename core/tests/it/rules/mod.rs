@@ -162,7 +162,7 @@ fn an_annotation_keeps_findings_away() {
     let now = snapshot.taken_at.unwrap();
     let audit = audit::audit(&snapshot, &Selection::default(), now);
     assert!(!says(&audit, "NL-HB-002"));
-    assert!(audit.suppressed >= 2);
+    assert!(audit.suppressed.len() >= 2);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_rule_is_left_out_on_the_nodes_with_a_label_and_nowhere_else() {
         let audit = audit::audit(&snapshot, &selection, snapshot.taken_at.unwrap());
         let dead = audit.findings.iter().filter(|f| f.rule == "NL-HB-002");
         let dead: Vec<_> = dead.map(|f| f.subject.name.clone()).collect();
-        (dead, audit.suppressed)
+        (dead, audit.suppressed.len())
     };
     let names = [0, 1].map(|node: usize| snapshot.nodes[node].metadata.name.clone());
     assert_eq!(skipping(&["CAP"]), (names.to_vec(), 0));

@@ -35,11 +35,14 @@ pub(crate) async fn run(
     if !args.input.files.is_empty() {
         return offline::plan(&args, printer);
     }
-    let nodes = args.output.map(|_| unique_names(&args.nodes));
+    let wanted = args
+        .output
+        .map(|format| (format, unique_names(&args.nodes)));
     let ended = Box::pin(drain(args, cluster, printer)).await;
-    if let Some(nodes) = nodes.filter(|_| !printer.has_document()) {
+    if let Some((format, nodes)) = wanted.filter(|_| !printer.has_document()) {
         let error = ended.as_ref().err().map(|error| format!("{error:#}"));
-        printer.json(&DrainReport::not_begun(nodes, error, Timestamp::now()))?;
+        let report = DrainReport::not_begun(nodes, error, Timestamp::now());
+        printer.drain_document(&report, format)?;
     }
     ended
 }

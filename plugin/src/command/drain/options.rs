@@ -150,6 +150,6 @@ pub(super) fn executor_options(args: &DrainArgs, end: Option<Instant>) -> Execut
         quarantine: Vec::new(),
         refusals: Refusals::default(),
         print_events: args.events.is_some(),
-        print_report: args.output.is_some(),
+        report: args.output,
     }
 }

@@ -75,8 +75,8 @@ pub(in crate::command) fn print(
     refused: bool,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    if format == Some(DrainFormat::Json) {
-        return printer.json(plan);
+    if let Some(format) = format {
+        return printer.drain_document(plan, format);
     }
     // The node goes without saying if there is one.
     let several = plan.nodes.len() > 1;

@@ -46,7 +46,10 @@ impl Executor<'_> {
 
     /// Prints the report, unless that was done.
     pub(super) fn print_report(&mut self, error: Option<&anyhow::Error>) -> anyhow::Result<()> {
-        if !self.options.print_report || self.log.printer().has_document() {
+        let Some(format) = self.options.report else {
+            return Ok(());
+        };
+        if self.log.printer().has_document() {
             return Ok(());
         }
         let now = self.now();
@@ -59,7 +62,7 @@ impl Executor<'_> {
             left: Some(format!("refused: {why}")),
             waiting_for: Vec::new(),
         }));
-        self.log.printer().json(&report)
+        self.log.printer().drain_document(&report, format)
     }
 
     /// At the end by `--timeout`, what is known of the pods may be old: the API server says whether

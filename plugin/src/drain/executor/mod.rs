@@ -43,6 +43,7 @@ use gate::{GateEvent, Gates};
 use operators::OperatorReader;
 use pace::Pace;
 
+use crate::cli::drain::DrainFormat;
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 use crate::signals::{self, Interrupts};
@@ -85,7 +86,6 @@ pub(crate) struct Executor<'a> {
 }
 
 /// What a drain does beside evicting.
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct ExecutorOptions {
     pub(crate) method: RemovalMethod,
     /// When `--timeout` is over.
@@ -103,7 +103,7 @@ pub(crate) struct ExecutorOptions {
     /// Each change of a pod's state to stdout, one JSON object a line (`--events`).
     pub(crate) print_events: bool,
     /// The report to stdout at the end (`-o`).
-    pub(crate) print_report: bool,
+    pub(crate) report: Option<DrainFormat>,
 }
 
 /// The nodes that are left as they are, since pods of theirs need a flag or cannot be evicted.

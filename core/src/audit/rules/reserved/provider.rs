@@ -45,7 +45,12 @@ pub(super) fn differs<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuil
         memory.saturating_sub(expected) / MIB,
         provider.describe()
     );
-    let found = FindingBuilder::node(node, message).with("provider", provider.to_string());
+    let found = FindingBuilder::node(node, message)
+        .with("provider", provider.to_string())
+        .with("cpuReservedMilli", cpu)
+        .with("cpuExpectedMilli", formula.cpu_milli)
+        .with("memoryReservedBytes", memory)
+        .with("memoryExpectedBytes", expected);
     Some(found.inferred())
 }
 
@@ -112,7 +117,14 @@ pub(super) fn outlier(context: &Context<'_>, findings: &mut Findings<'_>) {
                 usual.0,
                 usual.1 / MIB
             );
-            findings.push(FindingBuilder::node(node, message).with("pool", pool.to_string()));
+            findings.push(
+                FindingBuilder::node(node, message)
+                    .with("pool", pool.to_string())
+                    .with("cpuReservedMilli", own.0)
+                    .with("cpuUsualMilli", usual.0)
+                    .with("memoryReservedBytes", own.1)
+                    .with("memoryUsualBytes", usual.1),
+            );
         }
     }
 }
@@ -124,7 +136,8 @@ pub(super) fn idle_hugepages(context: &Context<'_>, node: &Node, findings: &mut 
         let asked = requests.is_some_and(|sum| sum.get(name).is_some_and(|a| !a.is_zero()));
         if name.starts_with("hugepages-") && !amount.is_zero() && !asked {
             let message = format!("{amount} of memory in {name}, but no pod requests it");
-            findings.push(FindingBuilder::node(node, message).with("resource", name.as_str()));
+            let found = FindingBuilder::node(node, message).with("resource", name.as_str());
+            findings.push(found.with("capacity", amount.to_string()));
         }
     }
 }
@@ -136,7 +149,8 @@ pub(super) fn dead_devices(_: &Context<'_>, node: &Node, findings: &mut Findings
         let offered = allocatable(node, name).unwrap_or_default();
         if !all.is_zero() && offered.is_zero() {
             let message = format!("{name}: {all} on the machine, 0 Allocatable");
-            findings.push(FindingBuilder::node(node, message).with("resource", name.as_str()));
+            let found = FindingBuilder::node(node, message).with("resource", name.as_str());
+            findings.push(found.with("capacity", all.to_string()));
         }
     }
 }
@@ -157,7 +171,12 @@ pub(super) fn overhead(context: &Context<'_>, node: &Node, findings: &mut Findin
         if !room.is_zero() && used.nano().saturating_mul(10) > room.nano().saturating_mul(3) {
             let percent = 100.0 * used.approximate() / room.approximate();
             let message = format!("{name}: {used} of {room} ({percent:.0} %)");
-            findings.push(FindingBuilder::node(node, message).with("resource", name));
+            findings.push(
+                FindingBuilder::node(node, message)
+                    .with("resource", name)
+                    .with("requests", used.to_string())
+                    .with("allocatable", room.to_string()),
+            );
         }
     }
 }

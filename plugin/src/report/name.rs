@@ -1,0 +1,32 @@
+//! The objects that have findings, for other commands.
+
+use std::collections::HashSet;
+use std::io::{self, Write};
+
+use nodelife_core::audit::AuditReport;
+
+use super::text::object;
+
+/// Writes each object once, those with the worst findings first.
+pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
+    let mut written = HashSet::new();
+    for finding in &report.findings {
+        if written.insert(&finding.subject) {
+            writeln!(out, "{}", object(&finding.subject))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::tests::report;
+    use super::*;
+
+    #[test]
+    fn each_object_is_named_once() {
+        let mut out = Vec::new();
+        write(&report(), &mut out).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "node/a\nnode/b\n");
+    }
+}
