@@ -20,11 +20,16 @@ pub fn duration(seconds: i64) -> String {
 /// The first few names, and how many more there are.
 pub fn list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 5;
+    first(SHOWN, names)
+}
+
+/// The first `shown` names, and how many more there are.
+pub fn first<'a>(shown: usize, names: impl IntoIterator<Item = &'a str>) -> String {
     let names: Vec<_> = names.into_iter().collect();
-    let shown = names.iter().take(SHOWN).copied().collect::<Vec<_>>();
-    match names.len().saturating_sub(SHOWN) {
-        0 => shown.join(", "),
-        more => format!("{} and {more} more", shown.join(", ")),
+    let first = names.iter().take(shown).copied().collect::<Vec<_>>();
+    match names.len().saturating_sub(shown) {
+        0 => first.join(", "),
+        more => format!("{} and {more} more", first.join(", ")),
     }
 }
 

@@ -16,6 +16,7 @@ mod fixtures;
 pub mod format;
 pub mod go_duration;
 pub mod machine;
+pub mod natural;
 pub mod node_access;
 pub mod object;
 pub mod operator;

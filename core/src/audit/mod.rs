@@ -11,8 +11,10 @@
 mod context;
 mod finding;
 mod findings;
+mod grouping;
 mod headroom;
 mod kubelet_config;
+mod message;
 mod owners;
 mod pools;
 mod report;
@@ -25,6 +27,7 @@ use jiff::Timestamp;
 pub use context::Context;
 pub use finding::{Confidence, Finding, Severity, Subject};
 pub use findings::{FindingBuilder, Findings, SKIP_ANNOTATION};
+pub use grouping::{FindingGroup, NodePools};
 pub use headroom::{Loss, Lost, losses};
 pub use pools::pool_of;
 pub use report::{
