@@ -93,10 +93,11 @@ pub(super) fn parts<'a>(
     parts
 }
 
-/// The characters of names and numbers at the beginning of a text.
+/// The name or number at the beginning of a text; a dot behind it ends a sentence.
 fn word(text: &str) -> &str {
     let end = text.find(|c: char| !c.is_alphanumeric() && !matches!(c, '.' | '_' | '-'));
-    text.get(..end.unwrap_or(text.len())).unwrap_or_default()
+    let word = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
+    word.trim_end_matches(['.', '-'])
 }
 
 fn is_noun(word: &str) -> bool {
@@ -122,7 +123,6 @@ fn slot<'a>(
     if long.matches(':').count() > 1 && long.parse::<Ipv6Addr>().is_ok() {
         return part(Kind::Other, long);
     }
-    let word = word.trim_end_matches(['.', '-']);
     if word == subject.name.as_str() {
         return part(Kind::Name, word);
     }

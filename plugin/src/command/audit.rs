@@ -15,7 +15,7 @@ use super::{input, rules};
 use crate::cli::{AuditArgs, AuditFormat, AuditOutput, ClusterArgs};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
-use crate::report::{AuditReport, Baseline, Report};
+use crate::report::{AuditReport, Baseline, Report, command_line};
 
 pub(crate) async fn run(
     args: AuditArgs,
@@ -148,6 +148,7 @@ impl AuditRun {
         printer: &mut Printer,
     ) -> anyhow::Result<()> {
         let rules = self.rules();
+        let command = command_line(std::env::args_os().map(|w| w.to_string_lossy().into_owned()));
         for output in &self.args.outputs {
             let args = AuditArgs {
                 output: output.format,
@@ -158,6 +159,7 @@ impl AuditRun {
                 snapshot,
                 rules: &rules,
                 args: &args,
+                command: &command,
             };
             match &output.file {
                 None => report.print(printer)?,

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use nodelife_core::allocatable::{self, Allocatable, Line};
 use nodelife_core::audit::{self, Context, Loss};
+use nodelife_core::format;
+use nodelife_core::natural;
 use nodelife_core::object::{Node, ResourceList};
 use nodelife_core::quantity::Quantity;
 use nodelife_core::request::{self, Amounts, ByContainers};
@@ -12,6 +14,12 @@ use nodelife_core::zone::{ZoneKey, ZoneReport};
 
 /// The resources that are drawn, with their unit.
 const RESOURCES: [(&str, Unit); 2] = [("cpu", Unit::Cores), ("memory", Unit::Gibibytes)];
+
+/// The labels that name the type of a machine.
+const MACHINE_LABELS: [&str; 2] = [
+    "node.kubernetes.io/instance-type",
+    "beta.kubernetes.io/instance-type",
+];
 
 /// The unit in which a resource is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +50,14 @@ impl Unit {
     pub(super) fn show(self, amount: f64) -> String {
         match self {
             Self::Cores => format!("{amount:.2}"),
-            Self::Gibibytes => format!("{:.1}Gi", amount / f64::from(1_u32 << 30)),
+            Self::Gibibytes => {
+                let gibibytes = amount / f64::from(1_u32 << 30);
+                if gibibytes < 1024.0 {
+                    format!("{gibibytes:.1}Gi")
+                } else {
+                    format!("{:.1}Ti", gibibytes / 1024.0)
+                }
+            }
             Self::Count => format!("{amount:.0}"),
         }
     }
@@ -137,6 +152,12 @@ pub(super) struct Row<'a> {
     pub(super) name: &'a str,
     /// The pool by a provider's label; empty where there is none.
     pub(super) pool: &'a str,
+    /// The kubelet's version.
+    pub(super) version: &'a str,
+    /// The type of its machine by its label; empty where there is none.
+    pub(super) machine: &'a str,
+    /// How long it is registered, in words; empty where that is not known.
+    pub(super) age: String,
     pub(super) zone: ZoneKey,
     pub(super) state: State,
     pub(super) shares: Vec<Share>,
@@ -170,10 +191,15 @@ impl<'a> Fleet<'a> {
                 let (requests, pods) = on.get(&*node.metadata.name).unwrap_or(&nothing);
                 let configuration = snapshot.kubelet_configs.get(&node.metadata.name);
                 let computed = configuration.map(|known| allocatable::of_node(node, known));
-                row(node, requests, *pods, computed.as_ref())
+                let mut row = row(node, requests, *pods, computed.as_ref());
+                let created = node.metadata.creation_timestamp;
+                if let (Some(now), Some(created)) = (snapshot.taken_at, created) {
+                    row.age = format::duration(now.duration_since(created).as_secs());
+                }
+                row
             })
             .collect();
-        rows.sort_by_key(|row| row.name);
+        rows.sort_by(|a, b| natural::compare(a.name, b.name));
         // No age decides over what fits.
         let context = Context::new(snapshot, None, snapshot.taken_at.unwrap_or_default());
         Self {
@@ -217,6 +243,12 @@ fn row<'a>(
     Row {
         name: &node.metadata.name,
         pool: audit::pool_of(labels).unwrap_or_default(),
+        version: &node.status.node_info.kubelet_version,
+        machine: MACHINE_LABELS
+            .iter()
+            .find_map(|label| labels.get(*label))
+            .map_or("", |machine| machine.as_str()),
+        age: String::new(),
         zone: ZoneKey::of(labels),
         state: match (node.is_ready(), node.spec.unschedulable) {
             (false, _) => State::NotReady,

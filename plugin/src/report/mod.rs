@@ -2,6 +2,7 @@
 //!
 //! All of them write the same [`AuditReport`].
 
+mod command_line;
 mod csv;
 mod document;
 mod fleet;
@@ -14,6 +15,7 @@ mod sarif;
 mod table;
 mod text;
 
+pub(crate) use command_line::command_line;
 pub(crate) use document::Baseline;
 pub(crate) use nodelife_core::audit::AuditReport;
 pub(crate) use text::word;
@@ -35,6 +37,8 @@ pub(crate) struct Report<'a> {
     /// The rules that were asked for.
     pub(crate) rules: &'a [&'static Rule],
     pub(crate) args: &'a AuditArgs,
+    /// The words of the command line.
+    pub(crate) command: &'a str,
 }
 
 impl Report<'_> {
@@ -63,7 +67,11 @@ impl Report<'_> {
             }
             AuditFormat::Csv => csv::write(audit, out),
             AuditFormat::Markdown => markdown::write(audit, out),
-            AuditFormat::Html => html::write(audit, &self.fleet(), out),
+            AuditFormat::Html => {
+                let fleet = self.fleet();
+                let page = html::Page::new(audit, self.snapshot, &fleet, self.rules, self.command);
+                html::write(&page, out)
+            }
             AuditFormat::Junit => {
                 let ids = self.rules.iter().map(|rule| rule.id);
                 junit::write(audit, ids, self.args.fail_on, out)

@@ -1,0 +1,103 @@
+//! What was checked: the evidence that a clean page means something.
+
+use std::collections::{BTreeMap, HashSet};
+use std::io::{self, Write};
+
+use nodelife_core::audit::{Subject, SuppressedBy};
+use nodelife_core::format::{count, plural};
+
+use super::escape::Escaped;
+use super::page::Page;
+use super::parts::broken;
+
+pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "<section id=\"checks\">\n<h2>Checks</h2>")?;
+    passed(page, out)?;
+    skipped(page, out)?;
+    suppressed(page, out)?;
+    let summary = page.report.summary;
+    if summary.known > 0 {
+        writeln!(
+            out,
+            "<p>{} of the baseline left out of this page.</p>",
+            count(summary.known, "known finding")
+        )?;
+    }
+    if !page.report.fixed.is_empty() {
+        let fixed = page.report.fixed.iter();
+        let fixed = fixed.map(|fixed| (fixed.rule.as_str(), &fixed.subject, ""));
+        let title = format!("Gone since the baseline: {}", summary.fixed);
+        list(&title, fixed, out)?;
+    }
+    writeln!(out, "</section>")
+}
+
+fn passed(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
+    let report = page.report;
+    let skipped = report.skipped.iter().map(|skipped| skipped.rule.as_str());
+    let found = report.findings.iter().map(|finding| finding.rule.as_str());
+    let others: HashSet<&str> = skipped.chain(found).collect();
+    let passed = page.rules.iter().filter(|rule| !others.contains(rule.id));
+    let passed: Vec<_> = passed.collect();
+    let number = passed.len();
+    writeln!(
+        out,
+        "<details><summary>Checked without a finding: {number} {}</summary><ul>",
+        plural(number, "rule")
+    )?;
+    for rule in passed {
+        writeln!(out, "<li><b>{}</b> {}", rule.id, Escaped(rule.title))?;
+    }
+    writeln!(out, "</ul></details>")
+}
+
+fn skipped(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for skipped in &page.report.skipped {
+        let rules = reasons.entry(&skipped.reason).or_default();
+        rules.push(&skipped.rule);
+    }
+    for (reason, rules) in reasons {
+        writeln!(
+            out,
+            "<details><summary>Not checked: {}: {}</summary><p>{}</p></details>",
+            count(rules.len(), "rule"),
+            Escaped(reason),
+            Escaped(&rules.join(", "))
+        )?;
+    }
+    Ok(())
+}
+
+fn suppressed(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
+    let suppressed = &page.report.suppressed;
+    if suppressed.is_empty() {
+        return Ok(());
+    }
+    let title = format!("Suppressed: {}", count(suppressed.len(), "finding"));
+    let suppressed = suppressed.iter().map(|one| {
+        let by = match one.by {
+            SuppressedBy::Annotation => "by the object's annotation nodelife.dev/skip-rules",
+            SuppressedBy::SkipRuleOn => "by --skip-rule-on",
+        };
+        (one.rule.as_str(), &one.subject, by)
+    });
+    list(&title, suppressed, out)
+}
+
+fn list<'a>(
+    title: &str,
+    items: impl Iterator<Item = (&'a str, &'a Subject, &'a str)>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    writeln!(out, "<details><summary>{title}</summary><ul>")?;
+    for (rule, subject, by) in items {
+        writeln!(
+            out,
+            "<li><b>{}</b> {} <span class=soft>{by}</span>",
+            Escaped(rule),
+            broken(subject)
+        )?;
+    }
+    writeln!(out, "</ul></details>")
+}

@@ -1,0 +1,119 @@
+//! The findings, by rule: what is wrong, why that is bad, what to do, and on which objects.
+
+use std::io::{self, Write};
+
+use nodelife_core::audit::{self, Finding, FindingGroup};
+use nodelife_core::format::count;
+
+use super::escape::Escaped;
+use super::page::Page;
+use super::parts::{badge, broken};
+
+/// More objects than these are folded.
+const UNFOLDED: usize = 8;
+
+pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
+    writeln!(out, "<section id=\"findings\">\n<h2>Findings</h2>")?;
+    if page.groups.is_empty() {
+        let rules = count(page.report.summary.checked, "rule");
+        return writeln!(
+            out,
+            "<p class=\"good\">None: {rules} checked.</p>\n</section>"
+        );
+    }
+    writeln!(out, "<form id=\"filter\" hidden></form>")?;
+    let mut seen: Vec<&str> = Vec::new();
+    let same = |a: &FindingGroup<'_>, b: &FindingGroup<'_>| {
+        a.first.rule == b.first.rule && a.first.severity == b.first.severity
+    };
+    for groups in page.groups.chunk_by(same) {
+        let Some(first) = groups.first().map(|group| group.first) else {
+            continue;
+        };
+        let is_new = !seen.contains(&first.rule.as_str());
+        seen.push(&first.rule);
+        rule(page, first, is_new, groups, out)?;
+    }
+    writeln!(out, "</section>")
+}
+
+/// A rule and its findings of one severity.
+fn rule(
+    page: &Page<'_>,
+    first: &Finding,
+    is_new: bool,
+    groups: &[FindingGroup<'_>],
+    out: &mut impl Write,
+) -> io::Result<()> {
+    let id = Escaped(&first.rule);
+    let findings = groups.iter().map(|group| group.findings.len()).sum();
+    write!(
+        out,
+        "<article data-rule=\"{id}\" data-severity=\"{}\"",
+        super::super::text::word(first.severity)
+    )?;
+    if is_new {
+        write!(out, " id=\"{id}\"")?;
+    }
+    writeln!(
+        out,
+        ">\n<h3>{} {id} <span>{}</span> <small class=\"soft\">{}</small></h3>",
+        badge(first.severity),
+        Escaped(&first.title),
+        count(findings, "finding"),
+    )?;
+    if let Some(rule) = audit::find(&first.rule) {
+        writeln!(out, "<p class=\"soft\">{}</p>", Escaped(rule.why))?;
+    }
+    writeln!(
+        out,
+        "<p><b>Fix:</b> {} <a href=\"{}\" rel=\"noreferrer\">Read more</a></p>",
+        Escaped(&first.fix),
+        Escaped(&first.link)
+    )?;
+    for one in groups {
+        group(page, one, out)?;
+    }
+    writeln!(out, "</article>")
+}
+
+/// Findings that say the same about several objects. One that says more than the group has its own
+/// message beside its name.
+fn group(page: &Page<'_>, group: &FindingGroup<'_>, out: &mut impl Write) -> io::Result<()> {
+    write!(out, "<div><p>{}</p>", Escaped(&group.message))?;
+    let folded = group.findings.len() > UNFOLDED;
+    if folded {
+        let objects = group.objects();
+        write!(out, "<details><summary>{}</summary>", Escaped(&objects))?;
+    }
+    write!(out, "<ul>")?;
+    for finding in &group.findings {
+        if finding.subject.kind == "Node" {
+            let name = page.short(&finding.subject.name);
+            write!(out, "<li>{}", Escaped(name))?;
+        } else {
+            write!(out, "<li>{}", broken(&finding.subject))?;
+        }
+        if differs(group, finding) {
+            write!(
+                out,
+                " <span class=soft>{}</span>",
+                Escaped(&finding.message)
+            )?;
+        }
+    }
+    write!(out, "</ul>")?;
+    if folded {
+        write!(out, "</details>")?;
+    }
+    writeln!(out, "</div>")
+}
+
+/// Whether the message has more than the group's, the object's own name left aside.
+fn differs(group: &FindingGroup<'_>, finding: &Finding) -> bool {
+    if finding.message == group.message {
+        return false;
+    }
+    let name = finding.subject.name.as_str();
+    finding.message.replace(name, "<name>") != group.message
+}

@@ -1,0 +1,103 @@
+//! `Page`: what the sections of the page show.
+
+use std::collections::{BTreeMap, HashMap};
+
+use nodelife_core::audit::{AuditReport, Finding, FindingGroup, NodePools, Rule, Severity};
+use nodelife_core::snapshot::Snapshot;
+
+use super::super::fleet::Fleet;
+use super::names::common_end;
+
+/// A report, and what is computed of it once.
+pub(in crate::report) struct Page<'a> {
+    pub(super) report: &'a AuditReport,
+    pub(super) fleet: &'a Fleet<'a>,
+    /// The rules that were asked for.
+    pub(super) rules: &'a [&'static Rule],
+    /// The words of the command line.
+    pub(super) command: &'a str,
+    /// The findings, those that say the same together.
+    pub(super) groups: Vec<FindingGroup<'a>>,
+    /// What all names of nodes end with; short names leave it out.
+    pub(super) end: String,
+    /// The rules with findings on each node, the worst first.
+    faults: HashMap<&'a str, Vec<(Severity, &'a str)>>,
+}
+
+impl<'a> Page<'a> {
+    pub(in crate::report) fn new(
+        report: &'a AuditReport,
+        snapshot: &'a Snapshot,
+        fleet: &'a Fleet<'a>,
+        rules: &'a [&'static Rule],
+        command: &'a str,
+    ) -> Self {
+        Self {
+            report,
+            fleet,
+            rules,
+            command,
+            groups: NodePools::of(snapshot).group(&report.findings),
+            end: common_end(fleet.rows.iter().map(|row| row.name)),
+            faults: faults(report, snapshot),
+        }
+    }
+
+    pub(super) fn title(&self) -> String {
+        match self.report.input.name() {
+            Some(name) => format!("Node audit of {name}"),
+            None => "Node audit".to_owned(),
+        }
+    }
+
+    /// The rules with findings on a node, the worst first.
+    pub(super) fn faults(&self, node: &str) -> &[(Severity, &'a str)] {
+        self.faults.get(node).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// A node's name without what all names end with.
+    pub(super) fn short<'n>(&self, name: &'n str) -> &'n str {
+        name.strip_suffix(self.end.as_str()).unwrap_or(name)
+    }
+}
+
+/// A node's faults are the findings about it, about its pods, and those that name it.
+fn faults<'a>(
+    report: &'a AuditReport,
+    snapshot: &'a Snapshot,
+) -> HashMap<&'a str, Vec<(Severity, &'a str)>> {
+    let pods = snapshot.pods.iter().map(|pod| {
+        let key = (pod.metadata.namespace.as_str(), pod.metadata.name.as_str());
+        (key, pod.spec.node_name.as_str())
+    });
+    let pods: HashMap<(&str, &str), &str> = pods.collect();
+    let mut worst: BTreeMap<(&str, &str), Severity> = BTreeMap::new();
+    for finding in &report.findings {
+        let subject = &finding.subject;
+        let namespace = subject.namespace.as_deref().unwrap_or_default();
+        let own = match subject.kind.as_str() {
+            "Node" => Some(subject.name.as_str()),
+            "Pod" => pods.get(&(namespace, subject.name.as_str())).copied(),
+            _ => None,
+        };
+        for node in own.into_iter().chain(named(finding)) {
+            let known = worst.entry((node, &finding.rule)).or_default();
+            *known = (*known).max(finding.severity);
+        }
+    }
+    let mut faults: HashMap<&str, Vec<(Severity, &str)>> = HashMap::new();
+    for ((node, rule), severity) in worst {
+        faults.entry(node).or_default().push((severity, rule));
+    }
+    for rules in faults.values_mut() {
+        rules.sort_by_key(|(severity, _)| std::cmp::Reverse(*severity));
+    }
+    faults
+}
+
+/// Further nodes that the finding is about.
+fn named(finding: &Finding) -> impl Iterator<Item = &str> {
+    let nodes = finding.evidence.get("nodes");
+    let nodes = nodes.and_then(serde_json::Value::as_array);
+    nodes.into_iter().flatten().filter_map(|name| name.as_str())
+}
