@@ -33,6 +33,14 @@ pub fn first<'a>(shown: usize, names: impl IntoIterator<Item = &'a str>) -> Stri
     }
 }
 
+/// What a parser says on its first line, without the drawing of the place below it.
+pub fn parse_error(text: &str) -> &str {
+    let first = text.lines().next().unwrap_or_default().trim();
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    // Some parsers draw on the same line.
+    first.split(" --> ").next().unwrap_or(first).trim_end()
+}
+
 /// `1 pod`, `2 pods`.
 pub fn count(number: usize, noun: &str) -> String {
     format!("{number} {}", plural(number, noun))

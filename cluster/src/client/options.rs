@@ -10,6 +10,8 @@ use kube::config::{
     NamedCluster, NamedContext,
 };
 
+use nodelife_core::format::parse_error;
+
 use super::server_url;
 use crate::error::{ConnectError, Place};
 
@@ -175,7 +177,7 @@ impl ClientOptions {
                 continue;
             }
             let next = Kubeconfig::read_from(&path).map_err(|error| ConnectError::Kubeconfig {
-                reason: format!("{}: {}", path.display(), innermost(&error)),
+                reason: format!("{}: {}", path.display(), parse_error(&innermost(&error))),
             })?;
             merged = Some(match merged {
                 None => next,

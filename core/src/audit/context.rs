@@ -136,6 +136,24 @@ impl<'a> Context<'a> {
         })
     }
 
+    /// The pods that use the claim of this PersistentVolume.
+    pub fn pods_with_volume(&self, volume: &str) -> impl Iterator<Item = &'a Pod> {
+        let mut volumes = self.snapshot.volumes.iter().flatten();
+        let volume = volumes.find(|one| one.metadata.name == *volume);
+        let claim = volume.and_then(|volume| volume.spec.claim_ref.as_ref());
+        let pods = claim.map(|_| self.snapshot.pods.iter());
+        pods.into_iter().flatten().filter(move |pod| {
+            let claims = pod.spec.volumes.iter().filter_map(|volume| {
+                let claim = volume.persistent_volume_claim.as_ref()?;
+                Some(&claim.claim_name)
+            });
+            claim.is_some_and(|claim| {
+                let mut claims = claims;
+                pod.metadata.namespace == claim.namespace && claims.any(|name| *name == claim.name)
+            })
+        })
+    }
+
     /// The sum of the requests of the node's pods that have not terminated.
     pub fn requests_on(&self, node: &str) -> Option<&Amounts> {
         let all = self.requests.get_or_init(|| {

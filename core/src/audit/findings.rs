@@ -174,7 +174,29 @@ impl Findings<'_> {
             Some(node) => self.selection.wants_node(node),
             None => self.selection.nodes.iter().any(|wanted| wanted == name),
         };
-        self.selection.wants_all_nodes() || found.nodes.is_empty() || found.nodes.iter().any(wanted)
+        if self.selection.wants_all_nodes() {
+            return true;
+        }
+        if !found.nodes.is_empty() {
+            return found.nodes.iter().any(wanted);
+        }
+        let is_on_wanted = |pod: &&Pod| wanted(&pod.spec.node_name.as_str());
+        let subject = &found.subject;
+        let namespace = subject.namespace.as_deref().unwrap_or_default();
+        match subject.kind.as_str() {
+            "Cluster" => true,
+            "PodDisruptionBudget" => self.context.budgets().iter().any(|entry| {
+                let meta = &entry.budget.metadata;
+                meta.name == subject.name
+                    && *meta.namespace == *namespace
+                    && entry.pods.iter().any(is_on_wanted)
+            }),
+            "PersistentVolume" => {
+                let mut pods = self.context.pods_with_volume(&subject.name);
+                pods.any(|pod| is_on_wanted(&pod))
+            }
+            _ => false,
+        }
     }
 
     fn suppressed_by(&self, found: &FindingBuilder<'_>) -> Option<SuppressedBy> {

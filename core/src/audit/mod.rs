@@ -34,7 +34,7 @@ pub use report::{
     Audit, AuditReport, Fixed, Input, Skipped, Summary, Suppressed, SuppressedBy, Tool,
 };
 pub use rule::{Check, Rule};
-pub use rules::{GROUPS, Group, catalogue, find, unknown};
+pub use rules::{GROUPS, Group, catalogue, find, find_group, unknown};
 pub use selection::{Selection, SkipOn};
 
 use crate::snapshot::Snapshot;

@@ -13,8 +13,9 @@ Examples:
   # What does this rule check, why, and how is it fixed?
   kubectl nodelife explain NL-RES-001
 
-  # All rules
+  # All rules; the rules of a group
   kubectl nodelife explain --list
+  kubectl nodelife explain RES
 
   # Capacity − reservations = Allocatable, line by line
   kubectl nodelife explain allocatable worker-1
@@ -33,7 +34,7 @@ Examples:
     disable_help_subcommand = true
 )]
 pub(crate) struct ExplainArgs {
-    /// Id of a rule
+    /// Id of a rule, or a group of rules to list
     #[arg(value_name = "RULE", required_unless_present = "list")]
     pub(crate) rule: Option<String>,
     /// List all rules

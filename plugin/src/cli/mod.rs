@@ -17,6 +17,7 @@ mod man;
 pub(crate) mod selector;
 mod shutdown;
 mod snapshot;
+mod suggestion;
 mod terminal;
 mod version;
 mod webhook;
@@ -131,9 +132,12 @@ impl Cli {
     pub(crate) fn from_words(
         words: impl IntoIterator<Item = OsString>,
     ) -> Result<Self, clap::Error> {
-        let words: Vec<OsString> = words.into_iter().collect();
+        let words = suggestion::as_help_flag(words.into_iter().collect());
         let name = program_name(words.first().map(OsString::as_os_str));
-        let matches = Self::command().bin_name(name).try_get_matches_from(words)?;
+        let matches = Self::command()
+            .bin_name(name)
+            .try_get_matches_from(words)
+            .map_err(suggestion::improve)?;
         Self::from_arg_matches(&matches)
     }
 }
@@ -185,6 +189,62 @@ mod tests {
             assert_eq!(cli.cluster.context.as_deref(), Some("c"));
             assert_eq!(cli.cluster.namespace.as_deref(), Some("ns"));
         }
+    }
+
+    #[test]
+    fn help_is_a_command_too() {
+        for (line, usage) in [
+            ("kubectl-nodelife help", "Usage:\n  kubectl nodelife"),
+            (
+                "kubectl-nodelife help audit",
+                "Usage:\n  kubectl nodelife audit",
+            ),
+            (
+                "kubectl-nodelife help explain zones",
+                "Usage:\n  kubectl nodelife explain zones",
+            ),
+        ] {
+            let help = parse(line).unwrap_err();
+            assert_eq!(help.exit_code(), 0, "{line}");
+            assert!(help.to_string().contains(usage), "{line}: {help}");
+        }
+        assert_eq!(
+            parse("kubectl-nodelife help nothing")
+                .unwrap_err()
+                .exit_code(),
+            2
+        );
+    }
+
+    #[test]
+    fn other_words_for_a_command_lead_to_it() {
+        for (word, tip) in [
+            ("scan", "a similar subcommand exists: 'audit'"),
+            ("rules", "`kubectl nodelife explain --list` lists all rules"),
+            ("list", "`kubectl nodelife explain --list` lists all rules"),
+            ("uncordon", "`kubectl nodelife drain NODE --undo`"),
+        ] {
+            let error = parse(&format!("kubectl-nodelife {word}")).unwrap_err();
+            let text = error.to_string();
+            assert!(text.contains(tip) && !text.contains("'man'"), "{text}");
+            assert_eq!(error.exit_code(), 2);
+        }
+    }
+
+    #[test]
+    fn verbosity_is_a_number_or_further_letters() {
+        for (flag, level) in [
+            ("-v5", 5),
+            ("-v=2", 2),
+            ("--v=8", 8),
+            ("-vv", 5),
+            ("-vvv", 9),
+        ] {
+            let cli = parse(&format!("kubectl-nodelife audit {flag}")).unwrap();
+            assert_eq!(cli.terminal.v, level, "{flag}");
+        }
+        let error = parse("kubectl-nodelife audit -v=much").unwrap_err();
+        assert!(error.to_string().contains("a level from 0 to 9"), "{error}");
     }
 
     #[test]

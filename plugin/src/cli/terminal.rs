@@ -6,13 +6,14 @@ use clap::{Args, ValueEnum};
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct TerminalArgs {
-    /// Log verbosity on stderr, 0 to 9; from 5 on with each request
+    /// Log verbosity on stderr, 0 to 9; from 5 on (or -vv) with each request
     #[arg(
         long,
         short,
         global = true,
         value_name = "LEVEL",
-        default_value_t = 0,
+        value_parser = verbosity,
+        default_value = "0",
         hide_short_help = true
     )]
     pub(crate) v: u8,
@@ -33,6 +34,17 @@ pub(crate) struct TerminalArgs {
         hide_short_help = true
     )]
     pub(crate) warnings_as_errors: Option<bool>,
+}
+
+/// A level, or further `v`s: `-vv` logs each request, `-vvv` everything.
+fn verbosity(text: &str) -> Result<u8, String> {
+    match text {
+        "v" => Ok(5),
+        more if !more.is_empty() && more.chars().all(|c| c == 'v') => Ok(9),
+        level => level
+            .parse()
+            .map_err(|_| "expected a level from 0 to 9, as in -v=5".to_owned()),
+    }
 }
 
 /// When to colour.

@@ -23,6 +23,11 @@ pub(crate) async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
     check_outputs(&args.outputs)?;
+    if cluster.namespace.is_some() {
+        let message = "audit has no use of -n (--namespace): it audits nodes, with the pods and \
+                       budgets of all namespaces; name nodes, or select them with -l";
+        return Err(UsageError(message.to_owned()).into());
+    }
     let run = AuditRun {
         selection: selection(&args)?,
         baseline: baseline(&args)?,
@@ -123,6 +128,7 @@ impl AuditRun {
         let snapshot = input::read(&self.args.input, &sources, cluster, printer).await?;
         let selection = &self.selection;
         input::check_nodes(&snapshot, &selection.nodes, &self.args.input)?;
+        warn_unknown_label(&self.args, &snapshot, printer);
         let audit = audit::audit(&snapshot, selection, Timestamp::now());
         let nodes = snapshot.nodes.iter().filter(|n| selection.wants_node(n));
         let fixed = self
@@ -198,6 +204,17 @@ fn sources(args: &AuditArgs, rules: &[&Rule]) -> BTreeSet<Source> {
         sources.remove(&Source::NodeRestriction);
     }
     sources
+}
+
+/// Tells of a label of --group-by that would make one group of all nodes.
+fn warn_unknown_label(args: &AuditArgs, snapshot: &Snapshot, printer: &mut Printer) {
+    let Some(label) = &args.group_by else {
+        return;
+    };
+    let mut nodes = snapshot.nodes.iter();
+    if !nodes.any(|node| node.metadata.labels.contains_key(label.as_str())) {
+        printer.warn(format_args!("no node has the label {label} (--group-by)"));
+    }
 }
 
 /// What the report says of its input. An error comes up when the cluster is connected to.

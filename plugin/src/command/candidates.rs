@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
@@ -12,7 +12,8 @@ use nodelife_cluster::{Cluster, listing, snapshot};
 use nodelife_core::audit;
 use nodelife_core::snapshot::Source;
 
-use crate::cli::{Cli, ClusterArgs, InputArgs};
+use super::files;
+use crate::cli::{Cli, ClusterArgs};
 
 /// What kubectl looks for on PATH
 /// (`k8s.io/kubectl/pkg/cmd/plugin_completion.go`, `SetupPluginCompletion`, v0.36.3).
@@ -92,9 +93,12 @@ fn words_so_far() -> Option<ArgMatches> {
 }
 
 fn node_names(matches: &ArgMatches) -> Option<BTreeSet<String>> {
-    let files = InputArgs::from_arg_matches(matches)
-        .unwrap_or_default()
-        .files;
+    let files: Vec<PathBuf> = matches
+        .try_get_many("files")
+        .ok()
+        .flatten()
+        .map(|files| files.cloned().collect())
+        .unwrap_or_default();
     let snapshot = if files.is_empty() {
         let options = ClusterArgs::from_arg_matches(matches).ok()?.options();
         answer_of(async {
@@ -105,6 +109,7 @@ fn node_names(matches: &ArgMatches) -> Option<BTreeSet<String>> {
                 .ok()
         })?
     } else {
+        let files = files::expand(&files).ok()?;
         snapshot::read(&files).ok()?.snapshot
     };
     let names = snapshot

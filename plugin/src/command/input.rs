@@ -1,6 +1,7 @@
 //! Reads the input of a command, from a cluster or files.
 
 use std::collections::BTreeSet;
+use std::io::IsTerminal as _;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::SignedDuration;
@@ -12,6 +13,7 @@ use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
 use super::connect::connect;
+use super::files;
 use crate::cli::{ClusterArgs, InputArgs};
 use crate::output::{Printer, Progress};
 
@@ -70,7 +72,11 @@ pub(crate) async fn read(
 
 /// Reads the files that the flags name.
 pub(crate) fn from_files(input: &InputArgs, printer: &mut Printer) -> anyhow::Result<Snapshot> {
-    let mut read = snapshot::read(&input.files)?;
+    let files = files::expand(&input.files)?;
+    if files.iter().any(|file| file.as_os_str() == "-") && std::io::stdin().is_terminal() {
+        printer.note("reading standard input; end it with Ctrl-D, or Ctrl-C to stop");
+    }
+    let mut read = snapshot::read(&files)?;
     read.snapshot.set_time(input.at);
     if read.left_out > 0 {
         let files = count(read.left_out, "file");
@@ -156,7 +162,25 @@ pub(crate) fn check_nodes(
     };
     match names.iter().find(|name| !known(name)) {
         None => Ok(()),
-        Some(name) if input.files.is_empty() => anyhow::bail!("nodes \"{name}\" not found"),
-        Some(name) => anyhow::bail!("nodes \"{name}\" not found in the files of -f"),
+        Some(name) => {
+            let place = if input.files.is_empty() {
+                ""
+            } else {
+                " in the files of -f"
+            };
+            anyhow::bail!(node_not_found(name, place, &snapshot.nodes))
+        }
     }
+}
+
+/// The API server's own words for a node that is not there, and the one that may be meant: the only
+/// one that begins like that.
+pub(crate) fn node_not_found(name: &str, place: &str, nodes: &[Node]) -> String {
+    let names = nodes.iter().map(|node| node.metadata.name.as_str());
+    let mut meant = names.filter(|known| !name.is_empty() && known.starts_with(name));
+    let hint = match (meant.next(), meant.next()) {
+        (Some(only), None) => format!("; did you mean {only}?"),
+        _ => String::new(),
+    };
+    format!("nodes \"{name}\" not found{place}{hint}")
 }

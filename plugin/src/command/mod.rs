@@ -7,6 +7,7 @@ mod connect;
 mod drain;
 mod evict;
 mod explain;
+mod files;
 pub(crate) mod input;
 mod man;
 mod rules;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use nodelife_core::audit::{
     Audit, AuditReport, Finding, Fixed, Rule, Selection, Severity, Subject,
 };
+use nodelife_core::format;
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
@@ -45,8 +46,11 @@ impl Baseline {
 
     /// Reads an earlier report, JSON or YAML.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        let earlier: Earlier = serde_saphyr::from_str(text)
-            .map_err(|error| format!("not an {KIND} as JSON or YAML: {error}"))?;
+        let earlier: Earlier = serde_saphyr::from_str(text).map_err(|error| {
+            let error = error.to_string();
+            let why = format::parse_error(&error);
+            format!("not an {KIND} as JSON or YAML: {why}; write one with `audit -o json`")
+        })?;
         if earlier.kind != KIND {
             return Err(format!("it is of kind {}, not {KIND}", earlier.kind));
         }

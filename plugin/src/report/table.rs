@@ -46,7 +46,10 @@ fn sort(findings: &mut [&Finding], by: SortBy, places: &Places<'_>) {
         SortBy::Severity => {}
         SortBy::Rule => findings.sort_by_key(|finding| &finding.rule),
         SortBy::Object => findings.sort_by_key(|finding| &finding.subject),
-        SortBy::Node => findings.sort_by_key(|finding| places.node_name(finding)),
+        SortBy::Node => findings.sort_by_key(|finding| {
+            let node = places.node_name(finding);
+            (node.is_empty(), node)
+        }),
     }
 }
 

@@ -47,6 +47,35 @@ fn only_what_was_asked_for() {
 }
 
 #[test]
+fn one_node_has_nothing_to_do_with_others() {
+    let node = "ip-10-0-16-11.eu-central-1.compute.internal";
+    let words = [
+        "audit",
+        node,
+        "-f",
+        "examples/faulty-cluster.json",
+        "-o",
+        "json",
+    ];
+    let report: serde_json::Value = serde_json::from_str(&stdout(&words, 3)).unwrap();
+    for finding in report["findings"].as_array().unwrap() {
+        let kind = finding["subject"]["kind"].as_str().unwrap();
+        let foreign = ["PersistentVolume", "ClusterRoleBinding"];
+        assert!(!foreign.contains(&kind), "{finding:#}");
+    }
+    let nothing = [
+        "audit",
+        "-f",
+        "examples/faulty-cluster.json",
+        "-l",
+        "nosuch=x",
+    ];
+    let text = run(&nothing);
+    assert!(text.starts_with("status: 1\n"), "{text}");
+    assert!(text.contains("matches --selector"), "{text}");
+}
+
+#[test]
 fn intentional_findings_are_suppressed_on_some_nodes() {
     let audit = |skip: &str| {
         let words = [

@@ -66,6 +66,81 @@ fn each_is_one_clear_sentence() {
 }
 
 #[test]
+fn files_are_named_as_for_kubectl() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let node = |name: &str| {
+        format!(r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"{name}"}}}}"#)
+    };
+    fs::write(path("a.json"), node("a")).unwrap();
+    fs::write(path("b.json"), node("b")).unwrap();
+    fs::write(path("c.txt"), "no document").unwrap();
+    let audit = |files: &str| run(&["audit", "--fail-on", "never", "-o", "json", "-f", files]);
+    for files in [
+        format!("{},{}", path("a.json"), path("b.json")),
+        path("*.json"),
+        path("[ab].js*"),
+    ] {
+        let text = audit(&files);
+        assert!(text.contains("\"nodes\": 2"), "{files}: {text}");
+    }
+    for (files, error) in [
+        (
+            "https://a/b,c.json",
+            "URLs are not fetched; use curl -fsSL 'https://a/b,c.json' |",
+        ),
+        (&path("*.yaml"), "no file matches"),
+    ] {
+        let text = audit(files);
+        assert!(text.starts_with("status: 2\n"), "{text}");
+        assert!(text.contains(error), "{text}");
+    }
+}
+
+#[test]
+fn errors_of_parsers_are_one_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wrong");
+    fs::write(&path, "[package]\nname = \"x\"\n- a: [\n").unwrap();
+    let path = path.to_str().unwrap();
+    for words in [
+        vec!["audit", "-f", SMALL, "--baseline", path],
+        vec!["audit", "--kubeconfig", path],
+    ] {
+        let text = refused(&words, folder.path());
+        assert!(text.starts_with("status: 1\n"), "{text}");
+        assert!(!text.contains("-->") && !text.contains(" | "), "{text}");
+    }
+}
+
+#[test]
+fn a_node_that_begins_like_that_is_proposed() {
+    let example = "examples/healthy-cluster.json";
+    for command in ["audit", "drain"] {
+        let text = run(&[command, "ip-10-0-16-11", "-f", example]);
+        let hint = "did you mean ip-10-0-16-11.eu-central-1.compute.internal?";
+        assert!(text.contains(hint), "{text}");
+        let text = run(&[command, "ip-10-0", "-f", example]);
+        assert!(
+            text.contains("not found") && !text.contains("did you mean"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn a_flag_without_an_effect_is_refused() {
+    let text = run(&["audit", "-f", SMALL, "-n", "kube-system"]);
+    assert!(text.starts_with("status: 2\n--- stdout\n---"), "{text}");
+    assert!(text.contains("audit has no use of -n"), "{text}");
+    let text = run(&["audit", "-f", SMALL, "--group-by", "nosuchlabel"]);
+    assert!(
+        text.contains("Warning: no node has the label nosuchlabel (--group-by)"),
+        "{text}"
+    );
+}
+
+#[test]
 fn a_server_without_a_scheme_is_an_address() {
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("config");

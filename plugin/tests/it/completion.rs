@@ -44,6 +44,8 @@ fn rule_ids_are_completed_with_their_titles() {
 fn node_names_come_from_where_the_command_would_look() {
     let nodes = ask(&["audit", "-f", SMALL, "node-"]);
     assert_eq!(nodes, "node-a\nnode-b\nnode-c\n:4\n");
+    let nodes = ask(&["drain", "-f", SMALL, "node-"]);
+    assert_eq!(nodes, "node-a\nnode-b\nnode-c\n:4\n");
     // A cluster that does not answer must not hold up the shell.
     assert_eq!(
         ask(&["audit", "--server", "https://127.0.0.1:1", "node-"]),

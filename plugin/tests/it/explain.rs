@@ -7,6 +7,16 @@ use crate::{SMALL, run, stdout};
 const HEALTHY: &str = "examples/healthy-cluster.json";
 
 #[test]
+fn a_group_is_a_list_of_its_rules() {
+    for code in ["RES", "nl-res"] {
+        let text = stdout(&["explain", code, "-o", "name"], 0);
+        assert!(text.lines().count() > 10, "{text}");
+        assert!(text.lines().all(|id| id.starts_with("NL-RES-")), "{text}");
+        assert!(text.lines().is_sorted(), "{text}");
+    }
+}
+
+#[test]
 fn every_rule_has_a_text() {
     let ids = stdout(&["explain", "--list", "-o", "name"], 0);
     assert!(ids.lines().count() >= 15);

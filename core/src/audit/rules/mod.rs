@@ -78,6 +78,12 @@ pub fn find(id: &str) -> Option<&'static Rule> {
     catalogue().find(|rule| rule.id.eq_ignore_ascii_case(id))
 }
 
+/// The group with this code, `RES` or `NL-RES`, in any case of letters.
+pub fn find_group(code: &str) -> Option<&'static Group> {
+    let is_it = |group: &&Group| group.rules.first().is_some_and(|rule| names(code, rule.id));
+    GROUPS.iter().find(is_it)
+}
+
 /// The names in a selection that are neither an id nor a group.
 pub fn unknown(selection: &Selection) -> impl Iterator<Item = &str> {
     selection

@@ -7,6 +7,8 @@ mod shutdown;
 mod text;
 mod zones;
 
+use nodelife_core::audit;
+
 use crate::cli::{ClusterArgs, ExplainArgs, Topic};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
@@ -21,7 +23,10 @@ pub(crate) async fn run(
         (Some(Topic::Zones(args)), _) => zones::run(args, cluster, printer).await,
         (Some(Topic::Failure(args)), _) => failure::run(args, cluster, printer).await,
         (Some(Topic::Shutdown(args)), _) => shutdown::run(args, cluster, printer).await,
-        (None, Some(id)) => text::rule(id, args.output, printer),
-        (None, None) => text::list(args.output, args.no_headers, printer),
+        (None, Some(id)) => text::rule(id, args.output, args.no_headers, printer),
+        (None, None) => {
+            let all = audit::catalogue();
+            text::list(all, args.output, args.no_headers, printer)
+        }
     }
 }

@@ -42,12 +42,17 @@ impl From<&Rule> for RuleText {
     }
 }
 
+/// Prints a rule, or the rules of a group.
 pub(super) fn rule(
     id: &str,
     format: RuleFormat,
+    no_headers: bool,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    let rule = audit::find(id).ok_or_else(|| rules::unknown(id, &TOPICS))?;
+    let Some(rule) = audit::find(id) else {
+        let group = audit::find_group(id).ok_or_else(|| rules::unknown(id, &TOPICS))?;
+        return list(group.rules.iter(), format, no_headers, printer);
+    };
     match format {
         RuleFormat::Text => write(rule, printer)?,
         RuleFormat::Name => writeln!(printer.data(), "{}", rule.id)?,
@@ -80,6 +85,7 @@ fn write(rule: &Rule, printer: &mut Printer) -> io::Result<()> {
 }
 
 pub(super) fn list(
+    rules: impl Iterator<Item = &'static Rule>,
     format: RuleFormat,
     no_headers: bool,
     printer: &mut Printer,
@@ -90,23 +96,23 @@ pub(super) fn list(
             if no_headers {
                 table = table.without_header();
             }
-            for rule in audit::catalogue() {
+            for rule in rules {
                 let severity = Cell::styled(word(rule.severity), style::severity(rule.severity));
                 table.row([rule.id.into(), severity, rule.title.into()]);
             }
             printer.table(&table)?;
         }
         RuleFormat::Name => {
-            for rule in audit::catalogue() {
+            for rule in rules {
                 writeln!(printer.data(), "{}", rule.id)?;
             }
         }
-        RuleFormat::Json => printer.json(&documents())?,
-        RuleFormat::Yaml => printer.yaml(&documents())?,
+        RuleFormat::Json => printer.json(&documents(rules))?,
+        RuleFormat::Yaml => printer.yaml(&documents(rules))?,
     }
     Ok(ExitStatus::Done)
 }
 
-fn documents() -> Vec<RuleText> {
-    audit::catalogue().map(RuleText::from).collect()
+fn documents(rules: impl Iterator<Item = &'static Rule>) -> Vec<RuleText> {
+    rules.map(RuleText::from).collect()
 }

@@ -6,7 +6,7 @@ use nodelife_cluster::{ApiError, Cluster, listing, resource};
 use nodelife_core::object::{LabelSelector, Node};
 use nodelife_core::text::Str;
 
-use crate::command::input::node_names;
+use crate::command::input::{node_names, node_not_found};
 
 /// The nodes of a drain, and all others as far as they may be read.
 pub(crate) struct SelectedNodes {
@@ -63,7 +63,7 @@ pub(crate) fn select_from(
         .map(|name| {
             let node = all.iter().find(|node| node.metadata.name == name);
             node.cloned()
-                .ok_or_else(|| anyhow::anyhow!("nodes \"{name}\" not found"))
+                .ok_or_else(|| anyhow::anyhow!(node_not_found(&name, "", all)))
         })
         .collect()
 }
