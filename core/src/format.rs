@@ -34,11 +34,12 @@ pub fn first<'a>(shown: usize, names: impl IntoIterator<Item = &'a str>) -> Stri
 }
 
 /// What a parser says on its first line, without the drawing of the place below it.
-pub fn parse_error(text: &str) -> &str {
+pub fn parse_error(text: &str) -> String {
     let first = text.lines().next().unwrap_or_default().trim();
     let first = first.strip_prefix("error: ").unwrap_or(first);
     // Some parsers draw on the same line.
-    first.split(" --> ").next().unwrap_or(first).trim_end()
+    let words = first.split(" --> ").next().unwrap_or(first).trim_end();
+    words.replace(": error: ", ": ")
 }
 
 /// `1 pod`, `2 pods`.

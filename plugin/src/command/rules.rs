@@ -4,8 +4,9 @@ use nodelife_core::audit;
 
 use crate::exit::UsageError;
 
-/// How alike two names have to be for one to be proposed for the other; clap's own limit.
-const MIN_SIMILARITY: f64 = 0.7;
+/// How alike two names have to be for one to be proposed for the other. With clap's limit of 0.7,
+/// `node` would be taken for `POD`.
+const MIN_SIMILARITY: f64 = 0.75;
 
 /// The error for a name that is neither a rule nor a group nor one of `others`, with the
 /// nearest that is.
