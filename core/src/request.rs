@@ -3,7 +3,8 @@
 //! Mirrors `PodRequests` and `PodLimits` of k8s.io/component-helpers v0.36.3
 //! (`resource/helpers.go`): the sum over the containers and the sidecars, or the
 //! largest init container with the sidecars before it, plus the overhead; what
-//! `spec.resources` says of a resource stands above that.
+//! `spec.resources` says of a resource stands above that. Overhead is added to limits that there
+//! are, and makes none.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -18,13 +19,19 @@ pub type Amounts = BTreeMap<Str, Quantity>;
 
 /// What the pod requests. An amount that does not parse counts as nothing.
 pub fn requests(pod: &Pod) -> Amounts {
-    of(pod, |resources| &resources.requests)
+    let mut sum = without_overhead(pod, |resources| &resources.requests);
+    add(&mut sum, &amounts(&pod.spec.overhead));
+    sum
 }
 
 /// What the pod may use at most; a resource without a limit in some container is still
 /// summed over the others, as `kubectl describe node` does.
 pub fn limits(pod: &Pod) -> Amounts {
-    of(pod, |resources| &resources.limits)
+    let mut sum = without_overhead(pod, |resources| &resources.limits);
+    let mut overhead = amounts(&pod.spec.overhead);
+    overhead.retain(|name, _| sum.contains_key(name));
+    add(&mut sum, &overhead);
+    sum
 }
 
 /// [`requests`] or [`limits`] of many pods. Replicas share their containers
@@ -64,7 +71,7 @@ impl<'a> ByContainers<'a> {
     }
 }
 
-fn of(pod: &Pod, pick: fn(&ContainerResources) -> &ResourceList) -> Amounts {
+fn without_overhead(pod: &Pod, pick: fn(&ContainerResources) -> &ResourceList) -> Amounts {
     let mut sum = Amounts::new();
     for container in &pod.spec.containers {
         add(&mut sum, &amounts(pick(&container.resources)));
@@ -87,7 +94,6 @@ fn of(pod: &Pod, pick: fn(&ContainerResources) -> &ResourceList) -> Amounts {
     if let Some(resources) = &pod.spec.resources {
         sum.extend(amounts(pick(resources)));
     }
-    add(&mut sum, &amounts(&pod.spec.overhead));
     sum
 }
 
@@ -186,5 +192,20 @@ mod tests {
         pod.spec.resources = Some(container("1", "").resources.into());
         pod.spec.overhead = ResourceList::from([("cpu".into(), "250m".into())]);
         assert_eq!(cpu(&pod), "1250m");
+    }
+
+    #[test]
+    fn overhead_is_added_to_limits_that_there_are() {
+        let mut pod = Pod::default();
+        let mut limited = container("100m", "");
+        limited.resources.limits = ResourceList::from([("cpu".into(), "1".into())]);
+        pod.spec.containers = vec![limited].into();
+        pod.spec.overhead = [("cpu", "250m"), ("memory", "64Mi")]
+            .map(|(k, v)| (k.into(), v.into()))
+            .into();
+        let limits = limits(&pod);
+        assert_eq!(limits["cpu"].to_string(), "1250m");
+        assert_eq!(limits.get("memory"), None, "no container has a limit");
+        assert_eq!(requests(&pod)["memory"].to_string(), "64Mi");
     }
 }
