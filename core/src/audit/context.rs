@@ -32,6 +32,7 @@ pub struct Context<'a> {
     workloads: HashMap<&'a str, &'a Workload>,
     budgets: OnceLock<Vec<BudgetPods<'a>>>,
     requests: OnceLock<HashMap<&'a str, Amounts>>,
+    limits: OnceLock<HashMap<&'a str, Amounts>>,
 }
 
 #[derive(Debug)]
@@ -66,6 +67,7 @@ impl<'a> Context<'a> {
             workloads: snapshot.workloads.iter().map(by_uid).collect(),
             budgets: OnceLock::new(),
             requests: OnceLock::new(),
+            limits: OnceLock::new(),
         }
     }
 
@@ -156,16 +158,25 @@ impl<'a> Context<'a> {
 
     /// The sum of the requests of the node's pods that have not terminated.
     pub fn requests_on(&self, node: &str) -> Option<&Amounts> {
-        let all = self.requests.get_or_init(|| {
-            let mut all: HashMap<&str, Amounts> = HashMap::default();
-            let mut known = ByContainers::new(request::requests);
-            for pod in self.snapshot.pods.iter().filter(|pod| !pod.is_terminal()) {
-                let sum = all.entry(pod.spec.node_name.as_str()).or_default();
-                request::add(sum, known.of(pod));
-            }
-            all
-        });
-        all.get(node)
+        let all = || self.sums(request::requests);
+        self.requests.get_or_init(all).get(node)
+    }
+
+    /// The sum of the limits of the node's pods that have not terminated.
+    pub fn limits_on(&self, node: &str) -> Option<&Amounts> {
+        let all = || self.sums(request::limits);
+        self.limits.get_or_init(all).get(node)
+    }
+
+    /// What `read` says of the pods that have not terminated, in sum by node.
+    fn sums(&self, read: fn(&Pod) -> Amounts) -> HashMap<&'a str, Amounts> {
+        let mut all: HashMap<&str, Amounts> = HashMap::default();
+        let mut known = ByContainers::new(read);
+        for pod in self.snapshot.pods.iter().filter(|pod| !pod.is_terminal()) {
+            let sum = all.entry(pod.spec.node_name.as_str()).or_default();
+            request::add(sum, known.of(pod));
+        }
+        all
     }
 
     /// The configuration of the node's kubelet, where it was read.
@@ -231,7 +242,7 @@ pub(super) fn requested(
 }
 
 /// The node's Allocatable of a resource; none if it is absent or invalid.
-pub(super) fn allocatable(node: &Node, resource: &str) -> Option<Quantity> {
+pub(crate) fn allocatable(node: &Node, resource: &str) -> Option<Quantity> {
     amount(node.status.allocatable.get(resource))
 }
 

@@ -9,7 +9,6 @@ use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::object::Node;
 use crate::quantity::Quantity;
-use crate::request::{self, Amounts, ByContainers};
 use crate::snapshot::Source;
 use crate::zone::ZoneKey;
 
@@ -218,13 +217,10 @@ fn almost_full(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 fn limits(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let mut known = ByContainers::new(request::limits);
     for node in context.nodes() {
-        let mut sum = Amounts::new();
-        for pod in context.active_pods_on(&node.metadata.name) {
-            request::add(&mut sum, known.of(pod));
-        }
-        let (Some(limits), Some(room)) = (sum.get("memory"), allocatable(node, "memory")) else {
+        let sum = context.limits_on(&node.metadata.name);
+        let limits = sum.and_then(|sum| sum.get("memory"));
+        let (Some(limits), Some(room)) = (limits, allocatable(node, "memory")) else {
             continue;
         };
         if !room.is_zero() && percent(*limits, room) > 150.0 {
