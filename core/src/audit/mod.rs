@@ -25,6 +25,7 @@ mod selection;
 use jiff::Timestamp;
 
 pub use context::Context;
+pub(crate) use context::allocatable;
 pub use finding::{Confidence, Finding, Severity, Subject};
 pub use findings::{FindingBuilder, Findings, SKIP_ANNOTATION};
 pub use grouping::{FindingGroup, NodePools};
@@ -44,9 +45,14 @@ use crate::snapshot::Snapshot;
 pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audit {
     let now = snapshot.taken_at.unwrap_or(now);
     let context = Context::new(snapshot, selection.zone_settings, now);
+    check(&context, selection)
+}
+
+/// Runs the selected rules on the snapshot of a context.
+pub fn check<'a>(context: &'a Context<'a>, selection: &'a Selection) -> Audit {
     let mut audit = Audit::default();
     for rule in catalogue().filter(|rule| selection.wants(rule.id)) {
-        if let Some(reason) = missing(snapshot, rule) {
+        if let Some(reason) = missing(context.snapshot, rule) {
             let rule = rule.id.into();
             audit.skipped.push(Skipped { rule, reason });
             continue;
@@ -59,11 +65,11 @@ pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audi
             fix: rule.fix,
             link: rule.link,
             selection,
-            context: &context,
+            context,
             kept: Vec::new(),
             suppressed: Vec::new(),
         };
-        rule.run(&context, &mut findings);
+        rule.run(context, &mut findings);
         audit.suppressed.append(&mut findings.suppressed);
         audit.findings.append(&mut findings.kept);
     }

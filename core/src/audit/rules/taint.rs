@@ -7,6 +7,7 @@ use crate::audit::context::{belongs_to_node, is_control_plane};
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::machine::Machine;
+use crate::maintenance::is_removal;
 use crate::object::{Node, NodeCondition};
 use crate::snapshot::Source;
 use crate::taint::{
@@ -326,14 +327,12 @@ fn open_control_plane(context: &Context<'_>, findings: &mut Findings<'_>) {
 fn stuck_scale_down(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     const LONG: i64 = 1800;
     for taint in &node.spec.taints {
-        let ours = taint.key.starts_with("ToBeDeletedByClusterAutoscaler")
-            || taint.key == "karpenter.sh/disrupted";
         // The cluster autoscaler writes the Unix time into the value.
         let stamp = taint.value.parse().map(Timestamp::from_second);
         let since = taint
             .time_added
             .or_else(|| stamp.ok()?.ok())
-            .filter(|_| ours);
+            .filter(|_| is_removal(taint));
         let lasts = since.map(|since| context.seconds_since(since));
         if let Some(lasts) = lasts.filter(|lasts| *lasts > LONG) {
             let message = format!("tainted {} for {}", taint.key, format::duration(lasts));

@@ -2,6 +2,7 @@
 
 use crate::audit::{Context, FindingBuilder, Findings, Severity};
 use crate::format;
+use crate::maintenance::{scheduled_condition, scheduled_taint};
 use crate::object::{Node, NodeCondition};
 
 const OWN: [&str; 5] = [
@@ -14,24 +15,6 @@ const OWN: [&str; 5] = [
 
 /// The condition by which k3s and RKE2 say whether a server is a voting member of etcd.
 const ETCD: &str = "EtcdIsVoter";
-
-/// Events of the machine that the cloud has scheduled, as the detectors of AKS and others post them.
-const SCHEDULED: [&str; 6] = [
-    "VMEventScheduled",
-    "RebootScheduled",
-    "RedeployScheduled",
-    "FreezeScheduled",
-    "PreemptScheduled",
-    "TerminateScheduled",
-];
-
-/// Taints by which agents announce such an event.
-const SCHEDULED_TAINTS: [&str; 4] = [
-    "aws-node-termination-handler/scheduled-maintenance",
-    "aws-node-termination-handler/spot-itn",
-    "aws-node-termination-handler/asg-lifecycle-termination",
-    "cloud.google.com/impending-node-termination",
-];
 
 /// What GKE's detector says of settings.
 fn is_setting(kind: &str) -> bool {
@@ -89,14 +72,10 @@ pub(super) fn settings(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>
 }
 
 pub(super) fn scheduled<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    let mut conditions = node.status.conditions.iter();
-    let condition = conditions.find(|c| SCHEDULED.contains(&c.kind.as_str()) && c.status == "True");
-    let mut taints = node.spec.taints.iter();
-    let taint = taints.find(|taint| SCHEDULED_TAINTS.contains(&taint.key.as_str()));
-    condition
+    scheduled_condition(node)
         .map(|condition| said(node, condition))
         .or_else(|| {
-            let message = format!("tainted {}", taint?.key);
+            let message = format!("tainted {}", scheduled_taint(node)?.key);
             Some(FindingBuilder::node(node, message))
         })
 }
