@@ -87,6 +87,25 @@ impl<T> Watch<T> {
 impl Cluster {
     /// Lists and then follows what `filter` takes.
     pub fn watch<T: Object>(&self, listing: &'static Listing<T>, filter: ListFilter) -> Watch<T> {
+        self.follow(listing, filter, true)
+    }
+
+    /// As [`Cluster::watch`], but what there is comes in pages of a list: its objects share their
+    /// memory, and protobuf is smaller than the JSON of a watch. For whole clusters.
+    pub fn list_and_watch<T: Object>(
+        &self,
+        listing: &'static Listing<T>,
+        filter: ListFilter,
+    ) -> Watch<T> {
+        self.follow(listing, filter, false)
+    }
+
+    fn follow<T: Object>(
+        &self,
+        listing: &'static Listing<T>,
+        filter: ListFilter,
+        streams_initial_events: bool,
+    ) -> Watch<T> {
         let (sender, updates) = mpsc::channel(QUEUE_LENGTH);
         let follower = Follower {
             cluster: self.clone(),
@@ -94,7 +113,7 @@ impl Cluster {
             filter,
             sender,
             backoff: Backoff::for_watches(),
-            streams_initial_events: true,
+            streams_initial_events,
         };
         let mut task = JoinSet::new();
         task.spawn(follower.run());
