@@ -14,6 +14,7 @@ mod help;
 mod input;
 mod kubelet;
 mod man;
+mod nodes;
 pub(crate) mod selector;
 mod shutdown;
 mod snapshot;
@@ -41,6 +42,7 @@ use help::HELP;
 pub(crate) use input::InputArgs;
 pub(crate) use kubelet::{EvictionArgs, KubeletArgs};
 pub(crate) use man::ManArgs;
+pub(crate) use nodes::{NodesArgs, NodesFormat};
 pub(crate) use shutdown::ShutdownArgs;
 pub(crate) use snapshot::SnapshotArgs;
 pub(crate) use terminal::{ColorWhen, TerminalArgs};
@@ -68,6 +70,9 @@ Examples:
 
   # The same without a cluster, from a saved snapshot
   kubectl nodelife audit -f snapshot.json.gz
+
+  # How full are the nodes, and which of them are not as they should be?
+  kubectl nodelife nodes
 
   # Why does this node offer so little memory?
   kubectl nodelife explain allocatable worker-1
@@ -98,6 +103,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     #[command(help_template = HELP)]
     Audit(AuditArgs),
+    #[command(help_template = HELP)]
+    Nodes(NodesArgs),
     #[command(help_template = HELP)]
     Explain(ExplainArgs),
     #[command(help_template = HELP)]

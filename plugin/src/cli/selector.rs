@@ -65,7 +65,7 @@ fn requirement(part: &str) -> Result<Requirement, String> {
 }
 
 /// `prefix/name` or `name`.
-fn is_key(key: &str) -> bool {
+pub(super) fn is_key(key: &str) -> bool {
     let (prefix, name) = key.rsplit_once('/').unwrap_or(("x", key));
     !name.is_empty() && is_name_or_empty(name) && !prefix.is_empty() && is_name_or_empty(prefix)
 }

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use nodelife_cluster::write_whole;
 use nodelife_core::audit::{self, Input, Rule, Selection, Severity, Tool};
 use nodelife_core::format::count;
-use nodelife_core::snapshot::{Clock, Snapshot, Source};
+use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
 use super::{input, rules};
@@ -334,12 +334,5 @@ fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
             first.reason
         ));
     }
-    match (snapshot.clock, snapshot.taken_at) {
-        (Clock::ApiServer, Some(_)) => {}
-        (Clock::Given, Some(time)) => printer.note(format_args!("ages refer to {time:.0} (--at)")),
-        (_, Some(time)) => printer.note(format_args!(
-            "the input does not say when it was read: ages refer to its newest heartbeat, {time:.0}"
-        )),
-        (_, None) => printer.note("the input has no time at all: ages use this machine's clock"),
-    }
+    input::note_clock(snapshot, printer);
 }

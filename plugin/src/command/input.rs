@@ -9,7 +9,7 @@ use nodelife_cluster::snapshot;
 use nodelife_core::audit::Selection;
 use nodelife_core::format::count;
 use nodelife_core::object::{LabelSelector, Node};
-use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_core::snapshot::{Clock, Snapshot, Source};
 use nodelife_core::text::Str;
 
 use super::connect::connect;
@@ -92,6 +92,18 @@ pub(crate) fn from_files(input: &InputArgs, printer: &mut Printer) -> anyhow::Re
         ));
     }
     Ok(read.snapshot)
+}
+
+/// Says which time ages refer to, where it is not the API server's.
+pub(crate) fn note_clock(snapshot: &Snapshot, printer: &mut Printer) {
+    match (snapshot.clock, snapshot.taken_at) {
+        (Clock::ApiServer, Some(_)) => {}
+        (Clock::Given, Some(time)) => printer.note(format_args!("ages refer to {time:.0} (--at)")),
+        (_, Some(time)) => printer.note(format_args!(
+            "the input does not say when it was read: ages refer to its newest heartbeat, {time:.0}"
+        )),
+        (_, None) => printer.note("the input has no time at all: ages use this machine's clock"),
+    }
 }
 
 /// Says by how much two clocks differ, where that could mislead who reads times on this machine.

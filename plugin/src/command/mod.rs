@@ -10,6 +10,7 @@ mod explain;
 mod files;
 pub(crate) mod input;
 mod man;
+mod nodes;
 mod rules;
 mod snapshot;
 mod version;
@@ -33,6 +34,7 @@ pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<ExitS
     } = cli;
     match command {
         Command::Audit(args) => or_interrupted(audit::run(args, &cluster, printer)).await,
+        Command::Nodes(args) => or_interrupted(nodes::run(args, &cluster, printer)).await,
         Command::Explain(args) => or_interrupted(explain::run(args, &cluster, printer)).await,
         Command::Snapshot(args) => or_interrupted(snapshot::run(args, &cluster, printer)).await,
         Command::Webhook(args) => or_interrupted(webhook::run(args, &cluster, printer)).await,

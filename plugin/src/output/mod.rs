@@ -1,16 +1,19 @@
 //! Output to stdout and stderr.
 
 mod document;
+mod frame;
+mod locale;
 pub(crate) mod log;
 mod plain;
 mod printer;
 mod progress;
+mod shorten;
 mod stream;
 pub(crate) mod style;
 mod table;
 
 pub(crate) use document::Document;
-pub(crate) use plain::plain;
 pub(crate) use printer::Printer;
 pub(crate) use progress::Progress;
+pub(crate) use shorten::{cut, shorten};
 pub(crate) use table::{Cell, Table};

@@ -7,10 +7,11 @@ use anstream::AutoStream;
 use nodelife_cluster::ServerWarnings;
 use nodelife_core::format::count;
 
+use super::frame::Frame;
 use super::plain::plain;
 use super::stream::Stream;
 use super::table::wrap;
-use super::{Document, Progress, Table, style};
+use super::{Document, Progress, Table, locale, style};
 use crate::cli::drain::DrainFormat;
 use crate::cli::{ColorWhen, ExplainFormat, TerminalArgs};
 
@@ -25,6 +26,12 @@ pub(crate) struct Printer {
     quiet: bool,
     /// Columns of the terminal under stdout; none when it is a file or a pipe.
     width: Option<usize>,
+    /// Whether stdout takes characters beyond ASCII.
+    unicode: bool,
+    /// Whether stdout is coloured.
+    coloured: bool,
+    /// What was drawn on stdout.
+    frame: Frame,
     /// Whether stderr may be drawn over.
     animated: bool,
     /// Whether an unfinished line of progress stands on stderr.
@@ -50,22 +57,26 @@ impl Printer {
             && !args.quiet
             && args.color != ColorWhen::Never
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
-        let width = stdout
-            .is_terminal()
-            .then(|| terminal_size::terminal_size_of(&stdout))
-            .flatten()
-            .map(|(width, _)| usize::from(width.0));
+        let width = size_of(&stdout).map(|(width, _)| width);
         let choice = match args.color {
             // NO_COLOR, CLICOLOR_FORCE, TERM and the terminal itself decide.
             ColorWhen::Auto => anstream::ColorChoice::Auto,
             ColorWhen::Always => anstream::ColorChoice::Always,
             ColorWhen::Never => anstream::ColorChoice::Never,
         };
+        let coloured = match args.color {
+            ColorWhen::Auto => AutoStream::choice(&stdout) != anstream::ColorChoice::Never,
+            ColorWhen::Always => true,
+            ColorWhen::Never => false,
+        };
         Self {
             out: BufWriter::with_capacity(BUFFER, Stream::Direct(AutoStream::new(stdout, choice))),
             err: Stream::Direct(AutoStream::new(stderr, choice)),
             quiet: args.quiet,
             width,
+            unicode: locale::is_utf8(|name| std::env::var_os(name)),
+            coloured,
+            frame: Frame::default(),
             animated,
             progress_shown: false,
             live: Vec::new(),
@@ -113,6 +124,55 @@ impl Printer {
     pub(crate) fn table(&mut self, table: &Table) -> io::Result<()> {
         self.clear_progress();
         table.write(&mut self.out, self.width)
+    }
+
+    /// Columns of the terminal; none when stdout is a file or a pipe.
+    pub(crate) fn width(&self) -> Option<usize> {
+        self.width
+    }
+
+    /// Whether stdout takes characters beyond ASCII.
+    pub(crate) fn has_unicode(&self) -> bool {
+        self.unicode
+    }
+
+    /// Columns and lines of a terminal under stdout that may be drawn over; none where there is no
+    /// such terminal. As with the [`Printer::canvas`] the last of each stay free.
+    pub(crate) fn screen(&self) -> Option<(usize, usize)> {
+        /// That of terminals that do not say.
+        const DEFAULT: (usize, usize) = (80, 24);
+        let stdout = io::stdout();
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        (stdout.is_terminal() && !is_dumb).then(|| {
+            let (width, height) = size_of(&stdout).unwrap_or(DEFAULT);
+            (width.saturating_sub(1), height.saturating_sub(1))
+        })
+    }
+
+    /// Draws a table, and lines below it, over the last ones that were drawn on stdout.
+    pub(crate) fn draw(&mut self, lines: &[String], size: (usize, usize)) -> io::Result<()> {
+        self.clear_progress();
+        self.out.flush()?;
+        let frame = self.frame.replace(lines, size);
+        // Without colours the cursor moves all the same.
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(frame.as_bytes())?;
+        stdout.flush()
+    }
+
+    /// The table as lines for [`Printer::draw`].
+    pub(crate) fn lines(&self, table: &Table, width: usize) -> io::Result<Vec<String>> {
+        let mut text = Vec::new();
+        table.write(&mut text, Some(width))?;
+        let text = String::from_utf8_lossy(&text);
+        let lines = text.lines().map(|line| {
+            if self.coloured {
+                line.to_owned()
+            } else {
+                anstream::adapter::strip_str(line).to_string()
+            }
+        });
+        Ok(lines.collect())
     }
 
     /// Prints sentences to stdout, wrapped at the terminal's width.
@@ -312,6 +372,7 @@ impl Printer {
 
     fn write_line(&mut self, text: std::fmt::Arguments<'_>) {
         self.clear_progress();
+        self.frame.leave();
         // Nobody is left to tell if stderr is closed; stdout's errors come up at its next write.
         let _ = self.out.flush();
         let _ = self.err.write_all(format!("{text}\n").as_bytes());
@@ -339,4 +400,13 @@ impl Printer {
             let _ = self.err.write_raw(format!("\r\x1b[{drawn}A\x1b[0J"));
         }
     }
+}
+
+/// Columns and lines of a terminal; none when it is none, or does not say.
+fn size_of(stdout: &io::Stdout) -> Option<(usize, usize)> {
+    let size = stdout
+        .is_terminal()
+        .then(|| terminal_size::terminal_size_of(stdout));
+    let (width, height) = size.flatten()?;
+    Some((usize::from(width.0), usize::from(height.0)))
 }

@@ -9,6 +9,8 @@ pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();
 pub(crate) const INFO: Style = AnsiColor::Cyan.on_default();
 /// What is as it should be.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
+/// What sums up what stands around it.
+pub(crate) const STRONG: Style = Style::new().bold();
 /// What may be skipped while reading.
 pub(crate) const FAINT: Style = Style::new().dimmed();
 

@@ -130,6 +130,12 @@ impl Table {
         longer * FEW <= cells().count()
     }
 
+    /// Columns that the rows take, each on one line.
+    pub(crate) fn width(&self) -> usize {
+        let widths = self.widths();
+        widths.iter().sum::<usize>() + GAP * widths.len().saturating_sub(1)
+    }
+
     fn all(&self) -> impl Iterator<Item = &Vec<Cell>> {
         let rows = self.rows.iter().filter_map(|row| match row {
             Row::Cells(cells) => Some(cells),

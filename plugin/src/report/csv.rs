@@ -32,7 +32,7 @@ pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()
 /// One field, quoted where the standard wants it. A leading `=`, `+`, `-` or `@` is no
 /// text to a spreadsheet but a formula, and names come from whoever made the object:
 /// such a field gets an apostrophe.
-fn field(text: &str) -> String {
+pub(super) fn field(text: &str) -> String {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let text = if formula {
         format!("'{text}")

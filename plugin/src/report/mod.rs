@@ -1,6 +1,6 @@
-//! Formats of the audit report, one module each.
+//! Formats of the audit report, one module each, and of the report on [`nodes`].
 //!
-//! All of them write the same [`AuditReport`].
+//! Those of the audit all write the same [`AuditReport`].
 
 mod command_line;
 mod csv;
@@ -10,6 +10,7 @@ mod html;
 mod junit;
 mod markdown;
 mod name;
+pub(crate) mod nodes;
 mod prometheus;
 mod sarif;
 mod table;

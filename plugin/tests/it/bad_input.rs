@@ -205,6 +205,11 @@ fn absurd_values_do_not_panic() {
         assert!(!text.contains("panicked"), "{format}: {text}");
         assert!(!text.starts_with("status: 1"), "{format}: {text}");
     }
+    for format in ["table", "wide", "json", "yaml", "csv", "name"] {
+        let text = run(&["nodes", "-f", path, "-o", format]);
+        assert!(!text.contains("panicked"), "{format}: {text}");
+        assert!(text.starts_with("status: 0"), "{format}: {text}");
+    }
     for topic in ["allocatable", "zones"] {
         let text = run(&["explain", topic, "-f", path]);
         assert!(!text.contains("panicked"), "{topic}: {text}");

@@ -27,6 +27,7 @@ fn kubectl_gets_commands_flags_and_values() {
         "audit\tReports what is wrong with the nodes\n:4\n"
     );
     assert!(ask(&["audit", "--fail"]).starts_with("--fail-on\t"));
+    assert!(ask(&["nodes", "--sort-by", "mem"]).starts_with("memory\t"));
     assert!(ask(&["audit", "-o", "sar"]).starts_with("sarif\t"));
 }
 
@@ -46,6 +47,7 @@ fn node_names_come_from_where_the_command_would_look() {
     assert_eq!(nodes, "node-a\nnode-b\nnode-c\n:4\n");
     let nodes = ask(&["drain", "-f", SMALL, "node-"]);
     assert_eq!(nodes, "node-a\nnode-b\nnode-c\n:4\n");
+    assert_eq!(ask(&["nodes", "-f", SMALL, "node-b"]), "node-b\n:4\n");
     // A cluster that does not answer must not hold up the shell.
     assert_eq!(
         ask(&["audit", "--server", "https://127.0.0.1:1", "node-"]),

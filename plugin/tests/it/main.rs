@@ -17,6 +17,7 @@ mod formats;
 mod hostile_server;
 mod json_schema;
 mod man;
+mod nodes;
 mod schema;
 mod terminal;
 mod webhook;

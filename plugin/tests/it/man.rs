@@ -16,6 +16,7 @@ fn each_command_has_a_page_with_its_flags_and_examples() {
         .collect();
     for (page, command) in [
         ("kubectl-nodelife-audit.1", "audit"),
+        ("kubectl-nodelife-nodes.1", "nodes"),
         ("kubectl-nodelife-drain.1", "drain"),
         ("kubectl-nodelife-evict.1", "evict"),
         ("kubectl-nodelife-snapshot.1", "snapshot"),

@@ -18,6 +18,11 @@ fn documents_match_their_schemas() {
         ("AuditReport", vec!["audit", "-f", FAULTY]),
         ("AuditReport", vec!["audit", "-f", SMALL]),
         ("AuditReport", vec!["audit", "-f", HEALTHY]),
+        ("NodesReport", vec!["nodes", "-f", SMALL]),
+        (
+            "NodesReport",
+            vec!["nodes", "-f", FAULTY, "--group-by", "pool"],
+        ),
         (
             "AllocatableReport",
             vec!["explain", "allocatable", "-f", HEALTHY],

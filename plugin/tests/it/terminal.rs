@@ -88,6 +88,7 @@ fn help_names_the_program_as_it_is_called() {
 fn every_command_has_examples() {
     for command in [
         vec!["audit"],
+        vec!["nodes"],
         vec!["drain"],
         vec!["explain"],
         vec!["explain", "allocatable"],

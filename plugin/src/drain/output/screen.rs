@@ -5,9 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 use nodelife_core::disruption::BudgetRefusal;
 use nodelife_core::drain::{BlockReason, Machine, PodState, Tracked, diagnosis};
 use nodelife_core::object::Node;
-use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+use unicode_width::UnicodeWidthStr as _;
 
-use crate::output::plain;
+use crate::output::{cut, shorten};
 
 /// A pod is worth this many columns before its reason is worth any.
 const NARROWEST_POD: usize = 20;
@@ -154,40 +154,6 @@ fn clock(time: SignedDuration) -> String {
     }
 }
 
-/// As much as fits, with an ellipsis where something is missing. What would move the cursor is
-/// not shown: messages of servers go through here.
-fn cut(text: &str, width: usize) -> String {
-    let clean = plain(text).replace('\n', "");
-    if clean.width() <= width {
-        return clean;
-    }
-    let mut kept = head_of(&clean, width.saturating_sub(1));
-    if width > 0 {
-        kept.push('…');
-    }
-    kept
-}
-
-/// Shortened in the middle: the ends of pods' names are what tells them apart.
-fn shorten(name: &str, width: usize) -> String {
-    if name.width() <= width || width < 5 {
-        return cut(name, width);
-    }
-    let tail = (width - 1) / 2;
-    let reversed: String = name.chars().rev().collect();
-    let end: String = head_of(&reversed, tail).chars().rev().collect();
-    format!("{}…{end}", head_of(name, width - 1 - tail))
-}
-
-fn head_of(text: &str, width: usize) -> String {
-    let mut used = 0;
-    let fits = |c: &char| {
-        used += c.width().unwrap_or(0);
-        used <= width
-    };
-    text.chars().take_while(fits).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,12 +222,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn control_characters_are_removed() {
-        assert_eq!(cut("a\x1b[2Jb\nc", 80), "a[2Jbc");
-        // A wide character that does not fit is left out whole.
-        assert_eq!(cut("日本語", 4), "日…");
     }
 }

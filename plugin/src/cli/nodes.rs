@@ -1,0 +1,133 @@
+//! `nodes`
+
+use clap::{Args, ValueEnum};
+use nodelife_core::nodes::{GroupBy, SortBy};
+use nodelife_core::object::LabelSelector;
+
+use super::InputArgs;
+use super::selector::{is_key, label_selector};
+
+/// Shows the nodes at a glance: state, requests beside Allocatable, and the worst finding.
+#[derive(Debug, Args)]
+#[command(before_help = "\
+Examples:
+  # All nodes of the current context, and their sum
+  kubectl nodelife nodes
+
+  # The fullest first; by zone, by pool, by a label
+  kubectl nodelife nodes --sort-by cpu
+  kubectl nodelife nodes --group-by zone
+  kubectl nodelife nodes --group-by node.kubernetes.io/instance-type --sort-by memory
+
+  # Two nodes; the nodes of a pool, with limits
+  kubectl nodelife nodes worker-1 node/worker-2
+  kubectl nodelife nodes -l node-role.kubernetes.io/worker -o wide
+
+  # Live, until Ctrl-C
+  kubectl nodelife nodes --watch
+
+  # Without a cluster: a snapshot, or what kubectl wrote
+  kubectl nodelife nodes -f snapshot.json.gz
+  kubectl get nodes,pods -A -o json | kubectl nodelife nodes -f -
+
+  # For spreadsheets and programs
+  kubectl nodelife nodes -o csv > nodes.csv
+  kubectl nodelife nodes -o json
+")]
+pub(crate) struct NodesArgs {
+    /// Nodes to show, as NAME or node/NAME [default: all]
+    #[arg(value_name = "NODE")]
+    pub(crate) nodes: Vec<String>,
+    /// Only nodes whose labels match
+    #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = label_selector, conflicts_with = "nodes")]
+    pub(crate) selector: Option<LabelSelector>,
+    /// Where the objects come from.
+    #[command(flatten)]
+    pub(crate) input: InputArgs,
+    /// Format of the report
+    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) output: NodesFormat,
+    /// Order of the nodes, in each group
+    #[arg(long, value_enum, value_name = "FIELD", default_value_t)]
+    pub(crate) sort_by: NodesOrder,
+    /// Group the nodes by zone, pool or a label, with a sum for each group
+    #[arg(long, value_name = "zone|pool|LABEL", value_parser = group_by)]
+    pub(crate) group_by: Option<GroupBy>,
+    /// Redraw the table whenever a node or a pod changes
+    #[arg(long, short, conflicts_with = "files")]
+    pub(crate) watch: bool,
+    /// Print no header line
+    #[arg(long)]
+    pub(crate) no_headers: bool,
+}
+
+/// Formats of the report on nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NodesFormat {
+    /// One line per node, with what the terminal has room for
+    #[default]
+    Table,
+    /// A table with all columns, limits included
+    Wide,
+    /// For spreadsheets: cores, bytes
+    Csv,
+    /// `NodesReport` of nodelife.dev/v1alpha1
+    Json,
+    /// The same as YAML
+    Yaml,
+    /// Only node/NAME
+    Name,
+}
+
+impl NodesFormat {
+    /// Whether it is for people.
+    pub(crate) fn is_table(self) -> bool {
+        matches!(self, Self::Table | Self::Wide)
+    }
+}
+
+/// Orders of nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum NodesOrder {
+    /// By name: node-2 before node-10
+    #[default]
+    Name,
+    /// CPU requests in percent of Allocatable, the fullest first
+    Cpu,
+    /// Memory requests in percent of Allocatable, the fullest first
+    Memory,
+    /// Pods in percent of those allowed, the fullest first
+    Pods,
+    /// The oldest first
+    Age,
+    /// By region and zone
+    Zone,
+    /// By pool
+    Pool,
+    /// The worst finding first
+    Finding,
+}
+
+impl From<NodesOrder> for SortBy {
+    fn from(order: NodesOrder) -> Self {
+        match order {
+            NodesOrder::Name => Self::Name,
+            NodesOrder::Cpu => Self::Cpu,
+            NodesOrder::Memory => Self::Memory,
+            NodesOrder::Pods => Self::Pods,
+            NodesOrder::Age => Self::Age,
+            NodesOrder::Zone => Self::Zone,
+            NodesOrder::Pool => Self::Pool,
+            NodesOrder::Finding => Self::Finding,
+        }
+    }
+}
+
+fn group_by(text: &str) -> Result<GroupBy, String> {
+    match text {
+        "zone" => Ok(GroupBy::Zone),
+        "pool" => Ok(GroupBy::Pool),
+        key if is_key(key) => Ok(GroupBy::Label(key.into())),
+        _ => Err("expected zone, pool or the key of a label".to_owned()),
+    }
+}

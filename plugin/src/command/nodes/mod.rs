@@ -1,0 +1,80 @@
+//! `nodes`
+
+mod live;
+mod watch;
+
+use jiff::Timestamp;
+use nodelife_core::audit;
+use nodelife_core::format::count;
+use nodelife_core::nodes::{self, NodesReport, Options};
+use nodelife_core::snapshot::Source;
+
+use super::input;
+use crate::cli::{ClusterArgs, NodesArgs};
+use crate::exit::{ExitStatus, UsageError};
+use crate::output::Printer;
+use crate::report::nodes::View;
+
+pub(crate) async fn run(
+    args: NodesArgs,
+    cluster: &ClusterArgs,
+    printer: &mut Printer,
+) -> anyhow::Result<ExitStatus> {
+    let options = Options {
+        nodes: input::node_names(&args.nodes),
+        selector: args.selector.clone(),
+        sort_by: args.sort_by.into(),
+        group_by: args.group_by.clone(),
+    };
+    let view = View {
+        format: args.output,
+        no_headers: args.no_headers,
+        unicode: printer.has_unicode(),
+    };
+    if args.watch {
+        check_screen(&args, printer)?;
+        return watch::watch(&options, view, cluster, printer).await;
+    }
+    let sources = nodes::SOURCES.into();
+    let snapshot = input::read(&args.input, &sources, cluster, printer).await?;
+    let snapshot = nodes::narrowed(snapshot);
+    if let Some(reason) = snapshot.why_missing(Source::Nodes) {
+        anyhow::bail!("failed to read the nodes: {reason}");
+    }
+    input::check_nodes(&snapshot, &options.nodes, &args.input)?;
+    let report = NodesReport::new(&snapshot, &options, Timestamp::now());
+    view.print(&report, printer)?;
+    summarise(&report, printer);
+    input::note_clock(&snapshot, printer);
+    Ok(ExitStatus::Done)
+}
+
+/// # Errors
+///
+/// `--watch` has nothing to draw on, or nothing to draw.
+fn check_screen(args: &NodesArgs, printer: &Printer) -> Result<(), UsageError> {
+    let reason = if !args.output.is_table() {
+        "--watch draws a table: use it with -o table or -o wide"
+    } else if printer.screen().is_none() {
+        "--watch draws on a terminal, and stdout is none that can be drawn over; leave --watch out \
+         to print the nodes once, or use `kubectl nodelife audit --watch` to log changes of findings"
+    } else {
+        return Ok(());
+    };
+    Err(UsageError(reason.to_owned()))
+}
+
+/// What a reader of stderr wants to know at the end.
+fn summarise(report: &NodesReport, printer: &mut Printer) {
+    if report.nodes.is_empty() {
+        printer.note("no nodes found");
+    }
+    if let Some(reason) = &report.pods_missing {
+        printer.warn(format_args!("pods not read, requests not known: {reason}"));
+    }
+    printer.note(format_args!(
+        "findings are of {} that need only nodes and pods; `kubectl nodelife audit` checks all {}",
+        count(report.checked, "rule"),
+        audit::catalogue().count()
+    ));
+}

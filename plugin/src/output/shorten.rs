@@ -1,0 +1,61 @@
+//! Shortens texts to a number of columns.
+
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use super::plain::plain;
+
+/// As much as fits, with an ellipsis where something is missing. What would move the cursor is
+/// not shown: messages of servers go through here.
+pub(crate) fn cut(text: &str, width: usize) -> String {
+    let clean = plain(text).replace('\n', "");
+    if clean.width() <= width {
+        return clean;
+    }
+    let mut kept = head_of(&clean, width.saturating_sub(1));
+    if width > 0 {
+        kept.push('…');
+    }
+    kept
+}
+
+/// Shortened in the middle: the ends of pods' names are what tells them apart.
+pub(crate) fn shorten(name: &str, width: usize) -> String {
+    if name.width() <= width || width < 5 {
+        return cut(name, width);
+    }
+    let tail = (width - 1) / 2;
+    let reversed: String = name.chars().rev().collect();
+    let end: String = head_of(&reversed, tail).chars().rev().collect();
+    format!("{}…{end}", head_of(name, width - 1 - tail))
+}
+
+fn head_of(text: &str, width: usize) -> String {
+    let mut used = 0;
+    let fits = |c: &char| {
+        used += c.width().unwrap_or(0);
+        used <= width
+    };
+    text.chars().take_while(fits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_removed() {
+        assert_eq!(cut("a\x1b[2Jb\nc", 80), "a[2Jbc");
+        // A wide character that does not fit is left out whole.
+        assert_eq!(cut("日本語", 4), "日…");
+    }
+
+    #[test]
+    fn both_ends_of_a_name_are_kept() {
+        assert_eq!(
+            shorten("gke-main-pool-1-0a1b2c3d-x7k2", 15),
+            "gke-mai…3d-x7k2"
+        );
+        assert_eq!(shorten("node-1", 6), "node-1");
+        assert_eq!(shorten("node-10", 4), "nod…");
+    }
+}

@@ -1,0 +1,51 @@
+//! Formats of the report on nodes.
+
+mod bar;
+mod csv;
+mod table;
+
+use std::io::Write as _;
+
+use jiff::Timestamp;
+use nodelife_core::nodes::NodesReport;
+
+use crate::cli::NodesFormat;
+use crate::output::{Document, Printer, Table};
+
+/// Kind of the document.
+const KIND: &str = "NodesReport";
+
+/// How the report is shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct View {
+    pub(crate) format: NodesFormat,
+    pub(crate) no_headers: bool,
+    /// Whether bars may have other characters than ASCII.
+    pub(crate) unicode: bool,
+}
+
+impl View {
+    pub(crate) fn print(self, report: &NodesReport, printer: &mut Printer) -> anyhow::Result<()> {
+        match self.format {
+            NodesFormat::Table | NodesFormat::Wide => {
+                let table = self.table(report, printer.width());
+                Ok(printer.table(&table)?)
+            }
+            NodesFormat::Csv => Ok(csv::write(report, printer.data())?),
+            NodesFormat::Json => printer.json(&Document::new(KIND, report)),
+            NodesFormat::Yaml => printer.yaml(&Document::new(KIND, report)),
+            NodesFormat::Name => {
+                for row in &report.nodes {
+                    writeln!(printer.data(), "node/{}", row.name)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The table that a terminal of this width has room for.
+    pub(crate) fn table(self, report: &NodesReport, width: Option<usize>) -> Table {
+        let now = report.taken_at.unwrap_or_else(Timestamp::now);
+        table::table(report, self, now, width)
+    }
+}
