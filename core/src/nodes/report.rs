@@ -191,9 +191,9 @@ impl Totals {
             size: rows.len(),
             ready: count(&|row| row.state == ReadyState::Ready),
             cordoned: count(&|row| row.cordoned),
-            cpu: Usage::sum(rows.iter().map(|row| &row.cpu)),
-            memory: Usage::sum(rows.iter().map(|row| &row.memory)),
-            pods: PodCount::sum(rows.iter().map(|row| &row.pods)),
+            cpu: Usage::sum(&rows.iter().map(|row| &row.cpu)),
+            memory: Usage::sum(&rows.iter().map(|row| &row.memory)),
+            pods: PodCount::sum(&rows.iter().map(|row| &row.pods)),
             with_errors: worst(Severity::Error),
             with_warnings: worst(Severity::Warning),
         }

@@ -44,7 +44,7 @@ impl Usage {
     }
 
     /// The sum of several; what some do not say is left out of it.
-    pub(super) fn sum<'a>(all: impl Iterator<Item = &'a Self> + Clone) -> Self {
+    pub(super) fn sum<'a>(all: &(impl Iterator<Item = &'a Self> + Clone)) -> Self {
         let sum = |pick: fn(&Self) -> Option<Quantity>| {
             all.clone().filter_map(pick).reduce(|mut sum, more| {
                 sum += more;
@@ -86,11 +86,14 @@ impl PodCount {
         percent(quantity(count), quantity(self.allocatable?))
     }
 
-    pub(super) fn sum<'a>(all: impl Iterator<Item = &'a Self> + Clone) -> Self {
+    pub(super) fn sum<'a>(all: &(impl Iterator<Item = &'a Self> + Clone)) -> Self {
         let allocatable = all.clone().filter_map(|pods| pods.allocatable);
         Self {
             allocatable: allocatable.reduce(i64::saturating_add),
-            count: all.filter_map(|pods| pods.count).reduce(|a, b| a + b),
+            count: all
+                .clone()
+                .filter_map(|pods| pods.count)
+                .reduce(|a, b| a + b),
         }
     }
 }
@@ -100,7 +103,7 @@ mod tests {
     use super::*;
 
     fn amount(text: &str) -> Option<Quantity> {
-        Some(Quantity::parse(text).unwrap())
+        Quantity::parse(text).ok()
     }
 
     #[test]
@@ -119,14 +122,14 @@ mod tests {
             Usage::new(amount("4Gi"), amount("1Gi"), amount("0")),
             Usage::new(None, amount("1Gi"), amount("1Gi")),
         ];
-        let sum = Usage::sum(nodes.iter());
+        let sum = Usage::sum(&nodes.iter());
         assert_eq!(sum.allocatable, amount("4Gi"));
         assert_eq!(
             sum.requests.map(|sum| sum.to_string()).as_deref(),
             Some("2Gi")
         );
         assert_eq!(sum.requests_percent, Some(50.0));
-        assert_eq!(Usage::sum([].iter()), Usage::default());
+        assert_eq!(Usage::sum(&[].iter()), Usage::default());
     }
 
     #[test]
@@ -136,7 +139,7 @@ mod tests {
             count: Some(55),
         };
         assert_eq!(pods.percent(), Some(50.0));
-        let sum = PodCount::sum([pods, PodCount::default()].iter());
+        let sum = PodCount::sum(&[pods, PodCount::default()].iter());
         assert_eq!(sum, pods);
     }
 }
