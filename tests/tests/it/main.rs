@@ -27,6 +27,7 @@ mod leftover;
 mod manifests;
 mod monitoring;
 mod node_access;
+mod nodes;
 mod oracle;
 mod own_certs;
 mod pictures;

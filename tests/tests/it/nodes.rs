@@ -1,0 +1,226 @@
+//! Tests of `kubectl nodelife nodes` on a live cluster.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex};
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Api, DeleteParams};
+use nix::pty::{Winsize, openpty};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use nodelife_tests::fixture::{NodeFixture, PodFixture};
+use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, wait_until};
+use serde_json::{Value, json};
+use tokio::process::Command;
+
+use crate::json_schema;
+
+/// A pod that requests so much, in its container, a sidecar, its init container and its overhead.
+fn asking(name: &str, node: &str) -> PodFixture {
+    let container = |name: &str, cpu: &str, memory: &str| {
+        json!({"name": name, "image": "example.com/image", "resources": {
+            "requests": {"cpu": cpu, "memory": memory}, "limits": {"memory": memory},
+        }})
+    };
+    let mut sidecar = container("sidecar", "50m", "64Mi");
+    sidecar["restartPolicy"] = json!("Always");
+    PodFixture::new(name)
+        .spec(json!({
+            "containers": [container("main", "100m", "128Mi")],
+            "initContainers": [container("init", "300m", "32Mi"), sidecar],
+        }))
+        .running_on(node)
+}
+
+/// The report without what passes by itself: its time, and ages in messages.
+fn steady(mut report: Value) -> Value {
+    report["takenAt"].take();
+    for row in report["nodes"].as_array_mut().unwrap() {
+        if let Some(finding) = row.get_mut("finding") {
+            finding["message"].take();
+        }
+    }
+    report
+}
+
+#[tokio::test]
+async fn live_nodes_equal_those_of_a_snapshot() {
+    let plane = ControlPlane::shared_api().await;
+    let namespace = TestNamespace::create(plane, "nodes").await.unwrap();
+    let names: Vec<String> = (1..=2)
+        .map(|number| format!("{}-{number}", namespace.name))
+        .collect();
+    for name in &names {
+        let node = NodeFixture::new(name).zone("a");
+        node.create(namespace.client()).await.unwrap();
+    }
+    for (number, node) in [(1, &names[0]), (2, &names[0]), (3, &names[1])] {
+        let pod = asking(&format!("pod-{number}"), node);
+        pod.create(&namespace).await.unwrap();
+    }
+    let kubectl = Kubectl::new(plane, &Identity::Admin).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("snapshot.json.gz");
+    let file = file.to_str().unwrap();
+    let report = async |more: &[&str]| {
+        let words = ["nodelife", "nodes", &names[0], &names[1], "-o", "json"];
+        let output = kubectl.run(words.iter().chain(more)).await.unwrap();
+        serde_json::from_str::<Value>(&output.success().unwrap()).unwrap()
+    };
+    // Other tests change the same cluster; a finding may depend on their nodes.
+    let live = wait_until("two equal reports", TIMEOUT, async || {
+        let before = steady(report(&[]).await);
+        let words = ["nodelife", "snapshot", "-o", file];
+        kubectl.run(words).await?.success()?;
+        let after = report(&[]).await;
+        Ok((before == steady(after.clone())).then_some(after))
+    })
+    .await
+    .unwrap();
+    assert_eq!(steady(report(&["-f", file]).await), steady(live.clone()));
+
+    let schema = include_str!("../../../docs/schema/NodesReport.json");
+    let schema = serde_json::from_str(schema).unwrap();
+    let faults = json_schema::faults(&live, &schema, "NodesReport");
+    assert!(faults.is_empty(), "{faults:#?}");
+    let row = &live["nodes"][0];
+    assert_eq!(
+        (&row["name"], &row["state"]),
+        (&json!(names[0]), &json!("Ready"))
+    );
+    // 300m while the init container runs; 128Mi and the sidecar's 64Mi afterwards; twice each.
+    assert_eq!(row["cpu"]["requests"], "600m");
+    assert_eq!(row["memory"]["requests"], "384Mi");
+    assert_eq!(row["memory"]["limits"], "384Mi");
+    assert_eq!(row["pods"], json!({"allocatable": 110, "count": 2}));
+    assert_eq!(live["total"]["cpu"]["requests"], "900m");
+}
+
+#[tokio::test]
+async fn the_right_to_list_nodes_and_pods_is_enough() {
+    let plane = ControlPlane::shared_api().await;
+    let namespace = TestNamespace::create(plane, "nodes-rights").await.unwrap();
+    let name = format!("{}-node", namespace.name);
+    let node = NodeFixture::new(&name);
+    node.create(namespace.client()).await.unwrap();
+    asking("web", &name).create(&namespace).await.unwrap();
+    let admin = Kubectl::new(plane, &Identity::Admin).unwrap();
+    let user = format!("{}-user", namespace.name);
+    let grant = async |resource: &str| {
+        let role = format!("{user}-{resource}");
+        let resource = format!("--resource={resource}");
+        let create = ["create", "clusterrole", &role, "--verb=list", &resource];
+        admin.run(create).await.unwrap().success().unwrap();
+        let (of, to) = (format!("--clusterrole={role}"), format!("--user={user}"));
+        let bind = ["create", "clusterrolebinding", &role, &of, &to];
+        admin.run(bind).await.unwrap().success().unwrap();
+    };
+    let identity = Identity::User {
+        name: user.clone(),
+        groups: Vec::new(),
+    };
+    let kubectl = Kubectl::new(plane, &identity).unwrap();
+    let words = ["nodelife", "nodes", &name, "-o", "json"];
+    let refused = kubectl.run(words).await.unwrap();
+    assert_eq!(refused.status, Some(1), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("kubectl auth can-i list nodes"),
+        "{}",
+        refused.stderr
+    );
+    // The authorizer learns of a role a moment later.
+    let shown = async |resource: &str, is_shown: fn(&Value) -> bool| {
+        grant(resource).await;
+        let what = format!("the report with the right to list {resource}");
+        wait_until(&what, TIMEOUT, async || {
+            let output = kubectl.run(words).await?;
+            let Ok(report) = serde_json::from_str::<Value>(&output.stdout) else {
+                return Ok(None);
+            };
+            Ok(is_shown(&report["nodes"][0]).then_some((report, output.stderr)))
+        })
+        .await
+        .unwrap()
+    };
+    let (report, stderr) = shown("nodes", |_| true).await;
+    assert_eq!(report["nodes"][0]["cpu"], json!({"allocatable": "4"}));
+    assert!(stderr.contains("kubectl auth can-i list pods"), "{stderr}");
+    let (report, stderr) = shown("pods", |row| row["cpu"]["requests"].is_string()).await;
+    assert_eq!(report["nodes"][0]["cpu"]["requests"], "300m");
+    assert_eq!(stderr.lines().count(), 1, "one note: {stderr}");
+    assert!(stderr.starts_with("findings are of "), "{stderr}");
+}
+
+#[tokio::test]
+async fn watching_shows_new_pods_and_those_that_go() {
+    let plane = ControlPlane::shared_api().await;
+    let namespace = TestNamespace::create(plane, "nodes-watch").await.unwrap();
+    let name = format!("{}-node", namespace.name);
+    let node = NodeFixture::new(&name);
+    node.create(namespace.client()).await.unwrap();
+    let size = Winsize {
+        ws_row: 24,
+        ws_col: 140,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let terminal = openpty(Some(&size), None).unwrap();
+    let mut command = Command::new(program::nodelife().unwrap());
+    command
+        .env(
+            "KUBECONFIG",
+            plane.kubeconfig_file(&Identity::Admin).unwrap(),
+        )
+        .env("TERM", "xterm")
+        .args(["nodes", &name, "--watch"])
+        .stdin(Stdio::null())
+        .stdout(terminal.slave)
+        .stderr(Stdio::null())
+        .kill_on_drop(true);
+    let mut watch = command.spawn().unwrap();
+    // The command holds the other end as well: with it gone, reading ends with the watch.
+    drop(command);
+    let screen = Arc::new(Mutex::new(vt100::Parser::new(
+        24.try_into().unwrap(),
+        140.try_into().unwrap(),
+        0,
+    )));
+    let reader = {
+        let screen = Arc::clone(&screen);
+        let mut master = File::from(terminal.master);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(read @ 1..) = master.read(&mut buffer) {
+                screen.lock().unwrap().process(&buffer[..read]);
+            }
+        })
+    };
+    let shows = async |text: &str| {
+        wait_until(&format!("{text} on the screen"), TIMEOUT, async || {
+            let shown = screen.lock().unwrap().screen().contents();
+            anyhow::ensure!(shown.contains(text), "{shown}");
+            // Drawn over in place: the header stands there once.
+            assert_eq!(shown.matches("NAME").count(), 1, "{shown}");
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+    };
+    shows("0/110").await;
+    asking("web", &name).create(&namespace).await.unwrap();
+    shows("1/110").await;
+    shows("8% 0.3/4").await;
+    let pods: Api<Pod> = namespace.api();
+    let now = DeleteParams::default().grace_period(0);
+    pods.delete("web", &now).await.unwrap();
+    shows("0/110").await;
+
+    let pid = Pid::from_raw(i32::try_from(watch.id().unwrap()).unwrap());
+    kill(pid, Signal::SIGINT).unwrap();
+    let end = tokio::time::timeout(TIMEOUT, watch.wait()).await;
+    assert_eq!(end.expect("it does not end").unwrap().code(), Some(130));
+    reader.join().unwrap();
+}
