@@ -138,7 +138,7 @@ impl Printer {
 
     /// Columns and lines of a terminal under stdout that may be drawn over; none where there is no
     /// such terminal. As with the [`Printer::canvas`] the last of each stay free.
-    pub(crate) fn screen(&self) -> Option<(usize, usize)> {
+    pub(crate) fn screen() -> Option<(usize, usize)> {
         /// That of terminals that do not say.
         const DEFAULT: (usize, usize) = (80, 24);
         let stdout = io::stdout();

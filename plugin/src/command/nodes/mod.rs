@@ -32,7 +32,7 @@ pub(crate) async fn run(
         unicode: printer.has_unicode(),
     };
     if args.watch {
-        check_screen(&args, printer)?;
+        check_screen(&args)?;
         return watch::watch(&options, view, cluster, printer).await;
     }
     let sources = nodes::SOURCES.into();
@@ -52,10 +52,10 @@ pub(crate) async fn run(
 /// # Errors
 ///
 /// `--watch` has nothing to draw on, or nothing to draw.
-fn check_screen(args: &NodesArgs, printer: &Printer) -> Result<(), UsageError> {
+fn check_screen(args: &NodesArgs) -> Result<(), UsageError> {
     let reason = if !args.output.is_table() {
         "--watch draws a table: use it with -o table or -o wide"
-    } else if printer.screen().is_none() {
+    } else if Printer::screen().is_none() {
         "--watch draws on a terminal, and stdout is none that can be drawn over; leave --watch out \
          to print the nodes once, or use `kubectl nodelife audit --watch` to log changes of findings"
     } else {

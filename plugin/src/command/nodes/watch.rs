@@ -63,7 +63,7 @@ fn draw(
     view: View,
     printer: &mut Printer,
 ) -> anyhow::Result<()> {
-    let Some((width, height)) = printer.screen() else {
+    let Some((width, height)) = Printer::screen() else {
         anyhow::bail!("the terminal is gone");
     };
     let snapshot = live.snapshot();

@@ -3,6 +3,7 @@
 mod bar;
 mod csv;
 mod table;
+mod view;
 
 use std::io::Write as _;
 
@@ -11,18 +12,10 @@ use nodelife_core::nodes::NodesReport;
 
 use crate::cli::NodesFormat;
 use crate::output::{Document, Printer, Table};
+pub(crate) use view::View;
 
 /// Kind of the document.
 const KIND: &str = "NodesReport";
-
-/// How the report is shown.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct View {
-    pub(crate) format: NodesFormat,
-    pub(crate) no_headers: bool,
-    /// Whether bars may have other characters than ASCII.
-    pub(crate) unicode: bool,
-}
 
 impl View {
     pub(crate) fn print(self, report: &NodesReport, printer: &mut Printer) -> anyhow::Result<()> {

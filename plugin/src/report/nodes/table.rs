@@ -8,8 +8,8 @@ use nodelife_core::quantity::Quantity;
 use nodelife_core::zone::ZoneKey;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::View;
 use super::bar::bar;
+use super::view::View;
 use crate::cli::NodesFormat;
 use crate::output::{Cell, Table, cut, shorten, style};
 
@@ -87,9 +87,9 @@ pub(super) fn table(
     now: Timestamp,
     width: Option<usize>,
 ) -> Table {
-    let build = |layout: &Layout| Builder::new(report, view, now, layout).build();
+    let draw = |layout: &Layout| Builder::new(report, view, now, layout).build();
     let mut layout = full(report, view.format);
-    let mut built = build(&layout);
+    let mut built = draw(&layout);
     let Some(width) = width else {
         return built;
     };
@@ -97,20 +97,20 @@ pub(super) fn table(
         return built;
     }
     layout.message = 0;
-    built = build(&layout);
+    built = draw(&layout);
     for reduce in REDUCTIONS {
         if built.width() <= width {
             break;
         }
         reduce(&mut layout);
-        built = build(&layout);
+        built = draw(&layout);
     }
     let room = width.saturating_sub(built.width() + BEFORE_MESSAGE.len());
     if room < LEAST_MESSAGE || !layout.columns.contains(&Column::Finding) {
         return built;
     }
     layout.message = room;
-    build(&layout)
+    draw(&layout)
 }
 
 /// All that there is to show. Columns that would be empty, or that the groups repeat, are left out.
@@ -229,9 +229,9 @@ impl<'a> Builder<'a> {
             Column::Zone => zone(&row.zone).into(),
             Column::Pool => or_none(&row.pool).into(),
             Column::Cpu => self.requests(&row.cpu, cores),
-            Column::CpuLimits => self.limits(&row.cpu, cores),
+            Column::CpuLimits => limits(&row.cpu, cores),
             Column::Memory => self.requests(&row.memory, bytes),
-            Column::MemoryLimits => self.limits(&row.memory, bytes),
+            Column::MemoryLimits => limits(&row.memory, bytes),
             Column::Pods => pods(row.pods),
             Column::Finding => self.finding(row),
         })
@@ -249,9 +249,9 @@ impl<'a> Builder<'a> {
             Column::Status => strong(format!("{}/{} Ready", totals.ready, totals.size)),
             Column::Version | Column::Age | Column::Zone | Column::Pool => "".into(),
             Column::Cpu => self.requests(&totals.cpu, cores),
-            Column::CpuLimits => self.limits(&totals.cpu, cores),
+            Column::CpuLimits => limits(&totals.cpu, cores),
             Column::Memory => self.requests(&totals.memory, bytes),
-            Column::MemoryLimits => self.limits(&totals.memory, bytes),
+            Column::MemoryLimits => limits(&totals.memory, bytes),
             Column::Pods => pods(totals.pods),
             Column::Finding => findings(totals),
         })
@@ -283,15 +283,6 @@ impl<'a> Builder<'a> {
             parts.push(show(usage.requests, usage.allocatable));
         }
         Cell::styled(parts.join(" "), fullness(usage.requests_percent))
-    }
-
-    fn limits(&self, usage: &Usage, show: Show) -> Cell {
-        let percent = percent(usage.limits_percent);
-        // Of Allocatable, which stands beside the requests.
-        let amounts = show(usage.limits, usage.allocatable);
-        let amount = amounts.split('/').next().unwrap_or_default();
-        let unit = amounts.trim_start_matches(|c: char| !c.is_alphabetic());
-        format!("{percent} {amount}{unit}").into()
     }
 
     fn finding(&self, row: &NodeRow) -> Cell {
@@ -379,6 +370,15 @@ fn percent(percent: Option<f64>) -> String {
     )
 }
 
+/// In percent of Allocatable, which stands beside the requests.
+fn limits(usage: &Usage, show: Show) -> Cell {
+    let percent = percent(usage.limits_percent);
+    let amounts = show(usage.limits, usage.allocatable);
+    let amount = amounts.split('/').next().unwrap_or_default();
+    let unit = amounts.trim_start_matches(|c: char| !c.is_alphabetic());
+    format!("{percent} {amount}{unit}").into()
+}
+
 /// Full or nearly so: the thresholds of the rules NL-CAP-001 and NL-CAP-002.
 fn fullness(percent: Option<f64>) -> anstyle::Style {
     match percent {
@@ -429,7 +429,7 @@ fn cores(part: Option<Quantity>, whole: Option<Quantity>) -> String {
 /// Both in the unit that suits the whole.
 fn bytes(part: Option<Quantity>, whole: Option<Quantity>) -> String {
     const KIB: f64 = 1024.0;
-    let size = whole.or(part).map_or(0.0, |amount| amount.approximate());
+    let size = whole.or(part).map_or(0.0, Quantity::approximate);
     let units = [("Mi", KIB * KIB), ("Gi", KIB.powi(3)), ("Ti", KIB.powi(4))];
     let mut unit = ("Mi", KIB * KIB);
     for larger in units {
