@@ -1,6 +1,6 @@
 //! Exit statuses.
 
-use std::io::ErrorKind;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use nodelife_cluster::ConnectError;
@@ -60,22 +60,7 @@ impl ExitStatus {
     }
 
     /// Tells the user about an error and gives the status for it.
-    ///
-    /// A reader that went away (`| head`) has what it wanted: silence and success.
     pub(crate) fn of_error(error: &anyhow::Error, printer: &mut Printer) -> Self {
-        let kind = |cause: &(dyn std::error::Error + 'static)| {
-            // serde_json keeps the IO error to itself: it is not among the sources.
-            let json = cause.downcast_ref::<serde_json::Error>();
-            let io = cause.downcast_ref::<std::io::Error>();
-            io.map(std::io::Error::kind)
-                .or_else(|| json.and_then(serde_json::Error::io_error_kind))
-        };
-        let broken_pipe = error
-            .chain()
-            .any(|cause| kind(cause) == Some(ErrorKind::BrokenPipe));
-        if broken_pipe {
-            return Self::Done;
-        }
         printer.error(error);
         let connect = error.downcast_ref::<ConnectError>();
         if error.is::<UsageError>() || connect.is_some_and(ConnectError::is_usage) {
@@ -99,12 +84,18 @@ pub(crate) struct UsageError(pub(crate) String);
 
 /// Prints what clap has to say: help and version on stdout, mistakes on stderr.
 pub(crate) fn of_usage(answer: &clap::Error) -> ExitStatus {
-    // A closed pipe under `--help | head` is no failure either.
-    let _ = answer.print();
+    let printed = answer.print().and_then(|()| io::stdout().flush());
     if answer.use_stderr() {
-        ExitStatus::Usage
-    } else {
-        ExitStatus::Done
+        return ExitStatus::Usage;
+    }
+    match printed {
+        // A closed pipe under `--help | head` is no failure.
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            // Nobody is left to tell if that fails too.
+            let _ = writeln!(io::stderr(), "error: failed to write the output: {error}");
+            ExitStatus::Failed
+        }
+        _ => ExitStatus::Done,
     }
 }
 

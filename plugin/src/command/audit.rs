@@ -56,14 +56,17 @@ impl AuditRun {
     ) -> anyhow::Result<ExitStatus> {
         let (snapshot, audit) = self.audit(cluster, printer).await?;
         self.report(&snapshot, &audit, printer)?;
-        let fail_on = self.args.fail_on;
-        let fails = audit.worst().is_some_and(|worst| fail_on.includes(worst));
-        let status = ExitStatus::of_findings(fails);
+        let status = self.status(&audit);
         // The report is on stdout all the same, but auditing zero nodes is an error, not a pass.
         let Err(unknown) = self.has_nodes(&snapshot, &audit) else {
             return Ok(status);
         };
         Ok(status.and(ExitStatus::of_error(&unknown, printer)))
+    }
+
+    fn status(&self, audit: &AuditReport) -> ExitStatus {
+        let fail_on = self.args.fail_on;
+        ExitStatus::of_findings(audit.worst().is_some_and(|worst| fail_on.includes(worst)))
     }
 
     /// # Errors
@@ -89,7 +92,7 @@ impl AuditRun {
     }
 
     /// Reports at first, and then whenever other rules fail on other objects than before.
-    /// Lasts until it is interrupted.
+    /// Lasts until it is interrupted or nobody reads it any more.
     async fn watch(
         &self,
         interval: Duration,
@@ -115,6 +118,9 @@ impl AuditRun {
                 self.report(&snapshot, &audit, printer)?;
                 printer.flush()?;
                 known = Some(now);
+            }
+            if printer.is_unread() {
+                return Ok(self.status(&audit));
             }
         }
     }

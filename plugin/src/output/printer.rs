@@ -115,6 +115,11 @@ impl Printer {
         let _ = self.err.close().await;
     }
 
+    /// Whether whoever reads stdout has gone away: nothing that is printed reaches anybody.
+    pub(crate) fn is_unread(&self) -> bool {
+        matches!(self.out.get_ref(), Stream::Closed)
+    }
+
     /// Where data goes. Colours are taken out on their way if they are not wanted.
     pub(crate) fn data(&mut self) -> &mut impl Write {
         &mut self.out

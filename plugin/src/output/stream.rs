@@ -16,6 +16,7 @@ const MAX_WAITING: usize = 64 << 20;
 pub(super) enum Stream<S: RawStream> {
     Direct(AutoStream<S>),
     Detached(Detached),
+    /// Its reader has gone (`| head`), or it was closed: what is written is dropped.
     Closed,
 }
 
@@ -158,7 +159,10 @@ impl Chunk {
 impl<S: RawStream + AsLockedWrite> Write for Stream<S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
-            Self::Direct(stream) => return stream.write(bytes),
+            Self::Direct(stream) => {
+                let result = stream.write(bytes);
+                return self.unless_closed(result, bytes.len());
+            }
             Self::Detached(detached) => detached.send(Chunk::Styled(bytes.to_vec())),
             Self::Closed => {}
         }
@@ -167,8 +171,28 @@ impl<S: RawStream + AsLockedWrite> Write for Stream<S> {
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
-            Self::Direct(stream) => stream.flush(),
+            Self::Direct(stream) => {
+                let result = stream.flush();
+                self.unless_closed(result, ())
+            }
             Self::Detached(_) | Self::Closed => Ok(()),
+        }
+    }
+}
+
+impl<S: RawStream> Stream<S> {
+    /// A reader that goes away has what it wanted: that is no error, and ends no command.
+    fn unless_closed<T>(&mut self, result: io::Result<T>, done: T) -> io::Result<T> {
+        match result {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                *self = Self::Closed;
+                Ok(done)
+            }
+            Err(error) => {
+                let text = format!("failed to write the output: {error}");
+                Err(io::Error::new(error.kind(), text))
+            }
+            result => result,
         }
     }
 }

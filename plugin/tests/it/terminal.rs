@@ -60,17 +60,54 @@ fn quiet_keeps_warnings_and_errors() {
     assert!(error.starts_with("error: "), "{error}");
 }
 
+/// Commands with what they end with when all of their output is read.
+const STATUSES: [(&[&str], i32); 8] = [
+    (&["audit", "-f", SMALL], 3),
+    (&["audit", "-f", SMALL, "-o", "json"], 3),
+    (&["audit", "-f", SMALL, "--fail-on", "never"], 0),
+    (&["explain", "--list", "-o", "json"], 0),
+    (
+        &[
+            "explain",
+            "allocatable",
+            "--capacity=cpu=4,memory=1Gi",
+            "--eviction-hard=memory.available<2Gi",
+        ],
+        3,
+    ),
+    (&["drain", "old", "-f", crate::drain::DRAIN], 0),
+    (&["version"], 0),
+    (&["audit", "--help"], 0),
+];
+
 #[test]
-fn a_closed_pipe_is_no_error() {
-    let mut child = nodelife(&["explain", "--list", "-o", "json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    assert!(output.stderr.is_empty());
+fn a_closed_pipe_changes_no_status() {
+    for (words, status) in STATUSES {
+        let output = nodelife(words).output().unwrap();
+        assert_eq!(output.status.code(), Some(status), "{words:?}");
+        let mut child = nodelife(words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let closed = child.wait_with_output().unwrap();
+        assert_eq!(closed.status.code(), Some(status), "{words:?}");
+        assert_eq!(closed.stderr, output.stderr, "{words:?}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_device_is_an_error() {
+    for (words, _) in STATUSES {
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let output = nodelife(words).stdout(full.unwrap()).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(1), "{words:?}: {stderr}");
+        let error = "error: failed to write the output: No space left on device (os error 28)";
+        assert_eq!(stderr.lines().last(), Some(error), "{words:?}");
+    }
 }
 
 #[test]
