@@ -341,8 +341,11 @@ fn kernel<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
         .then(|| FindingBuilder::node(node, format!("kernel {text}")).with("kernel", text.as_str()))
 }
 
-fn cgroup_v1(_: &Node, config: &KubeletConfiguration) -> Option<String> {
-    (config.fail_cgroup_v1 == Some(false)).then(|| "failCgroupV1: false".to_owned())
+/// Before 1.35 false is the default, and configz shows it where nobody has set it
+/// (`SetDefaults_KubeletConfiguration`, `pkg/kubelet/apis/config/v1beta1/defaults.go`).
+fn cgroup_v1(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let is_given = kubelet(node).is_none_or(|own| (own.major, own.minor) >= (1, 35));
+    (is_given && config.fail_cgroup_v1 == Some(false)).then(|| "failCgroupV1: false".to_owned())
 }
 
 /// `NewContainerManager` refuses (`pkg/kubelet/cm/container_manager_linux.go`, v1.36.3);

@@ -68,8 +68,12 @@ pub(super) const FIXTURES: &[Fixture] = &[
         fires: |s| {
             configure(s, |c| c.fail_cgroup_v1 = Some(false));
         },
+        // The default of this version, which configz shows.
         silent: |s| {
-            configure(s, |c| c.fail_cgroup_v1 = None);
+            configure(s, |c| c.fail_cgroup_v1 = Some(false));
+            each_node(s, |node| {
+                node.status.node_info.kubelet_version = "v1.34.4".into()
+            });
         },
     },
     Fixture {
