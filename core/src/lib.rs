@@ -15,6 +15,7 @@ pub mod failure;
 mod fixtures;
 pub mod format;
 pub mod go_duration;
+pub mod kubelet_start;
 pub mod machine;
 pub mod maintenance;
 pub mod natural;

@@ -1,0 +1,144 @@
+//! `Gates`: the feature gates of a kubelet, as its version and its configuration set them.
+//!
+//! Mirrors `unsafeSetFromMap` and `featureEnabled` of `component-base/featuregate/feature_gate.go`,
+//! v1.33.13 to v1.37.2.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::start::Refusal;
+use super::table;
+use super::target::Target;
+
+/// The first version that asks whether the gates that another one needs are on.
+const DEPENDENCIES_SINCE: u32 = 35;
+
+#[derive(Debug)]
+pub(super) struct Gates<'a> {
+    target: Target,
+    known: BTreeMap<&'static str, Gate>,
+    given: BTreeMap<&'a str, bool>,
+}
+
+/// A gate as a version knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Gate {
+    stage: Stage,
+    default: bool,
+    locked: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    PreAlpha,
+    Alpha,
+    Beta,
+    /// GA or deprecated.
+    Settled,
+}
+
+impl Gate {
+    fn of(letter: char) -> Option<Self> {
+        let stage = match letter.to_ascii_lowercase() {
+            'p' => Stage::PreAlpha,
+            'a' => Stage::Alpha,
+            'b' => Stage::Beta,
+            'g' | 'd' | '0' | '1' => Stage::Settled,
+            _ => return None,
+        };
+        Some(Self {
+            stage,
+            default: letter.is_ascii_uppercase() || letter == '1',
+            locked: letter.is_ascii_digit(),
+        })
+    }
+}
+
+impl<'a> Gates<'a> {
+    /// The gates of `target` with those that the configuration sets.
+    pub(super) fn new(target: Target, given: Option<&'a Map<String, Value>>) -> Self {
+        let rows = table::rows(table::FEATURE_GATES, target.column());
+        let given = given.into_iter().flatten();
+        Self {
+            target,
+            known: rows
+                .filter_map(|(name, state)| Some((name, Gate::of(state)?)))
+                .collect(),
+            // Go reads null as false.
+            given: given
+                .map(|(name, on)| (name.as_str(), on.as_bool().unwrap_or_default()))
+                .collect(),
+        }
+    }
+
+    /// Whether a feature is on.
+    pub(super) fn is_on(&self, name: &str) -> bool {
+        if let Some(on) = self.given.get(name) {
+            return *on;
+        }
+        let Some(gate) = self.known.get(name) else {
+            return false;
+        };
+        let all = match gate.stage {
+            Stage::Alpha => self.given.get("AllAlpha"),
+            Stage::Beta => self.given.get("AllBeta"),
+            Stage::PreAlpha | Stage::Settled => None,
+        };
+        let is_special = matches!(name, "AllAlpha" | "AllBeta");
+        all.copied().filter(|_| !is_special).unwrap_or(gate.default)
+    }
+
+    /// Why the kubelet does not take what the configuration sets.
+    pub(super) fn refusals(&self) -> Vec<Refusal> {
+        let mut refusals: Vec<_> = (self.given.iter())
+            .filter_map(|(name, on)| {
+                let why = self.refusal(name, *on)?;
+                Some(Refusal::Gate((*name).to_owned(), why))
+            })
+            .collect();
+        if refusals.is_empty() && self.target.minor() >= DEPENDENCIES_SINCE {
+            refusals.extend(self.lacking());
+        }
+        refusals
+    }
+
+    fn refusal(&self, name: &str, on: bool) -> Option<String> {
+        let target = self.target;
+        let Some(gate) = self.known.get(name) else {
+            return Some(match Self::last_known(name, target) {
+                Some(last) => format!("removed: {last} is the last version that knows it"),
+                None => "unknown".to_owned(),
+            });
+        };
+        if gate.locked && gate.default != on {
+            return Some(format!("locked to {} since it is settled", gate.default));
+        }
+        (gate.stage == Stage::PreAlpha).then(|| "not available yet".to_owned())
+    }
+
+    /// The newest version before `target` that knows the gate.
+    fn last_known(name: &str, target: Target) -> Option<Target> {
+        Target::all()
+            .filter(|version| *version < target)
+            .filter(|version| {
+                table::rows(table::FEATURE_GATES, version.column())
+                    .any(|(row, state)| row == name && state != '-')
+            })
+            .last()
+    }
+
+    /// Gates that are on and need others that are off.
+    fn lacking(&self) -> impl Iterator<Item = Refusal> {
+        table::rows(table::GATE_NEEDS, self.target.column())
+            .filter(|(_, state)| *state == 'x')
+            .filter_map(|(key, _)| key.split_once(' '))
+            .filter(|(name, needed)| self.is_on(name) && !self.is_on(needed))
+            .map(|(name, needed)| {
+                Refusal::Gate(
+                    name.to_owned(),
+                    format!("on, but needs {needed}, which is off"),
+                )
+            })
+    }
+}
