@@ -20,6 +20,9 @@
 //! - `sarif`: `{"text"}` → [`SarifAnswer`]
 //! - `junit`: `{"text"}` → [`JunitAnswer`]
 //! - `response`: `{"uid", "mutating", "review", "object"}` → [`ResponseAnswer`]
+//!
+//! A second program (`control-plane/kubelet-start`) links what the kubelet links, of any of several
+//! versions, and answers about its start: [`KubeletStart`].
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -35,7 +38,37 @@ use serde_json::Value;
 
 use crate::program::GoProgram;
 
-/// The running oracle of this process. It ends by itself when its stdin closes.
+/// The program that answers about the start of a kubelet, with:
+/// - `start`: `{"file"}` → [`StartAnswer`]
+/// - `gates`: → a list of [`GateAnswer`]
+/// - `fields`: → a list of [`FieldAnswer`]
+pub struct KubeletStart(Oracle);
+
+impl KubeletStart {
+    /// Starts the program of the version that `NODELIFE_KUBERNETES` names.
+    ///
+    /// # Errors
+    /// When it does not build or run.
+    pub fn run() -> Result<Self> {
+        Oracle::start(GoProgram::KubeletStart).map(Self)
+    }
+
+    /// Asks all cases of one kind; the answers come in the same order.
+    ///
+    /// # Errors
+    /// When the program cannot make sense of a case.
+    pub fn ask<C: Serialize, A: DeserializeOwned>(
+        &mut self,
+        kind: &str,
+        cases: &[C],
+    ) -> Result<Vec<A>> {
+        let questions = questions(kind, cases)?;
+        let answers = self.0.ask(&questions)?;
+        read_all(&answers, &questions)
+    }
+}
+
+/// A running oracle. It ends by itself when its stdin closes.
 struct Oracle {
     _child: Child,
     questions: ChildStdin,
@@ -54,7 +87,22 @@ where
     C: Serialize,
     A: DeserializeOwned,
 {
-    let questions = cases
+    let questions = questions(kind, cases)?;
+    let mut running = ORACLE.lock().unwrap_or_else(PoisonError::into_inner);
+    let oracle = match &mut *running {
+        Some(oracle) => oracle,
+        none => none.insert(Oracle::start(GoProgram::Oracle)?),
+    };
+    let answers = oracle.ask(&questions);
+    if answers.is_err() {
+        // What is still in the pipes belongs to the questions that failed.
+        *running = None;
+    }
+    read_all(&answers?, &questions)
+}
+
+fn questions<C: Serialize>(kind: &str, cases: &[C]) -> Result<Vec<String>> {
+    cases
         .iter()
         .map(|case| {
             let mut case = serde_json::to_value(case)?;
@@ -62,20 +110,13 @@ where
             fields.insert("kind".to_owned(), Value::from(kind));
             Ok(case.to_string())
         })
-        .collect::<Result<Vec<String>>>()?;
-    let mut running = ORACLE.lock().unwrap_or_else(PoisonError::into_inner);
-    let oracle = match &mut *running {
-        Some(oracle) => oracle,
-        none => none.insert(Oracle::start()?),
-    };
-    let answers = oracle.ask(&questions);
-    if answers.is_err() {
-        // What is still in the pipes belongs to the questions that failed.
-        *running = None;
-    }
-    answers?
+        .collect()
+}
+
+fn read_all<A: DeserializeOwned>(answers: &[String], questions: &[String]) -> Result<Vec<A>> {
+    answers
         .iter()
-        .zip(&questions)
+        .zip(questions)
         .map(|(answer, question)| {
             read(answer).with_context(|| format!("the oracle was asked {question}"))
         })
@@ -91,8 +132,8 @@ fn read<A: DeserializeOwned>(answer: &str) -> Result<A> {
 }
 
 impl Oracle {
-    fn start() -> Result<Self> {
-        let mut child = Command::new(GoProgram::Oracle.path()?)
+    fn start(program: GoProgram) -> Result<Self> {
+        let mut child = Command::new(program.path()?)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -205,6 +246,65 @@ impl AllocatableAnswer {
             .find(|reason| !reason.is_empty())
             .map(String::as_str)
     }
+}
+
+/// Why a kubelet does not start with a file, by the step that says so.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StartAnswer {
+    /// Why the file is not decoded or defaulted.
+    pub load: String,
+    /// What is wrong with the feature gates.
+    pub gates: String,
+    /// What is wrong with the log's options.
+    pub logging: String,
+    /// Why the configuration is not valid.
+    pub invalid: String,
+    /// What is wrong with the server's TLS.
+    pub tls: String,
+    /// Whether the machine has cgroup v1; validation asks for it.
+    #[serde(rename = "cgroupV1")]
+    pub cgroup_v1: bool,
+}
+
+impl StartAnswer {
+    /// Why the kubelet would not start; None when it would.
+    pub fn refusal(&self) -> Option<&str> {
+        [
+            &self.load,
+            &self.gates,
+            &self.logging,
+            &self.invalid,
+            &self.tls,
+        ]
+        .into_iter()
+        .find(|reason| !reason.is_empty())
+        .map(String::as_str)
+    }
+}
+
+/// A feature gate as a kubelet knows it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct GateAnswer {
+    pub name: String,
+    /// Whether it is on when nobody sets it.
+    pub default: bool,
+    /// Whether it cannot be set to the other value.
+    pub locked: bool,
+    /// `PRE-ALPHA`, `ALPHA`, `BETA`, `DEPRECATED`, or empty for GA.
+    pub stage: String,
+    /// The gates that have to be on for this one to be on.
+    pub needs: Vec<String>,
+}
+
+/// A field of KubeletConfiguration as a kubelet decodes it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub struct FieldAnswer {
+    /// With `[]` for the elements of a list and `{}` for the values of a map.
+    pub path: String,
+    /// The type in Go; `*` before it for a pointer.
+    #[serde(rename = "type")]
+    pub kind: String,
 }
 
 /// A namespace as the disruption controller sees it at one moment.

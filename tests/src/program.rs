@@ -34,6 +34,8 @@ pub enum GoProgram {
     Kwok,
     /// Answers cases by Kubernetes' own code; see [`crate::oracle`].
     Oracle,
+    /// Answers how a kubelet starts, by the code of its version; see [`crate::oracle`].
+    KubeletStart,
     /// A webhook with typed objects, which benches measure nodelife beside.
     Webhook,
 }
@@ -59,6 +61,7 @@ impl GoProgram {
             Self::Kubectl => "kubectl",
             Self::Kwok => "kwok",
             Self::Oracle => "oracle",
+            Self::KubeletStart => "kubelet-start",
             Self::Webhook => "webhook",
         }
     }
@@ -72,6 +75,7 @@ impl GoProgram {
             Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
             Self::Kwok => "sigs.k8s.io/kwok/cmd/kwok",
             Self::Oracle => "./oracle",
+            Self::KubeletStart => "./kubelet-start",
             Self::Webhook => "./webhook",
         }
     }
@@ -80,12 +84,14 @@ impl GoProgram {
     /// the admission plugins of that version, and nothing else.
     fn other_kubernetes(self) -> Option<String> {
         let named = env::var("NODELIFE_KUBERNETES").ok();
-        named.filter(|minor| self == Self::Oracle && minor != PINNED_MINOR)
+        let has_versions = matches!(self, Self::Oracle | Self::KubeletStart);
+        named.filter(|minor| has_versions && minor != PINNED_MINOR)
     }
 
     /// Where its sources lie, if they are ours and change with the repository.
     fn sources(self) -> Option<PathBuf> {
-        matches!(self, Self::Oracle | Self::Webhook).then(|| Path::new(MODULE).join(self.name()))
+        matches!(self, Self::Oracle | Self::KubeletStart | Self::Webhook)
+            .then(|| Path::new(MODULE).join(self.name()))
     }
 
     /// The executable: from `KUBEBUILDER_ASSETS` when it is there, else built once into the
@@ -95,7 +101,7 @@ impl GoProgram {
     /// starts when tests have begun makes them slow, and those that need its program stand
     /// still in the middle.
     pub fn path(self) -> Result<PathBuf> {
-        if self != Self::Oracle {
+        if !matches!(self, Self::Oracle | Self::KubeletStart) {
             once("the control plane", || {
                 for program in Self::CONTROL_PLANE {
                     program.find()?;
@@ -151,16 +157,20 @@ impl GoProgram {
         let version = "k8s.io/component-base/version";
         let mut command = Command::new("go");
         command
-            .args(["build", "-trimpath", "-ldflags"])
+            .args(["build", "-trimpath", "-tags"])
+            .arg(format!("kubernetes{major}.{minor}"))
+            .arg("-ldflags")
             .arg(format!(
                 "-s -w -X {version}.gitVersion={git} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
             ))
             .arg("-o")
             .arg(&unfinished);
+        let is_other = other.is_some();
         if let Some(other) = other {
-            command
-                .arg(format!("-modfile=kubernetes/{other}.mod"))
-                .args(["oracle/main.go", "oracle/admission.go"]);
+            command.arg(format!("-modfile=kubernetes/{other}.mod"));
+        }
+        if is_other && self == Self::Oracle {
+            command.args(["oracle/main.go", "oracle/admission.go"]);
         } else {
             command.arg(self.package());
         }
@@ -190,8 +200,10 @@ impl GoProgram {
         );
         let mut files = vec![Path::new(MODULE).join(sums)];
         if let Some(sources) = self.sources() {
-            for entry in fs::read_dir(sources)? {
-                files.push(entry?.path());
+            for folder in [sources, Path::new(MODULE).join("lines")] {
+                for entry in fs::read_dir(folder)? {
+                    files.push(entry?.path());
+                }
             }
             files.sort();
         }
@@ -204,7 +216,8 @@ impl GoProgram {
     }
 }
 
-/// The minor version of Kubernetes whose admission plugins the oracle has.
+/// The minor version of Kubernetes whose code [`GoProgram::Oracle`] and
+/// [`GoProgram::KubeletStart`] have.
 pub fn oracle_kubernetes() -> String {
     let other = GoProgram::Oracle.other_kubernetes();
     other.unwrap_or_else(|| PINNED_MINOR.to_owned())

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	_ "unsafe"
@@ -93,7 +94,7 @@ func effective(c *evictionCase) (*kubeletconfig.KubeletConfiguration, error) {
 		return nil, err
 	}
 	flags := pflag.NewFlagSet("kubelet", pflag.ContinueOnError)
-	flags.SetOutput(discard{})
+	flags.SetOutput(io.Discard)
 	options.AddKubeletConfigFlags(flags, configuration)
 	if err := flags.Parse(c.Flags); err != nil {
 		return nil, fmt.Errorf("failed to parse kubelet flag: %w", err)

@@ -3,78 +3,14 @@
 // {"failure": "…"}, which is never an answer of Kubernetes.
 package main
 
-import (
-	"bufio"
-	"encoding/json"
-	"flag"
-	"fmt"
-	"os"
+import "nodelife.dev/control-plane/lines"
 
-	"k8s.io/klog/v2"
-)
-
-// kinds are the questions that can be asked. Each gets the whole line. Those beside admission
-// are in kinds.go: admission alone builds with other versions of Kubernetes, too.
-var kinds = map[string]func([]byte) (any, error){
+// kinds are the questions that can be asked. Those beside admission are in kinds.go: admission
+// alone builds with other versions of Kubernetes, too.
+var kinds = lines.Kinds{
 	"admission": admit,
 }
 
 func main() {
-	// Warnings of the code under test are not answers.
-	flags := flag.NewFlagSet("klog", flag.ContinueOnError)
-	klog.InitFlags(flags)
-	if err := flags.Set("logtostderr", "false"); err != nil {
-		panic(err)
-	}
-	klog.SetOutput(discard{})
-	in := bufio.NewReaderSize(os.Stdin, 1<<20)
-	out := bufio.NewWriterSize(os.Stdout, 1<<20)
-	for {
-		line, err := in.ReadBytes('\n')
-		if len(line) > 0 {
-			if err := json.NewEncoder(out).Encode(answer(line)); err != nil {
-				panic(err)
-			}
-		}
-		if err != nil {
-			break
-		}
-		// Answers leave when nothing more is to be read at once: batches stay fast, and one
-		// question is answered at once.
-		if in.Buffered() == 0 {
-			out.Flush()
-		}
-	}
-	out.Flush()
+	lines.Answer(kinds)
 }
-
-type failure struct {
-	Failure string `json:"failure"`
-}
-
-func answer(line []byte) (result any) {
-	defer func() {
-		if problem := recover(); problem != nil {
-			result = failure{fmt.Sprintf("panic: %v", problem)}
-		}
-	}()
-	var question struct {
-		Kind string `json:"kind"`
-	}
-	if err := json.Unmarshal(line, &question); err != nil {
-		return failure{err.Error()}
-	}
-	ask, known := kinds[question.Kind]
-	if !known {
-		return failure{fmt.Sprintf("no kind %q", question.Kind)}
-	}
-	result, err := ask(line)
-	if err != nil {
-		return failure{err.Error()}
-	}
-	return result
-}
-
-type discard struct{}
-
-func (discard) Write(bytes []byte) (int, error) { return len(bytes), nil }

@@ -5,6 +5,7 @@ mod agreement;
 mod allocatable;
 mod budget;
 mod eviction_threshold;
+mod kubelet_start;
 mod live_budget;
 mod quantity;
 mod seed;

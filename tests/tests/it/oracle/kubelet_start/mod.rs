@@ -1,0 +1,62 @@
+//! Compares the verdict about a kubelet's start with the kubelet's own code, of each version:
+//!
+//! ```sh
+//! for version in 1.33 1.34 1.35 1.36 1.37; do
+//!   NODELIFE_KUBERNETES=$version NODELIFE_CASES=100000 \
+//!     cargo test -p nodelife-tests --test it -- oracle::kubelet_start
+//! done
+//! ```
+
+mod case;
+mod tables;
+
+use nodelife_core::kubelet_start::{self, Cgroups, Target};
+use nodelife_tests::oracle::{KubeletStart, StartAnswer};
+use nodelife_tests::program::oracle_kubernetes;
+use serde_json::{Value, json};
+
+use super::seed;
+
+fn target() -> Target {
+    oracle_kubernetes().parse().unwrap()
+}
+
+#[test]
+fn a_kubelet_starts_as_its_own_code_says() {
+    let count = std::env::var("NODELIFE_CASES").ok();
+    let count = count.map_or(10_000, |count| count.parse().unwrap());
+    let mut kubelet = KubeletStart::run().unwrap();
+    let mut starting = 0;
+    let files = seed::draw(count, &case::configuration(target()));
+    for files in files.chunks(10_000) {
+        let cases: Vec<Value> = files
+            .iter()
+            .map(|file| json!({"file": file.to_string()}))
+            .collect();
+        let answers: Vec<StartAnswer> = kubelet.ask("start", &cases).unwrap();
+        starting += answers.iter().filter(|a| a.refusal().is_none()).count();
+        seed::agree(files, &answers, compare);
+    }
+    println!(
+        "the kubelet of {} starts with {starting} of {count}",
+        target()
+    );
+    assert!(
+        (count / 10..count * 9 / 10).contains(&starting),
+        "the kubelet starts with {starting} of {count}"
+    );
+}
+
+fn compare(file: &Value, kubelet: &StartAnswer) -> Result<(), String> {
+    let cgroups = if kubelet.cgroup_v1 {
+        Cgroups::V1
+    } else {
+        Cgroups::V2
+    };
+    let document = file.as_object().unwrap();
+    let ours = kubelet_start::judge(document, target(), cgroups);
+    if ours.refusals.is_empty() != kubelet.refusal().is_none() {
+        return Err(format!("ours: {:?}", ours.refusals));
+    }
+    Ok(())
+}
