@@ -295,6 +295,30 @@ fn redaction_takes_names_out_and_leaves_what_is_wrong() {
     }
 }
 
+#[test]
+fn redaction_keeps_the_options_of_a_kubelet_and_hides_its_owners_words() {
+    let files = Files::new();
+    files.put("nodes.json", LIST.as_bytes());
+    files.put(
+        "configz/n1.json",
+        br#"{"kubeletconfig":{
+            "hairpinMode": "hairpin-veth", "imageMinimumGCAge": "2m0s", "clusterDomain": "acme.local",
+            "registerWithTaints": [{"key": "acme.com/team", "value": "payment", "effect": "NoSchedule"}],
+            "staticPodURLHeader": {"X-Token": ["12345"]}}}"#,
+    );
+    let mut snapshot = snapshot::read(&[files.0.path().to_owned()])
+        .unwrap()
+        .snapshot;
+    snapshot::redact(&mut snapshot).unwrap();
+    let text = serde_json::to_string(&snapshot.kubelet_configs).unwrap();
+    for kept in ["hairpin-veth", "2m0s", "NoSchedule"] {
+        assert!(text.contains(kept), "{kept} is gone: {text}");
+    }
+    for hidden in ["acme.local", "payment", "12345"] {
+        assert!(!text.contains(hidden), "{hidden} is left: {text}");
+    }
+}
+
 /// As `kubectl cluster-info dump --output-directory`, must-gather and support bundles write them.
 #[test]
 fn a_folder_may_have_files_of_other_kinds() {

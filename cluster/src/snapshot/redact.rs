@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use nodelife_core::go_duration::GoDuration;
 use nodelife_core::node_access::{NodeAuthorizer, NodeRestriction};
+use nodelife_core::quantity::Quantity;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
 use serde::Serialize;
@@ -59,6 +61,22 @@ const PLAIN: [&str; 43] = [
     "finalizers",
     "priorityClassName",
 ];
+
+/// Fields of a kubelet's configuration whose texts the kubelet defines.
+const OPTIONS: [&str; 9] = [
+    "configMapAndSecretChangeDetectionStrategy",
+    "contentType",
+    "format",
+    "hairpinMode",
+    "imagePullCredentialsVerificationPolicy",
+    "memoryReservationPolicy",
+    "tlsMinVersion",
+    "topologyManagerPolicy",
+    "topologyManagerScope",
+];
+
+/// Fields of a kubelet's configuration that no pseudonym can stand for.
+const SECRET_OPTIONS: [&str; 2] = ["preloadedImagesVerificationAllowlist", "staticPodURLHeader"];
 
 /// Fields that hold amounts by resource name.
 const AMOUNTS: [&str; 5] = ["capacity", "allocatable", "requests", "limits", "overhead"];
@@ -115,7 +133,13 @@ pub fn redact(snapshot: &mut Snapshot) -> Result<(), serde_json::Error> {
     pseudonyms.list(&mut snapshot.events)?;
     snapshot.kubelet_configs = std::mem::take(&mut snapshot.kubelet_configs)
         .into_iter()
-        .map(|(node, config)| (Str::from(pseudonyms.of(&node)), config))
+        .map(|(node, mut config)| {
+            (config.others).retain(|field, _| !SECRET_OPTIONS.contains(&field.as_str()));
+            for (field, value) in &mut config.others {
+                pseudonyms.option(field, value);
+            }
+            (Str::from(pseudonyms.of(&node)), config)
+        })
         .collect();
     let missing: BTreeMap<_, _> = std::mem::take(&mut snapshot.missing);
     // The reasons quote the server, and the server quotes users.
@@ -165,6 +189,26 @@ impl Pseudonyms {
         }
         let next = format!("x{}", self.known.len() + 1);
         self.known.entry(text.to_owned()).or_insert(next).clone()
+    }
+
+    /// Redacts what stands in `field` of a kubelet's configuration, but for durations and amounts.
+    fn option(&mut self, field: &str, value: &mut Value) {
+        match value {
+            Value::String(_) if OPTIONS.contains(&field) => {}
+            Value::String(text)
+                if GoDuration::parse(text).is_some() || Quantity::parse(text).is_ok() => {}
+            Value::Array(items) => {
+                for item in items {
+                    self.option(field, item);
+                }
+            }
+            Value::Object(fields) => {
+                for (name, value) in fields {
+                    self.option(name, value);
+                }
+            }
+            other => self.value(field, other),
+        }
     }
 
     /// Redacts what stands in `field`.

@@ -129,6 +129,9 @@ pub struct KubeletConfiguration {
     pub event_record_qps: Option<i32>,
     #[serde(deserialize_with = "nullable")]
     pub feature_gates: BTreeMap<Str, bool>,
+    /// All other fields, as they were read: kubelets of other versions judge them, too.
+    #[serde(flatten)]
+    pub others: Map<String, Value>,
 }
 
 /// Memory that the Memory Manager keeps back on one NUMA node.
