@@ -35,7 +35,7 @@ pub use report::{
     Audit, AuditReport, Fixed, Input, Skipped, Summary, Suppressed, SuppressedBy, Tool,
 };
 pub use rule::{Check, Rule};
-pub use rules::{GROUPS, Group, catalogue, find, find_group, unknown};
+pub use rules::{GROUPS, Group, UPGRADE, catalogue, find, find_group, unknown};
 pub use selection::{Selection, SkipOn};
 
 use crate::snapshot::Snapshot;
@@ -52,6 +52,14 @@ pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audi
 pub fn check<'a>(context: &'a Context<'a>, selection: &'a Selection) -> Audit {
     let mut audit = Audit::default();
     for rule in catalogue().filter(|rule| selection.wants(rule.id)) {
+        if !rule.can_check(selection) {
+            // Silent, unless the rule was named.
+            if !selection.rules.is_empty() {
+                let (rule, reason) = (rule.id.into(), "--target was not given".into());
+                audit.skipped.push(Skipped { rule, reason });
+            }
+            continue;
+        }
         if let Some(reason) = missing(context.snapshot, rule) {
             let rule = rule.id.into();
             audit.skipped.push(Skipped { rule, reason });

@@ -4,8 +4,9 @@ use super::context::Context;
 use super::finding::Severity;
 use super::findings::{FindingBuilder, Findings};
 use super::kubelet_config;
-use super::selection::group_of;
+use super::selection::{Selection, group_of};
 use crate::allocatable::KubeletConfiguration;
+use crate::kubelet_start::Target;
 use crate::object::Node;
 use crate::snapshot::Source;
 
@@ -43,12 +44,20 @@ pub enum Check {
     EachNode(fn(&Context<'_>, &Node, &mut Findings<'_>)),
     /// The configuration of one kubelet. Nodes with the same message share one finding.
     Configuration(fn(&Node, &KubeletConfiguration) -> Option<String>),
+    /// The nodes, as kubelets of another version would run them: only if a version is given.
+    Target(fn(&Context<'_>, Target, &mut Findings<'_>)),
 }
 
 impl Rule {
     /// The code of its group, `RES`.
     pub fn group(&self) -> &'static str {
         group_of(self.id)
+    }
+
+    /// Whether the selection has what the rule asks about: a rule about an upgrade needs the
+    /// version.
+    pub fn can_check(&self, selection: &Selection) -> bool {
+        selection.target.is_some() || !matches!(self.check, Check::Target(_))
     }
 
     pub(super) fn run(&self, context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -70,6 +79,11 @@ impl Rule {
                 }
             }
             Check::Configuration(check) => kubelet_config::each(context, findings, check),
+            Check::Target(check) => {
+                if let Some(target) = findings.selection.target {
+                    check(context, target, findings);
+                }
+            }
         }
     }
 }

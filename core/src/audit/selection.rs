@@ -1,6 +1,7 @@
 //! Rule selection and suppression of findings.
 
 use super::finding::Severity;
+use crate::kubelet_start::Target;
 use crate::object::{LabelSelector, Node};
 use crate::text::Str;
 use crate::zone;
@@ -22,6 +23,8 @@ pub struct Selection {
     pub selector: Option<LabelSelector>,
     /// Flags of kube-controller-manager; absent: the defaults of the server's version.
     pub zone_settings: Option<zone::Settings>,
+    /// The version that the nodes are to run. Without it the rules about an upgrade are not checked.
+    pub target: Option<Target>,
 }
 
 /// Rules that are not wanted on nodes with these labels.

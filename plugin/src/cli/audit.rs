@@ -8,6 +8,7 @@ use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, Args, Command, ValueEnum, ValueHint};
 use nodelife_core::audit::{Severity, SkipOn};
+use nodelife_core::kubelet_start::Target;
 use nodelife_core::object::LabelSelector;
 
 use super::InputArgs;
@@ -36,6 +37,9 @@ Examples:
   kubectl nodelife audit -o html > nodes.html
   kubectl nodelife audit --group-by eks.amazonaws.com/nodegroup -L topology.kubernetes.io/zone
   kubectl nodelife audit --watch
+
+  # Before an upgrade: what the kubelet of 1.37 would refuse
+  kubectl nodelife audit --target 1.37 --configz
 
   # In a pipeline: fail on warnings too, print a table, and write files for the CI system
   kubectl nodelife audit --fail-on warning -o table -o sarif=nodes.sarif -o junit=nodes.xml
@@ -77,6 +81,10 @@ pub(crate) struct AuditArgs {
     /// Test whether NodeRestriction is on, as an impersonated node and in dry runs
     #[arg(long, conflicts_with = "files")]
     pub(crate) probe: bool,
+    /// Report only what would not start or run with the kubelet of this version (1.33 to 1.37),
+    /// unless --rule names other rules
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) target: Option<Target>,
     /// Omit the findings of this earlier report (JSON or YAML)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) baseline: Option<PathBuf>,

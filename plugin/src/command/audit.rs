@@ -183,7 +183,8 @@ impl AuditRun {
     }
 
     fn rules(&self) -> Vec<&'static Rule> {
-        let wanted = |rule: &&'static Rule| self.selection.wants(rule.id);
+        let selection = &self.selection;
+        let wanted = |rule: &&'static Rule| selection.wants(rule.id) && rule.can_check(selection);
         audit::catalogue().filter(wanted).collect()
     }
 }
@@ -266,14 +267,19 @@ fn check_outputs(outputs: &[AuditOutput]) -> Result<(), UsageError> {
 }
 
 fn selection(args: &AuditArgs) -> anyhow::Result<Selection> {
+    let mut rules = args.rules.clone();
+    if args.target.is_some() && rules.is_empty() {
+        rules.extend(audit::UPGRADE.map(str::to_owned));
+    }
     let selection = Selection {
-        rules: args.rules.clone(),
+        rules,
         skip: args.skip_rules.clone(),
         skip_on: args.skip_rules_on.clone(),
         severity: args.severity.unwrap_or(Severity::Info),
         nodes: input::node_names(&args.nodes),
         selector: args.selector.clone(),
         zone_settings: None,
+        target: args.target,
     };
     if let Some(unknown) = audit::unknown(&selection).next() {
         return Err(rules::unknown(unknown, &[]).into());

@@ -46,6 +46,42 @@ fn only_what_was_asked_for() {
     insta::assert_snapshot!(run(&words));
 }
 
+/// Two kubelets of 1.36 with the same settings, of which 1.37 refuses one and does not know another.
+#[test]
+fn a_target_reports_what_its_kubelet_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let put = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let node = |name: &str| {
+        format!(
+            r#"{{"apiVersion":"v1","kind":"Node","metadata":{{"name":"{name}"}},"status":{{"nodeInfo":
+            {{"kubeletVersion":"v1.36.3","containerRuntimeVersion":"containerd://2.1.4"}}}}}}"#
+        )
+    };
+    let nodes = [node("a"), node("b")].join(",");
+    put(
+        "nodes.json",
+        &format!(r#"{{"apiVersion":"v1","kind":"List","items":[{nodes}]}}"#),
+    );
+    let config = r#"{"kubeletconfig":{"featureGates":{"SidecarContainers":true},
+        "logging":{"format":"klog"},"dynamicConfigDir":"/var/lib/kubelet"}}"#;
+    put("configz/a.json", config);
+    put("configz/b.json", config);
+    let files = folder.path().to_str().unwrap();
+    let audit = |target| run(&["audit", "-f", files, "--target", target, "-q"]);
+    insta::assert_snapshot!("a_target_that_refuses_a_gate", audit("1.37"));
+    insta::assert_snapshot!("a_target_that_refuses_a_value", audit("v1.36.0"));
+    let unknown = run(&["audit", "-f", files, "--target", "1.29"]);
+    assert!(
+        unknown.contains("expected a minor version of Kubernetes from 1.33 to 1.37"),
+        "{unknown}"
+    );
+    assert!(unknown.starts_with("status: 2"), "{unknown}");
+}
+
 #[test]
 fn one_node_has_nothing_to_do_with_others() {
     let node = "ip-10-0-16-11.eu-central-1.compute.internal";

@@ -59,13 +59,13 @@ pub(super) const RULES: &[Rule] = &[
 
 /// How often a kubelet has reported something in the events that are still there.
 #[derive(Default)]
-struct Seen {
+pub(super) struct Seen {
     times: i64,
     last: Option<Timestamp>,
 }
 
 /// The nodes whose events have this reason.
-fn seen<'a>(context: &Context<'a>, reason: &str) -> Vec<(&'a Node, Seen)> {
+pub(super) fn seen<'a>(context: &Context<'a>, reason: &str) -> Vec<(&'a Node, Seen)> {
     let mut nodes: BTreeMap<&str, Seen> = BTreeMap::new();
     for event in context.snapshot.events.iter().flatten() {
         let object = &event.involved_object;

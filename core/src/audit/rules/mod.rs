@@ -14,6 +14,7 @@ mod reserved;
 mod shutdown;
 mod taint;
 mod toleration;
+mod upgrade;
 mod version;
 mod volume;
 mod zone;
@@ -32,7 +33,7 @@ pub struct Group {
 }
 
 /// Every group, in the order of the reports.
-pub const GROUPS: [Group; 17] = [
+pub const GROUPS: [Group; 18] = [
     group("REG", "Registration and identity", registration::RULES),
     group("HB", "Heartbeats, leases and conditions", heartbeat::RULES),
     group("TNT", "Taints and conditions", taint::RULES),
@@ -62,7 +63,12 @@ pub const GROUPS: [Group; 17] = [
     group("POD", "Leftover pods", pod::RULES),
     group("OPS", "Unfinished operations", operations::RULES),
     group("EVT", "Events of kubelets", event::RULES),
+    group("UPG", "Upgrade to another version", upgrade::RULES),
 ];
+
+/// The rules that answer whether the nodes are ready for another version: those about an upgrade,
+/// and that a kubelet does not restart on a machine with swap.
+pub const UPGRADE: [&str; 2] = ["UPG", "NL-VER-008"];
 
 const fn group(code: &'static str, title: &'static str, rules: &'static [Rule]) -> Group {
     Group { code, title, rules }

@@ -19,6 +19,7 @@ mod reserved;
 mod shutdown;
 mod taint;
 mod toleration;
+mod upgrade;
 mod version;
 mod volume;
 mod zone;
@@ -49,6 +50,7 @@ const FIXTURES: &[&[Fixture]] = &[
     pod::FIXTURES,
     operations::FIXTURES,
     event::FIXTURES,
+    upgrade::FIXTURES,
 ];
 
 fn fixtures() -> impl Iterator<Item = &'static Fixture> {
@@ -65,10 +67,18 @@ fn fires(rule: &str, change: Change) -> bool {
 fn finds(snapshot: &Snapshot, rule: &str) -> bool {
     let selection = Selection {
         rules: vec![rule.into()],
-        ..Selection::default()
+        ..with_target()
     };
     let now = snapshot.taken_at.unwrap();
     says(&audit::audit(snapshot, &selection, now), rule)
+}
+
+/// A selection with which every rule can be checked.
+fn with_target() -> Selection {
+    Selection {
+        target: "1.37".parse().ok(),
+        ..Selection::default()
+    }
 }
 
 fn says(audit: &Audit, rule: &str) -> bool {
@@ -79,7 +89,7 @@ fn says(audit: &Audit, rule: &str) -> bool {
 fn the_healthy_cluster_is_clean_and_every_rule_looked_at_it() {
     let snapshot = cluster::healthy();
     let now = snapshot.taken_at.unwrap();
-    let audit = audit::audit(&snapshot, &Selection::default(), now);
+    let audit = audit::audit(&snapshot, &with_target(), now);
     assert!(audit.findings.is_empty(), "{:#?}", audit.findings);
     assert!(audit.skipped.is_empty(), "{:#?}", audit.skipped);
     assert_eq!(audit.checked, audit::catalogue().count());
@@ -140,7 +150,7 @@ fn without_its_data_a_rule_is_skipped_and_never_silent() {
         ..cluster::healthy()
     };
     let now = snapshot.taken_at.unwrap();
-    let audit = audit::audit(&snapshot, &Selection::default(), now);
+    let audit = audit::audit(&snapshot, &with_target(), now);
     let skipped = audit.skipped.iter().find(|s| s.rule == "NL-TOL-001");
     assert_eq!(
         skipped.unwrap().reason,
