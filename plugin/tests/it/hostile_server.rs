@@ -43,6 +43,34 @@ fn an_endless_answer_is_an_error() {
 }
 
 #[test]
+fn no_credentials_go_over_plain_http() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let server = listener.local_addr().unwrap().to_string();
+    let (send, heads) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+            let head = lines.map_while(Result::ok).take_while(|l| !l.is_empty());
+            send.send(head.collect::<Vec<_>>()).unwrap();
+            let answer = "HTTP/1.1 500 x\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            // The client may be gone.
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    let words = [
+        "audit", "-s", &server, "--token", "secret", "--as", "somebody",
+    ];
+    stderr(&words, 1);
+    let head = heads.recv().unwrap().join("\n").to_lowercase();
+    assert!(head.contains("impersonate-user: somebody"), "{head}");
+    assert!(
+        !head.contains("authorization") && !head.contains("secret"),
+        "{head}"
+    );
+}
+
+#[test]
 fn a_servers_control_characters_are_removed() {
     let server = serve(|stream| {
         let status = r#"{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"a\u001b[2Jb\u009b31mc"}"#;
