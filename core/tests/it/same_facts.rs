@@ -43,11 +43,9 @@ fn findings(
 ) -> BTreeSet<String> {
     snapshot.set_time(None);
     let audit = audit::audit(&snapshot, &Selection::default(), now);
-    let taken = audit.findings.iter().filter(|finding| {
-        let rule = audit::find(&finding.rule).unwrap();
-        takes(rule, finding)
-    });
-    taken
+    let wanted = |finding: &&Finding| takes(audit::find(&finding.rule).unwrap(), finding);
+    let found = audit.findings.iter().filter(wanted);
+    found
         .map(|finding| format!("{} {}", finding.rule, finding.subject.name))
         .collect()
 }
