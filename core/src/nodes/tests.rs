@@ -189,6 +189,7 @@ fn the_worst_finding_is_about_the_node_or_its_pods() {
 fn findings_about_pods_count_for_their_node() {
     let finding = |kind: &str, namespace: Option<&str>, name: &str| Finding {
         rule: format!("NL-{kind}").into(),
+        title: "".into(),
         severity: Severity::Warning,
         subject: crate::audit::Subject {
             kind: kind.into(),
@@ -199,6 +200,7 @@ fn findings_about_pods_count_for_their_node() {
         evidence: BTreeMap::new(),
         confidence: crate::audit::Confidence::Measured,
         fix: String::new(),
+        link: "".into(),
     };
     let findings = [
         finding("Pod", Some("default"), "half"),
