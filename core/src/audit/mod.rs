@@ -35,7 +35,7 @@ pub use report::{
     Audit, AuditReport, Fixed, Input, Skipped, Summary, Suppressed, SuppressedBy, Tool,
 };
 pub use rule::{Check, Rule};
-pub use rules::{GROUPS, Group, UPGRADE, catalogue, find, find_group, unknown};
+pub use rules::{GROUPS, Group, UPGRADE, catalogue, find, find_group, unknown, without_target};
 pub use selection::{Selection, SkipOn};
 
 use crate::snapshot::Snapshot;

@@ -9,6 +9,7 @@ use nodelife_core::allocatable::provider::{NodeSize, Provider};
 use nodelife_core::audit::{self, Selection};
 use nodelife_core::failure;
 use nodelife_core::go_duration::GoDuration;
+use nodelife_core::kubelet_start::Target;
 use nodelife_core::quantity::Quantity;
 use nodelife_core::shutdown;
 use nodelife_core::snapshot::Snapshot;
@@ -87,7 +88,11 @@ fn spoil(value: &mut Value, numbers: &[i64], chosen: &mut impl FnMut() -> Option
 
 /// Everything that core says of a snapshot.
 fn look_at(snapshot: &Snapshot) {
-    let audit = audit::audit(snapshot, &Selection::default(), Timestamp::UNIX_EPOCH);
+    let selection = Selection {
+        target: Target::all().last(),
+        ..Selection::default()
+    };
+    let audit = audit::audit(snapshot, &selection, Timestamp::UNIX_EPOCH);
     assert_eq!(
         audit.checked + audit.skipped.len(),
         audit::catalogue().count()

@@ -79,6 +79,11 @@ pub fn catalogue() -> impl Iterator<Item = &'static Rule> {
     GROUPS.iter().flat_map(|group| group.rules)
 }
 
+/// The rules that need no `--target`.
+pub fn without_target() -> impl Iterator<Item = &'static Rule> {
+    catalogue().filter(|rule| rule.can_check(&Selection::default()))
+}
+
 /// The rule with this id, in any case of letters.
 pub fn find(id: &str) -> Option<&'static Rule> {
     catalogue().find(|rule| rule.id.eq_ignore_ascii_case(id))

@@ -75,6 +75,6 @@ fn summarise(report: &NodesReport, printer: &mut Printer) {
     printer.note(format_args!(
         "findings are of {} that need only nodes and pods; `kubectl nodelife audit` checks all {}",
         count(report.checked, "rule"),
-        audit::catalogue().count()
+        audit::without_target().count()
     ));
 }
