@@ -13,7 +13,7 @@ use nodelife_tests::{ControlPlane, Identity, Part, TIMEOUT, program, wait_until}
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// Pods for three pages.
+/// Pods for five pages.
 const PODS: usize = 1200;
 const NODES: usize = 20;
 
@@ -60,11 +60,11 @@ async fn a_list_broken_midway_changes_no_finding() {
 
     let admin = Kubectl::new(&plane, &Identity::Admin).unwrap();
     let first = admin
-        .run(["get", "--raw", "/api/v1/pods?limit=500"])
+        .run(["get", "--raw", "/api/v1/pods?limit=250"])
         .await
         .unwrap();
     let first: Value = serde_json::from_str(&first.success().unwrap()).unwrap();
-    let last = &first["items"][499]["metadata"];
+    let last = &first["items"][249]["metadata"];
     let expired = || expired(&last["namespace"], &last["name"]);
 
     // A page is gone: the list starts over, and nobody has to know.

@@ -131,7 +131,13 @@ async fn a_paged_list_is_complete() {
     assert!(listed.consistent);
     assert_eq!(
         pages,
-        [(500, Some(600)), (1000, Some(100)), (1100, Some(0))]
+        [
+            (250, Some(850)),
+            (500, Some(600)),
+            (750, Some(350)),
+            (1000, Some(100)),
+            (1100, Some(0))
+        ]
     );
     faults_in_the_middle(&plane).await;
 }
