@@ -246,8 +246,9 @@ async fn impersonation_sends_all_its_headers() {
 
     let nobody = AUDIT.iter().copied().chain(["--as-group=readers"]);
     let output = kubectl.run(nobody).await.unwrap();
+    assert_eq!(output.status, Some(2), "{output:?}");
     assert!(
-        sentence(&output).ends_with("require --as USER"),
+        output.stderr.ends_with("require --as USER\n"),
         "{}",
         output.stderr
     );
