@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use nix::sys::signal::Signal;
@@ -350,6 +352,7 @@ impl Disturbed {
                 self.set_budget(app, amount(budget)).await;
             }
         }
+        self.wait_for_heartbeats().await;
         let nodes = self.nodes();
         wait_until("the nodes Ready", TIMEOUT, async || {
             let all = nodes.list(&ListParams::default()).await?.items;
@@ -378,6 +381,24 @@ impl Disturbed {
         let drained: Vec<String> = (0..NODES).map(|i| node_name(&self.env, i)).collect();
         let is_one = |node: &str| drained.iter().any(|name| name == node);
         self.env.check_nodes(is_one).await;
+    }
+
+    /// A node is Ready until its heartbeats are overdue: after the API server was away, they have to
+    /// be seen to come again, or its pods are not Ready soon.
+    async fn wait_for_heartbeats(&self) {
+        let leases: Api<Lease> =
+            Api::namespaced(self.env.namespace.client().clone(), "kube-node-lease");
+        let since = Timestamp::now();
+        wait_until("a heartbeat of each node", TIMEOUT, async || {
+            let all = leases.list(&ListParams::default()).await?.items;
+            let renewed = all
+                .iter()
+                .filter_map(|lease| lease.spec.as_ref()?.renew_time.as_ref());
+            let fresh = renewed.filter(|time| time.0 > since).count();
+            Ok((fresh >= NODES + OTHERS).then_some(()))
+        })
+        .await
+        .unwrap();
     }
 
     /// A node is drained and has no pod of ours, or each of its pods is named with the budget
