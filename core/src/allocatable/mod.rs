@@ -14,6 +14,7 @@
 //! image file systems, inodes and process ids are not.
 
 mod configuration;
+mod enforcement;
 mod flag;
 mod line;
 pub mod provider;
@@ -29,6 +30,7 @@ pub use configuration::{
     Authentication, Authorization, ConfigurationError, DEFAULT_EVICTION_HARD, DEFAULT_MAX_PODS,
     Enabled, KubeletConfiguration, MemoryReservation, MemorySwap, ShutdownByPriority,
 };
+pub(crate) use enforcement::Enforcement;
 pub use flag::EvictionMap;
 pub use line::Line;
 pub use refusal::{CpuSet, refusals};

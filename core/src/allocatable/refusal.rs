@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::configuration::KubeletConfiguration;
+use super::enforcement::Enforcement;
 use super::line::{Line, is_hugepages};
 use super::threshold::{check_reclaim, check_signal, parse_all};
 use crate::go_duration::GoDuration;
@@ -136,57 +137,13 @@ fn beyond_capacity(resources: &BTreeMap<Str, Line>, refusals: &mut Vec<String>) 
 }
 
 fn enforcement(config: &KubeletConfiguration, refusals: &mut Vec<String>) {
-    let enforced = config.enforced();
-    let mut seen = BTreeSet::new();
-    for value in &enforced {
-        if !seen.insert(*value) {
-            refusals.push(format!(
-                "enforceNodeAllocatable: duplicated enforcement {value:?}"
-            ));
-            continue;
-        }
-        let cgroup = match *value {
-            "none" => {
-                if enforced.len() > 1 {
-                    refusals.push(
-                        "enforceNodeAllocatable: none cannot be combined with other values".into(),
-                    );
-                }
-                continue;
-            }
-            "pods" => None,
-            "system-reserved" | "system-reserved-compressible" => {
-                Some(("systemReservedCgroup", &config.system_reserved_cgroup))
-            }
-            "kube-reserved" | "kube-reserved-compressible" => {
-                Some(("kubeReservedCgroup", &config.kube_reserved_cgroup))
-            }
-            other => {
-                refusals.push(format!("enforceNodeAllocatable: unknown option {other:?}"));
-                continue;
-            }
-        };
-        if let Some((field, path)) = cgroup
-            && path.is_empty()
-        {
-            refusals.push(format!(
-                "{field} must be specified when {value:?} is enforced"
-            ));
-        }
-        if config.cgroups_per_qos == Some(false) {
-            refusals.push(format!(
-                "cgroupsPerQOS must be true when {value:?} is enforced"
-            ));
-        }
-    }
-    for what in ["system-reserved", "kube-reserved"] {
-        let compressible = format!("{what}-compressible");
-        if seen.contains(what) && seen.contains(compressible.as_str()) {
-            refusals.push(format!(
-                "enforceNodeAllocatable: {what:?} and {compressible:?} exclude each other"
-            ));
-        }
-    }
+    let enforcement = Enforcement {
+        options: &config.enforced(),
+        system_reserved_cgroup: &config.system_reserved_cgroup,
+        kube_reserved_cgroup: &config.kube_reserved_cgroup,
+        cgroups_per_qos: config.cgroups_per_qos != Some(false),
+    };
+    enforcement.check(refusals);
 }
 
 fn reserved_cpus(

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::fields::Fields;
 use super::number::{is_below_a_second, needs_gate};
 use super::subject::{Cgroups, Subject};
-use crate::allocatable::CpuSet;
+use crate::allocatable::{CpuSet, Enforcement};
 use crate::quantity::Quantity;
 
 pub(super) fn check(subject: Subject<'_>, refusals: &mut Vec<String>) {
@@ -124,49 +124,18 @@ fn shutdown(subject: Subject<'_>, refusals: &mut Vec<String>) {
 
 fn enforcement(subject: Subject<'_>, refusals: &mut Vec<String>) {
     let fields = subject.fields;
-    let enforced: Vec<&str> = if fields.has("enforceNodeAllocatable") {
+    let options: Vec<&str> = if fields.has("enforceNodeAllocatable") {
         fields.texts("enforceNodeAllocatable").collect()
     } else {
         vec!["pods"]
     };
-    let mut seen = BTreeSet::new();
-    for value in &enforced {
-        if !seen.insert(*value) {
-            refusals.push(format!("enforceNodeAllocatable: {value:?} is listed twice"));
-            continue;
-        }
-        let cgroup = match *value {
-            "none" if enforced.len() > 1 => {
-                refusals.push("enforceNodeAllocatable: none excludes other values".into());
-                continue;
-            }
-            "none" => continue,
-            "pods" => None,
-            "system-reserved" | "system-reserved-compressible" => Some("systemReservedCgroup"),
-            "kube-reserved" | "kube-reserved-compressible" => Some("kubeReservedCgroup"),
-            other => {
-                refusals.push(format!("enforceNodeAllocatable: unknown option {other:?}"));
-                continue;
-            }
-        };
-        if let Some(field) = cgroup
-            && fields.text(field).is_empty()
-        {
-            refusals.push(format!("enforceNodeAllocatable: {value:?} needs {field}"));
-        }
-        if fields.get("cgroupsPerQOS") == Some(&Value::Bool(false)) {
-            refusals.push(format!(
-                "enforceNodeAllocatable: {value:?} needs cgroupsPerQOS: true"
-            ));
-        }
-    }
-    for what in ["system-reserved", "kube-reserved"] {
-        if seen.contains(what) && seen.contains(format!("{what}-compressible").as_str()) {
-            refusals.push(format!(
-                "enforceNodeAllocatable: {what} and {what}-compressible exclude each other"
-            ));
-        }
-    }
+    let enforcement = Enforcement {
+        options: &options,
+        system_reserved_cgroup: fields.text("systemReservedCgroup"),
+        kube_reserved_cgroup: fields.text("kubeReservedCgroup"),
+        cgroups_per_qos: fields.get("cgroupsPerQOS") != Some(&Value::Bool(false)),
+    };
+    enforcement.check(refusals);
 }
 
 fn reserved_cpus(subject: Subject<'_>, refusals: &mut Vec<String>) {

@@ -3,11 +3,9 @@
 use clap::Args;
 use nodelife_core::allocatable::Amounts;
 use nodelife_core::allocatable::provider::Provider;
-use nodelife_core::object::LabelSelector;
 use nodelife_core::quantity::Quantity;
 
-use super::selector::label_selector;
-use super::{EvictionArgs, ExplainFormat, InputArgs, KubeletArgs};
+use super::{EvictionArgs, ExplainFormat, InputArgs, KubeletArgs, NodeArgs};
 
 /// Shows how Capacity becomes Allocatable, line by line, as the kubelet computes it.
 #[derive(Debug, Args)]
@@ -27,17 +25,14 @@ Examples:
   kubectl nodelife explain allocatable --capacity cpu=4,memory=16Gi --provider eks --max-pods 58
 ")]
 pub(crate) struct AllocatableArgs {
-    /// Nodes, as NAME or node/NAME [default: all]
-    #[arg(value_name = "NODE", conflicts_with = "capacity")]
-    pub(crate) nodes: Vec<String>,
-    /// Only nodes whose labels match
-    #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = label_selector, conflicts_with_all = ["nodes", "capacity"])]
-    pub(crate) selector: Option<LabelSelector>,
+    /// Which nodes.
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
     /// Where the nodes come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// Capacity of a machine, cpu=16,memory=32Gi,…; contacts no cluster
-    #[arg(long, value_name = "RESOURCES", value_parser = capacity, conflicts_with_all = ["files", "configz"])]
+    #[arg(long, value_name = "RESOURCES", value_parser = capacity, conflicts_with_all = ["files", "configz", "nodes", "selector"])]
     pub(crate) capacity: Option<Capacity>,
     /// How the kubelets run.
     #[command(flatten)]

@@ -9,14 +9,13 @@ use clap::error::ErrorKind;
 use clap::{Arg, Args, Command, ValueEnum, ValueHint};
 use nodelife_core::audit::{Severity, SkipOn};
 use nodelife_core::kubelet_start::Target;
-use nodelife_core::object::LabelSelector;
 
-use super::InputArgs;
 use super::duration::go_duration;
 use super::selector::label_selector;
+use super::{InputArgs, NodeArgs};
 
 /// Reports what is wrong with the nodes.
-#[derive(Clone, Debug, Args)]
+#[derive(Debug, Args)]
 #[command(before_help = "\
 Examples:
   # All nodes of the current context
@@ -45,21 +44,15 @@ Examples:
   kubectl nodelife audit --fail-on warning -o table -o sarif=nodes.sarif -o junit=nodes.xml
 ")]
 pub(crate) struct AuditArgs {
-    /// Nodes to audit, as NAME or node/NAME [default: all]
-    #[arg(value_name = "NODE")]
-    pub(crate) nodes: Vec<String>,
-    /// Only nodes whose labels match
-    #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = label_selector, conflicts_with = "nodes")]
-    pub(crate) selector: Option<LabelSelector>,
+    /// Which nodes.
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
     /// Where the objects come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// Format of the report, and the file that it goes to instead of stdout; may be repeated
     #[arg(long = "output", short, value_name = "FORMAT[=FILE]", value_parser = OutputParser, default_value = "table")]
     pub(crate) outputs: Vec<AuditOutput>,
-    /// The format that is being written.
-    #[arg(skip)]
-    pub(crate) output: AuditFormat,
     /// Exit with 3 if a finding has at least this severity
     #[arg(long, value_enum, value_name = "SEVERITY", default_value_t)]
     pub(crate) fail_on: FailOn,

@@ -2,10 +2,9 @@
 
 use clap::{Args, ValueEnum};
 use nodelife_core::nodes::{GroupBy, SortBy};
-use nodelife_core::object::LabelSelector;
 
-use super::InputArgs;
-use super::selector::{is_key, label_selector};
+use super::selector::is_key;
+use super::{InputArgs, NodeArgs};
 
 /// Shows the nodes at a glance: state, requests beside Allocatable, and the worst finding.
 #[derive(Debug, Args)]
@@ -35,12 +34,9 @@ Examples:
   kubectl nodelife nodes -o json
 ")]
 pub(crate) struct NodesArgs {
-    /// Nodes to show, as NAME or node/NAME [default: all]
-    #[arg(value_name = "NODE")]
-    pub(crate) nodes: Vec<String>,
-    /// Only nodes whose labels match
-    #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = label_selector, conflicts_with = "nodes")]
-    pub(crate) selector: Option<LabelSelector>,
+    /// Which nodes.
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
     /// Where the objects come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,

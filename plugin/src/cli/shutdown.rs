@@ -1,10 +1,8 @@
 //! `explain shutdown`
 
 use clap::Args;
-use nodelife_core::object::LabelSelector;
 
-use super::selector::label_selector;
-use super::{ExplainFormat, InputArgs, KubeletArgs};
+use super::{ExplainFormat, InputArgs, KubeletArgs, NodeArgs};
 
 /// Shows which pods a graceful shutdown of a node would cut short.
 #[derive(Debug, Args)]
@@ -17,12 +15,9 @@ Examples:
   kubectl nodelife explain shutdown worker-1 --kubelet-config kubelet.yaml
 ")]
 pub(crate) struct ShutdownArgs {
-    /// Nodes, as NAME or node/NAME [default: all]
-    #[arg(value_name = "NODE")]
-    pub(crate) nodes: Vec<String>,
-    /// Only nodes whose labels match
-    #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = label_selector, conflicts_with = "nodes")]
-    pub(crate) selector: Option<LabelSelector>,
+    /// Which nodes.
+    #[command(flatten)]
+    pub(crate) node: NodeArgs,
     /// Where the objects come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,

@@ -162,15 +162,12 @@ impl AuditRun {
         let rules = self.rules();
         let command = command_line(std::env::args_os().map(|w| w.to_string_lossy().into_owned()));
         for output in &self.args.outputs {
-            let args = AuditArgs {
-                output: output.format,
-                ..self.args.clone()
-            };
             let report = Report {
                 audit,
                 snapshot,
                 rules: &rules,
-                args: &args,
+                args: &self.args,
+                format: output.format,
                 command: &command,
             };
             match &output.file {
@@ -276,8 +273,8 @@ fn selection(args: &AuditArgs) -> anyhow::Result<Selection> {
         skip: args.skip_rules.clone(),
         skip_on: args.skip_rules_on.clone(),
         severity: args.severity.unwrap_or(Severity::Info),
-        nodes: input::node_names(&args.nodes),
-        selector: args.selector.clone(),
+        nodes: input::node_names(&args.node.nodes),
+        selector: args.node.selector.clone(),
         zone_settings: None,
         target: args.target,
     };

@@ -8,13 +8,13 @@ use jiff::SignedDuration;
 use nodelife_cluster::snapshot;
 use nodelife_core::audit::Selection;
 use nodelife_core::format::count;
-use nodelife_core::object::{LabelSelector, Node};
+use nodelife_core::object::Node;
 use nodelife_core::snapshot::{Clock, Snapshot, Source};
 use nodelife_core::text::Str;
 
 use super::connect::connect;
 use super::files;
-use crate::cli::{ClusterArgs, InputArgs};
+use crate::cli::{ClusterArgs, InputArgs, NodeArgs};
 use crate::output::{Printer, Progress};
 
 /// Why there are no kubelet configurations, unless they were asked for.
@@ -142,13 +142,12 @@ pub(crate) fn node_names(words: &[String]) -> Vec<Str> {
 /// The nodes that are named, or that the selector takes, by name.
 pub(crate) fn select_nodes<'a>(
     snapshot: &'a Snapshot,
-    names: &[String],
-    selector: Option<&LabelSelector>,
+    node: &NodeArgs,
     input: &InputArgs,
 ) -> anyhow::Result<Vec<&'a Node>> {
     let selection = Selection {
-        nodes: node_names(names),
-        selector: selector.cloned(),
+        nodes: node_names(&node.nodes),
+        selector: node.selector.clone(),
         ..Selection::default()
     };
     check_nodes(snapshot, &selection.nodes, input)?;

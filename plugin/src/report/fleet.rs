@@ -1,14 +1,11 @@
 //! Capacity, Allocatable and requests of each node, for the reports.
 
-use std::collections::HashMap;
-
 use nodelife_core::allocatable::{self, Allocatable, Line};
 use nodelife_core::audit::{self, Context, Loss};
 use nodelife_core::format;
 use nodelife_core::natural;
 use nodelife_core::object::{Node, ResourceList};
 use nodelife_core::quantity::Quantity;
-use nodelife_core::request::{self, Amounts, ByContainers};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{ZoneKey, ZoneReport};
 
@@ -176,22 +173,15 @@ pub(super) struct Fleet<'a> {
 
 impl<'a> Fleet<'a> {
     pub(super) fn of(snapshot: &'a Snapshot, zones: ZoneReport) -> Self {
-        let mut on: HashMap<&str, (Amounts, u32)> = HashMap::new();
-        let mut known = ByContainers::new(request::requests);
-        for pod in snapshot.pods.iter().filter(|pod| !pod.is_terminal()) {
-            let (requests, pods) = on.entry(&pod.spec.node_name).or_default();
-            request::add(requests, known.of(pod));
-            *pods += 1;
-        }
-        let nothing = (Amounts::new(), 0);
+        // No age decides over what fits.
+        let context = Context::new(snapshot, None, snapshot.taken_at.unwrap_or_default());
         let mut rows: Vec<Row<'_>> = snapshot
             .nodes
             .iter()
             .map(|node| {
-                let (requests, pods) = on.get(&*node.metadata.name).unwrap_or(&nothing);
                 let configuration = snapshot.kubelet_configs.get(&node.metadata.name);
                 let computed = configuration.map(|known| allocatable::of_node(node, known));
-                let mut row = row(node, requests, *pods, computed.as_ref());
+                let mut row = row(node, &context, computed.as_ref());
                 let created = node.metadata.creation_timestamp;
                 if let (Some(now), Some(created)) = (snapshot.taken_at, created) {
                     row.age = format::duration(now.duration_since(created).as_secs());
@@ -200,8 +190,6 @@ impl<'a> Fleet<'a> {
             })
             .collect();
         rows.sort_by(|a, b| natural::compare(a.name, b.name));
-        // No age decides over what fits.
-        let context = Context::new(snapshot, None, snapshot.taken_at.unwrap_or_default());
         Self {
             rows,
             zones,
@@ -210,12 +198,10 @@ impl<'a> Fleet<'a> {
     }
 }
 
-fn row<'a>(
-    node: &'a Node,
-    requests: &Amounts,
-    pods: u32,
-    computed: Option<&Allocatable>,
-) -> Row<'a> {
+fn row<'a>(node: &'a Node, context: &Context<'_>, computed: Option<&Allocatable>) -> Row<'a> {
+    let name = &node.metadata.name;
+    let requests = context.requests_on(name);
+    let pods = context.active_pods_on(name).fold(0_u32, |sum, _| sum + 1);
     let status = &node.status;
     let mut shares: Vec<Share> = RESOURCES
         .into_iter()
@@ -224,7 +210,9 @@ fn row<'a>(
             unit,
             capacity: amount(&status.capacity, resource),
             allocatable: amount(&status.allocatable, resource),
-            requested: requests.get(resource).map_or(0.0, |sum| sum.approximate()),
+            requested: requests
+                .and_then(|requests| requests.get(resource))
+                .map_or(0.0, |sum| sum.approximate()),
             held: computed
                 .and_then(|computed| computed.resources.get(resource))
                 .map(held)

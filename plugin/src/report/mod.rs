@@ -28,7 +28,7 @@ use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{Settings, ZoneReport};
 
 use crate::cli::{AuditArgs, AuditFormat};
-use crate::output::{Document, Printer};
+use crate::output::{Document, Printer, Table};
 use fleet::Fleet;
 
 /// A report and what is known beside it.
@@ -38,6 +38,7 @@ pub(crate) struct Report<'a> {
     /// The rules that were asked for.
     pub(crate) rules: &'a [&'static Rule],
     pub(crate) args: &'a AuditArgs,
+    pub(crate) format: AuditFormat,
     /// The words of the command line.
     pub(crate) command: &'a str,
 }
@@ -45,7 +46,7 @@ pub(crate) struct Report<'a> {
 impl Report<'_> {
     /// Prints it to stdout, a table as wide as the terminal.
     pub(crate) fn print(&self, printer: &mut Printer) -> anyhow::Result<()> {
-        match self.args.output {
+        match self.format {
             AuditFormat::Table | AuditFormat::Wide => self.print_tables(printer),
             AuditFormat::Json => printer.json(&self.document()),
             AuditFormat::Yaml => printer.yaml(&self.document()),
@@ -56,7 +57,7 @@ impl Report<'_> {
     /// Writes it to a file, a table without colours and as wide as it wants to be.
     pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let audit = self.audit;
-        match self.args.output {
+        match self.format {
             AuditFormat::Table | AuditFormat::Wide => self.write_tables(out),
             AuditFormat::Json => {
                 serde_json::to_writer_pretty(&mut *out, &self.document())?;
@@ -87,8 +88,14 @@ impl Report<'_> {
         Document::new(document::KIND, self.audit)
     }
 
+    /// Each with its heading, if there is one.
+    fn tables(&self) -> Vec<(Option<String>, Table)> {
+        let wide = self.format == AuditFormat::Wide;
+        table::tables(self.audit, self.snapshot, self.args, wide)
+    }
+
     fn print_tables(&self, printer: &mut Printer) -> anyhow::Result<()> {
-        let tables = table::tables(self.audit, self.snapshot, self.args);
+        let tables = self.tables();
         for (i, (heading, table)) in tables.iter().enumerate() {
             if i > 0 {
                 writeln!(printer.data())?;
@@ -103,10 +110,7 @@ impl Report<'_> {
 
     fn write_tables(&self, out: &mut impl Write) -> io::Result<()> {
         let mut text = anstream::StripStream::new(Vec::new());
-        for (i, (heading, table)) in table::tables(self.audit, self.snapshot, self.args)
-            .iter()
-            .enumerate()
-        {
+        for (i, (heading, table)) in self.tables().iter().enumerate() {
             if i > 0 {
                 writeln!(text)?;
             }

@@ -7,7 +7,7 @@ use nodelife_core::object::{Labels, Node};
 use nodelife_core::snapshot::Snapshot;
 
 use super::text::{object, word};
-use crate::cli::{AuditArgs, AuditFormat, SortBy};
+use crate::cli::{AuditArgs, SortBy};
 use crate::output::{Cell, Table, style};
 
 /// What a label that is not there is shown as, in kubectl's habit.
@@ -18,6 +18,7 @@ pub(super) fn tables(
     report: &AuditReport,
     snapshot: &Snapshot,
     args: &AuditArgs,
+    wide: bool,
 ) -> Vec<(Option<String>, Table)> {
     let places = Places::of(snapshot);
     let mut groups: BTreeMap<Option<String>, Vec<&Finding>> = BTreeMap::new();
@@ -35,7 +36,7 @@ pub(super) fn tables(
         .into_iter()
         .map(|(heading, mut findings)| {
             sort(&mut findings, args.sort_by, &places);
-            (heading, table(&findings, args, &places))
+            (heading, table(&findings, args, wide, &places))
         })
         .collect()
 }
@@ -53,8 +54,7 @@ fn sort(findings: &mut [&Finding], by: SortBy, places: &Places<'_>) {
     }
 }
 
-fn table(findings: &[&Finding], args: &AuditArgs, places: &Places<'_>) -> Table {
-    let wide = args.output == AuditFormat::Wide;
+fn table(findings: &[&Finding], args: &AuditArgs, wide: bool, places: &Places<'_>) -> Table {
     let mut header = vec!["SEVERITY", "RULE", "OBJECT"];
     let titles: Vec<String> = args
         .label_columns

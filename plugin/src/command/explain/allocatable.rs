@@ -116,8 +116,7 @@ async fn of_nodes(
         sources.insert(Source::KubeletConfigs);
     }
     let snapshot = input::read(&args.input, &sources, cluster, printer).await?;
-    let selector = args.selector.as_ref();
-    let nodes = input::select_nodes(&snapshot, &args.nodes, selector, &args.input)?;
+    let nodes = input::select_nodes(&snapshot, &args.node, &args.input)?;
     let why = snapshot.why_missing(Source::KubeletConfigs);
     let why = why.unwrap_or("it was not read");
     let mut report = Report::default();

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use nodelife_core::failure::{self, FailureTimeline};
 use nodelife_core::snapshot::Source;
 
-use crate::cli::{ClusterArgs, FailureArgs};
+use crate::cli::{ClusterArgs, FailureArgs, NodeArgs};
 use crate::command::input;
 use crate::exit::ExitStatus;
 use crate::output::{Printer, Table};
@@ -20,8 +20,11 @@ pub(super) async fn run(
     if let Some(reason) = snapshot.why_missing(Source::Pods) {
         anyhow::bail!("cannot predict what happens to the pods: pods not read: {reason}");
     }
-    let names = std::slice::from_ref(&args.node);
-    let nodes = input::select_nodes(&snapshot, names, None, &args.input)?;
+    let named = NodeArgs {
+        nodes: vec![args.node],
+        selector: None,
+    };
+    let nodes = input::select_nodes(&snapshot, &named, &args.input)?;
     let settings = args.controller.settings(snapshot.server_version.as_deref());
     for node in nodes {
         let pods = snapshot.pods.iter();

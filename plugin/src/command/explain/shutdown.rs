@@ -26,8 +26,7 @@ pub(super) async fn run(
     if let Some(reason) = snapshot.why_missing(Source::Pods) {
         anyhow::bail!("cannot predict what happens to the pods: pods not read: {reason}");
     }
-    let selector = args.selector.as_ref();
-    let nodes = input::select_nodes(&snapshot, &args.nodes, selector, &args.input)?;
+    let nodes = input::select_nodes(&snapshot, &args.node, &args.input)?;
     let mut report = ShutdownReport::default();
     let mut unknown = Vec::new();
     for node in nodes {

@@ -21,8 +21,8 @@ pub(crate) async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
     let options = Options {
-        nodes: input::node_names(&args.nodes),
-        selector: args.selector.clone(),
+        nodes: input::node_names(&args.node.nodes),
+        selector: args.node.selector.clone(),
         sort_by: args.sort_by.into(),
         group_by: args.group_by.clone(),
     };
