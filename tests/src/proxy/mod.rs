@@ -3,6 +3,7 @@
 //! It serves with a certificate of the control plane's CA and forwards to the API server as one
 //! identity. Watches and logs stream through. It runs on a thread of its own, so a test may block.
 
+mod gate;
 mod rule;
 
 use std::collections::BTreeMap;
@@ -10,18 +11,19 @@ use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
-use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt, StreamBody};
 use hyper::body::{Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use jiff::SignedDuration;
 use kube::Client;
 use kube::client::Body;
 use rustls::pki_types::pem::PemObject;
@@ -34,6 +36,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::control_plane::{ControlPlane, Identity, client_of, write_kubeconfig};
 use crate::pki::KeyAndCertificate;
 
+pub use gate::Gate;
 pub use rule::{Fault, FaultRule};
 
 /// A running proxy; dropping it ends it and cuts what goes through.
@@ -50,6 +53,7 @@ struct State {
     rules: Mutex<Vec<FaultRule>>,
     counts: Mutex<BTreeMap<(String, String), usize>>,
     struck: AtomicUsize,
+    ahead: AtomicI64,
 }
 
 impl Proxy {
@@ -75,6 +79,7 @@ impl Proxy {
                     rules: Mutex::default(),
                     counts: Mutex::default(),
                     struck: AtomicUsize::new(0),
+                    ahead: AtomicI64::new(0),
                 });
                 anyhow::Ok((state, listener, address))
             }
@@ -107,6 +112,11 @@ impl Proxy {
     /// Forgets all rules: everything passes.
     pub fn heal(&self) {
         lock(&self.state.rules).clear();
+    }
+
+    /// Dates all answers from now on so many seconds later, as after a sleep of the client's machine.
+    pub fn date_later(&self, seconds: i64) {
+        self.state.ahead.store(seconds, Ordering::Relaxed);
     }
 
     /// How many requests came with this method whose path contains `part`.
@@ -224,6 +234,13 @@ async fn answer(
             tokio::time::sleep(time).await;
             forward(request, state).await
         }
+        Some(Fault::Hold(gate)) => {
+            gate.pass().await;
+            forward(request, state).await
+        }
+        Some(Fault::HoldBody(gate)) => {
+            Ok(forward(request, state).await?.map(|body| held(body, gate)))
+        }
         Some(Fault::Drop) => Err(Cut),
         Some(Fault::DropAnswer) => {
             let answer = forward(request, state).await?;
@@ -260,11 +277,27 @@ async fn forward(
     // The body passes in chunks of its own, and maybe not whole.
     head.headers.remove(header::CONTENT_LENGTH);
     head.headers.remove(header::TRANSFER_ENCODING);
+    date_later(&mut head.headers, state.ahead.load(Ordering::Relaxed));
     let chunks: Chunks = Box::pin(
         body.into_data_stream()
             .map(|chunk| chunk.map(Frame::data).map_err(|_| Cut)),
     );
     Ok(Response::from_parts(head, StreamBody::new(chunks)))
+}
+
+fn date_later(headers: &mut HeaderMap, seconds: i64) {
+    let date = headers
+        .get(header::DATE)
+        .and_then(|date| date.to_str().ok());
+    let date = date.and_then(|date| jiff::fmt::rfc2822::parse(date).ok());
+    let Some(date) = date.filter(|_| seconds != 0) else {
+        return;
+    };
+    let later = date.timestamp() + SignedDuration::from_secs(seconds);
+    let later = jiff::fmt::rfc2822::DateTimePrinter::new().timestamp_to_rfc9110_string(&later);
+    if let Some(later) = later.ok().and_then(|text| text.parse().ok()) {
+        headers.insert(header::DATE, later);
+    }
 }
 
 fn invented(
@@ -298,6 +331,17 @@ fn truncated(body: StreamBody<Chunks>, limit: usize) -> StreamBody<Chunks> {
             frames.push(Err(Cut));
         }
         stream::iter(frames)
+    });
+    StreamBody::new(Box::pin(chunks))
+}
+
+fn held(body: StreamBody<Chunks>, gate: Gate) -> StreamBody<Chunks> {
+    let chunks = body.then(move |chunk| {
+        let gate = gate.clone();
+        async move {
+            gate.pass().await;
+            chunk
+        }
     });
     StreamBody::new(Box::pin(chunks))
 }

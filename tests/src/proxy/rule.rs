@@ -5,11 +5,17 @@ use std::time::Duration;
 use http::{Method, Request};
 use hyper::body::Incoming;
 
+use super::gate::Gate;
+
 /// What happens to a request that a rule matches.
 #[derive(Debug, Clone)]
 pub enum Fault {
     /// It is forwarded after this time.
     Delay(Duration),
+    /// It is forwarded when the gate is open.
+    Hold(Gate),
+    /// It is forwarded, and the body of the answer comes while the gate is open.
+    HoldBody(Gate),
     /// The connection is closed without an answer; the API server never sees the request.
     Drop,
     /// The API server carries the request out, but the connection is closed without an answer.

@@ -7,7 +7,7 @@ use http::Method;
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture};
-use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
+use nodelife_tests::proxy::{Fault, FaultRule, Gate, Proxy};
 use nodelife_tests::{ControlPlane, Identity, TIMEOUT, wait_until};
 use serde_json::json;
 
@@ -316,4 +316,50 @@ async fn a_pod_is_looked_up_in_a_list_if_it_may_not_be_read() {
     assert_eq!(output.status, Some(0), "{}", output.stderr);
     assert_eq!(proxy.struck(), 1);
     env.check(&[pod]).await;
+}
+
+/// The answer to a list that was asked for before a pod came says nothing about what came since.
+#[tokio::test]
+async fn a_late_answer_to_an_older_list_ends_no_drain() {
+    let (mut env, node) = environment_with_node("late-list").await;
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    let pod = blocked_pod(&env, &node).await;
+    let bind = async |name: &str| {
+        let pod = PodFixture::new(name).bound_to(&node);
+        pod.create(&env.namespace).await.unwrap()
+    };
+    let reached = async |gate: &Gate| {
+        let is_reached = async || Ok(gate.is_reached().then_some(()));
+        wait_until("a list", TIMEOUT, is_reached).await.unwrap();
+    };
+    let watches = Gate::opened();
+    let watch = FaultRule::new(Fault::HoldBody(watches.clone()));
+    proxy.fault(watch.path("/pods").query("watch="));
+    let drain = start(&env, &[&node, "--force"]);
+    wait_for_cordon(&env, &node).await;
+
+    let (older, newer) = (Gate::closed(), Gate::closed());
+    for fault in [Fault::HoldBody(older.clone()), Fault::Hold(newer.clone())] {
+        let list = FaultRule::new(fault).method(Method::GET).path("/pods");
+        proxy.fault(list.query("fieldSelector=spec.nodeName").times(1));
+    }
+    write_status(&env.namespace, "web", open()).await.unwrap();
+    reached(&older).await;
+    let late = bind("late").await;
+    reached(&newer).await;
+    watches.close();
+    let unseen = bind("unseen").await;
+    older.open();
+    newer.open();
+    wait_until("the unseen pod gone", TIMEOUT, async || {
+        Ok(env.pods().get_opt("unseen").await?.is_none().then_some(()))
+    })
+    .await
+    .unwrap();
+    watches.open();
+    let (status, stderr) = end(&env, drain).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    assert!(env.pods_on(&node).await.is_empty());
+    env.check(&[pod, late, unseen]).await;
 }

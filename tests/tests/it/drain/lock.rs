@@ -157,6 +157,34 @@ async fn a_drain_that_lost_its_lock_stops() {
     env.check(&[pod]).await;
 }
 
+/// A machine that sleeps does not count its sleep; the API server's clock goes on.
+#[tokio::test]
+async fn a_lock_is_renewed_at_the_servers_time_after_a_sleep() {
+    const ASLEEP: SignedDuration = SignedDuration::from_mins(10);
+    let (mut env, node) = environment_with_node("asleep").await;
+    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
+    env.go_through(&proxy);
+    let pod = blocked_pod(&env, &node).await;
+    let drain = start(&env, &[&node, "--force"]);
+    wait_for_cordon(&env, &node).await;
+    proxy.date_later(ASLEEP.as_secs());
+    let api: Api<Node> = Api::all(env.namespace.client().clone());
+    let soon = SignedDuration::from_secs(30);
+    wait_until("a lock of the time after the sleep", TIMEOUT, async || {
+        let annotations = api.get(&node).await?.metadata.annotations;
+        let lock: Value = serde_json::from_str(&annotations.unwrap_or_default()[ANNOTATION])?;
+        let renewed: Timestamp = lock["renewedAt"].as_str().unwrap().parse()?;
+        let behind = (Timestamp::now() + ASLEEP).duration_since(renewed);
+        Ok((behind < soon).then_some(()))
+    })
+    .await
+    .unwrap();
+    write_status(&env.namespace, "web", open()).await.unwrap();
+    let (status, stderr) = end(&env, drain).await;
+    assert_eq!(status, Some(0), "{stderr}");
+    env.check(&[pod]).await;
+}
+
 /// Many nodes, or a slow API server: the first lock is renewed before the last is taken.
 #[tokio::test]
 async fn locks_are_renewed_while_others_are_acquired() {
