@@ -1,9 +1,11 @@
 //! Findings of an audit.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::natural;
 use crate::text::Str;
 
 /// How bad it is. Ordered: `Info < Warning < Error`.
@@ -34,7 +36,7 @@ pub enum Confidence {
 }
 
 /// The object that a finding is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "camelCase")]
 pub struct Subject {
@@ -45,6 +47,24 @@ pub struct Subject {
     /// Its namespace; absent for cluster-scoped ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<Str>,
+}
+
+/// By kind, then by namespace and name in their natural order.
+impl Ord for Subject {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let [place, other_place] =
+            [self, other].map(|subject| subject.namespace.as_deref().unwrap_or_default());
+        (self.kind.cmp(&other.kind))
+            .then_with(|| natural::compare(place, other_place))
+            .then_with(|| self.namespace.is_some().cmp(&other.namespace.is_some()))
+            .then_with(|| natural::compare(&self.name, &other.name))
+    }
+}
+
+impl PartialOrd for Subject {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// One fault, with the numbers behind it and what to do.

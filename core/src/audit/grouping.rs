@@ -5,11 +5,13 @@ use foldhash::HashMap;
 use super::finding::{Confidence, Finding, Severity};
 use super::message::{self, Kind, Part};
 use super::pools::pool_of;
+use crate::format;
 use crate::snapshot::Snapshot;
-use crate::{format, natural};
 
 /// Findings whose numbers differ are told together from this many on; fewer are told one by one.
 const MANY: usize = 4;
+/// Nodes of at most so many pools are told pool by pool; those of more are told together.
+const FEW_POOLS: usize = 3;
 
 /// Findings of one rule whose messages differ only in names and numbers.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,13 +20,23 @@ pub struct FindingGroup<'a> {
     pub first: &'a Finding,
     /// All of its findings, in the natural order of their objects.
     pub findings: Vec<&'a Finding>,
-    /// The pool of all of its nodes.
-    pub pool: Option<&'a str>,
+    /// The pools of its nodes.
+    pub pools: Vec<&'a str>,
     /// The message of all; a number that differs is a range.
     pub message: String,
 }
 
-impl FindingGroup<'_> {
+impl<'a> FindingGroup<'a> {
+    /// A group of one finding.
+    pub fn one(finding: &'a Finding) -> Self {
+        Self {
+            first: finding,
+            findings: vec![finding],
+            pools: Vec::new(),
+            message: finding.message.clone(),
+        }
+    }
+
     /// How many objects it is about, in words: `500 nodes of pool general`.
     pub fn objects(&self) -> String {
         let kind = self.first.subject.kind.to_lowercase();
@@ -33,9 +45,10 @@ impl FindingGroup<'_> {
             _ => plural(&kind),
         };
         let number = self.findings.len();
-        match self.pool {
-            Some(pool) => format!("{number} {kind} of pool {pool}"),
-            None => format!("{number} {kind}"),
+        match self.pools.as_slice() {
+            [] => format!("{number} {kind}"),
+            [pool] => format!("{number} {kind} of pool {pool}"),
+            pools => format!("{number} {kind} of {} pools", pools.len()),
         }
     }
 
@@ -99,31 +112,46 @@ impl<'a> NodePools<'a> {
     where
         'a: 'f,
     {
+        self.group_apart(findings, |_| Vec::new())
+    }
+
+    /// As [`NodePools::group`], but findings of which `apart` says something else are never in the
+    /// same group.
+    pub fn group_apart<'f>(
+        &self,
+        findings: impl IntoIterator<Item = &'f Finding>,
+        apart: impl Fn(&'f Finding) -> Vec<&'f str>,
+    ) -> Vec<FindingGroup<'f>>
+    where
+        'a: 'f,
+    {
         let mut index: HashMap<Key<'f>, usize> = HashMap::default();
-        let mut alike: Vec<Alike<'f>> = Vec::new();
+        let mut alike: Vec<Vec<Member<'f>>> = Vec::new();
         for finding in findings {
             let is_node = |name: &str| self.0.contains_key(name);
             let parts = message::parts(&finding.message, &finding.subject, is_node);
-            let pool = self.pool(finding);
             let key = Key {
                 rule: &finding.rule,
                 severity: finding.severity,
                 confidence: finding.confidence == Confidence::Measured,
                 fix: &finding.fix,
                 kind: &finding.subject.kind,
-                pool,
                 pattern: parts.iter().map(|part| part.pattern()).collect(),
+                apart: apart(finding),
+            };
+            let member = Member {
+                finding,
+                pool: self.pool(finding),
+                parts,
             };
             let at = *index.entry(key).or_insert(alike.len());
             match alike.get_mut(at) {
-                Some(alike) => alike.members.push((finding, parts)),
-                None => alike.push(Alike {
-                    pool,
-                    members: vec![(finding, parts)],
-                }),
+                Some(members) => members.push(member),
+                None => alike.push(vec![member]),
             }
         }
-        let mut groups: Vec<_> = alike.into_iter().flat_map(Alike::groups).collect();
+        let alike = alike.into_iter().flat_map(by_pool);
+        let mut groups: Vec<_> = alike.flat_map(Alike::groups).collect();
         groups.sort_by(|a, b| {
             let severity = b.first.severity.cmp(&a.first.severity);
             severity
@@ -142,36 +170,71 @@ struct Key<'a> {
     confidence: bool,
     fix: &'a str,
     kind: &'a str,
-    pool: Option<&'a str>,
     pattern: Vec<(Kind, &'a str)>,
+    apart: Vec<&'a str>,
 }
 
-struct Alike<'a> {
+/// A finding, and what it is grouped by.
+struct Member<'a> {
+    finding: &'a Finding,
     pool: Option<&'a str>,
-    members: Vec<(&'a Finding, Vec<Part<'a>>)>,
+    parts: Vec<Part<'a>>,
+}
+
+/// Findings of the same pools.
+struct Alike<'a> {
+    pools: Vec<&'a str>,
+    members: Vec<Member<'a>>,
+}
+
+/// Parts the findings by pool, unless there are many pools.
+fn by_pool(members: Vec<Member<'_>>) -> Vec<Alike<'_>> {
+    let mut of_pools: Vec<(Option<&str>, Vec<Member<'_>>)> = Vec::new();
+    let mut index: HashMap<Option<&str>, usize> = HashMap::default();
+    for member in members {
+        let pool = member.pool;
+        let at = *index.entry(pool).or_insert(of_pools.len());
+        match of_pools.get_mut(at) {
+            Some((_, members)) => members.push(member),
+            None => of_pools.push((pool, vec![member])),
+        }
+    }
+    if of_pools.len() > FEW_POOLS {
+        // With nodes of no pool among them, the number of pools does not tell all.
+        let pools: Option<Vec<_>> = of_pools.iter().map(|(pool, _)| *pool).collect();
+        return vec![Alike {
+            pools: pools.unwrap_or_default(),
+            members: of_pools.into_iter().flat_map(|(_, m)| m).collect(),
+        }];
+    }
+    let parts = of_pools.into_iter();
+    parts
+        .map(|(pool, members)| Alike {
+            pools: pool.into_iter().collect(),
+            members,
+        })
+        .collect()
 }
 
 impl<'a> Alike<'a> {
     fn groups(mut self) -> Vec<FindingGroup<'a>> {
         self.members
-            .sort_by(|(a, _), (b, _)| natural::compare(&name(a), &name(b)));
+            .sort_by(|a, b| a.finding.subject.cmp(&b.finding.subject));
         if self.members.len() < MANY && self.differs() {
             let members = self.members.into_iter();
             return members
-                .map(|(finding, _)| FindingGroup {
-                    first: finding,
-                    findings: vec![finding],
-                    pool: self.pool,
-                    message: finding.message.clone(),
+                .map(|member| FindingGroup {
+                    pools: member.pool.into_iter().collect(),
+                    ..FindingGroup::one(member.finding)
                 })
                 .collect();
         }
         let message = self.message();
-        let findings: Vec<_> = self.members.iter().map(|(finding, _)| *finding).collect();
+        let findings: Vec<_> = self.members.iter().map(|member| member.finding).collect();
         let group = findings.first().map(|first| FindingGroup {
             first,
             findings: findings.clone(),
-            pool: self.pool,
+            pools: self.pools,
             message,
         });
         group.into_iter().collect()
@@ -194,11 +257,11 @@ impl<'a> Alike<'a> {
 
     /// The values of each part.
     fn columns(&self) -> impl Iterator<Item = (Kind, Vec<&'a str>)> {
-        let parts = self.members.first().map(|(_, parts)| parts.as_slice());
+        let parts = self.members.first().map(|member| member.parts.as_slice());
         let parts = parts.unwrap_or_default().iter().enumerate();
         parts.map(|(i, part)| {
             let all = self.members.iter();
-            let values = all.filter_map(|(_, parts)| Some(parts.get(i)?.text));
+            let values = all.filter_map(|member| Some(member.parts.get(i)?.text));
             (part.kind, values.collect())
         })
     }
@@ -265,6 +328,32 @@ mod tests {
                 "10 nodes of pool a: n1, n3, n5 and 7 more: <name> requests 1010 to 1190Mi, 1 to 19 pods",
             ]
         );
+    }
+
+    #[test]
+    fn nodes_of_many_pools_are_one_group() {
+        let nodes = (1..=8).map(|i| {
+            json!({"metadata": {"name": format!("n{i}"),
+                "labels": {"karpenter.sh/nodepool": format!("p{}", i % 4)}}})
+        });
+        let nodes: Vec<_> = nodes.collect();
+        let snapshot: Snapshot = serde_json::from_value(json!({"nodes": nodes})).unwrap();
+        let findings: Vec<_> = (1..=8)
+            .map(|i| finding("NL-A-001", "Node", &format!("n{i}"), "too old"))
+            .collect();
+        let pools = NodePools::of(&snapshot);
+        let groups = pools.group(&findings);
+        assert_eq!(groups.len(), 1);
+        assert_eq!(groups[0].objects(), "8 nodes of 4 pools");
+        let apart = pools.group_apart(&findings, |finding| {
+            vec![if finding.subject.name == *"n8" {
+                "z"
+            } else {
+                "y"
+            }]
+        });
+        let objects: Vec<_> = apart.iter().map(FindingGroup::objects).collect();
+        assert_eq!(objects, ["7 nodes of 4 pools", "1 node of pool p0"]);
     }
 
     #[test]

@@ -92,9 +92,12 @@ pub(crate) struct AuditArgs {
     /// Print one table for each value of this node label
     #[arg(long, value_name = "LABEL")]
     pub(crate) group_by: Option<String>,
-    /// Order of the findings
+    /// Order of the findings; by object or node, they are listed one by one
     #[arg(long, value_enum, value_name = "FIELD", default_value_t)]
     pub(crate) sort_by: SortBy,
+    /// List all findings one by one, not those that say the same together (table, wide, markdown)
+    #[arg(long)]
+    pub(crate) ungrouped: bool,
     /// Audit repeatedly, and report when findings change
     #[arg(
         long,
@@ -110,6 +113,13 @@ pub(crate) struct AuditArgs {
     /// Print no header line
     #[arg(long)]
     pub(crate) no_headers: bool,
+}
+
+impl AuditArgs {
+    /// Whether findings that say the same are shown together.
+    pub(crate) fn is_grouped(&self) -> bool {
+        !self.ungrouped && matches!(self.sort_by, SortBy::Severity | SortBy::Rule)
+    }
 }
 
 /// Formats of an audit's report.

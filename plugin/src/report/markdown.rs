@@ -2,12 +2,16 @@
 
 use std::io::{self, Write};
 
-use nodelife_core::audit::AuditReport;
+use nodelife_core::audit::{AuditReport, FindingGroup};
 use nodelife_core::format::count;
 
-use super::text::{object, word};
+use super::text::{NAMES, object, word};
 
-pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(
+    report: &AuditReport,
+    groups: &[FindingGroup<'_>],
+    out: &mut impl Write,
+) -> io::Result<()> {
     let summary = report.summary;
     writeln!(out, "## Node audit\n")?;
     writeln!(
@@ -20,19 +24,24 @@ pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()
         count(summary.checked, "rule"),
         report.skipped.len(),
     )?;
-    if !report.findings.is_empty() {
+    if !groups.is_empty() {
         writeln!(out, "\n| severity | rule | object | message | fix |")?;
         writeln!(out, "|---|---|---|---|---|")?;
     }
-    for finding in &report.findings {
+    for group in groups {
+        let first = group.first;
+        let objects = match group.findings.len() {
+            1 => object(&first.subject),
+            _ => format!("{}: {}", group.objects(), group.names(NAMES)),
+        };
         writeln!(
             out,
             "| {} | {} | {} | {} | {} |",
-            word(finding.severity),
-            finding.rule,
-            cell(&object(&finding.subject)),
-            cell(&finding.message),
-            cell(&finding.fix),
+            word(first.severity),
+            first.rule,
+            cell(&objects),
+            cell(&group.message),
+            cell(&first.fix),
         )?;
     }
     if !report.skipped.is_empty() {
@@ -68,8 +77,10 @@ mod tests {
 
     #[test]
     fn cells_hold_whatever_the_message_says() {
+        let report = report();
+        let groups: Vec<_> = report.findings.iter().map(FindingGroup::one).collect();
         let mut out = Vec::new();
-        write(&report(), &mut out).unwrap();
+        write(&report, &groups, &mut out).unwrap();
         insta::assert_snapshot!(String::from_utf8(out).unwrap());
     }
 }

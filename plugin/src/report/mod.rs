@@ -23,7 +23,7 @@ pub(crate) use text::word;
 
 use std::io::{self, Write};
 
-use nodelife_core::audit::Rule;
+use nodelife_core::audit::{FindingGroup, NodePools, Rule};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{Settings, ZoneReport};
 
@@ -68,7 +68,7 @@ impl Report<'_> {
                 out.write_all(text.as_bytes())
             }
             AuditFormat::Csv => csv::write(audit, out),
-            AuditFormat::Markdown => markdown::write(audit, out),
+            AuditFormat::Markdown => markdown::write(audit, &self.groups(), out),
             AuditFormat::Html => {
                 let fleet = self.fleet();
                 let page = html::Page::new(audit, self.snapshot, &fleet, self.rules, self.command);
@@ -81,6 +81,16 @@ impl Report<'_> {
             AuditFormat::Sarif => sarif::write(audit, self.rules, out),
             AuditFormat::Prometheus => prometheus::write(audit, out),
             AuditFormat::Name => name::write(audit, out),
+        }
+    }
+
+    /// The findings, those that say the same together unless each is wanted by itself.
+    fn groups(&self) -> Vec<FindingGroup<'_>> {
+        let findings = &self.audit.findings;
+        if self.args.is_grouped() {
+            NodePools::of(self.snapshot).group(findings)
+        } else {
+            findings.iter().map(FindingGroup::one).collect()
         }
     }
 

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use nodelife_core::audit::{AuditReport, Confidence, Finding};
+use nodelife_core::audit::{AuditReport, Confidence, Finding, FindingGroup, NodePools, Severity};
+use nodelife_core::natural;
 use nodelife_core::object::{Labels, Node};
 use nodelife_core::snapshot::Snapshot;
 
-use super::text::{object, word};
+use super::text::{NAMES, object, word};
 use crate::cli::{AuditArgs, SortBy};
 use crate::output::{Cell, Table, style};
 
@@ -21,24 +22,45 @@ pub(super) fn tables(
     wide: bool,
 ) -> Vec<(Option<String>, Table)> {
     let places = Places::of(snapshot);
-    let mut groups: BTreeMap<Option<String>, Vec<&Finding>> = BTreeMap::new();
+    let pools = NodePools::of(snapshot);
+    let mut parts: BTreeMap<Option<String>, Vec<&Finding>> = BTreeMap::new();
     for finding in &report.findings {
-        let group = args
+        let part = args
             .group_by
             .as_ref()
             .map(|label| match places.labels(finding) {
                 Some(labels) => format!("{label}={}", value(labels, label)),
                 None => "not about one node".to_owned(),
             });
-        groups.entry(group).or_default().push(finding);
+        parts.entry(part).or_default().push(finding);
     }
-    groups
+    parts
         .into_iter()
-        .map(|(heading, mut findings)| {
-            sort(&mut findings, args.sort_by, &places);
-            (heading, table(&findings, args, wide, &places))
+        .map(|(heading, findings)| {
+            let groups = groups(findings, args, &places, &pools);
+            (heading, table(&groups, args, wide, &places))
         })
         .collect()
+}
+
+/// The findings in their order, those that say the same together where that is wanted.
+fn groups<'a>(
+    mut findings: Vec<&'a Finding>,
+    args: &'a AuditArgs,
+    places: &'a Places<'a>,
+    pools: &NodePools<'a>,
+) -> Vec<FindingGroup<'a>> {
+    if !args.is_grouped() {
+        sort(&mut findings, args.sort_by, places);
+        return findings.into_iter().map(FindingGroup::one).collect();
+    }
+    // The columns of labels hold for all of a group.
+    let columns = |finding: &'a Finding| columns(finding, args, places).collect();
+    let mut groups = pools.group_apart(findings, columns);
+    if args.sort_by == SortBy::Rule {
+        groups.sort_by(|a, b| a.first.rule.cmp(&b.first.rule));
+    }
+    groups
 }
 
 fn sort(findings: &mut [&Finding], by: SortBy, places: &Places<'_>) {
@@ -47,14 +69,15 @@ fn sort(findings: &mut [&Finding], by: SortBy, places: &Places<'_>) {
         SortBy::Severity => {}
         SortBy::Rule => findings.sort_by_key(|finding| &finding.rule),
         SortBy::Object => findings.sort_by_key(|finding| &finding.subject),
-        SortBy::Node => findings.sort_by_key(|finding| {
-            let node = places.node_name(finding);
-            (node.is_empty(), node)
+        SortBy::Node => findings.sort_by(|a, b| {
+            let [a, b] = [a, b].map(|finding| places.node_name(finding));
+            let by_name = || natural::compare(a, b);
+            a.is_empty().cmp(&b.is_empty()).then_with(by_name)
         }),
     }
 }
 
-fn table(findings: &[&Finding], args: &AuditArgs, wide: bool, places: &Places<'_>) -> Table {
+fn table(groups: &[FindingGroup<'_>], args: &AuditArgs, wide: bool, places: &Places<'_>) -> Table {
     let mut header = vec!["SEVERITY", "RULE", "OBJECT"];
     let titles: Vec<String> = args
         .label_columns
@@ -71,46 +94,61 @@ fn table(findings: &[&Finding], args: &AuditArgs, wide: bool, places: &Places<'_
     if args.no_headers {
         table = table.without_header();
     }
-    let mut findings = findings.iter().peekable();
-    while let Some(finding) = findings.next() {
-        let mut row = Vec::from(head(finding));
-        for label in &args.label_columns {
-            let labels = places.labels(finding);
-            row.push(
-                labels
-                    .map_or(NO_LABEL, |labels| value(labels, label))
-                    .into(),
-            );
-        }
+    let mut groups = groups.iter().peekable();
+    while let Some(group) = groups.next() {
+        let first = group.first;
+        let mut row = Vec::from(head(group));
+        row.extend(columns(first, args, places).map(Cell::from));
         if wide {
-            row.push(confidence(finding.confidence).into());
+            row.push(confidence(first.confidence).into());
         }
-        row.push(finding.message.as_str().into());
+        row.push(group.message.as_str().into());
         if wide {
-            row.push(finding.fix.as_str().into());
+            row.push(first.fix.as_str().into());
         }
         table.row(row);
-        let goes_on = findings
+        if group.findings.len() > 1 {
+            table.note(group.names(NAMES).into());
+        }
+        let goes_on = groups
             .peek()
-            .is_some_and(|next| next.rule == finding.rule && next.fix == finding.fix);
-        if !wide && !goes_on && !finding.fix.is_empty() {
-            table.note(Cell::styled(format!("fix: {}", finding.fix), style::FAINT));
+            .is_some_and(|next| next.first.rule == first.rule && next.first.fix == first.fix);
+        if !wide && !goes_on && !first.fix.is_empty() {
+            table.note(Cell::styled(format!("fix: {}", first.fix), style::FAINT));
         }
     }
     table
 }
 
-fn head(finding: &Finding) -> [Cell; 3] {
-    let severity = word(finding.severity);
-    let letter = severity.get(..1).unwrap_or_default().to_uppercase();
+/// The values of the columns of labels.
+fn columns<'a>(
+    finding: &Finding,
+    args: &'a AuditArgs,
+    places: &Places<'a>,
+) -> impl Iterator<Item = &'a str> {
+    let labels = places.labels(finding);
+    let columns = args.label_columns.iter();
+    columns.map(move |label| labels.map_or(NO_LABEL, |labels| value(labels, label)))
+}
+
+/// Severity, rule and objects.
+fn head(group: &FindingGroup<'_>) -> [Cell; 3] {
+    let objects = match group.findings.len() {
+        1 => object(&group.first.subject),
+        _ => group.objects(),
+    };
     [
-        Cell::styled(
-            format!("{letter} {severity}"),
-            style::severity(finding.severity),
-        ),
-        finding.rule.as_str().into(),
-        object(&finding.subject).into(),
+        severity(group.first.severity),
+        group.first.rule.as_str().into(),
+        objects.into(),
     ]
+}
+
+/// A severity's cell: `E error`.
+pub(super) fn severity(severity: Severity) -> Cell {
+    let name = word(severity);
+    let letter = name.get(..1).unwrap_or_default().to_uppercase();
+    Cell::styled(format!("{letter} {name}"), style::severity(severity))
 }
 
 /// The word for how a rule knows.
