@@ -5,12 +5,12 @@ use foldhash::HashMap;
 use super::finding::{Confidence, Finding, Severity};
 use super::message::{self, Kind, Part};
 use super::pools::pool_of;
-use crate::format;
 use crate::snapshot::Snapshot;
+use crate::{format, natural};
 
 /// Findings whose numbers differ are told together from this many on; fewer are told one by one.
 const MANY: usize = 4;
-/// Nodes of at most so many pools are told pool by pool; those of more are told together.
+/// Nodes of at most so many pools are told pool by pool if their numbers differ.
 const FEW_POOLS: usize = 3;
 
 /// Findings of one rule whose messages differ only in names and numbers.
@@ -48,6 +48,9 @@ impl<'a> FindingGroup<'a> {
         match self.pools.as_slice() {
             [] => format!("{number} {kind}"),
             [pool] => format!("{number} {kind} of pool {pool}"),
+            pools if pools.len() <= FEW_POOLS => {
+                format!("{number} {kind} of pools {}", pools.join(", "))
+            }
             pools => format!("{number} {kind} of {} pools", pools.len()),
         }
     }
@@ -187,7 +190,7 @@ struct Alike<'a> {
     members: Vec<Member<'a>>,
 }
 
-/// Parts the findings by pool, unless there are many pools.
+/// Parts the findings by pool, unless there are many pools or all findings say the same.
 fn by_pool(members: Vec<Member<'_>>) -> Vec<Alike<'_>> {
     let mut of_pools: Vec<(Option<&str>, Vec<Member<'_>>)> = Vec::new();
     let mut index: HashMap<Option<&str>, usize> = HashMap::default();
@@ -199,11 +202,15 @@ fn by_pool(members: Vec<Member<'_>>) -> Vec<Alike<'_>> {
             None => of_pools.push((pool, vec![member])),
         }
     }
-    if of_pools.len() > FEW_POOLS {
-        // With nodes of no pool among them, the number of pools does not tell all.
-        let pools: Option<Vec<_>> = of_pools.iter().map(|(pool, _)| *pool).collect();
+    // With nodes of no pool among them, the pools do not tell all.
+    let pools: Option<Vec<_>> = of_pools.iter().map(|(pool, _)| *pool).collect();
+    let many = of_pools.len() > FEW_POOLS;
+    let members = || of_pools.iter().flat_map(|(_, members)| members);
+    if many || pools.is_some() && !differ(members()) {
+        let mut pools = pools.unwrap_or_default();
+        pools.sort_by(|a, b| natural::compare(a, b));
         return vec![Alike {
-            pools: pools.unwrap_or_default(),
+            pools,
             members: of_pools.into_iter().flat_map(|(_, m)| m).collect(),
         }];
     }
@@ -220,7 +227,7 @@ impl<'a> Alike<'a> {
     fn groups(mut self) -> Vec<FindingGroup<'a>> {
         self.members
             .sort_by(|a, b| a.finding.subject.cmp(&b.finding.subject));
-        if self.members.len() < MANY && self.differs() {
+        if self.members.len() < MANY && differ(&self.members) {
             let members = self.members.into_iter();
             return members
                 .map(|member| FindingGroup {
@@ -240,31 +247,34 @@ impl<'a> Alike<'a> {
         group.into_iter().collect()
     }
 
-    /// Whether more differs than the names of the objects.
-    fn differs(&self) -> bool {
-        self.columns().any(|(kind, values)| {
-            let first = values.first();
-            !matches!(kind, Kind::Name | Kind::Namespace)
-                && values.iter().any(|value| Some(value) != first)
-        })
-    }
-
     fn message(&self) -> String {
-        self.columns()
+        columns(&self.members)
             .map(|(kind, values)| message::together(kind, &values))
             .collect()
     }
+}
 
-    /// The values of each part.
-    fn columns(&self) -> impl Iterator<Item = (Kind, Vec<&'a str>)> {
-        let parts = self.members.first().map(|member| member.parts.as_slice());
-        let parts = parts.unwrap_or_default().iter().enumerate();
-        parts.map(|(i, part)| {
-            let all = self.members.iter();
-            let values = all.filter_map(|member| Some(member.parts.get(i)?.text));
-            (part.kind, values.collect())
-        })
-    }
+/// Whether more differs than the names of the objects.
+fn differ<'m, 'a: 'm>(members: impl IntoIterator<Item = &'m Member<'a>> + Clone) -> bool {
+    columns(members).any(|(kind, values)| {
+        let first = values.first();
+        !matches!(kind, Kind::Name | Kind::Namespace)
+            && values.iter().any(|value| Some(value) != first)
+    })
+}
+
+/// The values of each part.
+fn columns<'m, 'a: 'm>(
+    members: impl IntoIterator<Item = &'m Member<'a>> + Clone,
+) -> impl Iterator<Item = (Kind, Vec<&'a str>)> {
+    let first = members.clone().into_iter().next();
+    let parts = first.map(|member| member.parts.as_slice());
+    let parts = parts.unwrap_or_default().iter().enumerate();
+    parts.map(move |(i, part)| {
+        let all = members.clone().into_iter();
+        let values = all.filter_map(|member| Some(member.parts.get(i)?.text));
+        (part.kind, values.collect())
+    })
 }
 
 #[cfg(test)]
@@ -327,6 +337,17 @@ mod tests {
                 "10 nodes of pool b: n2, n4, n6 and 7 more: <name> requests 1020 to 1200Mi, 2 to 20 pods",
                 "10 nodes of pool a: n1, n3, n5 and 7 more: <name> requests 1010 to 1190Mi, 1 to 19 pods",
             ]
+        );
+    }
+
+    #[test]
+    fn nodes_of_several_pools_with_the_same_message_are_one_group() {
+        let findings: Vec<_> = (1..=20)
+            .map(|i| finding("NL-A-001", "Node", &format!("n{i}"), "too old"))
+            .collect();
+        assert_eq!(
+            told(&findings),
+            ["20 nodes of pools a, b: n1, n2, n3 and 17 more: too old"]
         );
     }
 

@@ -55,7 +55,7 @@ impl AuditRun {
         printer: &mut Printer,
     ) -> anyhow::Result<ExitStatus> {
         let (snapshot, audit) = self.audit(cluster, printer).await?;
-        self.report(&snapshot, &audit, printer)?;
+        self.report(&snapshot, &audit, cluster, printer)?;
         let status = self.status(&audit);
         // The report is on stdout all the same, but auditing zero nodes is an error, not a pass.
         let Err(unknown) = self.has_nodes(&snapshot, &audit) else {
@@ -115,7 +115,7 @@ impl AuditRun {
             };
             let now = Baseline::of(&audit);
             if known.as_ref() != Some(&now) {
-                self.report(&snapshot, &audit, printer)?;
+                self.report(&snapshot, &audit, cluster, printer)?;
                 printer.flush()?;
                 known = Some(now);
             }
@@ -157,25 +157,31 @@ impl AuditRun {
         &self,
         snapshot: &Snapshot,
         audit: &AuditReport,
+        cluster: &ClusterArgs,
         printer: &mut Printer,
     ) -> anyhow::Result<()> {
         let rules = self.rules();
         let command = command_line(std::env::args_os().map(|w| w.to_string_lossy().into_owned()));
+        let report = |format| Report {
+            audit,
+            snapshot,
+            rules: &rules,
+            args: &self.args,
+            format,
+            command: &command,
+        };
         for output in &self.args.outputs {
-            let report = Report {
-                audit,
-                snapshot,
-                rules: &rules,
-                args: &self.args,
-                format: output.format,
-                command: &command,
-            };
+            let report = report(output.format);
             match &output.file {
                 None => report.print(printer)?,
                 Some(path) => write_whole(path, |file| report.write(file))?,
             }
         }
         summarise(audit, snapshot, printer);
+        let report = report(AuditFormat::Table);
+        report.note_rules(printer);
+        totals(audit, printer);
+        report.note_next(cluster, printer);
         Ok(())
     }
 
@@ -294,23 +300,9 @@ fn baseline(args: &AuditArgs) -> anyhow::Result<Baseline> {
     baseline.with_context(failed)
 }
 
-/// What a reader of stderr wants to know at the end.
+/// What a reader of stderr wants to know beside the totals.
 fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
     let summary = audit.summary;
-    let (nodes, checked) = (count(summary.nodes, "node"), count(summary.checked, "rule"));
-    if audit.findings.is_empty() && summary.nodes == 0 {
-        // No reason to be glad: the reason follows as an error.
-    } else if audit.findings.is_empty() {
-        printer.success("no findings", format_args!("on {nodes}, {checked} checked"));
-    } else {
-        printer.note(format_args!(
-            "{} on {nodes}, {checked} checked: {}, {}, {}",
-            count(audit.findings.len(), "finding"),
-            count(summary.errors, "error"),
-            count(summary.warnings, "warning"),
-            count(summary.infos, "note"),
-        ));
-    }
     if summary.known > 0 {
         printer.note(format_args!(
             "{} of the baseline omitted",
@@ -344,4 +336,23 @@ fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
         ));
     }
     input::note_clock(snapshot, printer);
+}
+
+/// How many findings there are, the last word on them.
+fn totals(audit: &AuditReport, printer: &mut Printer) {
+    let summary = audit.summary;
+    let (nodes, checked) = (count(summary.nodes, "node"), count(summary.checked, "rule"));
+    if audit.findings.is_empty() && summary.nodes == 0 {
+        // No reason to be glad: the reason follows as an error.
+    } else if audit.findings.is_empty() {
+        printer.success("no findings", format_args!("on {nodes}, {checked} checked"));
+    } else {
+        printer.note(format_args!(
+            "{} on {nodes}, {checked} checked: {}, {}, {}",
+            count(audit.findings.len(), "finding"),
+            count(summary.errors, "error"),
+            count(summary.warnings, "warning"),
+            count(summary.infos, "note"),
+        ));
+    }
 }

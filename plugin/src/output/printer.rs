@@ -26,6 +26,8 @@ pub(crate) struct Printer {
     quiet: bool,
     /// Columns of the terminal under stdout; none when it is a file or a pipe.
     width: Option<usize>,
+    /// Columns of the terminal under stderr.
+    err_width: Option<usize>,
     /// Whether stdout takes characters beyond ASCII.
     unicode: bool,
     /// Whether stdout is coloured.
@@ -58,6 +60,10 @@ impl Printer {
             && args.color != ColorWhen::Never
             && std::env::var_os("TERM").is_none_or(|term| term != "dumb");
         let width = size_of(&stdout).map(|(width, _)| width);
+        let err_width = (stderr.is_terminal())
+            .then(|| terminal_size::terminal_size_of(&stderr))
+            .flatten()
+            .map(|(width, _)| usize::from(width.0));
         let choice = match args.color {
             // NO_COLOR, CLICOLOR_FORCE, TERM and the terminal itself decide.
             ColorWhen::Auto => anstream::ColorChoice::Auto,
@@ -74,6 +80,7 @@ impl Printer {
             err: Stream::Direct(AutoStream::new(stderr, choice)),
             quiet: args.quiet,
             width,
+            err_width,
             unicode: locale::is_utf8(|name| std::env::var_os(name)),
             coloured,
             frame: Frame::default(),
@@ -241,6 +248,18 @@ impl Printer {
     pub(crate) fn note(&mut self, text: impl Display) {
         if !self.quiet {
             self.line(format_args!("{}", plain(&text.to_string())));
+        }
+    }
+
+    /// A table among the notes, as wide as the terminal under stderr.
+    pub(crate) fn note_table(&mut self, table: &Table) {
+        let mut text = Vec::new();
+        // A Vec takes everything.
+        let _ = table.write(&mut text, self.err_width);
+        if !self.quiet {
+            for line in String::from_utf8_lossy(&text).lines() {
+                self.line(format_args!("{line}"));
+            }
         }
     }
 

@@ -54,6 +54,8 @@ enum Row {
     Cells(Vec<Cell>),
     /// A line below the row before it, moved in.
     Note(Cell),
+    /// As a note: the first of these that is one line, or else the last.
+    Choice(Vec<Cell>),
 }
 
 impl Table {
@@ -81,6 +83,11 @@ impl Table {
         self.rows.push(Row::Note(note));
     }
 
+    /// Adds the first of these lines that the table is wide enough for, or else the last one.
+    pub(crate) fn note_that_fits(&mut self, notes: impl IntoIterator<Item = Cell>) {
+        self.rows.push(Row::Choice(notes.into_iter().collect()));
+    }
+
     /// Writes the table, no line longer than `width` where that can be had.
     pub(crate) fn write(&self, out: &mut impl Write, width: Option<usize>) -> io::Result<()> {
         let columns = self.columns(width);
@@ -92,6 +99,12 @@ impl Table {
             match row {
                 Row::Cells(cells) => write_row(out, cells, &columns, width)?,
                 Row::Note(note) => write_indented(out, note, indented)?,
+                Row::Choice(notes) => {
+                    let fits = |note: &&Cell| indented.is_none_or(|room| note.width() <= room);
+                    if let Some(note) = notes.iter().find(fits).or(notes.last()) {
+                        write_indented(out, note, indented)?;
+                    }
+                }
             }
         }
         Ok(())
@@ -139,7 +152,7 @@ impl Table {
     fn all(&self) -> impl Iterator<Item = &Vec<Cell>> {
         let rows = self.rows.iter().filter_map(|row| match row {
             Row::Cells(cells) => Some(cells),
-            Row::Note(_) => None,
+            Row::Note(_) | Row::Choice(_) => None,
         });
         self.header.iter().chain(rows)
     }
@@ -344,6 +357,15 @@ mod tests {
             print(&table, None),
             "A   B\na   b\n    a note that is longer than any column\n"
         );
+    }
+
+    #[test]
+    fn a_choice_is_the_first_note_that_fits() {
+        let mut table = Table::new(["A"]);
+        table.note_that_fits(["a, b, c and 2 more".into(), "a and 4 more".into()]);
+        assert_eq!(print(&table, None), "A\n    a, b, c and 2 more\n");
+        assert_eq!(print(&table, Some(16)), "A\n    a and 4 more\n");
+        assert_eq!(print(&table, Some(12)), "A\n    a and 4\n    more\n");
     }
 
     #[test]

@@ -2,14 +2,17 @@
 //!
 //! Those of the audit all write the same [`AuditReport`].
 
+mod by_rule;
 mod command_line;
 mod csv;
 mod document;
+mod epilogue;
 mod fleet;
 mod html;
 mod junit;
 mod markdown;
 mod name;
+mod next;
 pub(crate) mod nodes;
 mod prometheus;
 mod sarif;

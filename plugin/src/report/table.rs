@@ -108,7 +108,8 @@ fn table(groups: &[FindingGroup<'_>], args: &AuditArgs, wide: bool, places: &Pla
         }
         table.row(row);
         if group.findings.len() > 1 {
-            table.note(group.names(NAMES).into());
+            let names = (1..=NAMES).rev().map(|shown| group.names(shown).into());
+            table.note_that_fits(names);
         }
         let goes_on = groups
             .peek()

@@ -1,0 +1,109 @@
+//! The findings of each rule, counted: the worst last, so that it is what a terminal shows at the
+//! end.
+
+use std::collections::BTreeMap;
+
+use nodelife_core::audit::{Finding, Severity};
+use nodelife_core::format::count;
+
+use super::table::severity;
+use crate::output::{Cell, Table, style};
+
+/// Fewer findings are read without a summary.
+const MANY: usize = 12;
+/// Rules that are shown: with the lines below, they fit a terminal of 24 lines.
+const SHOWN: usize = 12;
+
+/// The findings of a rule and a severity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Count<'a> {
+    pub(super) first: &'a Finding,
+    pub(super) number: usize,
+}
+
+/// One for each rule and severity, the worst last: the more severe, then the more frequent.
+pub(super) fn counts(findings: &[Finding]) -> Vec<Count<'_>> {
+    let mut counts: BTreeMap<(&str, Severity), Count<'_>> = BTreeMap::new();
+    for finding in findings {
+        let key = (finding.rule.as_str(), finding.severity);
+        let count = counts.entry(key).or_insert(Count {
+            first: finding,
+            number: 0,
+        });
+        count.number += 1;
+    }
+    let mut counts: Vec<_> = counts.into_values().rev().collect();
+    counts.sort_by_key(|count| (count.first.severity, count.number));
+    counts
+}
+
+/// The counts as a table; none where the findings are so few that they are all in sight.
+pub(super) fn table(findings: &[Finding]) -> Option<Table> {
+    let counts = counts(findings);
+    if findings.len() < MANY || counts.len() < 2 {
+        return None;
+    }
+    let mut table = Table::new(["SEVERITY", "RULE", "FINDINGS", "TITLE"]);
+    let (hidden, shown) = counts.split_at(counts.len().saturating_sub(SHOWN));
+    if !hidden.is_empty() {
+        let more = format!("{}, none more severe", count(hidden.len(), "more rule"));
+        table.note(Cell::styled(more, style::FAINT));
+    }
+    for Count { first, number } in shown {
+        table.row([
+            severity(first.severity),
+            first.rule.as_str().into(),
+            number.to_string().into(),
+            first.title.as_str().into(),
+        ]);
+    }
+    Some(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::document::tests::finding;
+    use super::*;
+
+    #[test]
+    fn the_most_severe_and_then_the_most_frequent_is_last() {
+        let findings = [
+            finding("NL-A-001", Severity::Error, "a"),
+            finding("NL-A-001", Severity::Warning, "a"),
+            finding("NL-A-001", Severity::Warning, "b"),
+            finding("NL-B-001", Severity::Error, "a"),
+            finding("NL-B-001", Severity::Error, "b"),
+            finding("NL-C-001", Severity::Info, "a"),
+        ];
+        let counts = counts(&findings);
+        let told: Vec<_> = counts
+            .iter()
+            .map(|count| (count.first.rule.as_str(), count.number))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("NL-C-001", 1),
+                ("NL-A-001", 2),
+                ("NL-A-001", 1),
+                ("NL-B-001", 2)
+            ]
+        );
+    }
+
+    #[test]
+    fn only_the_worst_rules_are_listed_and_only_where_there_are_many_findings() {
+        let findings: Vec<_> = (0..30)
+            .map(|i| finding(&format!("NL-A-{i:03}"), Severity::Error, "a"))
+            .collect();
+        let mut out = Vec::new();
+        table(&findings).unwrap().write(&mut out, None).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert_eq!(text.lines().count(), SHOWN + 2, "{text}");
+        assert!(text.contains("18 more rules, none more severe"), "{text}");
+        assert!(text.lines().last().unwrap().contains("NL-A-000"), "{text}");
+        assert!(table(&findings[..MANY - 1]).is_none());
+        let same = vec![finding("NL-A-001", Severity::Error, "a"); 100];
+        assert!(table(&same).is_none());
+    }
+}

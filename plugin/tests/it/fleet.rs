@@ -1,0 +1,123 @@
+//! Large clusters: what is left on the screen.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::pty::all_on_terminal;
+use crate::{root, stdout};
+
+/// A healthy cluster of `nodes` nodes in two pools and three zones, changed by `change`.
+struct Fleet {
+    path: PathBuf,
+    _folder: tempfile::TempDir,
+}
+
+impl Fleet {
+    fn new(nodes: usize, change: impl Fn(usize, &mut Value)) -> Self {
+        let healthy = fs::read_to_string(root().join("examples/healthy-cluster.json")).unwrap();
+        let mut snapshot: Value = serde_json::from_str(&healthy).unwrap();
+        let template = snapshot["nodes"][0].clone();
+        let lease = snapshot["leases"][0].clone();
+        let old = template["metadata"]["name"].as_str().unwrap().to_owned();
+        let (mut all, mut leases) = (Vec::new(), Vec::new());
+        for i in 0..nodes {
+            let (pool, zone) = (["general", "batch"][i % 2], ["a", "b", "c"][i % 3]);
+            let ip = format!("10.{}.{}.{}", i / 65_536, i / 256 % 256, i % 256);
+            let name = format!("ip-{}.eu-central-1.compute.internal", ip.replace('.', "-"));
+            let renamed = |value: &Value| -> Value {
+                let text = value.to_string().replace(&old, &name);
+                serde_json::from_str(&text).unwrap()
+            };
+            let mut node = renamed(&template);
+            node["metadata"]["uid"] = json!(format!("uid-{i}"));
+            node["metadata"]["labels"]["eks.amazonaws.com/nodegroup"] = json!(pool);
+            let zone = format!("eu-central-1{zone}");
+            node["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!(zone);
+            node["spec"]["providerID"] = json!(format!("aws:///{zone}/i-{i:017x}"));
+            node["status"]["addresses"][0]["address"] = json!(ip);
+            let info = &mut node["status"]["nodeInfo"];
+            info["machineID"] = json!(format!("{i:032x}"));
+            info["systemUUID"] = json!(format!("00000000-0000-0000-0000-{i:012x}"));
+            info["bootID"] = json!(format!("00000000-0000-0000-0001-{i:012x}"));
+            change(i, &mut node);
+            all.push(node);
+            let mut lease = renamed(&lease);
+            lease["metadata"]["ownerReferences"][0]["uid"] = json!(format!("uid-{i}"));
+            leases.push(lease);
+        }
+        snapshot["nodes"] = all.into();
+        snapshot["leases"] = leases.into();
+        for empty in [
+            "pods",
+            "budgets",
+            "workloads",
+            "volumes",
+            "volumeAttachments",
+            "csiNodes",
+        ] {
+            snapshot[empty] = json!([]);
+        }
+        snapshot["kubeletConfigs"] = json!({});
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("fleet.json");
+        fs::write(&path, snapshot.to_string()).unwrap();
+        Self {
+            path,
+            _folder: folder,
+        }
+    }
+
+    fn path(&self) -> &str {
+        self.path.to_str().unwrap()
+    }
+}
+
+/// One node in six reserves nothing for the system, and has a kubelet that is too old.
+fn two_faults(i: usize, node: &mut Value) {
+    if i / 2 % 6 == 0 {
+        for resource in ["cpu", "memory", "ephemeral-storage"] {
+            node["status"]["allocatable"][resource] = node["status"]["capacity"][resource].clone();
+        }
+        node["status"]["nodeInfo"]["kubeletVersion"] = json!("v1.32.9-eks-113cf36");
+    }
+}
+
+#[test]
+fn a_thousand_faulty_nodes_fit_the_screen() {
+    let fleet = Fleet::new(6000, two_faults);
+    for columns in [80, 120, 200] {
+        let (shown, status) = all_on_terminal(&["audit", "-f", fleet.path()], columns);
+        assert_eq!(status, 3, "{shown}");
+        let lines = lines(&shown, columns);
+        assert!(lines.len() <= 60, "{} lines:\n{shown}", lines.len());
+        let last = lines[lines.len() - 24..].join("\n");
+        assert!(last.contains("NL-VER-001   1000"), "{shown}");
+        assert!(last.contains(" findings on 6000 nodes"), "{shown}");
+        assert!(last.contains("next: kubectl nodelife "), "{shown}");
+        if columns != 80 {
+            insta::assert_snapshot!(
+                format!("a fleet on {columns} columns"),
+                shown.replace(fleet.path(), "fleet.json")
+            );
+        }
+    }
+    let words = ["audit", "-f", fleet.path(), "--ungrouped", "-q"];
+    let all = stdout(&words, 3);
+    assert!(all.matches("NL-VER-001").count() == 1000, "{all}");
+}
+
+/// The lines as the terminal shows them.
+fn lines(shown: &str, columns: u16) -> Vec<String> {
+    let columns = usize::from(columns);
+    let mut lines = Vec::new();
+    for line in shown.lines() {
+        let line: Vec<char> = line.chars().collect();
+        if line.is_empty() {
+            lines.push(String::new());
+        }
+        lines.extend(line.chunks(columns).map(|part| part.iter().collect()));
+    }
+    lines
+}
