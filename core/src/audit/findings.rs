@@ -128,7 +128,8 @@ impl<'a> FindingBuilder<'a> {
     }
 }
 
-/// Collects one rule's findings: drops unselected ones and counts suppressed ones.
+/// Collects one rule's findings: drops those of unselected nodes, and keeps those apart that are
+/// suppressed or below the severity that is asked for.
 #[derive(Debug)]
 pub struct Findings<'a> {
     pub(super) rule: &'static str,
@@ -139,24 +140,33 @@ pub struct Findings<'a> {
     pub(super) selection: &'a Selection,
     pub(super) context: &'a Context<'a>,
     pub(super) kept: Vec<Finding>,
+    pub(super) hidden: Vec<Finding>,
     pub(super) suppressed: Vec<Suppressed>,
 }
 
 impl Findings<'_> {
     pub fn push(&mut self, found: FindingBuilder<'_>) {
         let severity = found.severity.unwrap_or(self.severity);
-        if severity < self.selection.severity || !self.concerns_wanted_node(&found) {
+        let is_hidden = severity < self.selection.severity;
+        if !self.concerns_wanted_node(&found) {
             return;
         }
         if let Some(by) = self.suppressed_by(&found) {
-            self.suppressed.push(Suppressed {
-                rule: self.rule.into(),
-                subject: found.subject,
-                by,
-            });
+            if !is_hidden {
+                self.suppressed.push(Suppressed {
+                    rule: self.rule.into(),
+                    subject: found.subject,
+                    by,
+                });
+            }
             return;
         }
-        self.kept.push(Finding {
+        let findings = if is_hidden {
+            &mut self.hidden
+        } else {
+            &mut self.kept
+        };
+        findings.push(Finding {
             rule: self.rule.into(),
             title: self.title.into(),
             severity,

@@ -75,11 +75,13 @@ pub fn check<'a>(context: &'a Context<'a>, selection: &'a Selection) -> Audit {
             selection,
             context,
             kept: Vec::new(),
+            hidden: Vec::new(),
             suppressed: Vec::new(),
         };
         rule.run(context, &mut findings);
         audit.suppressed.append(&mut findings.suppressed);
         audit.findings.append(&mut findings.kept);
+        audit.hidden.append(&mut findings.hidden);
     }
     audit.findings.sort_by(|a, b| {
         (b.severity.cmp(&a.severity))

@@ -99,6 +99,9 @@ impl Input {
 pub struct Audit {
     /// Worst first, then by rule and subject.
     pub findings: Vec<Finding>,
+    /// Findings below the severity that was asked for, by rule.
+    #[serde(default)]
+    pub hidden: Vec<Finding>,
     /// Rules that could not be checked, in the order of the catalogue.
     pub skipped: Vec<Skipped>,
     pub checked: usize,
@@ -128,6 +131,9 @@ pub struct AuditReport {
     pub summary: Summary,
     /// What is wrong, the worst first.
     pub findings: Vec<Finding>,
+    /// Findings below `--severity`: they are counted, but not part of the report.
+    #[serde(skip)]
+    pub hidden: Vec<Finding>,
     /// What could not be checked.
     pub skipped: Vec<Skipped>,
     /// Findings that an annotation of their object or `--skip-rule-on` keeps away.
@@ -145,12 +151,14 @@ pub struct Summary {
     pub nodes: usize,
     /// Rules that were checked.
     pub checked: usize,
-    /// Findings of severity error.
+    /// Findings of severity error, the hidden ones included.
     pub errors: usize,
-    /// Findings of severity warning.
+    /// Findings of severity warning, the hidden ones included.
     pub warnings: usize,
-    /// Findings of severity info.
+    /// Findings of severity info, the hidden ones included.
     pub infos: usize,
+    /// Findings below `--severity`, which the report leaves out.
+    pub hidden: usize,
     /// Findings that an annotation of their object or `--skip-rule-on` keeps away.
     pub suppressed: usize,
     /// Findings that the baseline knows.
@@ -170,8 +178,9 @@ impl AuditReport {
     ) -> Self {
         let found = audit.findings.len();
         audit.findings.retain(|finding| !is_known(finding));
+        audit.hidden.retain(|finding| !is_known(finding));
         let of = |severity| {
-            let findings = audit.findings.iter();
+            let findings = audit.findings.iter().chain(&audit.hidden);
             findings.filter(|f| f.severity == severity).count()
         };
         Self {
@@ -186,18 +195,22 @@ impl AuditReport {
                 errors: of(Severity::Error),
                 warnings: of(Severity::Warning),
                 infos: of(Severity::Info),
+                hidden: audit.hidden.len(),
                 suppressed: audit.suppressed.len(),
                 known: found - audit.findings.len(),
                 fixed: 0,
             },
             findings: audit.findings,
+            hidden: audit.hidden,
             skipped: audit.skipped,
             suppressed: audit.suppressed,
             fixed: Vec::new(),
         }
     }
 
+    /// The severity of the worst finding, the hidden ones included.
     pub fn worst(&self) -> Option<Severity> {
-        self.findings.iter().map(|f| f.severity).max()
+        let all = self.findings.iter().chain(&self.hidden);
+        all.map(|finding| finding.severity).max()
     }
 }

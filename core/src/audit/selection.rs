@@ -15,7 +15,7 @@ pub struct Selection {
     pub skip: Vec<String>,
     /// Rules that are not wanted on some nodes.
     pub skip_on: Vec<SkipOn>,
-    /// Findings below it are left out.
+    /// Findings below it are kept apart.
     pub severity: Severity,
     /// Names of the nodes that matter; empty: all.
     pub nodes: Vec<Str>,

@@ -287,7 +287,25 @@ fn selection(args: &AuditArgs) -> anyhow::Result<Selection> {
     if let Some(unknown) = audit::unknown(&selection).next() {
         return Err(rules::unknown(unknown, &[]).into());
     }
+    check_rules(&selection)?;
     Ok(selection)
+}
+
+/// # Errors
+///
+/// No rule is left: an audit of nothing must not look like a pass.
+fn check_rules(selection: &Selection) -> Result<(), UsageError> {
+    let wanted: Vec<&Rule> = audit::catalogue()
+        .filter(|rule| selection.wants(rule.id))
+        .collect();
+    if wanted.iter().any(|rule| rule.can_check(selection)) {
+        return Ok(());
+    }
+    let reason = match wanted.first() {
+        Some(rule) => format!("{} is checked only with --target VERSION", rule.id),
+        None => "--skip-rule excludes all rules that were asked for".to_owned(),
+    };
+    Err(UsageError(format!("no rule is left to check: {reason}")))
 }
 
 fn baseline(args: &AuditArgs) -> anyhow::Result<Baseline> {
@@ -303,6 +321,10 @@ fn baseline(args: &AuditArgs) -> anyhow::Result<Baseline> {
 /// What a reader of stderr wants to know beside the totals.
 fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
     let summary = audit.summary;
+    if summary.hidden > 0 {
+        let hidden = count(summary.hidden, "finding");
+        printer.note(format_args!("{hidden} below --severity not shown"));
+    }
     if summary.known > 0 {
         printer.note(format_args!(
             "{} of the baseline omitted",
@@ -342,14 +364,15 @@ fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
 fn totals(audit: &AuditReport, printer: &mut Printer) {
     let summary = audit.summary;
     let (nodes, checked) = (count(summary.nodes, "node"), count(summary.checked, "rule"));
-    if audit.findings.is_empty() && summary.nodes == 0 {
+    let findings = audit.findings.len() + summary.hidden;
+    if findings == 0 && summary.nodes == 0 {
         // No reason to be glad: the reason follows as an error.
-    } else if audit.findings.is_empty() {
+    } else if findings == 0 {
         printer.success("no findings", format_args!("on {nodes}, {checked} checked"));
     } else {
         printer.note(format_args!(
             "{} on {nodes}, {checked} checked: {}, {}, {}",
-            count(audit.findings.len(), "finding"),
+            count(findings, "finding"),
             count(summary.errors, "error"),
             count(summary.warnings, "warning"),
             count(summary.infos, "note"),

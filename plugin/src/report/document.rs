@@ -78,7 +78,8 @@ impl Baseline {
         let skipped: HashSet<&str> = skipped.collect();
         let rules = rules.iter().map(|rule| rule.id);
         let checked: HashSet<&str> = rules.filter(|id| !skipped.contains(id)).collect();
-        let found = audit.findings.iter().map(|f| (&f.rule, &f.subject));
+        let found = audit.findings.iter().chain(&audit.hidden);
+        let found = found.map(|f| (&f.rule, &f.subject));
         let suppressed = audit.suppressed.iter().map(|f| (&f.rule, &f.subject));
         let still: HashSet<(&Str, &Subject)> = found.chain(suppressed).collect();
         let all_nodes = selection.nodes.is_empty() && selection.selector.is_none();
@@ -140,6 +141,7 @@ pub(super) mod tests {
                 reason: "needs kubelet configurations".into(),
             }],
             checked: 3,
+            hidden: Vec::new(),
             suppressed: Vec::new(),
         };
         AuditReport::new(&Snapshot::default(), 2, audit, |_| false)

@@ -103,6 +103,8 @@ fn suites<'a>(
         let suite = suites.entry(group(&skipped.rule)).or_default();
         suite.skipped.push((&skipped.rule, &skipped.reason));
     }
+    // What they found is not shown, but they have not passed.
+    answered.extend(report.hidden.iter().map(|finding| finding.rule.as_str()));
     for rule in rules {
         if !answered.contains(rule) {
             suites.entry(group(rule)).or_default().passed.push(rule);

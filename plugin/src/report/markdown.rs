@@ -24,6 +24,10 @@ pub(super) fn write(
         count(summary.checked, "rule"),
         report.skipped.len(),
     )?;
+    if summary.hidden > 0 {
+        let hidden = count(summary.hidden, "finding");
+        writeln!(out, "\n{hidden} below --severity not shown.")?;
+    }
     if !groups.is_empty() {
         writeln!(out, "\n| severity | rule | object | message | fix |")?;
         writeln!(out, "|---|---|---|---|---|")?;

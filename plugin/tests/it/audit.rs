@@ -282,3 +282,58 @@ fn the_healthy_example_is_clean_and_the_faulty_one_is_not() {
     let faulty = ["audit", "-f", "examples/faulty-cluster.json", "-o", "csv"];
     assert!(stdout(&faulty, 3).lines().count() > 12);
 }
+
+#[test]
+fn what_severity_hides_is_counted_and_fails_the_command() {
+    let words = |more: &[&'static str]| {
+        let words = ["audit", "-f", "examples/faulty-cluster.json"];
+        [words.as_slice(), more].concat()
+    };
+    let summary = |more: &[&'static str]| {
+        let report = stdout(&words(&[more, &["-o", "json"]].concat()), 3);
+        let report: serde_json::Value = serde_json::from_str(&report).unwrap();
+        let shown = report["findings"].as_array().unwrap().len();
+        (report["summary"].clone(), shown)
+    };
+    let (all, shown) = summary(&[]);
+    assert_eq!(all["hidden"], 0);
+    let (errors, fewer) = summary(&["--severity", "error"]);
+    for severity in ["errors", "warnings", "infos"] {
+        assert_eq!(errors[severity], all[severity]);
+    }
+    assert_eq!(errors["errors"], fewer);
+    assert_eq!(errors["hidden"], shown - fewer);
+
+    let hidden = ["--rule", "NL-RES-001", "--severity", "error"];
+    let text = run(&words(
+        &[hidden.as_slice(), &["--fail-on", "warning"]].concat(),
+    ));
+    assert!(text.starts_with("status: 3\n--- stdout\n---"), "{text}");
+    assert!(
+        text.contains("1 finding below --severity not shown\n"),
+        "{text}"
+    );
+    assert!(text.contains("0 errors, 1 warning, 0 notes"), "{text}");
+    assert!(!text.contains("no findings"), "{text}");
+    let junit = stdout(&words(&[hidden.as_slice(), &["-o", "junit"]].concat()), 0);
+    assert!(!junit.contains("NL-RES-001"), "{junit}");
+}
+
+#[test]
+fn a_selection_without_rules_is_a_usage_error() {
+    for (words, reason) in [
+        (
+            ["--rule", "NL-RES-001", "--skip-rule", "RES"],
+            "--skip-rule excludes all rules that were asked for",
+        ),
+        (
+            ["--rule", "NL-UPG-001", "--fail-on", "never"],
+            "NL-UPG-001 is checked only with --target VERSION",
+        ),
+    ] {
+        let text = run(&[["audit", "-f", SMALL].as_slice(), &words].concat());
+        assert!(text.starts_with("status: 2\n--- stdout\n---"), "{text}");
+        let error = format!("error: no rule is left to check: {reason}");
+        assert!(text.contains(&error), "{text}");
+    }
+}

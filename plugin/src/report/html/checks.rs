@@ -16,6 +16,13 @@ pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     skipped(page, out)?;
     suppressed(page, out)?;
     let summary = page.report.summary;
+    if summary.hidden > 0 {
+        writeln!(
+            out,
+            "<p>{} below --severity left out of this page.</p>",
+            count(summary.hidden, "finding")
+        )?;
+    }
     if summary.known > 0 {
         writeln!(
             out,
@@ -35,7 +42,8 @@ pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
 fn passed(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     let report = page.report;
     let skipped = report.skipped.iter().map(|skipped| skipped.rule.as_str());
-    let found = report.findings.iter().map(|finding| finding.rule.as_str());
+    let found = report.findings.iter().chain(&report.hidden);
+    let found = found.map(|finding| finding.rule.as_str());
     let others: HashSet<&str> = skipped.chain(found).collect();
     let passed = page.rules.iter().filter(|rule| !others.contains(rule.id));
     let passed: Vec<_> = passed.collect();

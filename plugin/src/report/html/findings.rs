@@ -14,6 +14,9 @@ const UNFOLDED: usize = 8;
 
 pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "<section id=\"findings\">\n<h2>Findings</h2>")?;
+    if page.groups.is_empty() && page.report.summary.hidden > 0 {
+        return writeln!(out, "<p>None of the wanted severity.</p>\n</section>");
+    }
     if page.groups.is_empty() {
         let rules = count(page.report.summary.checked, "rule");
         return writeln!(

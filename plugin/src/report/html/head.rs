@@ -59,10 +59,11 @@ pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
             "finding",
             "",
         ),
+        (summary.hidden, "soft", "checks", "hidden ", "finding", ""),
         (summary.known, "soft", "checks", "known ", "finding", ""),
         (summary.fixed, "good", "checks", "", "finding", " gone"),
     ] {
-        // The last three are told only to who asked for them.
+        // The last four are told only to who asked for them.
         if number == 0 && noun == "finding" {
             continue;
         }
