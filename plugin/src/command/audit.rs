@@ -15,7 +15,7 @@ use super::{input, rules};
 use crate::cli::{AuditArgs, AuditFormat, AuditOutput, ClusterArgs};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
-use crate::report::{AuditReport, Baseline, Report, command_line};
+use crate::report::{AuditReport, Baseline, Report, command_line, unchecked};
 
 pub(crate) async fn run(
     args: AuditArgs,
@@ -344,19 +344,7 @@ fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
             "{suppressed} suppressed by annotations of their objects or by --skip-rule-on"
         ));
     }
-    let mut skipped = audit.skipped.iter().peekable();
-    while let Some(first) = skipped.next() {
-        // Rules that lack the same thing are named together.
-        let mut ids = vec![first.rule.as_str()];
-        while let Some(next) = skipped.next_if(|next| next.reason == first.reason) {
-            ids.push(&next.rule);
-        }
-        printer.warn(format_args!(
-            "not checked: {}: {}",
-            ids.join(", "),
-            first.reason
-        ));
-    }
+    unchecked::note(&audit.skipped, printer);
     input::note_clock(snapshot, printer);
 }
 

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::io::{self, BufWriter, IsTerminal as _, Write};
 
 use anstream::AutoStream;
+use anstyle::Style;
 use nodelife_cluster::ServerWarnings;
 use nodelife_core::format::count;
 
@@ -24,6 +25,8 @@ pub(crate) struct Printer {
     out: BufWriter<Stream<io::Stdout>>,
     err: Stream<io::Stderr>,
     quiet: bool,
+    /// Whether details are wanted that most do not need (`-v`).
+    verbose: bool,
     /// Columns of the terminal under stdout; none when it is a file or a pipe.
     width: Option<usize>,
     /// Columns of the terminal under stderr.
@@ -79,6 +82,7 @@ impl Printer {
             out: BufWriter::with_capacity(BUFFER, Stream::Direct(AutoStream::new(stdout, choice))),
             err: Stream::Direct(AutoStream::new(stderr, choice)),
             quiet: args.quiet,
+            verbose: args.v > 0,
             width,
             err_width,
             unicode: locale::is_utf8(|name| std::env::var_os(name)),
@@ -247,8 +251,30 @@ impl Printer {
     /// A sentence that is good to know; silent with `--quiet`.
     pub(crate) fn note(&mut self, text: impl Display) {
         if !self.quiet {
+            self.lines_after("", Style::new(), &plain(&text.to_string()));
+        }
+    }
+
+    /// A note that is not wrapped: a command to copy.
+    pub(crate) fn note_whole(&mut self, text: impl Display) {
+        if !self.quiet {
             self.line(format_args!("{}", plain(&text.to_string())));
         }
+    }
+
+    /// A note that may be skipped while reading.
+    pub(crate) fn faint(&mut self, text: impl Display) {
+        if !self.quiet {
+            let faint = style::FAINT;
+            for line in wrap(&plain(&text.to_string()), self.err_width) {
+                self.line(format_args!("{faint}{line}{faint:#}"));
+            }
+        }
+    }
+
+    /// Whether details are wanted that most do not need.
+    pub(crate) fn is_verbose(&self) -> bool {
+        self.verbose
     }
 
     /// A table among the notes, as wide as the terminal under stderr.
@@ -266,30 +292,17 @@ impl Printer {
     /// A note that begins with good news.
     pub(crate) fn success(&mut self, news: &str, text: impl Display) {
         if !self.quiet {
-            let good = style::GOOD;
-            let text = plain(&text.to_string());
-            self.line(format_args!("{good}{news}{good:#} {text}"));
-        }
-    }
-
-    /// The same, wrapped between words where stderr is a terminal.
-    pub(crate) fn sentence(&mut self, text: impl Display) {
-        let width = self.canvas().map(|(width, _)| width);
-        for line in wrap(&text.to_string(), width) {
-            self.note(line);
+            self.lines_after(news, style::GOOD, &plain(&text.to_string()));
         }
     }
 
     /// A sentence that must be known, `Warning: …` as kubectl writes it.
     pub(crate) fn warn(&mut self, text: impl Display) {
-        let warning = style::WARNING;
-        let text = plain(&text.to_string());
-        self.line(format_args!("{warning}Warning:{warning:#} {text}"));
+        self.lines_after("Warning:", style::WARNING, &plain(&text.to_string()));
     }
 
     /// Why the command failed: what, then each cause that was not said yet, on one line.
     pub(crate) fn error(&mut self, error: &anyhow::Error) {
-        let bad = style::ERROR;
         let mut text = error.to_string();
         for cause in error.chain().skip(1) {
             let cause = cause.to_string();
@@ -299,7 +312,7 @@ impl Printer {
             }
         }
         let text = plain(&text.replace('\n', " "));
-        self.line(format_args!("{bad}error:{bad:#} {text}"));
+        self.lines_after("error:", style::ERROR, &text);
     }
 
     /// Shows how far the work is, on a terminal alone.
@@ -376,6 +389,24 @@ impl Printer {
         let received = self.warnings_received;
         anyhow::ensure!(received == 0, "{} received", count(received, "warning"));
         Ok(())
+    }
+
+    /// A text on stderr behind a word in its style, wrapped where stderr is a terminal.
+    fn lines_after(&mut self, word: &str, style: Style, text: &str) {
+        let text = if word.is_empty() {
+            text.to_owned()
+        } else {
+            format!("{word} {text}")
+        };
+        if text.is_empty() {
+            return self.line(format_args!(""));
+        }
+        for (i, line) in wrap(&text, self.err_width).into_iter().enumerate() {
+            match line.strip_prefix(word).filter(|_| i == 0) {
+                Some(rest) => self.line(format_args!("{style}{word}{style:#}{rest}")),
+                None => self.line(format_args!("{line}")),
+            }
+        }
     }
 
     /// A line on stderr, in order with what went to stdout before it.

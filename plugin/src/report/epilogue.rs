@@ -27,7 +27,7 @@ impl Report<'_> {
     pub(crate) fn note_next(&self, cluster: &ClusterArgs, printer: &mut Printer) {
         let next = next::command(self.audit, self.args, cluster, self.command);
         if let Some(next) = next.filter(|_| self.is_read()) {
-            printer.note(format_args!("next: {next}"));
+            printer.note_whole(format_args!("next: {next}"));
         }
     }
 }

@@ -18,6 +18,7 @@ mod prometheus;
 mod sarif;
 mod table;
 mod text;
+pub(crate) mod unchecked;
 
 pub(crate) use command_line::command_line;
 pub(crate) use document::Baseline;

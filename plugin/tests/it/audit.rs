@@ -337,3 +337,30 @@ fn a_selection_without_rules_is_a_usage_error() {
         assert!(text.contains(&error), "{text}");
     }
 }
+
+#[test]
+fn rules_without_their_data_are_one_line_and_verbose_names_them() {
+    let told = |more: &[&'static str]| {
+        let words = ["audit", "-f", SMALL, "-o", "csv"];
+        let output = nodelife(&[words.as_slice(), more].concat()).output();
+        String::from_utf8(output.unwrap().stderr).unwrap()
+    };
+    let short = told(&[]);
+    let (warning, rest) = short.split_once('\n').unwrap();
+    // A missing permission is no matter of course.
+    assert!(
+        warning.starts_with("Warning: not checked: NL-PDB-007, "),
+        "{warning}"
+    );
+    assert!(warning.ends_with("not allowed to list deployments"));
+    assert!(!rest.contains("Warning") && !rest.contains("NL-"), "{rest}");
+    let (line, _) = rest.split_once('\n').unwrap();
+    let reason = " not checked: 38 need kubelet configurations (--configz), ";
+    assert!(line.contains(reason), "{line}");
+    assert!(line.ends_with("; -v=1 names them"), "{line}");
+    let long = told(&["-v=1"]);
+    let reason = ": kubelet configurations not read: ";
+    let line = long.lines().find(|line| line.contains(reason)).unwrap();
+    assert!(line.starts_with("not checked: NL-"), "{line}");
+    assert_eq!(told(&["-q"]), format!("{warning}\n"));
+}

@@ -29,7 +29,7 @@ pub(super) fn refuse(
     ] {
         for pod in plan.with(action) {
             let (namespace, name, reason) = (&pod.namespace, &pod.name, &pod.reason);
-            printer.sentence(format_args!("{namespace}/{name} on {}: {reason}", pod.node));
+            printer.note(format_args!("{namespace}/{name} on {}: {reason}", pod.node));
             if action == Action::Refuse || args.on_impossible == OnImpossible::Refuse {
                 status = status.and(with);
                 let reasons = reasons.entry(pod.node.clone()).or_default();
@@ -118,14 +118,14 @@ pub(in crate::command) fn print(
         },
     );
     let evicted = count(evicted.count(), "pod");
-    printer.sentence(format_args!(
+    printer.note(format_args!(
         "{evicted} would be evicted{waves}; nothing was changed"
     ));
     if let Some(estimate) = &plan.estimate {
         print_estimate(estimate, printer);
     }
     for why in &plan.no_estimate {
-        printer.sentence(format_args!("no estimate: {why}"));
+        printer.note(format_args!("no estimate: {why}"));
     }
     Ok(())
 }
@@ -157,13 +157,13 @@ fn warn(pod: &PlannedPod, printer: &mut Printer) {
 fn print_estimate(estimate: &Estimate, printer: &mut Printer) {
     let (min, max) = (estimate.min_seconds, estimate.max_seconds);
     if min.rounded() == max.rounded() {
-        printer.sentence(format_args!("estimated: about {min} s"));
+        printer.note(format_args!("estimated: about {min} s"));
     } else {
-        printer.sentence(format_args!(
+        printer.note(format_args!(
             "estimated: {min} s (pods stop at once) to {max} s (full grace period)"
         ));
     }
     for basis in &estimate.basis {
-        printer.sentence(format_args!("  {basis}"));
+        printer.note(format_args!("  {basis}"));
     }
 }
