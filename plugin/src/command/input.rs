@@ -8,6 +8,7 @@ use jiff::SignedDuration;
 use nodelife_cluster::snapshot;
 use nodelife_core::audit::Selection;
 use nodelife_core::format::count;
+use nodelife_core::natural;
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::{Clock, Snapshot, Source};
 use nodelife_core::text::Str;
@@ -153,7 +154,7 @@ pub(crate) fn select_nodes<'a>(
     check_nodes(snapshot, &selection.nodes, input)?;
     let nodes = snapshot.nodes.iter();
     let mut nodes: Vec<&Node> = nodes.filter(|node| selection.wants_node(node)).collect();
-    nodes.sort_by_key(|node| &node.metadata.name);
+    nodes.sort_by(|a, b| natural::compare(&a.metadata.name, &b.metadata.name));
     Ok(nodes)
 }
 

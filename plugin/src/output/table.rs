@@ -3,14 +3,19 @@
 use std::io::{self, Write};
 
 use anstyle::Style;
-use unicode_width::UnicodeWidthStr;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr};
 
 use super::plain::plain;
+use super::shorten::shorten;
 
 /// Blanks between two columns, as in kubectl.
 const GAP: usize = 3;
 /// The last column is wrapped down to this width; below it, it goes to lines of its own.
 const NARROWEST: usize = 30;
+/// The same where a column of names can be cut for it.
+const ROOMY: usize = 60;
+/// Names are not cut below this width: nothing would be left of them.
+const NAME: usize = 50;
 /// One cell in so many may be too long for its column.
 const FEW: usize = 4;
 /// How far a cell is moved in on lines of its own.
@@ -46,6 +51,8 @@ impl<T: Into<String>> From<T> for Cell {
 pub(crate) struct Table {
     header: Option<Vec<Cell>>,
     rows: Vec<Row>,
+    /// The column of names that are cut in the middle where the last column would be too narrow.
+    names: Option<usize>,
 }
 
 #[derive(Clone, Debug)]
@@ -64,7 +71,16 @@ impl Table {
         Self {
             header: Some(header.into_iter().map(Cell::from).collect()),
             rows: Vec::new(),
+            names: None,
         }
+    }
+
+    /// Long names of this column are cut in the middle where that makes room for the last column;
+    /// where it does not, the last column stands below.
+    #[must_use]
+    pub(crate) fn with_names(mut self, column: usize) -> Self {
+        self.names = Some(column);
+        self
     }
 
     /// Leaves the header out (`--no-headers`).
@@ -113,7 +129,13 @@ impl Table {
     /// Where the columns stand. One that the terminal has no room for goes to a line of its own
     /// below, moved in, and those after it follow it there.
     fn columns(&self, width: Option<usize>) -> Vec<Column> {
-        let widths = self.widths();
+        let mut widths = self.widths();
+        let cut = width.and_then(|width| self.cut(&widths, width));
+        if let Some((column, width)) = cut
+            && let Some(names) = widths.get_mut(column)
+        {
+            *names = width;
+        }
         let mut columns: Vec<Column> = Vec::with_capacity(widths.len());
         let mut end = 0;
         for (i, &wide) in widths.iter().enumerate() {
@@ -122,9 +144,23 @@ impl Table {
             let below = i > 0 && room.is_some_and(|room| !self.fits(i, wide, is_last, room));
             let start = if below { INDENT } else { end };
             end = start + wide + GAP;
-            columns.push(Column { start, wide, below });
+            columns.push(Column {
+                start,
+                wide,
+                below,
+                is_cut: cut.is_some_and(|(column, _)| column == i),
+            });
         }
         columns
+    }
+
+    /// The column of names and the width that it is cut to, if the last column then has enough.
+    fn cut(&self, widths: &[usize], width: usize) -> Option<(usize, usize)> {
+        let column = self.names?;
+        let (last, before) = widths.split_last()?;
+        let others = before.iter().sum::<usize>() - before.get(column)? + GAP * before.len();
+        let room = width.saturating_sub(others + (*last).min(ROOMY));
+        (room >= NAME && room < *before.get(column)?).then_some((column, room))
     }
 
     /// Whether a column has its place in `room`. The last one may wrap. Of the others a few cells
@@ -132,7 +168,8 @@ impl Table {
     /// tear all rows apart.
     fn fits(&self, column: usize, wide: usize, is_last: bool, room: usize) -> bool {
         if is_last {
-            return room >= wide.min(NARROWEST);
+            let narrowest = self.names.map_or(NARROWEST, |_| ROOMY);
+            return room >= wide.min(narrowest);
         }
         let title = self.header.as_ref().and_then(|header| header.get(column));
         if room >= wide || title.is_some_and(|title| title.width() > room) {
@@ -175,6 +212,8 @@ struct Column {
     wide: usize,
     /// Whether it begins a line.
     below: bool,
+    /// Whether longer cells are cut.
+    is_cut: bool,
 }
 
 /// A row on one line, or on several where its columns say so; the last cell is wrapped below
@@ -188,6 +227,11 @@ fn write_row(
     let mut lines = vec![String::new()];
     for (i, (cell, column)) in row.iter().zip(columns).enumerate() {
         let is_last = i + 1 == columns.len();
+        let short = Cell {
+            text: shorten(&cell.text, column.wide),
+            style: cell.style,
+        };
+        let cell = if column.is_cut { &short } else { cell };
         let too_long = width.is_some_and(|width| column.start + cell.width() > width);
         let start = if i > 0 && (column.below || (too_long && !is_last)) {
             lines.push(" ".repeat(INDENT));
@@ -196,7 +240,7 @@ fn write_row(
             column.start
         };
         let parts = if is_last {
-            wrap(&cell.text, width.map(|width| width.saturating_sub(start)))
+            wrap_whole(&cell.text, width.map(|width| width.saturating_sub(start)))
         } else {
             vec![cell.text.as_str()]
         };
@@ -224,7 +268,7 @@ fn write_row(
 /// A cell on lines of its own.
 fn write_indented(out: &mut impl Write, cell: &Cell, room: Option<usize>) -> io::Result<()> {
     let style = cell.style;
-    for part in wrap(&cell.text, room) {
+    for part in wrap_whole(&cell.text, room) {
         writeln!(out, "{:INDENT$}{style}{part}{style:#}", "")?;
     }
     Ok(())
@@ -250,6 +294,32 @@ pub(super) fn wrap(text: &str, room: Option<usize>) -> Vec<&str> {
         lines.extend(paragraph.get(start..end));
     }
     lines
+}
+
+/// As [`wrap`], but a longer word is cut as well: no line is longer than `room`.
+fn wrap_whole(text: &str, room: Option<usize>) -> Vec<&str> {
+    let lines = wrap(text, room).into_iter();
+    let Some(room) = room else {
+        return lines.collect();
+    };
+    let mut cut = Vec::new();
+    for mut line in lines {
+        while line.width() > room {
+            let mut used = 0;
+            let end = line.char_indices().find(|(_, c)| {
+                used += c.width().unwrap_or(0);
+                used > room
+            });
+            let end = end.map_or(line.len(), |(at, _)| at);
+            let Some((head, rest)) = line.split_at_checked(end).filter(|_| end > 0) else {
+                break;
+            };
+            cut.push(head);
+            line = rest;
+        }
+        cut.push(line);
+    }
+    cut
 }
 
 /// The words of `text` with where they begin.
@@ -374,6 +444,34 @@ mod tests {
         table.row(["東京".into(), "x".into()]);
         table.row(["ab".into(), "y".into()]);
         assert_eq!(print(&table.without_header(), None), "東京   x\nab     y\n");
+    }
+
+    #[test]
+    fn long_names_are_cut_for_a_roomy_message() {
+        let mut table = Table::new(["RULE", "OBJECT", "MESSAGE"]).with_names(1);
+        let (name, message) = ("n".repeat(70), "a message ".repeat(9));
+        table.row(["A-1".into(), name.as_str().into(), message.as_str().into()]);
+        let text = print(&table, Some(130));
+        let cut = format!("{}…{}   a message", "n".repeat(30), "n".repeat(29));
+        assert!(text.contains(&cut), "{text}");
+        assert!(text.lines().all(|line| line.width() <= 130), "{text}");
+        // Too little would be left of the name: it is whole, and the message is below.
+        let text = print(&table, Some(115));
+        assert!(text.contains(&format!("{name}\n    a message")), "{text}");
+        assert!(print(&table, None).contains(&name));
+    }
+
+    #[test]
+    fn a_word_longer_than_its_column_is_cut_there() {
+        let mut table = Table::new(["A", "B"]);
+        table.row(["a".into(), "x".repeat(40).into()]);
+        let text = print(&table, Some(34));
+        let (head, rest) = ("x".repeat(30), "x".repeat(10));
+        assert!(
+            text.ends_with(&format!("a   {head}\n    {rest}\n")),
+            "{text}"
+        );
+        assert_eq!(wrap_whole("東京", Some(1)), ["東京"]);
     }
 
     #[test]

@@ -14,6 +14,9 @@ use crate::output::{Cell, Table, style};
 /// What a label that is not there is shown as, in kubectl's habit.
 const NO_LABEL: &str = "<none>";
 
+/// The column of the objects.
+const OBJECT: usize = 2;
+
 /// The findings as tables, each with its heading if they are parted.
 pub(super) fn tables(
     report: &AuditReport,
@@ -91,6 +94,9 @@ fn table(groups: &[FindingGroup<'_>], args: &AuditArgs, wide: bool, places: &Pla
         header.push("MESSAGE");
     }
     let mut table = Table::new(header);
+    if !wide {
+        table = table.with_names(OBJECT);
+    }
     if args.no_headers {
         table = table.without_header();
     }

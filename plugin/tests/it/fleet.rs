@@ -121,3 +121,16 @@ fn lines(shown: &str, columns: u16) -> Vec<String> {
     }
     lines
 }
+
+/// At 120 columns long names left a message 31.
+#[test]
+fn a_report_fits_terminals_of_any_width() {
+    for columns in [80, 100, 120, 140, 200] {
+        let words = ["audit", "-f", "examples/faulty-cluster.json"];
+        let (shown, _) = all_on_terminal(&words, columns);
+        for line in shown.lines().filter(|line| !line.starts_with("next: ")) {
+            assert!(line.chars().count() <= usize::from(columns), "{line}");
+        }
+        insta::assert_snapshot!(format!("a terminal of {columns} columns"), shown);
+    }
+}
