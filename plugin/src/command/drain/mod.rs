@@ -3,6 +3,7 @@
 mod offline;
 mod options;
 mod plan;
+mod together;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use nodelife_core::drain::{Action, DrainPlan, Estimate, PlannedPod};
-use nodelife_core::format::count;
+use nodelife_core::format::{self, count};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
+use super::together;
 use crate::cli::drain::{DrainArgs, DrainFormat, OnImpossible, OnRefused};
 use crate::drain::{ClusterView, Refusals};
 use crate::exit::ExitStatus;
@@ -23,19 +24,26 @@ pub(super) fn refuse(
 ) -> (DrainPlan, Refusals) {
     let mut status = ExitStatus::Done;
     let mut reasons: BTreeMap<Str, Vec<String>> = BTreeMap::new();
+    let mut told = Vec::new();
     for (action, with) in [
         (Action::Refuse, ExitStatus::Refused),
         (Action::Impossible, ExitStatus::Impossible),
     ] {
         for pod in plan.with(action) {
             let (namespace, name, reason) = (&pod.namespace, &pod.name, &pod.reason);
-            printer.note(format_args!("{namespace}/{name} on {}: {reason}", pod.node));
+            told.push((
+                format!("{namespace}/{name} on {}", pod.node),
+                reason.as_str(),
+            ));
             if action == Action::Refuse || args.on_impossible == OnImpossible::Refuse {
                 status = status.and(with);
                 let reasons = reasons.entry(pod.node.clone()).or_default();
                 reasons.push(format!("{namespace}/{name}: {reason}"));
             }
         }
+    }
+    for sentence in together::sentences(told) {
+        printer.note(sentence);
     }
     if reasons.is_empty() {
         return (plan, Refusals::default());
@@ -47,10 +55,10 @@ pub(super) fn refuse(
         .partition(|node| reasons.contains_key(node));
     let all = rest.is_empty() || args.on_refused == OnRefused::All;
     printer.note(if all {
-        let nodes = plan.nodes.join(", ");
+        let nodes = first_nodes(&plan.nodes);
         format!("refused to drain {nodes}: nothing was changed")
     } else {
-        format!("refused to drain {}: left as it is", refused.join(", "))
+        format!("refused to drain {}: left as it is", first_nodes(&refused))
     });
     let reasons = reasons.into_iter();
     let refusals = Refusals {
@@ -78,6 +86,41 @@ pub(in crate::command) fn print(
     if let Some(format) = format {
         return printer.drain_document(plan, format);
     }
+    let pods = plan.pods.iter();
+    warn(pods, printer);
+    printer.table(&table(plan))?;
+    for warning in &plan.warnings {
+        printer.warn(warning);
+    }
+    if refused {
+        return Ok(());
+    }
+    let evicted = plan.with(Action::Evict).chain(plan.with(Action::Delete));
+    let waves = plan.waves.map_or_else(
+        || " in an unknown number of waves".to_owned(),
+        |waves| {
+            let waves = usize::try_from(waves).unwrap_or(usize::MAX);
+            format!(" in {}", count(waves, "wave"))
+        },
+    );
+    let evicted = count(evicted.count(), "pod");
+    printer.note(format_args!(
+        "{evicted} would be evicted{waves}; nothing was changed"
+    ));
+    if let Some(estimate) = &plan.estimate {
+        print_estimate(estimate, printer);
+    }
+    for why in together::first(plan.no_estimate.clone()) {
+        printer.note(format_args!("no estimate: {why}"));
+    }
+    Ok(())
+}
+
+/// A row for each pod, or for those that read alike if there are many.
+fn table(plan: &DrainPlan) -> Table {
+    if together::is_large(plan) {
+        return together::table(plan);
+    }
     // The node goes without saying if there is one.
     let several = plan.nodes.len() > 1;
     let columns = ["WAVE", "ACTION", "NODE", "POD", "REASON"];
@@ -100,34 +143,8 @@ pub(in crate::command) fn print(
             Cell::from(format!("{}/{}", pod.namespace, pod.name)),
             Cell::from(pod.reason.clone()),
         ]));
-        warn(pod, printer);
     }
-    printer.table(&table)?;
-    for warning in &plan.warnings {
-        printer.warn(warning);
-    }
-    if refused {
-        return Ok(());
-    }
-    let evicted = plan.with(Action::Evict).chain(plan.with(Action::Delete));
-    let waves = plan.waves.map_or_else(
-        || " in an unknown number of waves".to_owned(),
-        |waves| {
-            let waves = usize::try_from(waves).unwrap_or(usize::MAX);
-            format!(" in {}", count(waves, "wave"))
-        },
-    );
-    let evicted = count(evicted.count(), "pod");
-    printer.note(format_args!(
-        "{evicted} would be evicted{waves}; nothing was changed"
-    ));
-    if let Some(estimate) = &plan.estimate {
-        print_estimate(estimate, printer);
-    }
-    for why in &plan.no_estimate {
-        printer.note(format_args!("no estimate: {why}"));
-    }
-    Ok(())
+    table
 }
 
 /// Says what the user should know of the pods that go: those of `quarantined` nodes stay.
@@ -139,18 +156,25 @@ pub(super) fn warn_leaving(plan: &DrainPlan, quarantined: &[Node], printer: &mut
     for warning in &plan.warnings {
         printer.warn(warning);
     }
-    for pod in plan.with(Action::Evict).chain(plan.with(Action::Delete)) {
-        if !stays(pod) {
-            warn(pod, printer);
-        }
+    let leaving = plan.with(Action::Evict).chain(plan.with(Action::Delete));
+    warn(leaving.filter(|pod| !stays(pod)), printer);
+}
+
+/// Says what the user should know of pods before they go.
+fn warn<'a>(pods: impl Iterator<Item = &'a PlannedPod>, printer: &mut Printer) {
+    let warnings = pods.flat_map(|pod| {
+        let warnings = pod.warnings.iter().chain(&pod.unschedulable);
+        warnings.map(move |warning| (format!("{}/{}", pod.namespace, pod.name), warning.as_str()))
+    });
+    for warning in together::sentences(warnings) {
+        printer.warn(warning);
     }
 }
 
-/// Says what the user should know of a pod before it goes.
-fn warn(pod: &PlannedPod, printer: &mut Printer) {
-    for warning in pod.warnings.iter().chain(&pod.unschedulable) {
-        printer.warn(format_args!("{}/{}: {warning}", pod.namespace, pod.name));
-    }
+/// Names of nodes, the first ones of many.
+fn first_nodes(nodes: &[Str]) -> String {
+    const SHOWN: usize = 10;
+    format::first(SHOWN, nodes.iter().map(Str::as_str))
 }
 
 /// How long it will take, and how that is known.
@@ -163,7 +187,7 @@ fn print_estimate(estimate: &Estimate, printer: &mut Printer) {
             "estimated: {min} s (pods stop at once) to {max} s (full grace period)"
         ));
     }
-    for basis in &estimate.basis {
+    for basis in together::first(estimate.basis.clone()) {
         printer.note(format_args!("  {basis}"));
     }
 }

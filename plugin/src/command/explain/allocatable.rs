@@ -12,6 +12,7 @@ use nodelife_core::object::Node;
 use nodelife_core::quantity::{Format, Quantity};
 use nodelife_core::snapshot::Source;
 
+use super::alike::alike;
 use super::configuration;
 use crate::cli::{AllocatableArgs, ClusterArgs};
 use crate::command::input;
@@ -144,24 +145,44 @@ async fn of_nodes(
 
 fn print(report: &Report, printer: &mut Printer) -> anyhow::Result<()> {
     let mut first = true;
-    for item in &report.document.items {
+    let items = report.document.items.iter();
+    let items = items.map(|item| {
+        let mut same = item.clone();
+        let name = std::mem::take(&mut same.node);
+        (item, name, format!("{same:?}"))
+    });
+    for (item, nodes) in alike(items) {
         if !std::mem::take(&mut first) {
             writeln!(printer.data())?;
         }
-        print_item(item, printer)?;
+        print_item(item, &nodes, printer)?;
     }
-    for (item, node) in report.document.unexplained.iter().zip(&report.unexplained) {
+    let unexplained = report.document.unexplained.iter().zip(&report.unexplained);
+    let unexplained = unexplained.map(|(item, node)| {
+        let mut same = item.clone();
+        let name = std::mem::take(&mut same.node);
+        let status = &node.status;
+        let same = format!(
+            "{same:?} {:?} {:?} {:?}",
+            status.capacity,
+            status.allocatable,
+            Provider::of(node)
+        );
+        ((item, node), name, same)
+    });
+    for ((item, node), nodes) in alike(unexplained) {
         if !std::mem::take(&mut first) {
             writeln!(printer.data())?;
         }
-        print_unexplained(item, node, printer)?;
+        print_unexplained(item, node, &nodes, printer)?;
     }
     Ok(())
 }
 
-fn print_item(item: &Allocatable, printer: &mut Printer) -> anyhow::Result<()> {
+fn print_item(item: &Allocatable, nodes: &str, printer: &mut Printer) -> anyhow::Result<()> {
     if !item.node.is_empty() {
-        writeln!(printer.data(), "node/{}\n", item.node)?;
+        printer.paragraph(nodes)?;
+        writeln!(printer.data())?;
     }
     let published = item.resources.values().any(|line| line.published.is_some());
     let mut header = vec![
@@ -219,8 +240,14 @@ fn row(name: &str, line: &Line, published: bool) -> Vec<Cell> {
     cells
 }
 
-fn print_unexplained(item: &Unexplained, node: &Node, printer: &mut Printer) -> anyhow::Result<()> {
-    writeln!(printer.data(), "node/{}\n", item.node)?;
+fn print_unexplained(
+    item: &Unexplained,
+    node: &Node,
+    nodes: &str,
+    printer: &mut Printer,
+) -> anyhow::Result<()> {
+    printer.paragraph(nodes)?;
+    writeln!(printer.data())?;
     let said = [&node.status.capacity, &node.status.allocatable].map(allocatable::amounts);
     let has_hugepages = !item.hugepages.is_zero();
     let mut header = vec!["RESOURCE", "CAPACITY", "− HELD BACK"];

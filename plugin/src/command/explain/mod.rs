@@ -1,5 +1,6 @@
 //! `explain`
 
+mod alike;
 mod allocatable;
 mod configuration;
 mod failure;

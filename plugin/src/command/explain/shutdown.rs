@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
+use nodelife_core::format;
 use nodelife_core::shutdown::{self, NodeShutdown, ShutdownReport};
 use nodelife_core::snapshot::Source;
 
+use super::alike::alike;
 use super::configuration;
 use crate::cli::{ClusterArgs, EvictionArgs, ShutdownArgs};
 use crate::command::input;
@@ -52,34 +54,38 @@ pub(super) async fn run(
     if !unknown.is_empty() {
         printer.warn(format_args!(
             "not shown, because their kubelet configuration is unknown: {}",
-            unknown.join(", ")
+            format::list(unknown)
         ));
     }
     Ok(ExitStatus::Done)
 }
 
 fn print(report: &ShutdownReport, printer: &mut Printer) -> anyhow::Result<()> {
-    for (i, item) in report.items.iter().enumerate() {
+    let items = report.items.iter().map(|item| {
+        let mut same = item.clone();
+        let node = std::mem::take(&mut same.node);
+        (item, node, format!("{same:?}"))
+    });
+    for (i, (item, nodes)) in alike(items).into_iter().enumerate() {
         if i > 0 {
             writeln!(printer.data())?;
         }
-        print_item(item, printer)?;
+        print_item(item, &nodes, printer)?;
     }
     Ok(())
 }
 
-fn print_item(item: &NodeShutdown, printer: &mut Printer) -> anyhow::Result<()> {
+fn print_item(item: &NodeShutdown, nodes: &str, printer: &mut Printer) -> anyhow::Result<()> {
     if !item.graceful {
         return Ok(printer.paragraph(format_args!(
-            "node/{}: no graceful shutdown is configured: all pods are killed at once",
-            item.node
+            "{nodes}: no graceful shutdown is configured: all pods are killed at once"
         ))?);
     }
     printer.paragraph(format_args!(
-        "node/{}: the kubelet delays the shutdown by {}s (InhibitDelayMaxSec of systemd-logind \
+        "{nodes}: the kubelet delays the shutdown by {}s (InhibitDelayMaxSec of systemd-logind \
          must allow it); its pods stop within {}s, and the rest of each group's time is for \
          unmounting volumes",
-        item.node, item.requested_seconds, item.max_seconds
+        item.requested_seconds, item.max_seconds
     ))?;
     writeln!(printer.data())?;
     let mut table = Table::new(["PRIORITY", "GRACE", "POD", "WANTS", "CUT BY"]);

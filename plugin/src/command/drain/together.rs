@@ -1,0 +1,143 @@
+//! A plan for many nodes, with the pods that read alike together.
+
+use std::collections::BTreeMap;
+
+use nodelife_core::drain::{Action, DrainPlan, PlannedPod};
+use nodelife_core::format::{self, count};
+use nodelife_core::natural;
+
+use crate::output::{Cell, Table};
+
+/// More pods than these are not listed one by one, unless they are of one node.
+const MANY: usize = 40;
+/// So many sentences are told one by one.
+const FEW: usize = 8;
+/// Reasons that are told of each action.
+const REASONS: usize = 5;
+/// Names that are told of each reason.
+const NAMES: usize = 3;
+
+/// The order of the actions.
+const ACTIONS: [Action; 6] = [
+    Action::Evict,
+    Action::Delete,
+    Action::Wait,
+    Action::Refuse,
+    Action::Impossible,
+    Action::Skip,
+];
+
+/// Whether the plan has too many pods to list them.
+pub(super) fn is_large(plan: &DrainPlan) -> bool {
+    plan.nodes.len() > 1 && plan.pods.len() > MANY
+}
+
+/// A row for each action and reason, with the number of pods; those of most pods first.
+pub(super) fn table(plan: &DrainPlan) -> Table {
+    let mut table = Table::new(["WAVE", "ACTION", "PODS", "REASON"]);
+    for action in ACTIONS {
+        let mut by_reason: BTreeMap<&str, Vec<&PlannedPod>> = BTreeMap::new();
+        for pod in plan.with(action) {
+            by_reason.entry(&pod.reason).or_default().push(pod);
+        }
+        let mut reasons: Vec<_> = by_reason.into_iter().collect();
+        reasons.sort_by_key(|(_, pods)| std::cmp::Reverse(pods.len()));
+        let others = reasons.split_off(reasons.len().min(REASONS));
+        for (reason, pods) in reasons {
+            row(&mut table, action, &pods, reason);
+        }
+        let number = others.len();
+        let others: Vec<_> = others.into_iter().flat_map(|(_, pods)| pods).collect();
+        if !others.is_empty() {
+            let reason = format!("{}; -o json has all", count(number, "other reason"));
+            row(&mut table, action, &others, &reason);
+        }
+    }
+    table
+}
+
+fn row(table: &mut Table, action: Action, pods: &[&PlannedPod], reason: &str) {
+    let waves = pods.iter().filter_map(|pod| pod.wave);
+    let wave = match (waves.clone().min(), waves.max()) {
+        (Some(first), Some(last)) if first < last => format!("{first} to {last}"),
+        (Some(wave), _) => wave.to_string(),
+        _ => "-".to_owned(),
+    };
+    let mut nodes: Vec<&str> = pods.iter().map(|pod| pod.node.as_str()).collect();
+    nodes.sort_unstable();
+    nodes.dedup();
+    let number = format!(
+        "{} on {}",
+        count(pods.len(), "pod"),
+        count(nodes.len(), "node")
+    );
+    let action = action.to_string();
+    table.row([wave, action, number, reason.to_owned()].map(Cell::from));
+    let mut names: Vec<String> = pods.iter().copied().map(name).collect();
+    names.sort_by(|a, b| natural::compare(a, b));
+    let names = names.iter().map(String::as_str);
+    let notes = (1..=NAMES).rev();
+    table.note_that_fits(notes.map(|shown| format::first(shown, names.clone()).into()));
+}
+
+fn name(pod: &PlannedPod) -> String {
+    format!("{}/{}", pod.namespace, pod.name)
+}
+
+/// Sentences about pods, `a/b: text`. Of many, one for each text, `a/b, a/c and 3 more: text`, and
+/// of many texts the first ones.
+pub(super) fn sentences<'a>(texts: impl IntoIterator<Item = (String, &'a str)>) -> Vec<String> {
+    let texts: Vec<_> = texts.into_iter().collect();
+    if texts.len() <= FEW {
+        let each = texts.into_iter();
+        return each.map(|(name, text)| format!("{name}: {text}")).collect();
+    }
+    let mut names: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut index: BTreeMap<&str, usize> = BTreeMap::new();
+    for (name, text) in texts {
+        let at = *index.entry(text).or_insert(names.len());
+        match names.get_mut(at) {
+            Some((_, names)) => names.push(name),
+            None => names.push((text, vec![name])),
+        }
+    }
+    let sentences = names.into_iter().map(|(text, mut names)| {
+        names.sort_by(|a, b| natural::compare(a, b));
+        let names = names.iter().map(String::as_str);
+        format!("{}: {text}", format::first(NAMES, names))
+    });
+    first(sentences.collect())
+}
+
+/// The first of the texts, and how many more there are.
+pub(super) fn first(mut texts: Vec<String>) -> Vec<String> {
+    let more = texts.split_off(texts.len().min(FEW)).len();
+    if more > 0 {
+        texts.push(format!("{more} more; -o json has all"));
+    }
+    texts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_texts_are_one_sentence_if_there_are_many() {
+        let texts = |number| (0..number).map(|i| (i.to_string(), ["old", "new"][i % 2]));
+        assert_eq!(sentences(texts(3)), ["0: old", "1: new", "2: old"]);
+        assert_eq!(
+            sentences(texts(12)),
+            ["0, 2, 4 and 3 more: old", "1, 3, 5 and 3 more: new"]
+        );
+    }
+
+    #[test]
+    fn further_texts_are_counted() {
+        let texts = |number: usize| (0..number).map(|i| i.to_string()).collect::<Vec<_>>();
+        assert_eq!(first(texts(FEW)), texts(FEW));
+        let cut = first(texts(FEW + 2));
+        assert_eq!(cut.len(), FEW + 1);
+        assert_eq!(cut.last().unwrap(), "2 more; -o json has all");
+    }
+}
