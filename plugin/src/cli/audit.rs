@@ -43,6 +43,7 @@ Examples:
   # In a pipeline: fail on warnings too, print a table, and write files for the CI system
   kubectl nodelife audit --fail-on warning -o table -o sarif=nodes.sarif -o junit=nodes.xml
 ")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct AuditArgs {
     /// Which nodes.
     #[command(flatten)]

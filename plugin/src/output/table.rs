@@ -117,7 +117,7 @@ impl Table {
                 Row::Note(note) => write_indented(out, note, indented)?,
                 Row::Choice(notes) => {
                     let fits = |note: &&Cell| indented.is_none_or(|room| note.width() <= room);
-                    if let Some(note) = notes.iter().find(fits).or(notes.last()) {
+                    if let Some(note) = notes.iter().find(fits).or_else(|| notes.last()) {
                         write_indented(out, note, indented)?;
                     }
                 }

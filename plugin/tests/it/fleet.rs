@@ -81,7 +81,7 @@ impl SnapshotFile {
 
 /// One node in six reserves nothing for the system, and has a kubelet that is too old.
 fn two_faults(i: usize, node: &mut Value) {
-    if i / 2 % 6 == 0 {
+    if (i / 2).is_multiple_of(6) {
         for resource in ["cpu", "memory", "ephemeral-storage"] {
             node["status"]["allocatable"][resource] = node["status"]["capacity"][resource].clone();
         }

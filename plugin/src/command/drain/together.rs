@@ -76,8 +76,8 @@ fn row(table: &mut Table, action: Action, pods: &[&PlannedPod], reason: &str) {
     let mut names: Vec<String> = pods.iter().copied().map(name).collect();
     names.sort_by(|a, b| natural::compare(a, b));
     let names = names.iter().map(String::as_str);
-    let notes = (1..=NAMES).rev();
-    table.note_that_fits(notes.map(|shown| format::first(shown, names.clone()).into()));
+    let shown = (1..=NAMES).rev();
+    table.note_that_fits(shown.map(|shown| format::first(shown, names.clone()).into()));
 }
 
 fn name(pod: &PlannedPod) -> String {
