@@ -171,6 +171,7 @@ fn live(
     let mut contestants = vec![
         Contestant::floor(kubeconfig)?,
         Contestant::audit("nodelife audit", nodelife, kubeconfig),
+        Contestant::peer("nodelife nodes", nodelife, kubeconfig).with(&["nodes"]),
     ];
     let peers = [
         (
@@ -193,7 +194,7 @@ fn live(
         }
     }
     compete(&mut contestants, "live", arguments.repeats)?;
-    let [floor, audit, peers_run @ ..] = contestants.as_slice() else {
+    let [floor, audit, nodes, peers_run @ ..] = contestants.as_slice() else {
         return Ok(());
     };
     verdict.at_most(
@@ -208,9 +209,12 @@ fn live(
     for peer in peers_run {
         let faster = peers.iter().find(|(name, ..)| *name == peer.name);
         if let Some((name, .., faster)) = faster {
-            let (wall, peak) = (peer.wall() / audit.wall(), peer.peak() / audit.peak());
-            verdict.at_least(&format!("times faster than {name}"), wall, *faster)?;
-            verdict.at_least(&format!("times leaner than {name}"), peak, LEANER)?;
+            for own in [audit, nodes] {
+                let (wall, peak) = (peer.wall() / own.wall(), peer.peak() / own.peak());
+                let of = format!("{} than {name}", own.name);
+                verdict.at_least(&format!("times faster: {of}"), wall, *faster)?;
+                verdict.at_least(&format!("times leaner: {of}"), peak, LEANER)?;
+            }
         }
     }
     Ok(())
