@@ -19,7 +19,7 @@ pub(super) enum Kind {
     Name,
     /// The namespace of the finding's subject.
     Namespace,
-    /// Another node, or an IP address.
+    /// Another node, an IP address or a UID.
     Other,
     /// A time or a date.
     Time,
@@ -130,7 +130,7 @@ fn slot<'a>(
     if before_slash && subject.namespace.as_deref() == Some(word) {
         return part(Kind::Namespace, word);
     }
-    if is_node(word) || word.parse::<Ipv4Addr>().is_ok() {
+    if is_node(word) || is_uid(word) || word.parse::<Ipv4Addr>().is_ok() {
         return part(Kind::Other, word);
     }
     if !word.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
@@ -145,6 +145,13 @@ fn slot<'a>(
     } else {
         None
     }
+}
+
+/// Whether it is a UID as Kubernetes makes them: hexadecimal digits in five groups.
+fn is_uid(word: &str) -> bool {
+    const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
+    word.split('-').map(str::len).eq(GROUPS)
+        && word.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
 }
 
 /// Seconds of a duration as [`format::duration`] writes it.
@@ -301,6 +308,10 @@ mod tests {
             (
                 "since 2026-06-28, at 2026-06-28T10:00:00Z:",
                 vec![(Time, "2026-06-28"), (Time, "2026-06-28T10:00:00Z")],
+            ),
+            (
+                "UID 76bc64ab-1fe8-2491-b4c3-1bd1aad82148.",
+                vec![(Other, "76bc64ab-1fe8-2491-b4c3-1bd1aad82148")],
             ),
             // Versions, hashes and other names are text.
             (
