@@ -24,6 +24,8 @@ pub struct FindingGroup<'a> {
     pub pools: Vec<&'a str>,
     /// The message of all; a number that differs is a range.
     pub message: String,
+    /// What differs in each finding, identities left aside: `4550m, 3920m`; none if nothing does.
+    pub details: Vec<String>,
 }
 
 impl<'a> FindingGroup<'a> {
@@ -34,6 +36,7 @@ impl<'a> FindingGroup<'a> {
             findings: vec![finding],
             pools: Vec::new(),
             message: finding.message.clone(),
+            details: Vec::new(),
         }
     }
 
@@ -236,31 +239,46 @@ impl<'a> Alike<'a> {
                 })
                 .collect();
         }
-        let message = self.message();
+        let (message, details) = self.message();
         let findings: Vec<_> = self.members.iter().map(|member| member.finding).collect();
         let group = findings.first().map(|first| FindingGroup {
             first,
             findings: findings.clone(),
             pools: self.pools,
             message,
+            details,
         });
         group.into_iter().collect()
     }
 
-    fn message(&self) -> String {
-        columns(&self.members)
-            .map(|(kind, values)| message::together(kind, &values))
-            .collect()
+    /// The message of all, and what differs in each.
+    fn message(&self) -> (String, Vec<String>) {
+        let mut message = String::new();
+        let mut details: Vec<String> = Vec::new();
+        for (kind, values) in columns(&self.members) {
+            message.push_str(&message::together(kind, &values));
+            if kind == Kind::Noun || kind.is_identity() || all_equal(&values) {
+                continue;
+            }
+            details.resize(values.len(), String::new());
+            for (detail, value) in details.iter_mut().zip(values) {
+                if !detail.is_empty() {
+                    detail.push_str(", ");
+                }
+                detail.push_str(value);
+            }
+        }
+        (message, details)
     }
 }
 
 /// Whether more differs than the names of the objects.
 fn differ<'m, 'a: 'm>(members: impl IntoIterator<Item = &'m Member<'a>> + Clone) -> bool {
-    columns(members).any(|(kind, values)| {
-        let first = values.first();
-        !matches!(kind, Kind::Name | Kind::Namespace)
-            && values.iter().any(|value| Some(value) != first)
-    })
+    columns(members).any(|(kind, values)| !kind.is_identity() && !all_equal(&values))
+}
+
+fn all_equal(values: &[&str]) -> bool {
+    values.windows(2).all(|pair| pair.first() == pair.last())
 }
 
 /// The values of each part.

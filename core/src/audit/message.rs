@@ -19,8 +19,10 @@ pub(super) enum Kind {
     Name,
     /// The namespace of the finding's subject.
     Namespace,
-    /// Another node, an IP address or a UID.
+    /// Another node, or an IP address.
     Other,
+    /// A UID of an object.
+    Uid,
     /// A time or a date.
     Time,
     /// A number with its unit, or a duration.
@@ -33,6 +35,13 @@ pub(super) enum Kind {
 pub(super) struct Part<'a> {
     pub(super) kind: Kind,
     pub(super) text: &'a str,
+}
+
+impl Kind {
+    /// Whether a value of it only tells one object from another.
+    pub(super) fn is_identity(self) -> bool {
+        matches!(self, Kind::Name | Kind::Namespace | Kind::Uid)
+    }
 }
 
 impl<'a> Part<'a> {
@@ -69,7 +78,12 @@ pub(super) fn parts<'a>(
                 text: word,
             })
         } else {
-            slot(rest, word, subject, &is_node)
+            let is_uid = message.get(..at).is_some_and(|s| s.ends_with(" UID "));
+            let uid = is_uid.then_some(Part {
+                kind: Kind::Uid,
+                text: word,
+            });
+            uid.or_else(|| slot(rest, word, subject, &is_node))
         };
         let Some(slot) = slot else {
             at += word.len();
@@ -130,7 +144,7 @@ fn slot<'a>(
     if before_slash && subject.namespace.as_deref() == Some(word) {
         return part(Kind::Namespace, word);
     }
-    if is_node(word) || is_uid(word) || word.parse::<Ipv4Addr>().is_ok() {
+    if is_node(word) || word.parse::<Ipv4Addr>().is_ok() {
         return part(Kind::Other, word);
     }
     if !word.starts_with(|c: char| c.is_ascii_digit() || c == '-') {
@@ -145,13 +159,6 @@ fn slot<'a>(
     } else {
         None
     }
-}
-
-/// Whether it is a UID as Kubernetes makes them: hexadecimal digits in five groups.
-fn is_uid(word: &str) -> bool {
-    const GROUPS: [usize; 5] = [8, 4, 4, 4, 12];
-    word.split('-').map(str::len).eq(GROUPS)
-        && word.chars().all(|c| c.is_ascii_hexdigit() || c == '-')
 }
 
 /// Seconds of a duration as [`format::duration`] writes it.
@@ -189,6 +196,7 @@ pub(super) fn together<'a>(kind: Kind, values: &[&'a str]) -> Cow<'a, str> {
         Kind::Noun => longest(values).into(),
         Kind::Name => "<name>".into(),
         Kind::Namespace => "<namespace>".into(),
+        Kind::Uid => "<uid>".into(),
         Kind::Other => names(values).into(),
         Kind::Time => range(values, |value| Some(value.to_owned())).into(),
         Kind::Number => {
@@ -278,7 +286,7 @@ mod tests {
 
     #[test]
     fn names_and_numbers_differ_from_object_to_object() {
-        use Kind::{Name, Namespace, Noun, Number, Other, Time};
+        use Kind::{Name, Namespace, Noun, Number, Other, Time, Uid};
         for (message, expected) in [
             (
                 "requests 4550m − Allocatable 3920m",
@@ -310,8 +318,8 @@ mod tests {
                 vec![(Time, "2026-06-28"), (Time, "2026-06-28T10:00:00Z")],
             ),
             (
-                "UID 76bc64ab-1fe8-2491-b4c3-1bd1aad82148.",
-                vec![(Other, "76bc64ab-1fe8-2491-b4c3-1bd1aad82148")],
+                "a Node with UID 76bc64ab-1fe8, system UUID 76bc64ab-1fe8",
+                vec![(Uid, "76bc64ab-1fe8")],
             ),
             // Versions, hashes and other names are text.
             (

@@ -7,8 +7,9 @@ use super::super::fleet::{Purpose, Share};
 /// A bar from nothing to Capacity: requested, free, and what is held back, by what for where that
 /// is known. Requests beyond Allocatable stretch the scale instead of being cut off.
 ///
-/// The style sheet has the colours; the bar has only the places where one begins.
-pub(super) fn bar(share: &Share) -> String {
+/// The style sheet has the colours; the bar has only the places where one begins, and the amounts in
+/// words if they are wanted.
+pub(super) fn bar(share: &Share, in_words: bool) -> String {
     let within = share.requested.min(share.allocatable);
     let over = (share.requested - share.allocatable).max(0.0);
     let mut parts = vec![
@@ -36,12 +37,13 @@ pub(super) fn bar(share: &Share) -> String {
             let _ = write!(bar, "--{letter}:{end:.0}%;");
         }
     }
-    if !share.held.is_empty() || over > 0.0 {
-        let _ = write!(bar, " title=\"{}:", share.resource);
-        for (_, words, amount) in parts.iter().filter(|(.., amount)| *amount > 0.0) {
-            let _ = write!(bar, " {} {words},", share.unit.show(*amount));
+    if in_words && (!share.held.is_empty() || over > 0.0) {
+        // What is requested stands above the bar.
+        bar.push_str(" title=\"");
+        for (_, words, amount) in parts.iter().skip(1).filter(|(.., amount)| *amount > 0.0) {
+            let _ = write!(bar, "{} {words}, ", share.unit.show(*amount));
         }
-        let _ = write!(bar, " of {}\"", share.unit.show(share.capacity));
+        let _ = write!(bar, "of {}\"", share.unit.show(share.capacity));
     }
     bar.push_str("></i>");
     bar

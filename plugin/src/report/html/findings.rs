@@ -80,8 +80,7 @@ fn rule(
     writeln!(out, "</article>")
 }
 
-/// Findings that say the same about several objects. One that says more than the group has its own
-/// message beside its name.
+/// Findings that say the same about several objects, each with what differs in it.
 fn group(page: &Page<'_>, group: &FindingGroup<'_>, out: &mut impl Write) -> io::Result<()> {
     write!(out, "<div><p>{}</p>", Escaped(&group.message))?;
     let folded = group.findings.len() > UNFOLDED;
@@ -90,6 +89,7 @@ fn group(page: &Page<'_>, group: &FindingGroup<'_>, out: &mut impl Write) -> io:
         write!(out, "<details><summary>{}</summary>", Escaped(&objects))?;
     }
     write!(out, "<ul>")?;
+    let mut details = group.details.iter();
     for finding in &group.findings {
         if finding.subject.kind == "Node" {
             let name = page.short(&finding.subject.name);
@@ -97,12 +97,8 @@ fn group(page: &Page<'_>, group: &FindingGroup<'_>, out: &mut impl Write) -> io:
         } else {
             write!(out, "<li>{}", broken(&finding.subject))?;
         }
-        if differs(group, finding) {
-            write!(
-                out,
-                " <span class=soft>{}</span>",
-                Escaped(&finding.message)
-            )?;
+        if let Some(detail) = details.next() {
+            write!(out, " <span class=soft>{}</span>", Escaped(detail))?;
         }
     }
     write!(out, "</ul>")?;
@@ -110,13 +106,4 @@ fn group(page: &Page<'_>, group: &FindingGroup<'_>, out: &mut impl Write) -> io:
         write!(out, "</details>")?;
     }
     writeln!(out, "</div>")
-}
-
-/// Whether the message has more than the group's, the object's own name left aside.
-fn differs(group: &FindingGroup<'_>, finding: &Finding) -> bool {
-    if finding.message == group.message {
-        return false;
-    }
-    let name = finding.subject.name.as_str();
-    finding.message.replace(name, "<name>") != group.message
 }

@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use nodelife_core::format::count;
+
 use super::super::fleet::{Purpose, Row, State};
 use super::super::text::word;
 use super::bar::bar;
@@ -11,6 +13,9 @@ use super::parts::{end_table, key, table};
 
 /// More rules than these are only counted.
 const SHOWN: usize = 5;
+/// Of more nodes than these, the bars are not told in words: the page has to stay small enough to be
+/// sent.
+const IN_WORDS: usize = 300;
 
 pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     writeln!(out, "<section id=\"nodes\">\n<h2>Nodes</h2>")?;
@@ -29,10 +34,20 @@ pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
         "Pods",
     ];
     table(out, &columns)?;
-    for (i, row) in page.fleet.rows.iter().enumerate() {
+    let mut left = page.fleet.rows.len();
+    for (i, row) in page.rows() {
         write_row(page, i, row, out)?;
+        left -= 1;
     }
     end_table(out)?;
+    if left > 0 {
+        let nodes = count(left, "more node");
+        writeln!(
+            out,
+            "<p class=\"good\">{nodes} Ready, without findings: <code>kubectl nodelife \
+             nodes</code> shows all.</p>"
+        )?;
+    }
     writeln!(out, "</section>")
 }
 
@@ -72,7 +87,7 @@ fn write_row(page: &Page<'_>, i: usize, row: &Row<'_>, out: &mut impl Write) -> 
     write!(
         out,
         "<tr id=n{i}><td>{}<td{state}>{}",
-        Escaped(row.name),
+        Escaped(page.short(row.name)),
         row.state.word()
     )?;
     let faults = page.faults(row.name);
@@ -111,7 +126,7 @@ fn write_row(page: &Page<'_>, i: usize, row: &Row<'_>, out: &mut impl Write) -> 
             "{} of {}{}",
             show(share.requested),
             show(share.allocatable),
-            bar(share)
+            bar(share, page.fleet.rows.len() <= IN_WORDS)
         )?;
     }
     writeln!(out)

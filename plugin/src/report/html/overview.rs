@@ -39,9 +39,13 @@ fn zones(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
             zone.size,
             zone.eviction_rate,
         )?;
-        let rows = page.fleet.rows.iter().enumerate();
-        for (i, row) in rows.filter(|(_, row)| row.zone == zone.key) {
+        let mut left = zone.size;
+        for (i, row) in page.rows().filter(|(_, row)| row.zone == zone.key) {
             square(page, i, row, out)?;
+            left = left.saturating_sub(1);
+        }
+        if left > 0 {
+            write!(out, " <span class=good>and {left} without findings</span>")?;
         }
         writeln!(out, "</p></figure>")?;
     }

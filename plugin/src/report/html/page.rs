@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use nodelife_core::audit::{AuditReport, Finding, FindingGroup, NodePools, Rule, Severity};
 use nodelife_core::snapshot::Snapshot;
 
-use super::super::fleet::Fleet;
+use super::super::fleet::{Fleet, Row, State};
 use super::names::common_end;
 
 /// A report, and what is computed of it once.
@@ -23,6 +23,9 @@ pub(in crate::report) struct Page<'a> {
     /// The rules with findings on each node, the worst first.
     faults: HashMap<&'a str, Vec<(Severity, &'a str)>>,
 }
+
+/// Of more nodes than these, Ready ones without findings are only counted.
+const EACH: usize = 1000;
 
 impl<'a> Page<'a> {
     pub(in crate::report) fn new(
@@ -53,6 +56,15 @@ impl<'a> Page<'a> {
     /// The rules with findings on a node, the worst first.
     pub(super) fn faults(&self, node: &str) -> &[(Severity, &'a str)] {
         self.faults.get(node).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The nodes that the page shows one by one, with their numbers.
+    pub(super) fn rows(&self) -> impl Iterator<Item = (usize, &Row<'a>)> {
+        let all = self.fleet.rows.len() <= EACH;
+        let rows = self.fleet.rows.iter().enumerate();
+        rows.filter(move |(_, row)| {
+            all || row.state != State::Ready || !self.faults(row.name).is_empty()
+        })
     }
 
     /// A node's name without what all names end with.

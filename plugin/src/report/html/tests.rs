@@ -62,7 +62,7 @@ fn a_bar_shows_reservations_that_add_up() {
         ..Snapshot::default()
     };
     let page = page_of(&snapshot(&node));
-    let bar = "<i style=--f:75%;--e:81%;--s:88%;--k:100%; title=\"memory: 6.0Gi free, 0.5Gi \
+    let bar = "<i style=--f:75%;--e:81%;--s:88%;--k:100%; title=\"6.0Gi free, 0.5Gi \
                eviction threshold, 0.5Gi system reserved, 1.0Gi kube reserved, of 8.0Gi\"></i>";
     assert!(page.contains(bar), "{page}");
     // Something else is held back besides: the parts would be a lie.
@@ -171,9 +171,12 @@ fn the_page_says_of_what_it_is_and_what_was_checked() {
     assert!(!page.contains("<li><b>NL-RES-001</b> "), "{page}");
 }
 
-/// `count` nodes with two faults each: nothing is reserved, and the kubelet is old.
-fn faulty(count: usize) -> Snapshot {
-    let nodes = (0..count).map(|i| {
+/// Nodes with two faults each, nothing reserved and an old kubelet, and nodes without.
+fn fleet(faulty: usize, healthy: usize) -> Snapshot {
+    let nodes = (0..faulty + healthy).map(|i| {
+        let is_faulty = i < faulty;
+        let version = if is_faulty { "v1.33.1" } else { "v1.36.3" };
+        let memory = if is_faulty { "16284Mi" } else { "15391Mi" };
         json!({
             "metadata": {
                 "name": format!("ip-10-0-{}-{}.eu-central-1.compute.internal", i / 256, i % 256),
@@ -186,10 +189,10 @@ fn faulty(count: usize) -> Snapshot {
             },
             "status": {
                 "capacity": {"cpu": "4", "memory": "16Gi", "pods": "58"},
-                "allocatable": {"cpu": "4", "memory": "16284Mi", "pods": "58"},
+                "allocatable": {"cpu": "3920m", "memory": memory, "pods": "58"},
                 "conditions": [{"type": "Ready", "status": "True",
                     "lastHeartbeatTime": "2026-07-01T00:00:00Z"}],
-                "nodeInfo": {"kubeletVersion": "v1.33.1", "operatingSystem": "linux"},
+                "nodeInfo": {"kubeletVersion": version, "operatingSystem": "linux"},
             },
         })
     });
@@ -198,28 +201,51 @@ fn faulty(count: usize) -> Snapshot {
         "serverVersion": "v1.36.3",
         "nodes": nodes.collect::<Vec<_>>(),
     });
-    serde_json::from_value(snapshot).unwrap()
+    let mut snapshot: Snapshot = serde_json::from_value(snapshot).unwrap();
+    let configuration = KubeletConfiguration::from_configz(json!({
+        "kubeReserved": {"cpu": "80m", "memory": "893Mi"},
+        "evictionHard": {"memory.available": "100Mi"},
+    }))
+    .unwrap();
+    for node in &snapshot.nodes {
+        let name = node.metadata.name.clone();
+        snapshot.kubelet_configs.insert(name, configuration.clone());
+    }
+    snapshot
 }
 
 #[test]
 fn a_thousand_nodes_with_two_faults_each_are_a_small_page() {
-    let snapshot = faulty(1000);
-    let selection = Selection {
-        rules: vec!["NL-RES-001".to_owned(), "NL-VER-003".to_owned()],
-        ..Selection::default()
-    };
-    let now = snapshot.taken_at.unwrap();
-    let audit = audit::audit(&snapshot, &selection, now);
-    assert_eq!(audit.findings.len(), 2000);
-    let report = AuditReport::new(&snapshot, 1000, audit, |_| false);
-    let page = render(&report, &snapshot);
+    let page = page_of_fleet(&fleet(1000, 0));
     assert!(page.len() < 600_000, "{}", page.len());
     // Each node is there: as a square, as a row, and below both rules.
     assert_eq!(page.matches("<tr id=n").count(), 1000);
-    assert_eq!(page.matches("class=warning title=").count(), 1000);
+    assert_eq!(page.matches("class=error title=").count(), 1000);
     assert_eq!(
         page.matches("<li>ip-10-0-3-231\n").count() + page.matches("<li>ip-10-0-3-231<").count(),
         2
     );
     assert!(page.contains("<summary>1000 nodes of pool general</summary>"));
+}
+
+#[test]
+fn thousands_of_healthy_nodes_are_counted() {
+    let page = page_of_fleet(&fleet(1000, 5000));
+    assert!(page.len() < 600_000, "{}", page.len());
+    assert_eq!(page.matches("<tr id=n").count(), 1000);
+    assert!(page.contains("and 1667 without findings"));
+    assert!(page.contains("5000 more nodes Ready, without findings"));
+}
+
+/// The page about two rules.
+fn page_of_fleet(snapshot: &Snapshot) -> String {
+    let selection = Selection {
+        rules: vec!["NL-RES-002".to_owned(), "NL-VER-003".to_owned()],
+        ..Selection::default()
+    };
+    let now = snapshot.taken_at.unwrap();
+    let audit = audit::audit(snapshot, &selection, now);
+    assert_eq!(audit.findings.len(), 2000);
+    let report = AuditReport::new(snapshot, snapshot.nodes.len(), audit, |_| false);
+    render(&report, snapshot)
 }

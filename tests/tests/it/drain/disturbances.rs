@@ -12,6 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use nix::sys::signal::Signal;
+use nodelife_tests::fixture::pod::{is_ready, running};
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture, node};
 use nodelife_tests::{ControlPlane, Part, TIMEOUT, wait_until};
@@ -361,6 +362,7 @@ impl Disturbed {
         })
         .await
         .unwrap();
+        self.report_pods_ready().await;
         for (app, replicas) in &self.replicas {
             // Its extra replica may be left from a drain that was killed, until the last one ends.
             if *app == SINGLE {
@@ -399,6 +401,24 @@ impl Disturbed {
         })
         .await
         .unwrap();
+    }
+
+    /// Plays the kubelet where kwok does not: after a node was silent for too long, the node
+    /// lifecycle controller has marked its pods not Ready, and they are reported Ready again.
+    async fn report_pods_ready(&self) {
+        let pods = self.env.pods();
+        for pod in pods.list(&ListParams::default()).await.unwrap() {
+            let has_run = pod.status.as_ref().is_some_and(|s| s.pod_ip.is_some());
+            if has_run && !is_ready(&pod) && pod.metadata.deletion_timestamp.is_none() {
+                println!("{} is reported Ready again", pod.name_any());
+                let patch = Patch::Merge(json!({"status": running(&pod, true)}));
+                let name = pod.name_any();
+                unless_missing(
+                    pods.patch_status(&name, &PatchParams::default(), &patch)
+                        .await,
+                );
+            }
+        }
     }
 
     /// A node is drained and has no pod of ours, or each of its pods is named with the budget
