@@ -191,10 +191,14 @@ fn equal_nodes_are_explained_together() {
     });
     let file = SnapshotFile::new(&snapshot);
     insta::assert_snapshot!(stdout(&["explain", "allocatable", "-f", file.path()], 0));
+    snapshot["pods"] = pods(&snapshot);
     let nodes = snapshot["nodes"].as_array().unwrap().clone();
-    for node in nodes {
+    for (i, node) in nodes.iter().enumerate() {
         let name = node["metadata"]["name"].as_str().unwrap();
-        snapshot["kubeletConfigs"][name] = json!({});
+        snapshot["kubeletConfigs"][name] = match i % 5 {
+            0 => json!({}),
+            _ => json!({"shutdownGracePeriod": "20s", "shutdownGracePeriodCriticalPods": "5s"}),
+        };
     }
     let file = SnapshotFile::new(&snapshot);
     insta::assert_snapshot!(stdout(&["explain", "shutdown", "-f", file.path()], 0));

@@ -151,7 +151,10 @@ fn print(report: &Report, printer: &mut Printer) -> anyhow::Result<()> {
         let name = std::mem::take(&mut same.node);
         (item, name, format!("{same:?}"))
     });
-    for (item, nodes) in alike(items) {
+    for (same, nodes) in alike(items) {
+        let Some(item) = same.first() else {
+            continue;
+        };
         if !std::mem::take(&mut first) {
             writeln!(printer.data())?;
         }
@@ -170,7 +173,10 @@ fn print(report: &Report, printer: &mut Printer) -> anyhow::Result<()> {
         );
         ((item, node), name, same)
     });
-    for ((item, node), nodes) in alike(unexplained) {
+    for (same, nodes) in alike(unexplained) {
+        let Some((item, node)) = same.first() else {
+            continue;
+        };
         if !std::mem::take(&mut first) {
             writeln!(printer.data())?;
         }

@@ -1,10 +1,13 @@
 //! `explain shutdown`
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 
-use nodelife_core::format;
-use nodelife_core::shutdown::{self, NodeShutdown, ShutdownReport};
+use nodelife_core::format::{self, count};
+use nodelife_core::shutdown::{
+    self, GroupShutdown, NodeShutdown, PodShutdown, PriorityGroup, ShutdownReport,
+};
 use nodelife_core::snapshot::Source;
 
 use super::alike::alike;
@@ -60,59 +63,119 @@ pub(super) async fn run(
     Ok(ExitStatus::Done)
 }
 
+/// More pods than these of several nodes are counted, and not listed.
+const MANY: usize = 40;
+
 fn print(report: &ShutdownReport, printer: &mut Printer) -> anyhow::Result<()> {
+    let groups = report.items.iter().flat_map(|item| &item.groups);
+    let number: usize = groups.map(|group| group.pods.len()).sum();
+    let counted = report.items.len() > 1 && number > MANY;
     let items = report.items.iter().map(|item| {
         let mut same = item.clone();
         let node = std::mem::take(&mut same.node);
+        if counted {
+            // The nodes of a configuration are told together, whatever pods they have.
+            same.max_seconds = 0;
+            for group in &mut same.groups {
+                group.max_seconds = 0;
+                group.pods.clear();
+            }
+        }
         (item, node, format!("{same:?}"))
     });
-    for (i, (item, nodes)) in alike(items).into_iter().enumerate() {
+    for (i, (items, nodes)) in alike(items).into_iter().enumerate() {
+        let Some(first) = items.first() else {
+            continue;
+        };
         if i > 0 {
             writeln!(printer.data())?;
         }
-        print_item(item, &nodes, printer)?;
+        if !first.graceful {
+            printer.paragraph(format_args!(
+                "{nodes}: no graceful shutdown is configured: all pods are killed at once"
+            ))?;
+            continue;
+        }
+        let seconds = items.iter().map(|item| item.max_seconds).max();
+        printer.paragraph(format_args!(
+            "{nodes}: the kubelet delays the shutdown by {}s (InhibitDelayMaxSec of \
+             systemd-logind must allow it); its pods stop within {}s, and the rest of each \
+             group's time is for unmounting volumes",
+            first.requested_seconds,
+            seconds.unwrap_or_default()
+        ))?;
+        writeln!(printer.data())?;
+        let table = if counted { counts(&items) } else { pods(first) };
+        printer.table(&table)?;
     }
     Ok(())
 }
 
-fn print_item(item: &NodeShutdown, nodes: &str, printer: &mut Printer) -> anyhow::Result<()> {
-    if !item.graceful {
-        return Ok(printer.paragraph(format_args!(
-            "{nodes}: no graceful shutdown is configured: all pods are killed at once"
-        ))?);
-    }
-    printer.paragraph(format_args!(
-        "{nodes}: the kubelet delays the shutdown by {}s (InhibitDelayMaxSec of systemd-logind \
-         must allow it); its pods stop within {}s, and the rest of each group's time is for \
-         unmounting volumes",
-        item.requested_seconds, item.max_seconds
-    ))?;
-    writeln!(printer.data())?;
+/// A row for each pod.
+fn pods(item: &NodeShutdown) -> Table {
     let mut table = Table::new(["PRIORITY", "GRACE", "POD", "WANTS", "CUT BY"]);
     for group in &item.groups {
-        let (priority, grace) = (group.group.priority, group.group.seconds);
-        let head = || {
-            [
-                format!("from {priority}").into(),
-                format!("{grace}s").into(),
-            ]
-        };
         if group.pods.is_empty() {
-            table.row(
-                head()
-                    .into_iter()
-                    .chain(["-".into(), "-".into(), "-".into()]),
-            );
+            table.row(head(group).into_iter().chain(no_pods()));
         }
         for pod in &group.pods {
-            let cut = match pod.short_by_seconds {
-                0 => Cell::styled("not cut", style::GOOD),
-                seconds => Cell::styled(format!("{seconds}s"), style::WARNING),
-            };
             let name = format!("pod/{}/{}", pod.namespace, pod.name);
-            let wants = format!("{}s", pod.grace_period_seconds);
-            table.row(head().into_iter().chain([name.into(), wants.into(), cut]));
+            let cells = [name.into(), wants(pod), cut(pod)];
+            table.row(head(group).into_iter().chain(cells));
         }
     }
-    Ok(printer.table(&table)?)
+    table
+}
+
+/// A row for the pods of all nodes that are cut by the same time; those that are cut most first.
+fn counts(items: &[&NodeShutdown]) -> Table {
+    const NAMES: usize = 3;
+    let mut table = Table::new(["PRIORITY", "GRACE", "PODS", "WANTS", "CUT BY"]);
+    let groups = items.first().map(|item| item.groups.as_slice());
+    for (i, group) in groups.unwrap_or_default().iter().enumerate() {
+        let of_nodes = items.iter().filter_map(|item| item.groups.get(i));
+        let mut pods: Vec<&PodShutdown> = of_nodes.flat_map(|group| &group.pods).collect();
+        let kind = |pod: &PodShutdown| (Reverse(pod.short_by_seconds), pod.grace_period_seconds);
+        pods.sort_by_key(|pod| kind(pod));
+        if pods.is_empty() {
+            table.row(head(group).into_iter().chain(no_pods()));
+        }
+        for same in pods.chunk_by(|a, b| kind(a) == kind(b)) {
+            let Some(pod) = same.first() else {
+                continue;
+            };
+            let cells = [count(same.len(), "pod").into(), wants(pod), cut(pod)];
+            table.row(head(group).into_iter().chain(cells));
+            let names = same.iter();
+            let names: Vec<String> = names
+                .map(|pod| format!("{}/{}", pod.namespace, pod.name))
+                .collect();
+            let names = names.iter().map(String::as_str);
+            table.note(format::first(NAMES, names).into());
+        }
+    }
+    table
+}
+
+fn head(group: &GroupShutdown) -> [Cell; 2] {
+    let PriorityGroup { priority, seconds } = group.group;
+    [
+        format!("from {priority}").into(),
+        format!("{seconds}s").into(),
+    ]
+}
+
+fn no_pods() -> [Cell; 3] {
+    ["-", "-", "-"].map(Cell::from)
+}
+
+fn wants(pod: &PodShutdown) -> Cell {
+    format!("{}s", pod.grace_period_seconds).into()
+}
+
+fn cut(pod: &PodShutdown) -> Cell {
+    match pod.short_by_seconds {
+        0 => Cell::styled("not cut", style::GOOD),
+        seconds => Cell::styled(format!("{seconds}s"), style::WARNING),
+    }
 }
