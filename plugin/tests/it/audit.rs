@@ -364,3 +364,28 @@ fn rules_without_their_data_are_one_line_and_verbose_names_them() {
     assert!(line.starts_with("not checked: NL-"), "{line}");
     assert_eq!(told(&["-q"]), format!("{warning}\n"));
 }
+
+#[test]
+fn the_next_command_runs_and_tells_more() {
+    let next = |words: &[&str]| {
+        let output = nodelife(words).output().unwrap();
+        let stderr = String::from_utf8(output.stderr).unwrap();
+        let next = stderr.lines().last().unwrap();
+        next.strip_prefix("next: kubectl nodelife ")
+            .unwrap_or_else(|| panic!("{stderr}"))
+            .to_owned()
+    };
+    let follow = |line: &str, status| stdout(&line.split(' ').collect::<Vec<_>>(), status);
+    let faulty = ["audit", "-f", "examples/faulty-cluster.json"];
+    let with = |more: &[&'static str]| [faulty.as_slice(), more].concat();
+
+    let line = next(&faulty);
+    assert!(line.starts_with("explain failure ip-10-0-48-13."), "{line}");
+    assert!(follow(&line, 0).contains("ip-10-0-48-13."));
+    let line = next(&with(&["--rule", "NL-RES-001"]));
+    assert!(line.starts_with("explain allocatable ip-"), "{line}");
+    assert!(follow(&line, 0).contains("RESOURCE"));
+    let line = next(&with(&["--rule", "PDB"]));
+    assert_eq!(line, "explain NL-PDB-001");
+    assert!(follow(&line, 0).contains("NL-PDB-001"));
+}
