@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// Fields whose texts come from Kubernetes or from the machine's maker.
-const PLAIN: [&str; 43] = [
+const PLAIN: [&str; 44] = [
     "kind",
     "apiVersion",
     "type",
@@ -29,6 +29,7 @@ const PLAIN: [&str; 43] = [
     "restartPolicy",
     "medium",
     "kubeletVersion",
+    "imageVersion",
     "kernelVersion",
     "osImage",
     "containerRuntimeVersion",
@@ -284,7 +285,8 @@ mod tests {
                     {"type": "Ready", "status": "True", "message": "secret-message"}]}}],
             "pods": [{"metadata": {"name": "secret-pod", "namespace": "secret-space",
                 "labels": {"app": "secret-app"}}, "spec": {"nodeName": "secret-node",
-                "containers": [{"name": "secret-container"}]}, "status": {"phase": "Running"}}],
+                "containers": [{"name": "secret-container",
+                                "image": "secret.example.com/kube-proxy:v1.30.4-secret"}]}, "status": {"phase": "Running"}}],
             "budgets": [{"metadata": {"name": "secret-budget", "namespace": "secret-space"},
                 "spec": {"maxUnavailable": "25%", "selector": {"matchLabels": {"app": "secret-app"}}},
                 "status": {"disruptedPods": {"secret-pod": "2026-01-02T03:04:05Z"}}}],
@@ -302,6 +304,8 @@ mod tests {
         assert_eq!(node.metadata.labels["topology.kubernetes.io/zone"], "a");
         assert_eq!(node.spec.taints[0].value, node.metadata.labels["team"]);
         assert_eq!(node.status.capacity["cpu"], "4");
+        let version = pod.spec.containers[0].image_version.unwrap();
+        assert_eq!(version.to_string(), "1.30.4");
         assert_eq!(node.metadata.annotations["x"], "true");
         let budget = &snapshot.budgets[0];
         let selector = budget.spec.selector.as_ref().unwrap();

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::meta::{nullable, quantities};
 use super::{Affinity, Labels, Meta, ResourceList, Shared};
 use crate::text::Str;
+use crate::version::Version;
 
 /// Priority from which a pod is critical for the whole cluster: that of the class
 /// `system-cluster-critical` (`pkg/apis/scheduling/types.go`, v1.36.3).
@@ -132,6 +133,13 @@ pub struct Toleration {
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
     pub name: Str,
+    /// The version in the tag of its image, if that is one of Kubernetes: for its own components.
+    #[serde(
+        alias = "image",
+        skip_serializing_if = "Option::is_none",
+        with = "image_version"
+    )]
+    pub image_version: Option<Version>,
     #[serde(deserialize_with = "nullable")]
     pub resources: ContainerResources,
     /// `Always` makes an init container a sidecar.
@@ -240,5 +248,50 @@ impl PodCondition {
     /// of a pod that has replicas.
     pub fn tells(&self) -> bool {
         matches!(&*self.kind, "Ready" | "PodScheduled" | "DisruptionTarget")
+    }
+}
+
+/// Reads the version out of an image's name, so that names need no memory.
+mod image_version {
+    use std::fmt;
+
+    use serde::de::{Deserializer, Visitor};
+    use serde::ser::Serializer;
+
+    use crate::version::Version;
+
+    #[expect(clippy::ref_option, reason = "serde passes the field")]
+    pub(super) fn serialize<S: Serializer>(
+        version: &Option<Version>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        match version {
+            Some(version) => serializer.collect_str(&format_args!("v{version}")),
+            None => serializer.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Version>, D::Error> {
+        deserializer.deserialize_any(Image)
+    }
+
+    struct Image;
+
+    impl Visitor<'_> for Image {
+        type Value = Option<Version>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("the name of an image")
+        }
+
+        fn visit_unit<E>(self) -> Result<Self::Value, E> {
+            Ok(None)
+        }
+
+        fn visit_str<E>(self, image: &str) -> Result<Self::Value, E> {
+            Ok(Version::of_image(image))
+        }
     }
 }

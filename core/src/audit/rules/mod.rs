@@ -4,6 +4,7 @@ mod authorization;
 mod budget;
 mod capacity;
 mod certificate;
+mod component;
 mod event;
 mod heartbeat;
 mod label;

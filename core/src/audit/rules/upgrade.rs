@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::event;
+use super::{component, event};
 use crate::allocatable::KubeletConfiguration;
 use crate::audit::kubelet_config::found;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
@@ -91,6 +91,19 @@ pub(super) const RULES: &[Rule] = &[
         fix: "Upgrade the control plane version by version; the kubelets may skip some.",
         link: "https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/kubeadm-upgrade/",
         check: Check::Target(steps),
+    },
+    Rule {
+        id: "NL-UPG-008",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "a component's version does not fit a control plane of the new version",
+        why: "An API server supports kube-proxy of its own and the three previous minor versions, \
+              and kube-controller-manager, kube-scheduler and other API servers of its own and the \
+              previous one. None may be newer. The version is that of the image's tag, in \
+              kube-system.",
+        fix: "Upgrade the component before the control plane.",
+        link: "https://kubernetes.io/releases/version-skew-policy/",
+        check: Check::Target(component::skew),
     },
 ];
 
