@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 /// Fields whose texts come from Kubernetes or from the machine's maker.
-const PLAIN: [&str; 44] = [
+const PLAIN: [&str; 45] = [
     "kind",
     "apiVersion",
     "type",
@@ -30,6 +30,7 @@ const PLAIN: [&str; 44] = [
     "medium",
     "kubeletVersion",
     "imageVersion",
+    "declaredFeatures",
     "kernelVersion",
     "osImage",
     "containerRuntimeVersion",

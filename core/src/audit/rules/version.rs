@@ -1,5 +1,7 @@
 //! VER: versions and operating systems.
 
+use std::collections::BTreeMap;
+
 use jiff::civil::{Date, date};
 use jiff::tz::TimeZone;
 use serde_json::Value;
@@ -157,6 +159,19 @@ pub(super) const RULES: &[Rule] = &[
         link: "https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-management/",
         check: Check::Machine(unknown_swap),
     },
+    Rule {
+        id: "NL-VER-014",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the pool's nodes declare different features",
+        why: "The kubelets have the same version and container runtime, so either their feature \
+              gates differ, or a kubelet did not reach its runtime when it started. Pods that need \
+              a feature run only on the nodes that declare it.",
+        fix: "Configure the same featureGates in the whole pool, and restart the kubelets that \
+              differ.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-declared-features/",
+        check: Check::All(declared_features),
+    },
 ];
 
 fn kubelet(node: &Node) -> Option<Version> {
@@ -286,6 +301,36 @@ fn images(context: &Context<'_>, findings: &mut Findings<'_>) {
     disagree(context, findings, "images", |node| {
         &node.status.node_info.os_image
     });
+}
+
+/// Compares what kubelets discover when they start (`pkg/kubelet/kubelet_node_declared_features.go`,
+/// v1.37.2): it depends on version, feature gates and container runtime.
+fn declared_features(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (pool, nodes) in pools::pools(context) {
+        let mut alike: BTreeMap<_, Vec<&Node>> = BTreeMap::new();
+        for node in nodes {
+            let info = &node.status.node_info;
+            let programs = (&info.kubelet_version, &info.container_runtime_version);
+            alike.entry(programs).or_default().push(node);
+        }
+        for ((kubelet, _), nodes) in alike {
+            let features = nodes.iter().flat_map(|node| &node.status.declared_features);
+            let counts = pools::counts(features);
+            let some = counts.iter().filter(|(_, count)| **count < nodes.len());
+            let some: Vec<_> = some.map(|(name, n)| format!("{name} ({n})")).collect();
+            if some.is_empty() {
+                continue;
+            }
+            let message = format!(
+                "of {} with kubelet {kubelet}, only some declare {}",
+                format::count(nodes.len(), "node"),
+                format::list(some.iter().map(String::as_str))
+            );
+            let names = nodes.iter().map(|node| node.metadata.name.as_str());
+            let found = FindingBuilder::named("Pool", pool.name, message).on_all(names);
+            findings.push(found.with("features", some));
+        }
+    }
 }
 
 /// The last day of support of containerd 1.0 to 1.6 (`RELEASES.md`).

@@ -166,7 +166,37 @@ pub(super) const FIXTURES: &[Fixture] = &[
             condition(s, 0, "SysctlChanged", "False", 60);
         },
     },
+    Fixture {
+        rule: "NL-HB-019",
+        fires: |s| {
+            condition(s, 0, "SystemMemoryContentionPressure", "True", 60);
+        },
+        silent: |s| {
+            condition(s, 0, "SystemMemoryContentionPressure", "False", 60);
+            // The kubelet's own.
+            condition(s, 1, "PIDPressure", "True", 60);
+        },
+    },
 ];
+
+#[test]
+fn conditions_of_a_drain_are_no_detectors() {
+    let mut snapshot = super::cluster::healthy();
+    each_node(&mut snapshot, |node| node.status.conditions.truncate(4));
+    for (node, kind) in [
+        "DrainInProgress",
+        "MaintenancePlanned",
+        "SystemDiskContentionPressure",
+    ]
+    .iter()
+    .enumerate()
+    {
+        condition(&mut snapshot, node, kind, "False", 60);
+    }
+    assert!(super::finds(&snapshot, "NL-HB-014"));
+    condition(&mut snapshot, 3, "InstanceExpired", "False", 60);
+    assert!(!super::finds(&snapshot, "NL-HB-014"));
+}
 
 fn messages(snapshot: &nodelife_core::snapshot::Snapshot) -> Vec<(String, String)> {
     let selection = nodelife_core::audit::Selection::default();

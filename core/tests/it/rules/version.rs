@@ -1,6 +1,8 @@
-use nodelife_core::object::NodeSwap;
+use nodelife_core::audit::{Selection, audit};
+use nodelife_core::object::{Node, NodeSwap};
+use nodelife_core::snapshot::Snapshot;
 
-use super::cluster::{ago, configure, each_node, label, unlabel};
+use super::cluster::{ago, configure, each_node, healthy, label, unlabel};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -137,12 +139,65 @@ pub(super) const FIXTURES: &[Fixture] = &[
             s.nodes[0].status.node_info.swap = Some(NodeSwap { capacity: 0 });
         },
     },
+    Fixture {
+        rule: "NL-VER-014",
+        fires: |s| declare(s, |_| true),
+        // Another kubelet declares others.
+        silent: |s| {
+            s.nodes[0].status.node_info.kubelet_version = "v1.35.4-eks-3abbec1".into();
+            declare(s, |_| false);
+        },
+    },
 ];
+
+/// All nodes declare two features, the first node one of them if `also` says so.
+fn declare(snapshot: &mut Snapshot, also: fn(&Node) -> bool) {
+    each_node(snapshot, |node| {
+        node.status.declared_features = ["A".into(), "B".into()].into_iter().collect();
+    });
+    let first = &mut snapshot.nodes[0];
+    let own = if also(first) {
+        vec!["A".into()]
+    } else {
+        vec![]
+    };
+    first.status.declared_features = own.into();
+}
+
+#[test]
+fn the_features_that_only_some_nodes_declare_are_named() {
+    let says = |change: fn(&mut Snapshot)| {
+        let mut snapshot = healthy();
+        declare(&mut snapshot, |_| true);
+        change(&mut snapshot);
+        let selection = Selection {
+            rules: vec!["NL-VER-014".into()],
+            ..Selection::default()
+        };
+        let audit = audit(&snapshot, &selection, snapshot.taken_at.unwrap());
+        audit
+            .findings
+            .into_iter()
+            .next()
+            .map(|finding| finding.message)
+    };
+    assert_eq!(
+        says(|_| ()).unwrap(),
+        "of 9 nodes with kubelet v1.36.3-eks-3abbec1, only some declare B (8)"
+    );
+    // The runtime has features of its own, and nodes without a pool are not compared.
+    assert_eq!(
+        says(|s| {
+            s.nodes[0].status.node_info.container_runtime_version = "containerd://2.3.0".into();
+        }),
+        None
+    );
+    assert_eq!(says(|s| unlabel(s, 0, "eks.amazonaws.com/nodegroup")), None);
+}
 
 /// An input is judged by its own time: containerd 1.6 had fixes until August 2025.
 #[test]
 fn a_runtime_is_outdated_from_its_last_day_on() {
-    use nodelife_core::audit::{self, Selection};
     let mut snapshot = super::cluster::healthy();
     for node in &mut snapshot.nodes {
         node.status.node_info.container_runtime_version = "containerd://1.6.21".into();
@@ -154,7 +209,7 @@ fn a_runtime_is_outdated_from_its_last_day_on() {
             rules: vec!["NL-VER-004".into()],
             ..Selection::default()
         };
-        let audit = audit::audit(&snapshot, &selection, now.parse().unwrap());
+        let audit = audit(&snapshot, &selection, now.parse().unwrap());
         audit.findings.first().map(|found| found.message.clone())
     };
     assert_eq!(found("2023-09-06T16:00:00Z"), None);

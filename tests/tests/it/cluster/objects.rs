@@ -91,6 +91,7 @@ fn node() -> Sample {
         "images": [{"names": ["registry.example.com/a:1"], "sizeBytes": 9}],
         "volumesInUse": ["kubernetes.io/csi/d^v"],
         "volumesAttached": [{"name": "kubernetes.io/csi/d^v", "devicePath": ""}],
+        "declaredFeatures": ["RestartAllContainersOnContainerExits"],
     });
     let read = json!({"spec": spec, "status": {
         "capacity": status["capacity"], "allocatable": status["allocatable"],
@@ -98,6 +99,7 @@ fn node() -> Sample {
         "nodeInfo": status["nodeInfo"], "volumesInUse": status["volumesInUse"],
         "images": [{"sizeBytes": 9}],
         "volumesAttached": [{"name": "kubernetes.io/csi/d^v"}],
+        "declaredFeatures": status["declaredFeatures"],
     }});
     sample(
         &listing::NODES,

@@ -1,6 +1,7 @@
 //! HB: conditions that agents of providers and distributions post.
 
 use crate::audit::{Context, FindingBuilder, Findings, Severity};
+use crate::drain::{DRAIN_IN_PROGRESS, DRAINED};
 use crate::format;
 use crate::maintenance::{scheduled_condition, scheduled_taint};
 use crate::object::{Node, NodeCondition};
@@ -13,12 +14,28 @@ const OWN: [&str; 5] = [
     "NetworkUnavailable",
 ];
 
+/// Conditions of the state of a node, which people and programs that drain it set
+/// (`core/v1/types.go` of k8s.io/api, v0.37.2).
+const LIFECYCLE: [&str; 5] = [
+    "GracefulNodeShutdownInProgress",
+    DRAIN_IN_PROGRESS,
+    DRAINED,
+    "MaintenancePlanned",
+    "MaintenanceInProgress",
+];
+
 /// The condition by which k3s and RKE2 say whether a server is a voting member of etcd.
 const ETCD: &str = "EtcdIsVoter";
 
 /// What GKE's detector says of settings.
 fn is_setting(kind: &str) -> bool {
     kind == "SysctlChanged" || (kind.starts_with("Deprecated") && kind.ends_with("Configuration"))
+}
+
+/// Whether an agent's condition is about pressure: ACK's `InodesPressure`, and those that KEP-5394
+/// plans for the kubelet, `SystemMemoryContentionPressure` and others (none up to v1.37.2).
+fn is_pressure(kind: &str) -> bool {
+    kind.ends_with("Pressure") && !OWN.contains(&kind)
 }
 
 /// Whether an agent's condition reports a fault. Most do when they are `True`; those whose type
@@ -35,6 +52,11 @@ fn is_fault(condition: &NodeCondition) -> bool {
         "GPUMissing",
         "NVLinkStatusInactive",
         "IBLinkFlapping",
+        // ACK.
+        "RuntimeOffline",
+        "DockerOffline",
+        "SystemdOffline",
+        "InstanceExpired",
     ];
     let fault = named.contains(&kind)
         || kind.starts_with("Frequent")
@@ -67,6 +89,13 @@ pub(super) fn custom(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) 
 pub(super) fn settings(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
     let conditions = node.status.conditions.iter();
     for condition in conditions.filter(|c| is_setting(&c.kind) && c.status == "True") {
+        findings.push(said(node, condition));
+    }
+}
+
+pub(super) fn pressure(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let conditions = node.status.conditions.iter();
+    for condition in conditions.filter(|c| is_pressure(&c.kind) && c.status == "True") {
         findings.push(said(node, condition));
     }
 }
@@ -104,7 +133,11 @@ pub(super) fn no_detector(context: &Context<'_>, findings: &mut Findings<'_>) {
     const MANY: usize = 5;
     let foreign = |node: &Node| {
         let mut conditions = node.status.conditions.iter();
-        conditions.any(|c| !OWN.contains(&c.kind.as_str()) && c.kind != ETCD)
+        conditions.any(|condition| {
+            let kind = condition.kind.as_str();
+            let is_state = OWN.contains(&kind) || LIFECYCLE.contains(&kind) || kind == ETCD;
+            !is_state && !is_pressure(kind)
+        })
     };
     let nodes = context.snapshot.nodes.len();
     if nodes >= MANY && !context.nodes().any(foreign) {

@@ -224,6 +224,20 @@ pub(super) const RULES: &[Rule] = &[
         link: "https://cloud.google.com/kubernetes-engine/docs/how-to/migrate-containerd-2",
         check: Check::EachNode(detector::settings),
     },
+    Rule {
+        id: "NL-HB-019",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "an agent reports pressure on a resource",
+        why: "A condition about pressure that is not one of the kubelet's three: programs on the \
+              machine wait for memory, disk or CPU (pressure stall information), or inodes or file \
+              descriptors are almost used up. Pods become slow or fail before the kubelet evicts \
+              any.",
+        fix: "Find the pods that use the resource. Raise their requests to their actual usage, or \
+              limit them.",
+        link: "https://kubernetes.io/docs/reference/instrumentation/understand-psi-metrics/",
+        check: Check::EachNode(detector::pressure),
+    },
 ];
 
 fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
