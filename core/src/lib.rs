@@ -19,6 +19,7 @@ pub mod kubelet_start;
 pub mod machine;
 pub mod maintenance;
 pub mod natural;
+mod newest_time;
 pub mod node_access;
 pub mod nodes;
 pub mod object;

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::allocatable::KubeletConfiguration;
+use crate::newest_time::newest_time;
 use crate::node_access::{NodeAuthorizer, NodeRestriction};
 use crate::object::{
     Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Node, PersistentVolume, Pod,
@@ -99,7 +100,8 @@ pub enum Clock {
     ApiServer,
     /// That of `--at`.
     Given,
-    /// The newest heartbeat, event or new object of an input that does not say when it was read.
+    /// The newest heartbeat, event or new object of an input that does not say when it was read,
+    /// but for those of nodes whose clock is ahead.
     NewestHeartbeat,
 }
 
@@ -162,22 +164,10 @@ impl Snapshot {
         if at.is_some() {
             (self.taken_at, self.clock) = (at, Clock::Given);
         } else if self.taken_at.is_none() {
-            (self.taken_at, self.clock) = (self.newest_time(), Clock::NewestHeartbeat);
+            let events = self.events.as_deref().unwrap_or_default();
+            let newest = newest_time(&self.nodes, &self.leases, &self.pods, events);
+            (self.taken_at, self.clock) = (newest, Clock::NewestHeartbeat);
         }
-    }
-
-    /// The newest time that an object mentions and that cannot be in the future.
-    fn newest_time(&self) -> Option<Timestamp> {
-        let conditions = self.nodes.iter().flat_map(|node| &node.status.conditions);
-        let heartbeats =
-            conditions.filter_map(|c| c.last_heartbeat_time.max(c.last_transition_time));
-        let renewals = self.leases.iter().filter_map(|lease| lease.spec.renew_time);
-        let events = self.events.iter().flatten();
-        let events = events.filter_map(crate::object::Event::time);
-        let nodes = self.nodes.iter().map(|node| &node.metadata);
-        let new = nodes.chain(self.pods.iter().map(|pod| &pod.metadata));
-        let new = new.filter_map(|meta| meta.creation_timestamp);
-        heartbeats.chain(renewals).chain(events).chain(new).max()
     }
 
     pub fn count(&self, source: Source) -> usize {

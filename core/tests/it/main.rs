@@ -12,4 +12,3 @@ mod examples;
 mod extreme_values;
 mod forecast;
 mod rules;
-mod same_facts;

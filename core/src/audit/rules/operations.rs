@@ -79,7 +79,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-OPS-007",
         severity: Severity::Info,
-        sources: &[Source::Nodes, Source::KubeletConfigs],
+        sources: &[Source::Nodes, Source::Pods, Source::KubeletConfigs],
         title: "the kubelet pulls images one at a time",
         why: "A node with many pods takes a long time to recover after a restart or an upgrade.",
         fix: "Set serializeImagePulls: false, and limit the pulls with maxParallelImagePulls.",

@@ -105,7 +105,7 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-SHD-010",
         severity: Severity::Info,
-        sources: &[Source::Pods],
+        sources: &[Source::Nodes, Source::Pods],
         title: "failed pods of past shutdowns remain",
         why: "The kubelet marks them as failed but does not delete them.",
         fix: "kubectl delete pods --field-selector status.phase=Failed",

@@ -33,7 +33,12 @@ pub(super) const RULES: &[Rule] = &[
     Rule {
         id: "NL-VOL-003",
         severity: Severity::Warning,
-        sources: &[Source::Pods, Source::Volumes, Source::VolumeAttachments],
+        sources: &[
+            Source::Nodes,
+            Source::Pods,
+            Source::Volumes,
+            Source::VolumeAttachments,
+        ],
         title: "a volume is attached to a node where no pod uses it",
         why: "It counts towards the node's volume limit, and other nodes cannot use it.",
         fix: "Check the attach-detach controller, which should detach unused volumes.",

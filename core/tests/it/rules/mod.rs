@@ -16,6 +16,7 @@ mod operators;
 mod pod;
 mod registration;
 mod reserved;
+mod same_facts;
 mod shutdown;
 mod taint;
 mod toleration;
