@@ -76,7 +76,7 @@ fn check(review: &Review<'_>, decision: &Decision, phase: AdmissionPhase) {
     assert_eq!(response["uid"], uid);
     if response["allowed"] == false {
         let code = response["status"]["code"].as_u64();
-        assert!(matches!(code, Some(400 | 403 | 404 | 500)), "{answer}");
+        assert!(matches!(code, Some(400 | 403 | 404 | 500 | 503)), "{answer}");
     }
     if let Some(patch) = response["patch"].as_str() {
         assert!(phase == AdmissionPhase::Mutating && response["patchType"] == "JSONPatch");
