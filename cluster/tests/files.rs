@@ -346,6 +346,24 @@ fn a_folder_may_have_files_of_other_kinds() {
     assert!(text.contains("pods.json is truncated"), "{text}");
 }
 
+#[cfg(unix)]
+#[test]
+fn links_to_folders_are_not_followed() {
+    use std::os::unix::fs::symlink;
+    let files = Files::new();
+    let nodes = files.put("cluster/nodes.json", LIST.as_bytes());
+    let folder = nodes.parent().unwrap();
+    // Two links to the folder itself would be 2⁴⁰ folders.
+    symlink(".", folder.join("current")).unwrap();
+    symlink(".", folder.join("latest")).unwrap();
+    symlink("..", folder.join("parent.json")).unwrap();
+    symlink("/not/there", folder.join("pods.json")).unwrap();
+    symlink("nodes.json", folder.join("link.json")).unwrap();
+    let read = snapshot::read(&[files.0.path().to_owned()]).unwrap();
+    assert_eq!(read.snapshot.nodes.len(), 1);
+    assert_eq!(read.left_out, 0);
+}
+
 #[test]
 fn a_folder_without_a_single_object_is_an_error() {
     let files = Files::new();

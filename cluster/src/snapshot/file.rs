@@ -163,25 +163,36 @@ fn read_archive(path: &Path, take: &mut impl FnMut(&Path, Gathered)) -> Result<u
     Ok(left_out)
 }
 
-/// The files of a folder in the order of their names.
+/// The files of a folder in the order of their names. Links to folders are not followed: they may
+/// lead back, or out of a bundle. As in an archive, links that lead nowhere are no files.
 fn files(path: &Path) -> Result<Vec<PathBuf>, FileError> {
     let mut entries = std::fs::read_dir(path)
         .and_then(|entries| {
-            entries
-                .map(|entry| entry.map(|entry| entry.path()))
-                .collect::<io::Result<Vec<_>>>()
+            let kinds = entries.map(|entry| {
+                let entry = entry?;
+                Ok((entry.path(), entry.file_type()?))
+            });
+            kinds.collect::<io::Result<Vec<_>>>()
         })
         .map_err(|source| unreadable(path, source))?;
-    entries.sort();
+    entries.sort_by(|(one, _), (other, _)| one.cmp(other));
     let mut found = Vec::new();
-    for entry in entries {
-        if entry.is_dir() {
+    for (entry, kind) in entries {
+        if kind.is_dir() {
             found.extend(files(&entry)?);
-        } else if is_document(&entry) {
+        } else if is_document(&entry) && is_file(&entry) {
             found.push(entry);
         }
     }
     Ok(found)
+}
+
+/// Whether this is a file, or a link to one. What cannot be found out, reading it will say.
+fn is_file(path: &Path) -> bool {
+    match std::fs::metadata(path) {
+        Ok(metadata) => metadata.is_file(),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
 }
 
 fn is_document(path: &Path) -> bool {
