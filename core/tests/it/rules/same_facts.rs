@@ -143,9 +143,12 @@ fn compare(
             let audit = audit::audit(snapshot, &selection, Timestamp::MAX);
             let found = audit.findings.into_iter();
             found
-                .map(|finding| match subject_only {
-                    true => finding.subject.name.to_string(),
-                    false => format!("{}: {}", finding.subject.name, finding.message),
+                .map(|finding| {
+                    if subject_only {
+                        finding.subject.name.to_string()
+                    } else {
+                        format!("{}: {}", finding.subject.name, finding.message)
+                    }
                 })
                 .collect()
         };
