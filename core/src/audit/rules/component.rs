@@ -39,7 +39,12 @@ pub(super) fn skew(context: &Context<'_>, target: Target, findings: &mut Finding
             format!("{name} {own} is newer than {target}")
         } else if own.minor + most < target.minor() && !is_upgraded {
             let behind = target.minor() - own.minor;
-            format!("{name} {own} is {behind} minor versions older than {target}; {most} allowed")
+            let allowed = if *most == 1 {
+                "is allowed"
+            } else {
+                "are allowed"
+            };
+            format!("{name} {own} is {behind} minor versions older than {target}; {most} {allowed}")
         } else {
             continue;
         };

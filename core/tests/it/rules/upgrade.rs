@@ -127,11 +127,11 @@ fn the_skew_policy_limits_each_component() {
     let says = |name: &str, version: &str| skew(server, name, &tag(version)).concat();
     assert_eq!(
         says("kube-proxy", "v1.33.6"),
-        "kube-proxy 1.33.6 is 4 minor versions older than 1.37; 3 allowed"
+        "kube-proxy 1.33.6 is 4 minor versions older than 1.37; 3 are allowed"
     );
     assert_eq!(
         says("kube-scheduler", "v1.35.4"),
-        "kube-scheduler 1.35.4 is 2 minor versions older than 1.37; 1 allowed"
+        "kube-scheduler 1.35.4 is 2 minor versions older than 1.37; 1 is allowed"
     );
     assert_eq!(
         says("kube-controller-manager", "v1.38.0"),
