@@ -82,7 +82,11 @@ fn the_age_of_the_input_changes_no_finding() {
 fn one_node_has_the_findings_that_it_has_among_others() {
     let now = Timestamp::UNIX_EPOCH;
     let of_one_node = |rule: &Rule| {
-        rule.sources == [Source::Nodes] && matches!(rule.check, Check::Node(_) | Check::Machine(_))
+        rule.sources == [Source::Nodes]
+            && matches!(
+                rule.check,
+                Check::Node(_) | Check::Machine(_) | Check::EachNode(_)
+            )
     };
     let mut compared = 0;
     let whole = moved(hours(0));
