@@ -14,6 +14,7 @@ pub mod failure;
 #[cfg(test)]
 mod fixtures;
 pub mod format;
+pub mod glob;
 pub mod go_duration;
 pub mod kubelet_start;
 pub mod machine;
@@ -28,6 +29,7 @@ pub mod quantity;
 pub mod request;
 pub mod response;
 mod scheduling;
+pub mod selector;
 pub mod shutdown;
 pub mod snapshot;
 pub mod taint;

@@ -9,9 +9,9 @@ use clap::error::ErrorKind;
 use clap::{Arg, Args, Command, ValueEnum, ValueHint};
 use nodelife_core::audit::{Severity, SkipOn};
 use nodelife_core::kubelet_start::Target;
+use nodelife_core::selector::label_selector;
 
 use super::duration::go_duration;
-use super::selector::label_selector;
 use super::{InputArgs, NodeArgs};
 
 /// Reports what is wrong with the nodes.

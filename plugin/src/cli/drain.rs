@@ -6,10 +6,10 @@ use clap::{Args, ValueEnum};
 use nodelife_core::disruption::{BudgetKey, ImplicitBudget};
 use nodelife_core::drain::{EvictionOrder, PodRule};
 use nodelife_core::object::{IntOrString, LabelSelector};
+use nodelife_core::selector::label_selector;
 
 use super::InputArgs;
 use super::duration::go_duration;
-use super::selector::label_selector;
 
 /// Drains nodes safely: refuses before it changes anything, breaks no budget, and reports
 /// "drained" only when the API server shows no pod left to evict.

@@ -16,7 +16,6 @@ mod kubelet;
 mod man;
 mod node;
 mod nodes;
-pub(crate) mod selector;
 mod shutdown;
 mod snapshot;
 mod suggestion;

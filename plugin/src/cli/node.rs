@@ -2,8 +2,7 @@
 
 use clap::Args;
 use nodelife_core::object::LabelSelector;
-
-use super::selector::label_selector;
+use nodelife_core::selector::label_selector;
 
 /// Nodes by name or by label; none: all.
 #[derive(Clone, Debug, Default, Args)]

@@ -2,8 +2,8 @@
 
 use clap::{Args, ValueEnum};
 use nodelife_core::nodes::{GroupBy, SortBy};
+use nodelife_core::selector::is_key;
 
-use super::selector::is_key;
 use super::{InputArgs, NodeArgs};
 
 /// Shows the nodes at a glance: state, requests beside Allocatable, and the worst finding.

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use nodelife_core::glob::Glob;
+
 use crate::exit::UsageError;
 
 /// The files that the words name: `a,b` are two, and `x/*.json` all that match.
@@ -41,7 +43,7 @@ fn one(text: &str) -> Result<Vec<PathBuf>, UsageError> {
         )));
     }
     let path = PathBuf::from(text);
-    if !text.contains(['*', '?', '[']) || path.exists() {
+    if !Glob::is_pattern(text) || path.exists() {
         return Ok(vec![path]);
     }
     let mut found = vec![PathBuf::new()];
@@ -57,7 +59,7 @@ fn one(text: &str) -> Result<Vec<PathBuf>, UsageError> {
 
 /// What is in a folder under a name, or under the names that a pattern matches.
 fn step(at: &Path, pattern: &str) -> Vec<PathBuf> {
-    if !pattern.contains(['*', '?', '[']) {
+    if !Glob::is_pattern(pattern) {
         let next = at.join(pattern);
         let is_there = next.exists();
         return is_there.then_some(next).into_iter().collect();
@@ -70,70 +72,11 @@ fn step(at: &Path, pattern: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     let hidden = |name: &String| name.starts_with('.') && !pattern.starts_with('.');
-    let pattern: Vec<char> = pattern.chars().collect();
+    let glob = Glob::new(pattern);
     let mut names: Vec<String> = names
         .filter(|name| !hidden(name))
-        .filter(|name| matches(&pattern, &name.chars().collect::<Vec<_>>()))
+        .filter(|name| glob.matches(name))
         .collect();
     names.sort();
     names.into_iter().map(|name| at.join(name)).collect()
-}
-
-/// Go's `path.Match` on one name: `*`, `?` and classes.
-fn matches(pattern: &[char], name: &[char]) -> bool {
-    match pattern.split_first() {
-        None => name.is_empty(),
-        Some(('*', rest)) => (0..=name.len()).any(|at| {
-            let tail = name.get(at..).unwrap_or_default();
-            matches(rest, tail)
-        }),
-        Some(('[', rest)) => {
-            let (Some((c, tail)), Some(end)) =
-                (name.split_first(), rest.iter().position(|c| *c == ']'))
-            else {
-                return false;
-            };
-            let (class, after) = rest.split_at(end);
-            is_in(class, *c) && matches(after.get(1..).unwrap_or_default(), tail)
-        }
-        Some((wanted, rest)) => name
-            .split_first()
-            .is_some_and(|(c, tail)| (wanted == c || *wanted == '?') && matches(rest, tail)),
-    }
-}
-
-/// Whether a class, `a-z` or `^0-9`, has the character.
-fn is_in(class: &[char], c: char) -> bool {
-    let (negated, class) = match class.split_first() {
-        Some(('^', rest)) => (true, rest),
-        _ => (false, class),
-    };
-    let ranges = class.windows(3).any(|range| match range {
-        [from, '-', to] => (*from..=*to).contains(&c),
-        _ => false,
-    });
-    negated != (ranges || class.contains(&c))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn patterns_match_as_in_go() {
-        for (pattern, name, expected) in [
-            ("*.json", "a.json", true),
-            ("*.json", "a.yaml", false),
-            ("a?c", "abc", true),
-            ("a?c", "ac", false),
-            ("[a-c]1", "b1", true),
-            ("[^a-c]1", "b1", false),
-            ("[ab", "a", false),
-            ("*a*b*", "xxaxxbxx", true),
-        ] {
-            let chars = |text: &str| text.chars().collect::<Vec<_>>();
-            let found = matches(&chars(pattern), &chars(name));
-            assert_eq!(found, expected, "{pattern} {name}");
-        }
-    }
 }

@@ -245,6 +245,7 @@ fn tests_named_in(text: &str) -> usize {
         "admission",
         "certs",
         "cluster",
+        "core",
         "plugin",
         "release",
         "tests/tests",

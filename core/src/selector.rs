@@ -1,10 +1,14 @@
 //! Parser of label selectors in kubectl's syntax: `a=b,c!=d,e in (f,g),h,!i`.
 
-use nodelife_core::object::{LabelSelector, Requirement};
+use crate::object::{LabelSelector, Requirement};
 
 /// Reads a selector. Mirrors `labels.Parse` of k8s.io/apimachinery v0.36.3
 /// (`pkg/labels/selector.go`) without its numeric comparisons.
-pub(crate) fn label_selector(text: &str) -> Result<LabelSelector, String> {
+///
+/// # Errors
+///
+/// Which part is no requirement.
+pub fn label_selector(text: &str) -> Result<LabelSelector, String> {
     let mut match_expressions = Vec::new();
     for part in split(text) {
         match_expressions.push(requirement(part.trim())?);
@@ -64,8 +68,8 @@ fn requirement(part: &str) -> Result<Requirement, String> {
     })
 }
 
-/// `prefix/name` or `name`.
-pub(super) fn is_key(key: &str) -> bool {
+/// Whether the text is the key of a label: `prefix/name` or `name`.
+pub fn is_key(key: &str) -> bool {
     let (prefix, name) = key.rsplit_once('/').unwrap_or(("x", key));
     !name.is_empty() && is_name_or_empty(name) && !prefix.is_empty() && is_name_or_empty(prefix)
 }
