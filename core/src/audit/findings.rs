@@ -1,14 +1,16 @@
 //! `Findings`, the collector of a check's findings: filters by selection, suppresses by
-//! annotation.
+//! annotation, flag and configuration file.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::context::Context;
+use super::exclude::ExcludedBy;
 use super::finding::{Confidence, Finding, Severity, Subject};
 use super::report::{Suppressed, SuppressedBy};
-use super::selection::{Selection, names};
+use super::rule_name::names;
+use super::selection::Selection;
 use crate::object::{Budget, Meta, Node, Pod};
 use crate::text::Str;
 use crate::zone::ZoneKey;
@@ -146,17 +148,19 @@ pub struct Findings<'a> {
 
 impl Findings<'_> {
     pub fn push(&mut self, found: FindingBuilder<'_>) {
-        let severity = found.severity.unwrap_or(self.severity);
+        let severity = self.selection.severities.of(self.rule);
+        let severity = severity.or(found.severity).unwrap_or(self.severity);
         let is_hidden = severity < self.selection.severity;
         if !self.concerns_wanted_node(&found) {
             return;
         }
-        if let Some(by) = self.suppressed_by(&found) {
+        if let Some((by, exclude)) = self.suppressed_by(&found) {
             if !is_hidden {
                 self.suppressed.push(Suppressed {
                     rule: self.rule.into(),
                     subject: found.subject,
                     by,
+                    exclude,
                 });
             }
             return;
@@ -209,12 +213,15 @@ impl Findings<'_> {
         }
     }
 
-    fn suppressed_by(&self, found: &FindingBuilder<'_>) -> Option<SuppressedBy> {
+    fn suppressed_by(
+        &self,
+        found: &FindingBuilder<'_>,
+    ) -> Option<(SuppressedBy, Option<ExcludedBy>)> {
         let by_annotation = found
             .skip
             .is_some_and(|list| list.split(',').any(|name| names(name, self.rule)));
         if by_annotation {
-            return Some(SuppressedBy::Annotation);
+            return Some((SuppressedBy::Annotation, None));
         }
         // A finding about several nodes is kept if one of them does not skip the rule.
         let unwanted = |name: &&str| {
@@ -222,6 +229,14 @@ impl Findings<'_> {
             node.is_some_and(|node| self.selection.skips_on(self.rule, node))
         };
         let by_flag = !found.nodes.is_empty() && found.nodes.iter().all(unwanted);
-        by_flag.then_some(SuppressedBy::SkipRuleOn)
+        if by_flag {
+            return Some((SuppressedBy::SkipRuleOn, None));
+        }
+        let mut excludes = self.selection.excludes.iter();
+        let exclude = excludes.find(|exclude| {
+            let nodes = found.nodes.iter().map(|name| self.context.node(name));
+            exclude.holds(self.context.now) && exclude.matches(self.rule, &found.subject, nodes)
+        })?;
+        Some((SuppressedBy::Config, Some(exclude.by.clone())))
     }
 }

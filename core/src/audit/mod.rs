@@ -8,7 +8,9 @@
 //! Snapshot ─► Context (indices, zones) ─► check of each rule ─► Findings ─► Audit
 //! ```
 
+pub mod config;
 mod context;
+mod exclude;
 mod finding;
 mod findings;
 mod grouping;
@@ -19,13 +21,16 @@ mod owners;
 mod pools;
 mod report;
 mod rule;
+mod rule_name;
 mod rules;
 mod selection;
+mod severities;
 
 use jiff::Timestamp;
 
 pub use context::Context;
 pub(crate) use context::allocatable;
+pub use exclude::{Exclude, ExcludedBy, ObjectPattern};
 pub use finding::{Confidence, Finding, Severity, Subject};
 pub use findings::{FindingBuilder, Findings, SKIP_ANNOTATION};
 pub use grouping::{FindingGroup, NodePools};
@@ -37,6 +42,7 @@ pub use report::{
 pub use rule::{Check, Rule};
 pub use rules::{GROUPS, Group, UPGRADE, catalogue, find, find_group, unknown, without_target};
 pub use selection::{Selection, SkipOn};
+pub use severities::Severities;
 
 use crate::snapshot::Snapshot;
 

@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::exclude::ExcludedBy;
 use super::finding::{Finding, Severity, Subject};
 use crate::snapshot::{Clock, Snapshot};
 use crate::text::Str;
@@ -29,6 +30,9 @@ pub struct Suppressed {
     pub subject: Subject,
     /// What suppresses it.
     pub by: SuppressedBy,
+    /// The entry of a configuration file; absent where something else suppresses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exclude: Option<ExcludedBy>,
 }
 
 /// What suppresses a finding.
@@ -40,6 +44,8 @@ pub enum SuppressedBy {
     Annotation,
     /// `--skip-rule-on`
     SkipRuleOn,
+    /// A configuration file (`--config` or `.nodelife.yaml`)
+    Config,
 }
 
 /// A finding of the baseline that its rule no longer reports.
@@ -105,8 +111,9 @@ pub struct Audit {
     /// Rules that could not be checked, in the order of the catalogue.
     pub skipped: Vec<Skipped>,
     pub checked: usize,
-    /// Findings that were left out because an annotation of the object or
-    /// [`Selection::skip_on`](super::Selection::skip_on) says so.
+    /// Findings that were left out because an annotation of the object, or
+    /// [`Selection::skip_on`](super::Selection::skip_on), or
+    /// [`Selection::excludes`](super::Selection::excludes) says so.
     pub suppressed: Vec<Suppressed>,
 }
 
@@ -136,7 +143,8 @@ pub struct AuditReport {
     pub hidden: Vec<Finding>,
     /// What could not be checked.
     pub skipped: Vec<Skipped>,
-    /// Findings that an annotation of their object or `--skip-rule-on` keeps away.
+    /// Findings that an annotation of their object, `--skip-rule-on` or a configuration file keeps
+    /// away.
     pub suppressed: Vec<Suppressed>,
     /// Findings of the baseline that their rules no longer report.
     pub fixed: Vec<Fixed>,
@@ -159,7 +167,8 @@ pub struct Summary {
     pub infos: usize,
     /// Findings below `--severity`, which the report leaves out.
     pub hidden: usize,
-    /// Findings that an annotation of their object or `--skip-rule-on` keeps away.
+    /// Findings that an annotation of their object, `--skip-rule-on` or a configuration file keeps
+    /// away.
     pub suppressed: usize,
     /// Findings that the baseline knows.
     pub known: usize,

@@ -1,6 +1,9 @@
 //! Rule selection and suppression of findings.
 
+use super::exclude::Exclude;
 use super::finding::Severity;
+use super::rule_name::names;
+use super::severities::Severities;
 use crate::kubelet_start::Target;
 use crate::object::{LabelSelector, Node};
 use crate::text::Str;
@@ -15,6 +18,10 @@ pub struct Selection {
     pub skip: Vec<String>,
     /// Rules that are not wanted on some nodes.
     pub skip_on: Vec<SkipOn>,
+    /// Findings that a configuration file suppresses.
+    pub excludes: Vec<Exclude>,
+    /// Severities instead of those of the catalogue.
+    pub severities: Severities,
     /// Findings below it are kept apart.
     pub severity: Severity,
     /// Names of the nodes that matter; empty: all.
@@ -66,18 +73,4 @@ impl Selection {
     pub(super) fn wants_all_nodes(&self) -> bool {
         self.nodes.is_empty() && self.selector.is_none()
     }
-}
-
-/// The code between the dashes of a rule's id.
-pub(super) fn group_of(rule: &str) -> &str {
-    rule.split('-').nth(1).unwrap_or_default()
-}
-
-/// Whether `name` is the rule's id or its group's code (`RES`, `NL-RES`).
-pub(super) fn names(name: &str, rule: &str) -> bool {
-    let name = name.trim();
-    let prefixed = name.get(..3).is_some_and(|p| p.eq_ignore_ascii_case("NL-"));
-    let code = if prefixed { name.get(3..) } else { Some(name) };
-    name.eq_ignore_ascii_case(rule)
-        || code.is_some_and(|code| code.eq_ignore_ascii_case(group_of(rule)))
 }

@@ -34,7 +34,7 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/schema")
 }
 
-fn schemas() -> [(&'static str, Value); 9] {
+fn schemas() -> [(&'static str, Value); 10] {
     [
         printed::<audit::AuditReport>("AuditReport", "audit"),
         printed::<nodes::NodesReport>("NodesReport", "nodes"),
@@ -45,7 +45,20 @@ fn schemas() -> [(&'static str, Value); 9] {
         printed::<drain::DrainPlan>("DrainPlan", "drain --dry-run"),
         printed::<drain::DrainReport>("DrainReport", "drain"),
         ("Snapshot", snapshot()),
+        ("AuditConfig", audit_config()),
     ]
+}
+
+/// The schema of what a user writes.
+fn audit_config() -> Value {
+    let settings = SchemaSettings::draft2020_12().for_deserialize();
+    let schema = settings
+        .into_generator()
+        .into_root_schema_for::<audit::config::AuditConfig>();
+    let mut schema = schema.to_value();
+    tidy(&mut schema);
+    let about = "What `kubectl nodelife audit` reads with `--config` or from `.nodelife.yaml`.";
+    enveloped(schema, "AuditConfig", about)
 }
 
 /// The schema of what a command prints with `-o json`.
@@ -89,6 +102,9 @@ fn tidy(schema: &mut Value) {
         .is_some_and(|format| format != "date-time")
     {
         fields.remove("format");
+    }
+    if fields.get("default") == Some(&Value::Null) {
+        fields.remove("default");
     }
     if let Some(Value::String(text)) = fields.get_mut("description") {
         *text = text

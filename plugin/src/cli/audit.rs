@@ -1,6 +1,7 @@
 //! `audit`
 
 use std::ffi::OsStr;
+use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use nodelife_core::kubelet_start::Target;
 use nodelife_core::selector::label_selector;
 
 use super::duration::go_duration;
-use super::{InputArgs, NodeArgs};
+use super::{ConfigFileArgs, InputArgs, NodeArgs};
 
 /// Reports what is wrong with the nodes.
 #[derive(Debug, Args)]
@@ -51,12 +52,16 @@ pub(crate) struct AuditArgs {
     /// Where the objects come from.
     #[command(flatten)]
     pub(crate) input: InputArgs,
+    /// The configuration file.
+    #[command(flatten)]
+    pub(crate) config: ConfigFileArgs,
     /// Format of the report, and the file that it goes to instead of stdout; may be repeated
-    #[arg(long = "output", short, value_name = "FORMAT[=FILE]", value_parser = OutputParser, default_value = "table")]
+    /// [default: table]
+    #[arg(long = "output", short, value_name = "FORMAT[=FILE]", value_parser = OutputParser)]
     pub(crate) outputs: Vec<AuditOutput>,
-    /// Exit with 3 if a finding has at least this severity
-    #[arg(long, value_enum, value_name = "SEVERITY", default_value_t)]
-    pub(crate) fail_on: FailOn,
+    /// Exit with 3 if a finding has at least this severity [default: error]
+    #[arg(long, value_enum, value_name = "SEVERITY")]
+    pub(crate) fail_on: Option<FailOn>,
     /// Run only these rules: ids (NL-RES-001) or groups (RES)
     #[arg(long = "rule", value_name = "ID|GROUP", value_delimiter = ',')]
     pub(crate) rules: Vec<String>,
@@ -159,6 +164,17 @@ pub(crate) struct AuditOutput {
     pub(crate) file: Option<PathBuf>,
 }
 
+impl fmt::Display for AuditOutput {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.format.to_possible_value();
+        f.write_str(value.as_ref().map_or("", PossibleValue::get_name))?;
+        match &self.file {
+            Some(file) => write!(f, "={}", file.display()),
+            None => Ok(()),
+        }
+    }
+}
+
 /// Reads `FORMAT` and `FORMAT=FILE`.
 #[derive(Clone)]
 struct OutputParser;
@@ -219,6 +235,13 @@ pub(crate) enum FailOn {
     Info,
     /// Never
     Never,
+}
+
+impl fmt::Display for FailOn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let value = self.to_possible_value();
+        f.write_str(value.as_ref().map_or("", PossibleValue::get_name))
+    }
 }
 
 impl FailOn {

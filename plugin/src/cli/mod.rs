@@ -4,6 +4,7 @@ mod allocatable;
 mod audit;
 mod cluster;
 mod completion;
+mod config;
 pub(crate) mod drain;
 pub(crate) mod duration;
 mod evict;
@@ -33,6 +34,7 @@ pub(crate) use allocatable::AllocatableArgs;
 pub(crate) use audit::{AuditArgs, AuditFormat, AuditOutput, FailOn, SortBy};
 pub(crate) use cluster::ClusterArgs;
 pub(crate) use completion::{CompletionArgs, Shell};
+pub(crate) use config::{ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG};
 pub(crate) use drain::DrainArgs;
 pub(crate) use evict::EvictArgs;
 pub(crate) use explain::{ExplainArgs, RuleFormat, Topic};
@@ -116,6 +118,8 @@ pub(crate) enum Command {
     Snapshot(SnapshotArgs),
     #[command(help_template = HELP)]
     Webhook(WebhookArgs),
+    #[command(help_template = HELP)]
+    Config(ConfigArgs),
     #[command(help_template = HELP)]
     Completion(CompletionArgs),
     #[command(help_template = HELP, hide = true)]

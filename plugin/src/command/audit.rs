@@ -11,6 +11,7 @@ use nodelife_core::format::count;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
+use super::config::ConfigFile;
 use super::{input, rules};
 use crate::cli::{AuditArgs, AuditFormat, AuditOutput, ClusterArgs};
 use crate::exit::{ExitStatus, UsageError};
@@ -18,10 +19,12 @@ use crate::output::Printer;
 use crate::report::{AuditReport, Baseline, Report, command_line, unchecked};
 
 pub(crate) async fn run(
-    args: AuditArgs,
+    mut args: AuditArgs,
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
+    let config = ConfigFile::find(&args.config, printer)?;
+    config.fill(&mut args);
     check_outputs(&args.outputs)?;
     if cluster.namespace.is_some() {
         let message = "audit has no use of -n (--namespace): it audits nodes, with the pods and \
@@ -29,10 +32,11 @@ pub(crate) async fn run(
         return Err(UsageError(message.to_owned()).into());
     }
     let run = AuditRun {
-        selection: selection(&args)?,
+        selection: selection(&args, &config)?,
         baseline: baseline(&args)?,
         input: describe_input(&args, cluster),
         args,
+        config,
     };
     match run.args.watch {
         None => run.once(cluster, printer).await,
@@ -43,6 +47,7 @@ pub(crate) async fn run(
 /// What was asked for, ready to be carried out.
 struct AuditRun {
     args: AuditArgs,
+    config: ConfigFile,
     selection: Selection,
     baseline: Baseline,
     input: Input,
@@ -65,7 +70,7 @@ impl AuditRun {
     }
 
     fn status(&self, audit: &AuditReport) -> ExitStatus {
-        let fail_on = self.args.fail_on;
+        let fail_on = self.args.fail_on.unwrap_or_default();
         ExitStatus::of_findings(audit.worst().is_some_and(|worst| fail_on.includes(worst)))
     }
 
@@ -178,6 +183,8 @@ impl AuditRun {
             }
         }
         summarise(audit, snapshot, printer);
+        let now = snapshot.taken_at.unwrap_or_else(Timestamp::now);
+        self.config.warn_ended(now, printer);
         let report = report(AuditFormat::Table);
         report.note_rules(printer);
         totals(audit, printer);
@@ -269,7 +276,7 @@ fn check_outputs(outputs: &[AuditOutput]) -> Result<(), UsageError> {
     Ok(())
 }
 
-fn selection(args: &AuditArgs) -> anyhow::Result<Selection> {
+fn selection(args: &AuditArgs, config: &ConfigFile) -> anyhow::Result<Selection> {
     let mut rules = args.rules.clone();
     if args.target.is_some() && rules.is_empty() {
         rules.extend(audit::UPGRADE.map(str::to_owned));
@@ -278,6 +285,8 @@ fn selection(args: &AuditArgs) -> anyhow::Result<Selection> {
         rules,
         skip: args.skip_rules.clone(),
         skip_on: args.skip_rules_on.clone(),
+        excludes: config.excludes.clone(),
+        severities: config.severities.clone(),
         severity: args.severity.unwrap_or(Severity::Info),
         nodes: input::node_names(&args.node.nodes),
         selector: args.node.selector.clone(),
@@ -341,7 +350,8 @@ fn summarise(audit: &AuditReport, snapshot: &Snapshot, printer: &mut Printer) {
     if summary.suppressed > 0 {
         let suppressed = count(summary.suppressed, "finding");
         printer.note(format_args!(
-            "{suppressed} suppressed by annotations of their objects or by --skip-rule-on"
+            "{suppressed} suppressed by annotations of their objects, by --skip-rule-on or by the \
+             configuration"
         ));
     }
     unchecked::note(&audit.skipped, printer);

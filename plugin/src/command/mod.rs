@@ -3,6 +3,7 @@
 mod audit;
 mod candidates;
 pub(crate) mod completion;
+mod config;
 mod connect;
 mod drain;
 mod evict;
@@ -38,6 +39,7 @@ pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<ExitS
         Command::Explain(args) => or_interrupted(explain::run(args, &cluster, printer)).await,
         Command::Snapshot(args) => or_interrupted(snapshot::run(args, &cluster, printer)).await,
         Command::Webhook(args) => or_interrupted(webhook::run(args, &cluster, printer)).await,
+        Command::Config(args) => config::run(&args, printer),
         Command::Completion(args) => completion::run(&args, printer),
         Command::Man(args) => man::run(&args),
         Command::Version(args) => version::run(&args, printer),

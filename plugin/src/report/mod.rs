@@ -80,7 +80,7 @@ impl Report<'_> {
             }
             AuditFormat::Junit => {
                 let ids = self.rules.iter().map(|rule| rule.id);
-                junit::write(audit, ids, self.args.fail_on, out)
+                junit::write(audit, ids, self.args.fail_on.unwrap_or_default(), out)
             }
             AuditFormat::Sarif => sarif::write(audit, self.rules, out),
             AuditFormat::Prometheus => prometheus::write(audit, out),

@@ -32,7 +32,7 @@ pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()
     for (name, help, number) in [
         (
             "nodelife_audit_findings_suppressed",
-            "Findings that annotations or --skip-rule-on suppress.",
+            "Findings that annotations, --skip-rule-on or a configuration file suppress.",
             summary.suppressed,
         ),
         (

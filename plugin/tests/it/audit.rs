@@ -130,7 +130,9 @@ fn intentional_findings_are_suppressed_on_some_nodes() {
     let fewer = audit("HB@disk in (ssd,tape),!gone");
     assert!(!fewer.contains("node/node-b"), "{fewer}");
     assert!(
-        fewer.contains("suppressed by annotations of their objects or by --skip-rule-on"),
+        fewer.contains(
+            "suppressed by annotations of their objects, by --skip-rule-on or by the configuration"
+        ),
         "{fewer}"
     );
     for (wrong, reason) in [

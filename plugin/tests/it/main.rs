@@ -10,6 +10,7 @@ mod allocatable;
 mod audit;
 mod bad_input;
 mod completion;
+mod config;
 mod docs;
 mod drain;
 mod explain;

@@ -21,7 +21,8 @@ mod volume;
 mod zone;
 
 use super::rule::Rule;
-use super::selection::{Selection, names};
+use super::rule_name::names;
+use super::selection::Selection;
 
 /// The rules about one subject.
 #[derive(Debug)]

@@ -6,6 +6,7 @@ mod budget;
 mod capacity;
 mod certificate;
 mod cluster;
+mod configuration;
 mod event;
 mod fixture;
 mod heartbeat;

@@ -32,7 +32,7 @@ pub(super) fn write(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     }
     if !page.report.fixed.is_empty() {
         let fixed = page.report.fixed.iter();
-        let fixed = fixed.map(|fixed| (fixed.rule.as_str(), &fixed.subject, ""));
+        let fixed = fixed.map(|fixed| (fixed.rule.as_str(), &fixed.subject, String::new()));
         let title = format!("Gone since the baseline: {}", summary.fixed);
         list(&title, fixed, out)?;
     }
@@ -85,8 +85,13 @@ fn suppressed(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
     let title = format!("Suppressed: {}", count(suppressed.len(), "finding"));
     let suppressed = suppressed.iter().map(|one| {
         let by = match one.by {
-            SuppressedBy::Annotation => "by the object's annotation nodelife.dev/skip-rules",
-            SuppressedBy::SkipRuleOn => "by --skip-rule-on",
+            SuppressedBy::Annotation => "by the object's annotation nodelife.dev/skip-rules".into(),
+            SuppressedBy::SkipRuleOn => "by --skip-rule-on".into(),
+            SuppressedBy::Config => {
+                let exclude = one.exclude.as_ref();
+                let exclude = exclude.map(ToString::to_string).unwrap_or_default();
+                format!("by {}", Escaped(&exclude))
+            }
         };
         (one.rule.as_str(), &one.subject, by)
     });
@@ -95,7 +100,7 @@ fn suppressed(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
 
 fn list<'a>(
     title: &str,
-    items: impl Iterator<Item = (&'a str, &'a Subject, &'a str)>,
+    items: impl Iterator<Item = (&'a str, &'a Subject, String)>,
     out: &mut impl Write,
 ) -> io::Result<()> {
     writeln!(out, "<details><summary>{title}</summary><ul>")?;

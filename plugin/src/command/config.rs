@@ -1,0 +1,262 @@
+//! `config`, and the configuration file of an audit.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Component, Path, PathBuf};
+
+use jiff::Timestamp;
+use nodelife_core::audit::config::{self, AuditConfig};
+use nodelife_core::audit::{Exclude, Severities};
+use nodelife_core::format::{self, count};
+
+use crate::cli::{
+    AuditArgs, AuditFormat, AuditOutput, ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG,
+    FailOn,
+};
+use crate::exit::{ExitStatus, UsageError};
+use crate::output::{Printer, Table};
+use crate::report::word;
+
+pub(crate) fn run(args: &ConfigArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
+    let ConfigCommand::Check(args) = &args.command;
+    let read = fs::read_to_string(&args.file);
+    let text = read.map_err(|error| wrong(&args.file, &error.to_string()))?;
+    let file = ConfigFile::parse(&args.file, &text)?;
+    // The place that an audit reads by itself.
+    if args.file == Path::new(DEFAULT_CONFIG) {
+        file.check_places()?;
+    }
+    file.describe(printer)?;
+    Ok(ExitStatus::Done)
+}
+
+/// What a configuration file says; the default is that of no file.
+#[derive(Debug, Default)]
+pub(super) struct ConfigFile {
+    path: PathBuf,
+    pub(super) excludes: Vec<Exclude>,
+    pub(super) severities: Severities,
+    severity: Option<nodelife_core::audit::Severity>,
+    fail_on: Option<FailOn>,
+    outputs: Vec<AuditOutput>,
+}
+
+impl ConfigFile {
+    /// Reads the file that the flags name, else the one of the current folder, if there is one.
+    pub(super) fn find(args: &ConfigFileArgs, printer: &mut Printer) -> Result<Self, UsageError> {
+        let path = match &args.config {
+            Some(path) => path.as_path(),
+            None if args.no_config => return Ok(Self::default()),
+            None => Path::new(DEFAULT_CONFIG),
+        };
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if args.config.is_none() && error.kind() == ErrorKind::NotFound => {
+                return Ok(Self::default());
+            }
+            Err(error) => return Err(wrong(path, &error.to_string())),
+        };
+        let file = Self::parse(path, &text)?;
+        if args.config.is_none() {
+            file.check_places()?;
+            printer.faint(file.summary());
+        }
+        Ok(file)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self, UsageError> {
+        let config: AuditConfig = serde_saphyr::from_str(text).map_err(|error| {
+            let error = format::parse_error(&error.to_string());
+            wrong(path, &in_words(&error))
+        })?;
+        let name = path.display().to_string();
+        let excludes = config.excludes(&name);
+        Ok(Self {
+            path: path.to_owned(),
+            excludes: excludes.map_err(|error| wrong(path, &error))?,
+            severities: config.severities(),
+            severity: config.severity,
+            fail_on: config.fail_on.map(fail_on),
+            outputs: config.outputs.into_iter().map(output).collect(),
+        })
+    }
+
+    /// A file that is read without being named must not make the audit write anywhere else: it may
+    /// be somebody else's folder.
+    fn check_places(&self) -> Result<(), UsageError> {
+        let is_below = |path: &Path| {
+            let mut components = path.components();
+            components.all(|part| matches!(part, Component::Normal(_) | Component::CurDir))
+        };
+        let files = self.outputs.iter().filter_map(|o| o.file.as_deref());
+        match files.into_iter().find(|path| !is_below(path)) {
+            None => Ok(()),
+            Some(path) => Err(wrong(
+                &self.path,
+                &format!(
+                    "the output {} is outside of this folder; only a file that --config names may \
+                     do that",
+                    path.display()
+                ),
+            )),
+        }
+    }
+
+    /// Sets what no flag sets.
+    pub(super) fn fill(&self, args: &mut AuditArgs) {
+        args.fail_on = args.fail_on.or(self.fail_on);
+        args.severity = args.severity.or(self.severity);
+        if args.outputs.is_empty() {
+            args.outputs.clone_from(&self.outputs);
+        }
+        if args.outputs.is_empty() {
+            let (format, file) = (AuditFormat::default(), None);
+            args.outputs.push(AuditOutput { format, file });
+        }
+    }
+
+    /// Warns of the excludes that no longer hold at the time of an audit.
+    pub(super) fn warn_ended(&self, now: Timestamp, printer: &mut Printer) {
+        for exclude in self.ended(now) {
+            let until = exclude.by.until.map(|date| date.to_string());
+            printer.warn(format_args!(
+                "{}: the exclude of {exclude} ended after {}: {}",
+                self.path.display(),
+                until.unwrap_or_default(),
+                exclude.by.reason
+            ));
+        }
+    }
+
+    fn ended(&self, now: Timestamp) -> impl Iterator<Item = &Exclude> {
+        let excludes = self.excludes.iter();
+        excludes.filter(move |exclude| !exclude.holds(now))
+    }
+
+    /// What the file does, in a line.
+    fn summary(&self) -> String {
+        let mut parts = vec![count(self.excludes.len(), "exclude")];
+        match self.severities.len() {
+            0 => {}
+            1 => parts.push("1 severity".to_owned()),
+            many => parts.push(format!("{many} severities")),
+        }
+        if let Some(severity) = self.severity {
+            parts.push(format!("--severity {}", word(severity)));
+        }
+        if let Some(fail_on) = self.fail_on {
+            parts.push(format!("--fail-on {fail_on}"));
+        }
+        parts.extend(self.outputs.iter().map(|output| format!("-o {output}")));
+        format!("{}: {}", self.path.display(), parts.join(", "))
+    }
+
+    /// Prints what the file does, for `config check`.
+    fn describe(&self, printer: &mut Printer) -> anyhow::Result<()> {
+        printer.paragraph(self.summary())?;
+        // The audit goes by the API server's time; a day is coarse enough for this machine's.
+        let now = Timestamp::now();
+        if !self.excludes.is_empty() {
+            let mut table = Table::new(["RULES", "OBJECTS", "NODES", "UNTIL", "REASON"]);
+            for exclude in &self.excludes {
+                let [rules, objects, nodes] =
+                    exclude.conditions().map(|text| match text.as_str() {
+                        "" => "all".to_owned(),
+                        _ => text,
+                    });
+                let until = match exclude.by.until {
+                    None => "-".to_owned(),
+                    Some(until) if exclude.holds(now) => until.to_string(),
+                    Some(until) => format!("{until} (ended)"),
+                };
+                let reason = exclude.by.reason.as_str();
+                table.row([
+                    rules.into(),
+                    objects.into(),
+                    nodes.into(),
+                    until.into(),
+                    reason.into(),
+                ]);
+            }
+            printer.table(&table)?;
+        }
+        let ended = self.ended(now).count();
+        if ended > 0 {
+            printer.warn(format_args!(
+                "{} no longer hold{}: remove them, or set another date",
+                count(ended, "exclude"),
+                if ended == 1 { "s" } else { "" }
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The parser's error, in the words of somebody who writes YAML.
+fn in_words(error: &str) -> String {
+    let own = error.split(", set DuplicateKeyPolicy").next();
+    let own = own.unwrap_or(error);
+    own.replace("expected sequence start", "expected a list")
+        .replace("expected mapping start", "expected fields")
+}
+
+fn wrong(path: &Path, why: &str) -> UsageError {
+    UsageError(format!("{}: {why}", path.display()))
+}
+
+fn fail_on(fail_on: config::FailOn) -> FailOn {
+    match fail_on {
+        config::FailOn::Error => FailOn::Error,
+        config::FailOn::Warning => FailOn::Warning,
+        config::FailOn::Info => FailOn::Info,
+        config::FailOn::Never => FailOn::Never,
+    }
+}
+
+fn output(output: config::Output) -> AuditOutput {
+    AuditOutput {
+        format: format_of(output.format),
+        file: output.file.map(PathBuf::from),
+    }
+}
+
+fn format_of(format: config::Format) -> AuditFormat {
+    match format {
+        config::Format::Table => AuditFormat::Table,
+        config::Format::Wide => AuditFormat::Wide,
+        config::Format::Json => AuditFormat::Json,
+        config::Format::Yaml => AuditFormat::Yaml,
+        config::Format::Csv => AuditFormat::Csv,
+        config::Format::Markdown => AuditFormat::Markdown,
+        config::Format::Html => AuditFormat::Html,
+        config::Format::Junit => AuditFormat::Junit,
+        config::Format::Sarif => AuditFormat::Sarif,
+        config::Format::Prometheus => AuditFormat::Prometheus,
+        config::Format::Name => AuditFormat::Name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum as _;
+
+    use super::*;
+
+    #[test]
+    fn every_format_of_the_flag_may_be_in_the_file() {
+        for format in AuditFormat::value_variants() {
+            let name = format.to_possible_value().unwrap();
+            let named: config::Format = serde_json::from_value(name.get_name().into()).unwrap();
+            assert_eq!(format_of(named), *format);
+        }
+    }
+
+    #[test]
+    fn every_severity_of_fail_on_may_be_in_the_file() {
+        for value in FailOn::value_variants() {
+            let name = value.to_possible_value().unwrap();
+            let named: config::FailOn = serde_json::from_value(name.get_name().into()).unwrap();
+            assert_eq!(fail_on(named), *value);
+        }
+    }
+}
