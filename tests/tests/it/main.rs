@@ -13,6 +13,7 @@
 mod attack;
 mod audit;
 mod audit_faults;
+mod audit_in_cluster;
 mod audit_live;
 mod certs;
 mod cluster;

@@ -84,10 +84,15 @@ fn every_failure_has_an_alert() {
 }
 
 #[test]
-fn grafana_can_import_the_dashboard() {
-    let path = manifests().join("overlays/prometheus/dashboard.json");
-    let dashboard: serde_json::Value =
-        serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+fn grafana_can_import_the_dashboards() {
+    for folder in ["overlays/prometheus", "audit"] {
+        let path = manifests().join(folder).join("dashboard.json");
+        can_import(&fs::read_to_string(path).unwrap());
+    }
+}
+
+fn can_import(dashboard: &str) {
+    let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
     let ids: BTreeSet<_> = panels.iter().map(|one| one["id"].as_u64()).collect();
     assert_eq!(ids.len(), panels.len());

@@ -1,5 +1,6 @@
 //! Tests of the manifests without an API server: the committed files are up to date.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
@@ -170,25 +171,31 @@ fn nothing_holds_a_ca_bundle_or_a_secret() {
 }
 
 #[test]
-fn the_manifests_run_the_image() {
+fn the_manifests_run_the_images() {
     let read = |file: &str| fs::read_to_string(manifests().join(file)).unwrap();
     let containerfile = read("../Containerfile");
-    let user = containerfile
+    let users = containerfile
         .lines()
-        .find_map(|line| line.strip_prefix("USER "))
-        .unwrap();
-    let (user, group) = user.split_once(':').unwrap();
-    for file in ["base/webhook.yaml", "base/certs.yaml"] {
+        .filter_map(|line| line.strip_prefix("USER "));
+    let users: BTreeSet<&str> = users.collect();
+    assert_eq!(users.len(), 1);
+    let (user, group) = users.first().unwrap().split_once(':').unwrap();
+    for file in ["base/webhook.yaml", "base/certs.yaml", "audit/cronjob.yaml"] {
         let pod = read(file);
         assert!(pod.contains(&format!("runAsUser: {user}\n")), "{file}");
         assert!(pod.contains(&format!("runAsGroup: {group}\n")), "{file}");
     }
     let version = env!("CARGO_PKG_VERSION");
-    assert!(read("base/kustomization.yaml").contains(&format!("newTag: {version}\n")));
-    assert!(containerfile.contains(&format!("nodelife-webhook:{version} ")));
     // What is copied passes the list of what is sent to the build at all.
-    let copied = "target/${TARGET}/release/nodelife-webhook";
-    assert!(containerfile.contains(&format!("COPY {copied} /nodelife-webhook\n")));
-    let sent = copied.replace("${TARGET}", "*");
-    assert_eq!(read("../.containerignore"), format!("*\n!{sent}\n"));
+    let mut sent = "*\n".to_owned();
+    for (name, folder) in [("kubectl-nodelife", "audit"), ("nodelife-webhook", "base")] {
+        let kustomization = read(&format!("{folder}/kustomization.yaml"));
+        let image = format!("  - name: {name}\n    newTag: {version}\n");
+        assert!(kustomization.contains(&image), "{kustomization}");
+        assert!(containerfile.contains(&format!("{name}:{version} ")));
+        let copied = format!("target/${{TARGET}}/release/{name}");
+        assert!(containerfile.contains(&format!("COPY {copied} /{name}\n")));
+        sent.push_str(&format!("!{}\n", copied.replace("${TARGET}", "*")));
+    }
+    assert_eq!(read("../.containerignore"), sent);
 }
