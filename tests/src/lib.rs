@@ -23,6 +23,7 @@
 //! The programs come from `KUBEBUILDER_ASSETS`, or are built once from Go modules into the
 //! target folder ([`program`]). Nothing of it outlives the test process ([`supervise`]).
 
+pub mod alerts;
 pub mod audit_log;
 pub mod connect_proxy;
 pub mod control_plane;

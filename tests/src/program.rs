@@ -19,7 +19,11 @@ const PINNED_MINOR: &str = "1.36";
 /// The Go module whose tools are the control plane's programs.
 const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/control-plane");
 
-/// A program that is built from the Go module.
+/// The Go module of Prometheus' engine: of another module than the control plane, because both
+/// would decide together about the versions of what they share.
+const ALERTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/alerts");
+
+/// A program that is built from a Go module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GoProgram {
     Etcd,
@@ -38,6 +42,8 @@ pub enum GoProgram {
     KubeletStart,
     /// A webhook with typed objects, which benches measure nodelife beside.
     Webhook,
+    /// Evaluates alert rules and queries by Prometheus' own code; see [`crate::alerts`].
+    Alerts,
 }
 
 impl GoProgram {
@@ -63,6 +69,7 @@ impl GoProgram {
             Self::Oracle => "oracle",
             Self::KubeletStart => "kubelet-start",
             Self::Webhook => "webhook",
+            Self::Alerts => "alerts",
         }
     }
 
@@ -77,7 +84,12 @@ impl GoProgram {
             Self::Oracle => "./oracle",
             Self::KubeletStart => "./kubelet-start",
             Self::Webhook => "./webhook",
+            Self::Alerts => ".",
         }
+    }
+
+    fn module(self) -> &'static Path {
+        Path::new(if self == Self::Alerts { ALERTS } else { MODULE })
     }
 
     /// The other minor version of Kubernetes that `NODELIFE_KUBERNETES` names: the oracle then has
@@ -90,8 +102,13 @@ impl GoProgram {
 
     /// Where its sources lie, if they are ours and change with the repository.
     fn sources(self) -> Option<PathBuf> {
-        matches!(self, Self::Oracle | Self::KubeletStart | Self::Webhook)
-            .then(|| Path::new(MODULE).join(self.name()))
+        match self {
+            Self::Oracle | Self::KubeletStart | Self::Webhook => {
+                Some(self.module().join(self.name()))
+            }
+            Self::Alerts => Some(self.module().to_owned()),
+            _ => None,
+        }
     }
 
     /// The executable: from `KUBEBUILDER_ASSETS` when it is there, else built once into the
@@ -101,7 +118,7 @@ impl GoProgram {
     /// starts when tests have begun makes them slow, and those that need its program stand
     /// still in the middle.
     pub fn path(self) -> Result<PathBuf> {
-        if !matches!(self, Self::Oracle | Self::KubeletStart) {
+        if !matches!(self, Self::Oracle | Self::KubeletStart | Self::Alerts) {
             once("the control plane", || {
                 for program in Self::CONTROL_PLANE {
                     program.find()?;
@@ -175,7 +192,7 @@ impl GoProgram {
             command.arg(self.package());
         }
         let status = command
-            .current_dir(MODULE)
+            .current_dir(self.module())
             .env("CGO_ENABLED", "0")
             .stdout(Stdio::null())
             .status()
@@ -198,7 +215,7 @@ impl GoProgram {
             || "go.sum".to_owned(),
             |other| format!("kubernetes/{other}.sum"),
         );
-        let mut files = vec![Path::new(MODULE).join(sums)];
+        let mut files = vec![self.module().join(sums)];
         if let Some(sources) = self.sources() {
             for folder in [sources, Path::new(MODULE).join("lines")] {
                 for entry in fs::read_dir(folder)? {

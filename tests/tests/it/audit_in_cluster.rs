@@ -104,7 +104,7 @@ async fn pod_of_a_job(kubectl: &Kubectl) -> Value {
     .unwrap()
 }
 
-/// Writes the pod's ConfigMap to a folder, as the kubelet does. Its place in the pod, and here.
+/// Writes the pod's `ConfigMap` to a folder, as the kubelet does. Its place in the pod, and here.
 async fn mount(kubectl: &Kubectl, pod: &Value, folder: &str) -> (String, String) {
     let mounts = pod["spec"]["containers"][0]["volumeMounts"]
         .as_array()

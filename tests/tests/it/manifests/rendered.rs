@@ -195,7 +195,7 @@ fn the_manifests_run_the_images() {
         assert!(containerfile.contains(&format!("{name}:{version} ")));
         let copied = format!("target/${{TARGET}}/release/{name}");
         assert!(containerfile.contains(&format!("COPY {copied} /{name}\n")));
-        sent.push_str(&format!("!{}\n", copied.replace("${TARGET}", "*")));
+        sent.extend(["!", &copied.replace("${TARGET}", "*"), "\n"]);
     }
     assert_eq!(read("../.containerignore"), sent);
 }
