@@ -104,6 +104,8 @@ pub enum FailOn {
 pub struct Output {
     pub format: Format,
     /// The file that the report goes to. Absent: stdout.
+    #[serde(default, deserialize_with = "file")]
+    #[cfg_attr(test, schemars(with = "Option<String>"))]
     pub file: Option<String>,
 }
 
@@ -212,6 +214,16 @@ fn reason<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error
         return Err(D::Error::custom("the reason is empty"));
     }
     Ok(text)
+}
+
+fn file<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let file = Option::<String>::deserialize(deserializer)?;
+    if file.as_deref().is_some_and(|file| matches!(file, "" | "-")) {
+        return Err(D::Error::custom(
+            "no name of a file; leave `file` out for stdout",
+        ));
+    }
+    Ok(file)
 }
 
 fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Date>, D::Error> {

@@ -12,8 +12,9 @@ use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
 use super::config::ConfigFile;
+use super::outputs::check_outputs;
 use super::{input, rules};
-use crate::cli::{AuditArgs, AuditFormat, AuditOutput, ClusterArgs};
+use crate::cli::{AuditArgs, AuditFormat, ClusterArgs};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 use crate::report::{AuditReport, Baseline, Report, command_line, unchecked};
@@ -252,28 +253,6 @@ fn describe_input(args: &AuditArgs, cluster: &ClusterArgs) -> Input {
         server: identity.server.map(Str::from),
         files: Vec::new(),
     }
-}
-
-/// # Errors
-///
-/// Two reports would go to the same place.
-fn check_outputs(outputs: &[AuditOutput]) -> Result<(), UsageError> {
-    for (i, output) in outputs.iter().enumerate() {
-        let mut earlier = outputs.iter().take(i);
-        if !earlier.any(|other| other.file == output.file) {
-            continue;
-        }
-        return Err(UsageError(match &output.file {
-            Some(file) => format!(
-                "two reports for {}: give each -o its own file",
-                file.display()
-            ),
-            None => "two reports for stdout: give all but one of the -o a file, as in -o \
-                     sarif=FILE"
-                .to_owned(),
-        }));
-    }
-    Ok(())
 }
 
 fn selection(args: &AuditArgs, config: &ConfigFile) -> anyhow::Result<Selection> {

@@ -9,6 +9,7 @@ use nodelife_core::audit::config::{self, AuditConfig};
 use nodelife_core::audit::{Exclude, Severities};
 use nodelife_core::format::{self, count};
 
+use super::outputs::check_outputs;
 use crate::cli::{
     AuditArgs, AuditFormat, AuditOutput, ConfigArgs, ConfigCommand, ConfigFileArgs, DEFAULT_CONFIG,
     FailOn,
@@ -69,6 +70,8 @@ impl ConfigFile {
             let error = format::parse_error(&error.to_string());
             wrong(path, &in_words(&error))
         })?;
+        let outputs: Vec<_> = config.outputs.iter().map(output).collect();
+        check_outputs(&outputs).map_err(|error| wrong(path, &error.to_string()))?;
         let name = path.display().to_string();
         let excludes = config.excludes(&name);
         Ok(Self {
@@ -77,7 +80,7 @@ impl ConfigFile {
             severities: config.severities(),
             severity: config.severity,
             fail_on: config.fail_on.map(fail_on),
-            outputs: config.outputs.into_iter().map(output).collect(),
+            outputs,
         })
     }
 
@@ -213,10 +216,10 @@ fn fail_on(fail_on: config::FailOn) -> FailOn {
     }
 }
 
-fn output(output: config::Output) -> AuditOutput {
+fn output(output: &config::Output) -> AuditOutput {
     AuditOutput {
         format: format_of(output.format),
-        file: output.file.map(PathBuf::from),
+        file: output.file.as_ref().map(PathBuf::from),
     }
 }
 

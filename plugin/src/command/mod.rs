@@ -12,6 +12,7 @@ mod files;
 pub(crate) mod input;
 mod man;
 mod nodes;
+mod outputs;
 mod rules;
 mod snapshot;
 mod version;

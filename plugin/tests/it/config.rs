@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::{SMALL, nodelife, root, schema, show};
+use crate::{SMALL, nodelife, root, run, schema, show};
 
 const HEAD: &str = "apiVersion: nodelife.dev/v1alpha1\nkind: AuditConfig\n";
 
@@ -183,6 +183,14 @@ fn a_wrong_file_is_refused_with_line_and_reason() {
             "line 5 column 3: duplicate mapping key: RES\n",
         ),
         (
+            "outputs: [{format: csv, file: ''}]\n",
+            "line 3 column 31: no name of a file; leave `file` out for stdout",
+        ),
+        (
+            "outputs: [{format: csv}, {format: name}]\n",
+            "two reports for stdout: give all but one of the -o a file",
+        ),
+        (
             "outputs: [{format: tabel}]\n",
             "line 3 column 20: unknown variant `tabel`, expected one of table, wide,",
         ),
@@ -210,6 +218,17 @@ fn a_wrong_file_is_refused_with_line_and_reason() {
         text.contains("expected one of nodelife.dev/v1alpha1"),
         "{text}"
     );
+}
+
+#[test]
+fn the_file_of_the_cron_job_is_valid() {
+    let text = run(&["config", "check", "manifests/audit/audit.yaml"]);
+    insta::assert_snapshot!(text, @r"
+    status: 0
+    --- stdout
+    manifests/audit/audit.yaml: 0 excludes, --fail-on never, -o table
+    --- stderr
+    ");
 }
 
 /// The file in docs/audit.md.
