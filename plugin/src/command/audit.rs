@@ -183,9 +183,9 @@ impl AuditRun {
                 Some(path) => write_whole(path, |file| report.write(file))?,
             }
         }
-        summarise(audit, snapshot, printer);
         let now = snapshot.taken_at.unwrap_or_else(Timestamp::now);
         self.config.warn_ended(now, printer);
+        summarise(audit, snapshot, printer);
         let report = report(AuditFormat::Table);
         report.note_rules(printer);
         totals(audit, printer);
