@@ -67,17 +67,6 @@ impl PartialOrd for Subject {
     }
 }
 
-impl Subject {
-    /// `node/worker-1`, `pod/shop/web-0`: the object in one word, in kubectl's habit.
-    pub fn path(&self) -> String {
-        let kind = self.kind.to_lowercase();
-        match &self.namespace {
-            Some(namespace) => format!("{kind}/{namespace}/{}", self.name),
-            None => format!("{kind}/{}", self.name),
-        }
-    }
-}
-
 /// One fault, with the numbers behind it and what to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -101,4 +90,15 @@ pub struct Finding {
     pub fix: String,
     /// Further reading.
     pub link: Str,
+}
+
+impl Subject {
+    /// `node/worker-1`, `pod/shop/web-0`: the object in one word, in kubectl's habit.
+    pub fn path(&self) -> String {
+        let kind = self.kind.to_lowercase();
+        match &self.namespace {
+            Some(namespace) => format!("{kind}/{namespace}/{}", self.name),
+            None => format!("{kind}/{}", self.name),
+        }
+    }
 }

@@ -18,10 +18,6 @@ pub struct Selection {
     pub skip: Vec<String>,
     /// Rules that are not wanted on some nodes.
     pub skip_on: Vec<SkipOn>,
-    /// Findings that a configuration file suppresses.
-    pub excludes: Vec<Exclude>,
-    /// Severities instead of those of the catalogue.
-    pub severities: Severities,
     /// Findings below it are kept apart.
     pub severity: Severity,
     /// Names of the nodes that matter; empty: all.
@@ -32,6 +28,10 @@ pub struct Selection {
     pub zone_settings: Option<zone::Settings>,
     /// The version that the nodes are to run. Without it the rules about an upgrade are not checked.
     pub target: Option<Target>,
+    /// Findings that a configuration file suppresses.
+    pub excludes: Vec<Exclude>,
+    /// Severities instead of those of the catalogue.
+    pub severities: Severities,
 }
 
 /// Rules that are not wanted on nodes with these labels.
