@@ -40,7 +40,7 @@ pub(super) struct Part<'a> {
 impl Kind {
     /// Whether a value of it only tells one object from another.
     pub(super) fn is_identity(self) -> bool {
-        matches!(self, Kind::Name | Kind::Namespace | Kind::Uid)
+        matches!(self, Self::Name | Self::Namespace | Self::Uid)
     }
 }
 

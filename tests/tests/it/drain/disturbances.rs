@@ -393,14 +393,28 @@ impl Disturbed {
         let since = Timestamp::now();
         wait_until("a heartbeat of each node", TIMEOUT, async || {
             let all = leases.list(&ListParams::default()).await?.items;
-            let renewed = all
+            let renewed: BTreeMap<String, Option<Timestamp>> = all
+                .into_iter()
+                .map(|lease| {
+                    let at = lease.spec.and_then(|spec| spec.renew_time);
+                    (lease.metadata.name.unwrap_or_default(), at.map(|at| at.0))
+                })
+                .collect();
+            let nodes = self.nodes().list(&ListParams::default()).await?;
+            let silent: Vec<_> = nodes
                 .iter()
-                .filter_map(|lease| lease.spec.as_ref()?.renew_time.as_ref());
-            let fresh = renewed.filter(|time| time.0 > since).count();
-            Ok((fresh >= NODES + OTHERS).then_some(()))
+                .map(|node| {
+                    let name = node.name_any();
+                    let at = renewed.get(&name).copied().flatten();
+                    (name, at)
+                })
+                .filter(|(_, at)| at.is_none_or(|at| at <= since))
+                .collect();
+            anyhow::ensure!(silent.is_empty(), "silent since {since}: {silent:?}");
+            Ok(Some(()))
         })
         .await
-        .unwrap();
+        .unwrap_or_else(|error| panic!("{error:#}: {:#?}", self.log));
     }
 
     /// Plays the kubelet where kwok does not: after a node was silent for too long, the node
