@@ -63,8 +63,8 @@ impl AuditRun {
         let (snapshot, audit) = self.audit(cluster, printer).await?;
         self.report(&snapshot, &audit, cluster, printer)?;
         let status = self.status(&audit);
-        // The report is on stdout all the same, but auditing zero nodes is an error, not a pass.
-        let Err(unknown) = self.has_nodes(&snapshot, &audit) else {
+        // The report is on stdout all the same, but an audit of nothing is an error, not a pass.
+        let Err(unknown) = self.has_judged(&snapshot, &audit) else {
             return Ok(status);
         };
         Ok(status.and(ExitStatus::of_error(&unknown, printer)))
@@ -77,10 +77,15 @@ impl AuditRun {
 
     /// # Errors
     ///
-    /// Why not a single node was judged: the state of the nodes is not known.
-    fn has_nodes(&self, snapshot: &Snapshot, audit: &AuditReport) -> anyhow::Result<()> {
+    /// Why not a single node was judged, or by not a single rule: the state of the nodes is not
+    /// known.
+    fn has_judged(&self, snapshot: &Snapshot, audit: &AuditReport) -> anyhow::Result<()> {
         if audit.summary.nodes > 0 {
-            return Ok(());
+            let skipped = audit.skipped.first();
+            let Some(skipped) = skipped.filter(|_| audit.summary.checked == 0) else {
+                return Ok(());
+            };
+            anyhow::bail!("no rule was checked: {}: {}", skipped.rule, skipped.reason)
         }
         if let Some(reason) = snapshot.missing.get(&Source::Nodes) {
             anyhow::bail!("no node was audited: {reason}");
@@ -342,7 +347,7 @@ fn totals(audit: &AuditReport, printer: &mut Printer) {
     let summary = audit.summary;
     let (nodes, checked) = (count(summary.nodes, "node"), count(summary.checked, "rule"));
     let findings = audit.findings.len() + summary.hidden;
-    if findings == 0 && summary.nodes == 0 {
+    if findings == 0 && (summary.nodes == 0 || summary.checked == 0) {
         // No reason to be glad: the reason follows as an error.
     } else if findings == 0 {
         printer.success("no findings", format_args!("on {nodes}, {checked} checked"));

@@ -20,6 +20,9 @@ const EXPECTED: [&str; 9] = [
     "the input ",
 ];
 
+/// The flags of audit that reasons name; other flags in them are those of kubectl.
+const FLAGS: [&str; 3] = ["--configz", "--probe", "--target"];
+
 /// The rules of a reason.
 struct Reason<'a> {
     text: &'a str,
@@ -50,7 +53,7 @@ impl<'a> Reason<'a> {
             "need"
         };
         let mut words = why.split([' ', ';']);
-        match words.find(|word| word.starts_with("--")) {
+        match words.find(|word| FLAGS.contains(word)) {
             Some(flag) => format!("{need} {source} ({flag})"),
             None => format!("{need} {source}"),
         }
@@ -135,10 +138,15 @@ mod tests {
             skipped("NL-A-002", configz),
             skipped("NL-A-003", "pods not read: not allowed to list pods"),
             skipped("NL-A-001", configz),
+            skipped(
+                "NL-C-001",
+                "leases not read: is in none of the files; add `kubectl get --raw /`",
+            ),
         ];
         let reasons = reasons(&skipped);
         let expected: Vec<_> = reasons.iter().map(Reason::is_expected).collect();
-        assert_eq!(expected, [true, true, false]);
+        assert_eq!(expected, [true, true, false, true]);
+        assert_eq!(reasons[3].short(), "needs leases");
         assert_eq!(
             line(&reasons[..2]),
             "3 rules not checked: 2 need kubelet configurations (--configz), 1 needs events; \

@@ -217,7 +217,7 @@ fn absurd_values_do_not_panic() {
 }
 
 #[test]
-fn auditing_no_node_is_an_error() {
+fn auditing_nothing_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("input.json");
     let audit = |document: &str, more: &[&str]| {
@@ -244,6 +244,11 @@ fn auditing_no_node_is_an_error() {
         (
             audit(one, &["-l", "pool=gone"]),
             "no node was audited: none of 1 node matches --selector",
+        ),
+        (
+            audit(one, &["--rule", "NL-RES-002"]),
+            "no rule was checked: NL-RES-002: kubelet configurations not read: is in none of the \
+             files; add `kubectl get --raw /api/v1/nodes/NODE/proxy/configz` as configz/NODE.json",
         ),
     ] {
         // What could be found is reported all the same.
