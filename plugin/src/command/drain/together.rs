@@ -42,7 +42,13 @@ pub(super) fn table(plan: &DrainPlan) -> Table {
         }
         let mut reasons: Vec<_> = by_reason.into_iter().collect();
         reasons.sort_by_key(|(_, pods)| std::cmp::Reverse(pods.len()));
-        let others = reasons.split_off(reasons.len().min(REASONS));
+        // A single one that is left takes no more lines than the count of it.
+        let told = if reasons.len() <= REASONS + 1 {
+            reasons.len()
+        } else {
+            REASONS
+        };
+        let others = reasons.split_off(told);
         for (reason, pods) in reasons {
             row(&mut table, action, &pods, reason);
         }
