@@ -422,8 +422,11 @@ impl Disturbed {
     async fn report_pods_ready(&self) {
         let pods = self.env.pods();
         for pod in pods.list(&ListParams::default()).await.unwrap() {
-            let has_run = pod.status.as_ref().is_some_and(|s| s.pod_ip.is_some());
-            if has_run && !is_ready(&pod) && pod.metadata.deletion_timestamp.is_none() {
+            let phase = pod.status.as_ref().and_then(|s| s.phase.as_deref());
+            if phase == Some("Running")
+                && !is_ready(&pod)
+                && pod.metadata.deletion_timestamp.is_none()
+            {
                 println!("{} is reported Ready again", pod.name_any());
                 let patch = Patch::Merge(json!({"status": running(&pod, true)}));
                 let name = pod.name_any();
