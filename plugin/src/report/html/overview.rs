@@ -44,10 +44,12 @@ fn zones(page: &Page<'_>, out: &mut impl Write) -> io::Result<()> {
             square(page, i, row, out)?;
             left = left.saturating_sub(1);
         }
+        write!(out, "</p>")?;
         if left > 0 {
-            write!(out, " <span class=good>and {left} without findings</span>")?;
+            let and = if left < zone.size { "and " } else { "" };
+            write!(out, "<p class=\"soft\">{and}{left} without findings</p>")?;
         }
-        writeln!(out, "</p></figure>")?;
+        writeln!(out, "</figure>")?;
     }
     writeln!(out, "</div>")?;
     if !page.end.is_empty() {
