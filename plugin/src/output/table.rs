@@ -108,12 +108,18 @@ impl Table {
     pub(crate) fn write(&self, out: &mut impl Write, width: Option<usize>) -> io::Result<()> {
         let columns = self.columns(width);
         let indented = width.map(|width| width.saturating_sub(INDENT));
-        if let Some(header) = &self.header {
+        // Two columns or more below: nobody finds the title of a cell any more.
+        let below = columns.iter().skip_while(|column| !column.below).count();
+        let titles = self.header.as_ref().filter(|_| below > 1);
+        if let Some(header) = self.header.as_ref().filter(|_| titles.is_none()) {
             write_row(out, header, &columns, width)?;
         }
         for row in &self.rows {
             match row {
-                Row::Cells(cells) => write_row(out, cells, &columns, width)?,
+                Row::Cells(cells) => match titles {
+                    Some(titles) => write_titled(out, titles, cells, indented)?,
+                    None => write_row(out, cells, &columns, width)?,
+                },
                 Row::Note(note) => write_indented(out, note, indented)?,
                 Row::Choice(notes) => {
                     let fits = |note: &&Cell| indented.is_none_or(|room| note.width() <= room);
@@ -265,6 +271,42 @@ fn write_row(
     Ok(())
 }
 
+/// The first cell on a line, and below it the others, each behind its title.
+fn write_titled(
+    out: &mut impl Write,
+    titles: &[Cell],
+    row: &[Cell],
+    room: Option<usize>,
+) -> io::Result<()> {
+    let mut cells = titles.iter().zip(row);
+    if let Some((_, first)) = cells.next() {
+        writeln!(out, "{}{}{:#}", first.style, first.text, first.style)?;
+    }
+    let mut used = 0;
+    for (title, cell) in cells.filter(|(_, cell)| !cell.text.is_empty()) {
+        let style = cell.style;
+        let width = title.width() + 1 + cell.width();
+        if used > 0 && room.is_some_and(|room| used + GAP + width > room) {
+            writeln!(out)?;
+            used = 0;
+        }
+        let gap = if used == 0 { INDENT } else { GAP };
+        let value = if used == 0 {
+            let room = room.map(|room| room.saturating_sub(title.width() + 1));
+            let lines = wrap_whole(&cell.text, room);
+            lines.join(&format!("\n{:INDENT$}", ""))
+        } else {
+            cell.text.clone()
+        };
+        write!(out, "{:gap$}{} {style}{value}{style:#}", "", title.text)?;
+        used += if used == 0 { width } else { GAP + width };
+    }
+    if used > 0 {
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
 /// A cell on lines of its own.
 fn write_indented(out: &mut impl Write, cell: &Cell, room: Option<usize>) -> io::Result<()> {
     let style = cell.style;
@@ -386,15 +428,14 @@ mod tests {
     }
 
     #[test]
-    fn number_columns_move_below_together() {
+    fn cells_that_move_below_keep_their_titles() {
         let mut table = Table::new(["RESOURCE", "CAPACITY", "RESERVED", "LEFT"]);
         table.row(["memory".into(), "16Gi".into(), "1Gi".into(), "15Gi".into()]);
         table.row(["cpu".into(), "4".into(), "80m".into(), "3920m".into()]);
         assert_eq!(
             print(&table, Some(29)),
-            "RESOURCE   CAPACITY\n    RESERVED   LEFT\n\
-             memory     16Gi\n    1Gi        15Gi\n\
-             cpu        4\n    80m        3920m\n"
+            "memory\n    CAPACITY 16Gi\n    RESERVED 1Gi   LEFT 15Gi\n\
+             cpu\n    CAPACITY 4   RESERVED 80m\n    LEFT 3920m\n"
         );
         // All fit, and so does a last column that is short.
         assert_eq!(print(&table, Some(38)), print(&table, None));
