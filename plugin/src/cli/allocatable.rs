@@ -5,7 +5,8 @@ use nodelife_core::allocatable::Amounts;
 use nodelife_core::allocatable::provider::Provider;
 use nodelife_core::quantity::Quantity;
 
-use super::{EvictionArgs, ExplainFormat, InputArgs, KubeletArgs, NodeArgs};
+use super::format::OutputParser;
+use super::{EvictionArgs, ExplainFormat, InputArgs, KubeletArgs, NodeArgs, Output};
 
 /// Shows how Capacity becomes Allocatable, line by line, as the kubelet computes it.
 #[derive(Debug, Args)]
@@ -47,8 +48,8 @@ pub(crate) struct AllocatableArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(0..))]
     pub(crate) max_pods: Option<i64>,
     /// Format
-    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
-    pub(crate) output: ExplainFormat,
+    #[arg(long, short, value_name = "FORMAT", value_parser = OutputParser::<ExplainFormat>::new(), default_value = "table")]
+    pub(crate) output: Output<ExplainFormat>,
 }
 
 /// Amounts by resource name; a type of its own, since clap reads it from one word.

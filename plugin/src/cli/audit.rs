@@ -13,7 +13,9 @@ use nodelife_core::kubelet_start::Target;
 use nodelife_core::selector::label_selector;
 
 use super::duration::go_duration;
+use super::format;
 use super::{ConfigFileArgs, InputArgs, NodeArgs};
+use crate::output::Template;
 
 /// Reports what is wrong with the nodes.
 #[derive(Debug, Args)]
@@ -57,7 +59,7 @@ pub(crate) struct AuditArgs {
     pub(crate) config: ConfigFileArgs,
     /// Format of the report, and the file that it goes to instead of stdout; may be repeated
     /// [default: table]
-    #[arg(long = "output", short, value_name = "FORMAT[=FILE]", value_parser = OutputParser)]
+    #[arg(long = "output", short, value_name = "FORMAT[=FILE]", value_parser = AuditOutputParser)]
     pub(crate) outputs: Vec<AuditOutput>,
     /// Exit with 3 if a finding has at least this severity [default: error]
     #[arg(long, value_enum, value_name = "SEVERITY")]
@@ -162,10 +164,15 @@ pub(crate) struct AuditOutput {
     pub(crate) format: AuditFormat,
     /// None: stdout.
     pub(crate) file: Option<PathBuf>,
+    /// Over the JSON document, on stdout.
+    pub(crate) template: Option<Template>,
 }
 
 impl fmt::Display for AuditOutput {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.template.is_some() {
+            return f.write_str("jsonpath");
+        }
         let value = self.format.to_possible_value();
         f.write_str(value.as_ref().map_or("", PossibleValue::get_name))?;
         match &self.file {
@@ -175,11 +182,11 @@ impl fmt::Display for AuditOutput {
     }
 }
 
-/// Reads `FORMAT` and `FORMAT=FILE`.
+/// Reads `FORMAT`, `FORMAT=FILE` and `jsonpath=TEMPLATE`.
 #[derive(Clone)]
-struct OutputParser;
+struct AuditOutputParser;
 
-impl TypedValueParser for OutputParser {
+impl TypedValueParser for AuditOutputParser {
     type Value = AuditOutput;
 
     fn parse_ref(
@@ -188,6 +195,13 @@ impl TypedValueParser for OutputParser {
         arg: Option<&Arg>,
         value: &OsStr,
     ) -> Result<AuditOutput, clap::Error> {
+        if let Some(template) = format::template(command, value)? {
+            return Ok(AuditOutput {
+                format: AuditFormat::Json,
+                file: None,
+                template: Some(template),
+            });
+        }
         let text = value.to_str().unwrap_or_default();
         let (format, file) = match text.split_once('=') {
             Some((format, file)) => (OsStr::new(format), Some(file)),
@@ -200,12 +214,15 @@ impl TypedValueParser for OutputParser {
             return Err(clap::Error::raw(ErrorKind::InvalidValue, message).with_cmd(command));
         }
         let file = file.filter(|file| *file != "-").map(PathBuf::from);
-        Ok(AuditOutput { format, file })
+        Ok(AuditOutput {
+            format,
+            file,
+            template: None,
+        })
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        let formats = AuditFormat::value_variants().iter();
-        Some(Box::new(formats.filter_map(ValueEnum::to_possible_value)))
+        Some(Box::new(format::possible_values::<AuditFormat>()))
     }
 }
 

@@ -2,8 +2,9 @@
 
 use clap::Args;
 
+use super::format::OutputParser;
 use super::zones::ControllerArgs;
-use super::{ExplainFormat, InputArgs};
+use super::{ExplainFormat, InputArgs, Output};
 
 /// Shows what happens, second by second, if a node dies now.
 #[derive(Debug, Args)]
@@ -23,6 +24,6 @@ pub(crate) struct FailureArgs {
     #[command(flatten)]
     pub(crate) controller: ControllerArgs,
     /// Format
-    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
-    pub(crate) output: ExplainFormat,
+    #[arg(long, short, value_name = "FORMAT", value_parser = OutputParser::<ExplainFormat>::new(), default_value = "table")]
+    pub(crate) output: Output<ExplainFormat>,
 }

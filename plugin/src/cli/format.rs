@@ -1,6 +1,14 @@
-//! Formats that several commands share.
+//! Formats that several commands share, and how `-o` is read.
 
-use clap::ValueEnum;
+use std::ffi::OsStr;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{Arg, Command, ValueEnum};
+
+use crate::output::Template;
 
 /// Formats of an explanation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -12,4 +20,88 @@ pub(crate) enum ExplainFormat {
     Json,
     /// YAML
     Yaml,
+}
+
+/// The formats of a command, of which one is JSON.
+pub(crate) trait Format: ValueEnum + Copy + Send + Sync + 'static {
+    const JSON: Self;
+}
+
+impl Format for ExplainFormat {
+    const JSON: Self = Self::Json;
+}
+
+/// A format, or a template over the JSON document.
+#[derive(Clone, Debug)]
+pub(crate) struct Output<F> {
+    pub(crate) format: F,
+    pub(crate) template: Option<Template>,
+}
+
+impl<F> Deref for Output<F> {
+    type Target = F;
+
+    fn deref(&self) -> &F {
+        &self.format
+    }
+}
+
+/// Reads `FORMAT` and `jsonpath=TEMPLATE`.
+#[derive(Clone)]
+pub(super) struct OutputParser<F>(PhantomData<F>);
+
+impl<F> OutputParser<F> {
+    pub(super) fn new() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<F: Format> TypedValueParser for OutputParser<F> {
+    type Value = Output<F>;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Output<F>, clap::Error> {
+        if let Some(template) = template(command, value)? {
+            return Ok(Output {
+                format: F::JSON,
+                template: Some(template),
+            });
+        }
+        let format = EnumValueParser::<F>::new().parse_ref(command, arg, value)?;
+        Ok(Output {
+            format,
+            template: None,
+        })
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(possible_values::<F>()))
+    }
+}
+
+/// The formats, and `jsonpath=TEMPLATE`.
+pub(super) fn possible_values<F: ValueEnum + 'static>() -> impl Iterator<Item = PossibleValue> {
+    let formats = F::value_variants().iter();
+    let template = PossibleValue::new("jsonpath=TEMPLATE")
+        .help("Parts of the JSON document, as in kubectl: jsonpath='{.kind}'");
+    formats
+        .filter_map(ValueEnum::to_possible_value)
+        .chain([template])
+}
+
+/// The template of `jsonpath=TEMPLATE`; none for another format.
+pub(super) fn template(command: &Command, value: &OsStr) -> Result<Option<Template>, clap::Error> {
+    let text = value.to_str().unwrap_or_default();
+    let Some(text) = text.strip_prefix("jsonpath=") else {
+        return Ok(None);
+    };
+    let template = Template::parse(text).map_err(|why| {
+        let message = format!("-o jsonpath={text}: {why}\n");
+        clap::Error::raw(ErrorKind::InvalidValue, message).with_cmd(command)
+    })?;
+    Ok(Some(template))
 }

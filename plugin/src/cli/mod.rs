@@ -39,7 +39,7 @@ pub(crate) use drain::DrainArgs;
 pub(crate) use evict::EvictArgs;
 pub(crate) use explain::{ExplainArgs, RuleFormat, Topic};
 pub(crate) use failure::FailureArgs;
-pub(crate) use format::ExplainFormat;
+pub(crate) use format::{ExplainFormat, Output};
 use help::HELP;
 pub(crate) use input::InputArgs;
 pub(crate) use kubelet::{EvictionArgs, KubeletArgs};

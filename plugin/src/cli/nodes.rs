@@ -4,7 +4,8 @@ use clap::{Args, ValueEnum};
 use nodelife_core::nodes::{GroupBy, SortBy};
 use nodelife_core::selector::is_key;
 
-use super::{InputArgs, NodeArgs};
+use super::format::{Format, OutputParser};
+use super::{InputArgs, NodeArgs, Output};
 
 /// Shows the nodes at a glance: state, requests beside Allocatable, and the worst finding.
 #[derive(Debug, Args)]
@@ -41,8 +42,8 @@ pub(crate) struct NodesArgs {
     #[command(flatten)]
     pub(crate) input: InputArgs,
     /// Format of the report
-    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
-    pub(crate) output: NodesFormat,
+    #[arg(long, short, value_name = "FORMAT", value_parser = OutputParser::<NodesFormat>::new(), default_value = "table")]
+    pub(crate) output: Output<NodesFormat>,
     /// Order of the nodes, in each group
     #[arg(long, value_enum, value_name = "FIELD", default_value_t)]
     pub(crate) sort_by: NodesOrder,
@@ -73,6 +74,10 @@ pub(crate) enum NodesFormat {
     Yaml,
     /// Only node/NAME
     Name,
+}
+
+impl Format for NodesFormat {
+    const JSON: Self = Self::Json;
 }
 
 impl NodesFormat {

@@ -2,7 +2,8 @@
 
 use clap::Args;
 
-use super::{ExplainFormat, InputArgs, KubeletArgs, NodeArgs};
+use super::format::OutputParser;
+use super::{ExplainFormat, InputArgs, KubeletArgs, NodeArgs, Output};
 
 /// Shows which pods a graceful shutdown of a node would cut short.
 #[derive(Debug, Args)]
@@ -25,6 +26,6 @@ pub(crate) struct ShutdownArgs {
     #[command(flatten)]
     pub(crate) kubelet: KubeletArgs,
     /// Format
-    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
-    pub(crate) output: ExplainFormat,
+    #[arg(long, short, value_name = "FORMAT", value_parser = OutputParser::<ExplainFormat>::new(), default_value = "table")]
+    pub(crate) output: Output<ExplainFormat>,
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::ExplainFormat;
+use super::format::OutputParser;
+use super::{ExplainFormat, Output};
 
 /// Checks an installed nodelife-webhook, and runs its policies offline
 #[derive(Debug, Args)]
@@ -36,8 +37,8 @@ pub(crate) struct EngineArgs {
     #[arg(long = "objects", value_name = "FILE")]
     pub(crate) objects: Option<PathBuf>,
     /// Output format
-    #[arg(long, short, value_name = "FORMAT", default_value = "table")]
-    pub(crate) output: ExplainFormat,
+    #[arg(long, short, value_name = "FORMAT", value_parser = OutputParser::<ExplainFormat>::new(), default_value = "table")]
+    pub(crate) output: Output<ExplainFormat>,
 }
 
 /// Runs admission reviews through the webhook's policies, offline
@@ -89,6 +90,6 @@ pub(crate) struct StatusArgs {
     #[arg(long, default_value = "nodelife-webhook")]
     pub(crate) configuration: String,
     /// Output format
-    #[arg(long, short, value_name = "FORMAT", default_value = "table")]
-    pub(crate) output: ExplainFormat,
+    #[arg(long, short, value_name = "FORMAT", value_parser = OutputParser::<ExplainFormat>::new(), default_value = "table")]
+    pub(crate) output: Output<ExplainFormat>,
 }

@@ -4,7 +4,8 @@ use clap::Args;
 use nodelife_core::zone::Settings;
 
 use super::duration::go_duration;
-use super::{ExplainFormat, InputArgs};
+use super::format::OutputParser;
+use super::{ExplainFormat, InputArgs, Output};
 
 /// Shows the state of each zone, and how fast nodes are tainted there.
 #[derive(Debug, Args)]
@@ -24,8 +25,8 @@ pub(crate) struct ZonesArgs {
     #[command(flatten)]
     pub(crate) controller: ControllerArgs,
     /// Format
-    #[arg(long, short, value_enum, value_name = "FORMAT", default_value_t)]
-    pub(crate) output: ExplainFormat,
+    #[arg(long, short, value_name = "FORMAT", value_parser = OutputParser::<ExplainFormat>::new(), default_value = "table")]
+    pub(crate) output: Output<ExplainFormat>,
 }
 
 /// Flags of kube-controller-manager, with its spelling and meaning

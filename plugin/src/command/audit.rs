@@ -183,9 +183,10 @@ impl AuditRun {
         };
         for output in &self.args.outputs {
             let report = report(output.format);
-            match &output.file {
-                None => report.print(printer)?,
-                Some(path) => write_whole(path, |file| report.write(file))?,
+            match (&output.template, &output.file) {
+                (Some(template), _) => printer.template(template, &report.document())?,
+                (None, None) => report.print(printer)?,
+                (None, Some(path)) => write_whole(path, |file| report.write(file))?,
             }
         }
         let now = snapshot.taken_at.unwrap_or_else(Timestamp::now);

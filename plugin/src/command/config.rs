@@ -114,7 +114,11 @@ impl ConfigFile {
         }
         if args.outputs.is_empty() {
             let (format, file) = (AuditFormat::default(), None);
-            args.outputs.push(AuditOutput { format, file });
+            args.outputs.push(AuditOutput {
+                format,
+                file,
+                template: None,
+            });
         }
     }
 
@@ -218,6 +222,7 @@ fn fail_on(fail_on: config::FailOn) -> FailOn {
 
 fn output(output: &config::Output) -> AuditOutput {
     AuditOutput {
+        template: None,
         format: format_of(output.format),
         file: output.file.as_ref().map(PathBuf::from),
     }

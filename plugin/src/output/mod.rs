@@ -11,9 +11,11 @@ mod shorten;
 mod stream;
 pub(crate) mod style;
 mod table;
+mod template;
 
 pub(crate) use document::Document;
 pub(crate) use printer::Printer;
 pub(crate) use progress::Progress;
 pub(crate) use shorten::{cut, shorten};
 pub(crate) use table::{Cell, Table};
+pub(crate) use template::Template;

@@ -12,9 +12,9 @@ use super::frame::Frame;
 use super::plain::plain;
 use super::stream::Stream;
 use super::table::wrap;
-use super::{Document, Progress, Table, locale, style};
+use super::{Document, Progress, Table, Template, locale, style};
 use crate::cli::drain::DrainFormat;
-use crate::cli::{ColorWhen, ExplainFormat, TerminalArgs};
+use crate::cli::{ColorWhen, ExplainFormat, Output, TerminalArgs};
 
 /// Bytes gathered before a write, so that a report of 100,000 lines is not as many calls.
 const BUFFER: usize = 64 * 1024;
@@ -213,6 +213,18 @@ impl Printer {
         Ok(writeln!(self.out)?)
     }
 
+    /// Prints parts of a document to stdout, as `-o jsonpath=` wants them.
+    pub(crate) fn template<T: serde::Serialize>(
+        &mut self,
+        template: &Template,
+        document: &T,
+    ) -> anyhow::Result<()> {
+        self.clear_progress();
+        self.has_document = true;
+        let document = serde_json::to_value(document)?;
+        Ok(template.write(&document, &mut self.out)?)
+    }
+
     pub(crate) fn yaml<T: serde::Serialize>(&mut self, document: &T) -> anyhow::Result<()> {
         self.clear_progress();
         self.has_document = true;
@@ -237,10 +249,14 @@ impl Printer {
         &mut self,
         kind: &'static str,
         content: &T,
-        format: ExplainFormat,
+        output: &Output<ExplainFormat>,
     ) -> anyhow::Result<bool> {
         let document = Document::new(kind, content);
-        match format {
+        if let Some(template) = &output.template {
+            self.template(template, &document)?;
+            return Ok(true);
+        }
+        match output.format {
             ExplainFormat::Table => return Ok(false),
             ExplainFormat::Json => self.json(&document)?,
             ExplainFormat::Yaml => self.yaml(&document)?,

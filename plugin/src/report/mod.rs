@@ -98,7 +98,7 @@ impl Report<'_> {
         }
     }
 
-    fn document(&self) -> Document<'_, AuditReport> {
+    pub(crate) fn document(&self) -> Document<'_, AuditReport> {
         Document::new(document::KIND, self.audit)
     }
 

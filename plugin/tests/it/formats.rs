@@ -92,3 +92,41 @@ fn objects_by_name_alone() {
     let unique: std::collections::HashSet<_> = lines.iter().collect();
     assert_eq!(unique.len(), lines.len(), "{names}");
 }
+
+#[test]
+fn a_jsonpath_template_prints_parts_of_the_document() {
+    let template = "jsonpath={range .findings[?(@.severity==\"error\")]}{.rule}{\"\\n\"}{end}";
+    let printed = run(&[
+        "audit",
+        "-f",
+        "examples/faulty-cluster.json",
+        "-o",
+        template,
+    ]);
+    assert!(printed.starts_with("status: 3\n"), "{printed}");
+    assert!(printed.contains("\nNL-CAP-001\nNL-CAP-005\n"), "{printed}");
+    let total = "jsonpath={.total.ready} of {.total.size}";
+    let printed = run(&["nodes", "-f", "examples/faulty-cluster.json", "-o", total]);
+    assert!(printed.contains("\n8 of 10"), "{printed}");
+    let zones = "jsonpath={.zones[*].state}";
+    let printed = run(&[
+        "explain",
+        "zones",
+        "-f",
+        "examples/faulty-cluster.json",
+        "-o",
+        zones,
+    ]);
+    assert!(printed.contains("Normal FullDisruption"), "{printed}");
+    let wrong = run(&[
+        "nodes",
+        "-f",
+        "examples/faulty-cluster.json",
+        "-o",
+        "jsonpath={.a",
+    ]);
+    assert!(
+        wrong.starts_with("status: 2\n") && wrong.contains("-o jsonpath={.a: no } after {.a"),
+        "{wrong}"
+    );
+}

@@ -40,7 +40,7 @@ pub(super) async fn run(
         }
         None => of_nodes(&args, cluster, printer).await?,
     };
-    if !printer.document("AllocatableReport", &report.document, args.output)? {
+    if !printer.document("AllocatableReport", &report.document, &args.output)? {
         print(&report, printer)?;
         if let (Some(provider), None) = (args.provider, &args.capacity) {
             writeln!(printer.data())?;

@@ -30,7 +30,7 @@ pub(super) async fn run(
         let pods = snapshot.pods.iter();
         let pods = pods.filter(|pod| pod.spec.node_name == node.metadata.name);
         let timeline = failure::timeline(node, &snapshot.nodes, pods, &settings);
-        if !printer.document("FailureTimeline", &timeline, args.output)? {
+        if !printer.document("FailureTimeline", &timeline, &args.output)? {
             print(&timeline, printer)?;
         }
     }

@@ -51,7 +51,7 @@ pub(super) async fn run(
              --kubelet-config FILE"
         );
     }
-    if !printer.document("ShutdownReport", &report, args.output)? {
+    if !printer.document("ShutdownReport", &report, &args.output)? {
         print(&report, printer)?;
     }
     if !unknown.is_empty() {

@@ -19,7 +19,7 @@ pub(super) async fn run(
     let snapshot = input::read(&args.input, &sources, cluster, printer).await?;
     let settings = args.controller.settings(snapshot.server_version.as_deref());
     let report = ZoneReport::of(&snapshot.nodes, &settings, snapshot.taken_at);
-    if !printer.document("ZoneReport", &report, args.output)? {
+    if !printer.document("ZoneReport", &report, &args.output)? {
         print(&report, &settings, printer)?;
     }
     Ok(ExitStatus::Done)

@@ -12,8 +12,8 @@ use nodelife_core::snapshot::Source;
 use super::input;
 use crate::cli::{ClusterArgs, NodesArgs};
 use crate::exit::{ExitStatus, UsageError};
-use crate::output::Printer;
-use crate::report::nodes::View;
+use crate::output::{Document, Printer};
+use crate::report::nodes::{KIND, View};
 
 pub(crate) async fn run(
     args: NodesArgs,
@@ -27,7 +27,7 @@ pub(crate) async fn run(
         group_by: args.group_by.clone(),
     };
     let view = View {
-        format: args.output,
+        format: args.output.format,
         no_headers: args.no_headers,
         unicode: printer.has_unicode(),
     };
@@ -43,7 +43,10 @@ pub(crate) async fn run(
     }
     input::check_nodes(&snapshot, &options.nodes, &args.input)?;
     let report = NodesReport::new(&snapshot, &options, Timestamp::now());
-    view.print(&report, printer)?;
+    match &args.output.template {
+        Some(template) => printer.template(template, &Document::new(KIND, &report))?,
+        None => view.print(&report, printer)?,
+    }
     summarise(&report, printer);
     input::note_clock(&snapshot, printer);
     Ok(ExitStatus::Done)

@@ -96,7 +96,7 @@ pub(super) fn run(args: &ReplayArgs, printer: &mut Printer) -> anyhow::Result<Ex
         }
         report.requests += 1;
     }
-    if !printer.document("WebhookReplay", &report, args.engine.output)? {
+    if !printer.document("WebhookReplay", &report, &args.engine.output)? {
         print(&report, printer)?;
     }
     Ok(ExitStatus::of_findings(report.denied > 0))

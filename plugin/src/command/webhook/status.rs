@@ -56,7 +56,7 @@ pub(crate) async fn run(
     }
     let broken = links.iter().any(|one| one.health == Health::Broken);
     let report = Report { links };
-    if !printer.document("WebhookStatus", &report, args.output)? {
+    if !printer.document("WebhookStatus", &report, &args.output)? {
         print(&report.links, printer)?;
     }
     Ok(ExitStatus::of_findings(broken))

@@ -68,7 +68,7 @@ pub(super) fn run(args: &TestArgs, printer: &mut Printer) -> anyhow::Result<Exit
     anyhow::ensure!(!verdicts.is_empty(), "{file} holds no AdmissionReview");
     let denied = verdicts.iter().any(|one| one.verdict == "deny");
     let report = Report { verdicts };
-    if !printer.document("WebhookTest", &report, args.engine.output)? {
+    if !printer.document("WebhookTest", &report, &args.engine.output)? {
         print(&report.verdicts, printer)?;
     }
     Ok(ExitStatus::of_findings(denied))

@@ -15,7 +15,7 @@ use crate::output::{Document, Printer, Table};
 pub(crate) use view::View;
 
 /// Kind of the document.
-const KIND: &str = "NodesReport";
+pub(crate) const KIND: &str = "NodesReport";
 
 impl View {
     pub(crate) fn print(self, report: &NodesReport, printer: &mut Printer) -> anyhow::Result<()> {
