@@ -222,7 +222,12 @@ impl Printer {
         self.clear_progress();
         self.has_document = true;
         let document = serde_json::to_value(document)?;
-        Ok(template.write(&document, &mut self.out)?)
+        template.write(&document, &mut self.out)?;
+        // Lines of stderr follow on the same terminal.
+        if self.width.is_some() {
+            writeln!(self.out)?;
+        }
+        Ok(())
     }
 
     pub(crate) fn yaml<T: serde::Serialize>(&mut self, document: &T) -> anyhow::Result<()> {
