@@ -139,16 +139,34 @@ mod tests {
     #[test]
     fn only_useful_pod_conditions_are_kept() {
         let mut pod = Pod::default();
-        pod.status.conditions = ["Initialized", "Ready", "ContainersReady", "PodScheduled"]
-            .map(|kind| PodCondition {
+        let steps = [
+            ("PodReadyToStartContainers", "True"),
+            ("Initialized", "True"),
+            ("Ready", "True"),
+            ("ContainersReady", "True"),
+            ("PodScheduled", "True"),
+            ("PodReadyToStartContainers", "False"),
+        ];
+        pod.status.conditions = steps
+            .map(|(kind, status)| PodCondition {
                 kind: kind.into(),
-                status: "True".into(),
+                status: status.into(),
                 ..PodCondition::default()
             })
             .into();
         Sharing::default().pod(&mut pod);
-        let kinds: Vec<&str> = pod.status.conditions.iter().map(|c| &*c.kind).collect();
-        assert_eq!(kinds, ["Ready", "PodScheduled"]);
+        let kept: Vec<(&str, &str)> = pod
+            .status
+            .conditions
+            .iter()
+            .map(|c| (&*c.kind, &*c.status))
+            .collect();
+        let expected = [
+            ("Ready", "True"),
+            ("PodScheduled", "True"),
+            ("PodReadyToStartContainers", "False"),
+        ];
+        assert_eq!(kept, expected);
         assert!(pod.is_ready());
     }
 }

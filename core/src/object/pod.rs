@@ -243,11 +243,15 @@ pub struct PodCondition {
 }
 
 impl PodCondition {
-    /// Whether it says if the pod serves, since when it has a place, or that it is being evicted.
-    /// The steps of its start, which the kubelet reports besides, weigh more than all the rest
-    /// of a pod that has replicas.
+    /// Whether it says if the pod serves, since when it has a place, that it is being evicted, or
+    /// that the kubelet has not made its sandbox. The steps of its start, which the kubelet
+    /// reports besides, weigh more than all the rest of a pod that has replicas.
     pub fn tells(&self) -> bool {
-        matches!(&*self.kind, "Ready" | "PodScheduled" | "DisruptionTarget")
+        match &*self.kind {
+            "Ready" | "PodScheduled" | "DisruptionTarget" => true,
+            "PodReadyToStartContainers" => self.status == "False",
+            _ => false,
+        }
     }
 }
 

@@ -40,7 +40,7 @@ pub(super) const RULES: &[Rule] = &[
               certificate, or none.",
         fix: "Approve them, or run an approver (kubelet-csr-approver, or your cloud provider's).",
         link: "https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/",
-        check: Check::All(pending),
+        check: Check::All(serving_pending),
     },
     Rule {
         id: "NL-CRT-004",
@@ -87,6 +87,19 @@ pub(super) const RULES: &[Rule] = &[
         link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/",
         check: Check::All(proxy),
     },
+    Rule {
+        id: "NL-CRT-009",
+        severity: Severity::Error,
+        sources: &[Source::SigningRequests],
+        title: "requests for kubelet client certificates are not approved",
+        why: "A kubelet asks for a new certificate when 70 to 90 % of the old one's lifetime are \
+              over. Without the new one its node is lost when the old one expires.",
+        fix: "Approve them (kubectl certificate approve), bind the group system:nodes to the \
+              ClusterRole system:certificates.k8s.io:certificatesigningrequests:selfnodeclient, \
+              and check the csrapproving controller in kube-controller-manager.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/#approval-controller",
+        check: Check::All(client_pending),
+    },
 ];
 
 fn no_rotation(_: &Node, config: &KubeletConfiguration) -> Option<String> {
@@ -108,12 +121,25 @@ fn node_of(request: &SigningRequest) -> &str {
     user.strip_prefix("system:node:").unwrap_or(user)
 }
 
-fn pending(context: &Context<'_>, findings: &mut Findings<'_>) {
+fn serving_pending(context: &Context<'_>, findings: &mut Findings<'_>) {
+    pending(context, "kubernetes.io/kubelet-serving", findings);
+}
+
+fn client_pending(context: &Context<'_>, findings: &mut Findings<'_>) {
+    pending(
+        context,
+        "kubernetes.io/kube-apiserver-client-kubelet",
+        findings,
+    );
+}
+
+/// Requests to this signer that nobody has approved or denied for a while.
+fn pending(context: &Context<'_>, signer: &str, findings: &mut Findings<'_>) {
     const LONG: i64 = 600;
     for request in requests(context) {
         let age = context.age(&request.metadata).unwrap_or_default();
-        let serving = request.spec.signer_name == "kubernetes.io/kubelet-serving";
-        if serving && request.status.conditions.is_empty() && age > LONG {
+        let to_signer = request.spec.signer_name == signer;
+        if to_signer && request.status.conditions.is_empty() && age > LONG {
             let node = node_of(request);
             let message = format!("pending for {}, from {node}", format::duration(age));
             let found =

@@ -55,12 +55,28 @@ pub(super) const RULES: &[Rule] = &[
         link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
         check: Check::All(rebooted),
     },
+    Rule {
+        id: "NL-EVT-005",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Events],
+        title: "the kubelet cannot free disk space",
+        why: "The file system of the images is fuller than imageGCHighThresholdPercent, and the \
+              images that no container uses do not make up for it. When it reaches the eviction \
+              threshold, the kubelet evicts pods.",
+        fix: "Look for what else fills the file system: logs, emptyDir volumes, files that are not \
+              Kubernetes'. Or enlarge it.",
+        link: "https://kubernetes.io/docs/concepts/architecture/garbage-collection/#containers-images",
+        check: Check::All(no_space_freed),
+    },
 ];
 
 /// How often a kubelet has reported something in the events that are still there.
 #[derive(Default)]
 pub(super) struct Seen {
     times: i64,
+    /// How often the event that was repeated most. A kubelet counts a report up in one event until
+    /// it restarts; then it makes another event.
+    repeated: i64,
     last: Option<Timestamp>,
 }
 
@@ -71,7 +87,9 @@ pub(super) fn seen<'a>(context: &Context<'a>, reason: &str) -> Vec<(&'a Node, Se
         let object = &event.involved_object;
         if event.reason == *reason && object.kind == "Node" {
             let seen = nodes.entry(&object.name).or_default();
-            seen.times = seen.times.saturating_add(event.count.unwrap_or(1));
+            let times = event.count.unwrap_or(1);
+            seen.times = seen.times.saturating_add(times);
+            seen.repeated = seen.repeated.max(times);
             seen.last = seen.last.max(event.time());
         }
     }
@@ -108,10 +126,28 @@ fn no_image_capacity(context: &Context<'_>, findings: &mut Findings<'_>) {
         let Some(last) = seen.last.map(|last| context.seconds_since(last)) else {
             continue;
         };
-        if seen.times >= LASTING && last <= RECENT {
+        if seen.repeated >= LASTING && last <= RECENT {
             let message = format!(
                 "the kubelet reports InvalidDiskCapacity, {} times, the last time {} ago",
-                seen.times,
+                seen.repeated,
+                format::duration(last)
+            );
+            findings.push(FindingBuilder::node(node, message).with("times", seen.repeated));
+        }
+    }
+}
+
+/// `images/image_gc_manager.go` (v1.33.13 to v1.37.2) reports it after each attempt, every five
+/// minutes.
+fn no_space_freed(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const RECENT: i64 = 900;
+    for (node, seen) in seen(context, "FreeDiskSpaceFailed") {
+        let Some(last) = seen.last.map(|last| context.seconds_since(last)) else {
+            continue;
+        };
+        if last <= RECENT {
+            let message = format!(
+                "the kubelet reports FreeDiskSpaceFailed, the last time {} ago",
                 format::duration(last)
             );
             findings.push(FindingBuilder::node(node, message).with("times", seen.times));

@@ -1,5 +1,7 @@
 //! POD: pods left over.
 
+use jiff::Timestamp;
+
 use crate::audit::owners::by_owner;
 use crate::audit::pools::counts;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
@@ -11,6 +13,9 @@ use crate::snapshot::Source;
 /// PodGC runs every 20 s and waits 40 s after a node disappears
 /// (`pkg/controller/podgc/gc_controller.go`, v1.36.3).
 const ORPHAN_SECONDS: i64 = 60;
+
+/// What lasts no longer may be a step on the way.
+const SETTLED: i64 = 60;
 
 pub(super) const RULES: &[Rule] = &[
     Rule {
@@ -74,6 +79,33 @@ pub(super) const RULES: &[Rule] = &[
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/",
         check: Check::All(waiting),
     },
+    Rule {
+        id: "NL-POD-006",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "a ready node does not start its pods",
+        why: "The kubelet has accepted the pods but cannot make their sandboxes: the container \
+              runtime or the network plugin fails, or their volumes are not there. The node stays \
+              Ready, so the scheduler sends it more pods.",
+        fix: "Read the pods' events (kubectl describe pod): FailedCreatePodSandBox names the \
+              runtime's or the network plugin's error, FailedMount the volume. Cordon the node \
+              if it starts no pod at all.",
+        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network",
+        check: Check::Node(not_starting),
+    },
+    Rule {
+        id: "NL-POD-007",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "a static pod does not run",
+        why: "Static pods are the node's own services, on many clusters the control plane. The \
+              kubelet starts them from files on the machine, and nothing moves them to another \
+              node.",
+        fix: "Read the pod's events and logs, then correct its file in the kubelet's staticPodPath \
+              or the image that it names.",
+        link: "https://kubernetes.io/docs/tasks/configure-pod-container/static-pod/",
+        check: Check::All(static_not_ready),
+    },
 ];
 
 fn on_missing_node(context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -136,7 +168,6 @@ fn failed<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a
 }
 
 fn ready_on_dead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
-    const SETTLED: i64 = 60;
     let since = node.condition("Ready")?.last_transition_time?;
     if node.is_ready() || context.seconds_since(since) <= SETTLED {
         return None;
@@ -165,7 +196,6 @@ fn is_unschedulable(pod: &Pod) -> bool {
 }
 
 fn waiting(context: &Context<'_>, findings: &mut Findings<'_>) {
-    const SETTLED: i64 = 60;
     let unplaced = context.pods_on("").iter().copied();
     let pods: Vec<_> = unplaced
         .filter(|pod| is_unschedulable(pod))
@@ -187,6 +217,75 @@ fn waiting(context: &Context<'_>, findings: &mut Findings<'_>) {
                 format::count(context.snapshot.nodes.len(), "node")
             );
             findings.push(owner.found(&pods, message).inferred());
+        }
+    }
+}
+
+/// Since when a pod that the kubelet has accepted has no sandbox, and none of its containers can
+/// start (`PodReadyToStartContainers`, `pkg/kubelet/status/generate.go`, on by default since 1.29).
+fn without_sandbox_since(pod: &Pod) -> Option<Timestamp> {
+    let started = pod.condition("PodReadyToStartContainers")?;
+    let waits = pod.status.phase == "Pending" && !pod.is_terminating() && started.status == "False";
+    waits.then_some(started.last_transition_time.or(pod.status.start_time)?)
+}
+
+fn not_starting<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    if !node.is_ready() {
+        return None;
+    }
+    let pods = context.pods_on(&node.metadata.name);
+    let mut waiting = Vec::new();
+    let mut oldest: Option<Timestamp> = None;
+    for pod in pods.iter().copied() {
+        let since = without_sandbox_since(pod);
+        if let Some(since) = since.filter(|since| context.seconds_since(*since) > SETTLED) {
+            oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
+            waiting.push(pod);
+        }
+    }
+    let oldest = oldest?;
+    let started = |pod: &&Pod| {
+        pod.status.start_time >= Some(oldest)
+            && matches!(&*pod.status.phase, "Running" | "Succeeded")
+    };
+    // Pods of one workload may wait for one and the same volume.
+    let owners = by_owner(context, waiting.iter().copied()).len();
+    let starts_none = owners > 1 && !pods.iter().copied().any(|pod| started(&pod));
+    let message = format!(
+        "{} without a sandbox for up to {}{}: {}",
+        format::count(waiting.len(), "pod"),
+        format::duration(context.seconds_since(oldest)),
+        if starts_none {
+            ", and no pod has started since"
+        } else {
+            ""
+        },
+        format::list(waiting.iter().map(|pod| pod.metadata.name.as_str()))
+    );
+    let found = FindingBuilder::node(node, message).with("pods", waiting.len());
+    Some(found.severity_if(starts_none, Severity::Error))
+}
+
+fn static_not_ready(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let mirrors = context.snapshot.pods.iter().filter(|pod| pod.is_mirror());
+    for pod in mirrors.filter(|pod| !pod.is_terminating() && pod.status.phase != "Succeeded") {
+        let node = context.node(&pod.spec.node_name);
+        let ready = pod
+            .condition("Ready")
+            .filter(|ready| ready.status == "False");
+        let since = ready.and_then(|ready| ready.last_transition_time);
+        let (Some(node), Some(since)) = (node.filter(|node| node.is_ready()), since) else {
+            continue;
+        };
+        let seconds = context.seconds_since(since);
+        if seconds > SETTLED {
+            let message = format!(
+                "not ready for {} ({}) on {}, which is ready",
+                format::duration(seconds),
+                pod.status.phase,
+                node.metadata.name
+            );
+            findings.push(FindingBuilder::pod(pod, message).with("seconds", seconds));
         }
     }
 }

@@ -79,4 +79,15 @@ pub(super) const FIXTURES: &[Fixture] = &[
             );
         },
     },
+    Fixture {
+        rule: "NL-CRT-009",
+        fires: |s| {
+            let signer = "kubernetes.io/kube-apiserver-client-kubelet";
+            signing(s, signer, "system:node:a", 1, 900);
+        },
+        silent: |s| {
+            let signer = "kubernetes.io/kube-apiserver-client-kubelet";
+            signing(s, signer, "system:node:a", 1, 300);
+        },
+    },
 ];

@@ -266,6 +266,34 @@ pub(super) fn unplaced<'a>(snapshot: &'a mut Snapshot, app: &str, seconds: i64) 
     snapshot.pods.last_mut().unwrap()
 }
 
+/// The first pod of the workload waits for its sandbox, since so many seconds.
+pub(super) fn without_sandbox(snapshot: &mut Snapshot, app: &str, seconds: i64) {
+    let since = Some(ago(snapshot, seconds));
+    let pod = first_pod(snapshot, app);
+    pod.status.phase = "Pending".into();
+    pod.status.start_time = since;
+    pod.status.conditions = vec![PodCondition {
+        kind: "PodReadyToStartContainers".into(),
+        status: "False".into(),
+        last_transition_time: since,
+        ..PodCondition::default()
+    }];
+}
+
+/// Makes the first pod of the workload a mirror pod that is not Ready, since so many seconds.
+pub(super) fn mirror_not_ready(snapshot: &mut Snapshot, app: &str, seconds: i64) {
+    let since = Some(ago(snapshot, seconds));
+    let pod = first_pod(snapshot, app);
+    let mirror = "kubernetes.io/config.mirror".into();
+    pod.metadata.annotations.insert(mirror, "hash".into());
+    pod.status.conditions = vec![PodCondition {
+        kind: "Ready".into(),
+        status: "False".into(),
+        last_transition_time: since,
+        ..PodCondition::default()
+    }];
+}
+
 /// Spreads the pods with this label `app` over the values of a label.
 pub(super) fn spread(snapshot: &mut Snapshot, app: &str, key: &str) {
     for pod in &mut snapshot.pods {

@@ -1,4 +1,7 @@
-use super::cluster::{ago, condition, crowd, delete, failed, first_pod, request, unplaced};
+use super::cluster::{
+    ago, condition, crowd, delete, failed, first_pod, mirror_not_ready, request, unplaced,
+    without_sandbox,
+};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -50,6 +53,24 @@ pub(super) const FIXTURES: &[Fixture] = &[
         // Something else keeps it: a volume, another pod, a gate.
         silent: |s| {
             unplaced(s, "cart", 120);
+        },
+    },
+    Fixture {
+        rule: "NL-POD-006",
+        fires: |s| {
+            without_sandbox(s, "cart", 120);
+        },
+        silent: |s| {
+            without_sandbox(s, "cart", 30);
+        },
+    },
+    Fixture {
+        rule: "NL-POD-007",
+        fires: |s| {
+            mirror_not_ready(s, "cart", 120);
+        },
+        silent: |s| {
+            mirror_not_ready(s, "cart", 30);
         },
     },
 ];

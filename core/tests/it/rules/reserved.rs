@@ -1,6 +1,8 @@
 use nodelife_core::allocatable::MemoryReservation;
+use nodelife_core::quantity::Quantity;
 
-use super::cluster::{configure, each_node, each_pod, first_pod, request};
+use super::cluster::{configure, each_node, each_pod, first_pod, healthy, request};
+use super::finds;
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -371,3 +373,24 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
 ];
+
+/// The kubelet's own threshold is no reservation, however large it is.
+#[test]
+fn a_larger_eviction_threshold_reserves_nothing() {
+    let mut snapshot = healthy();
+    configure(&mut snapshot, |config| {
+        let threshold = ("memory.available".into(), "750Mi".into());
+        config.eviction_hard.extend([threshold]);
+    });
+    let status = &mut snapshot.nodes[0].status;
+    let cpu = status.capacity["cpu"].clone();
+    let memory = Quantity::parse(&status.capacity["memory"]).unwrap();
+    let threshold = Quantity::parse("750Mi").unwrap();
+    let left = (memory - threshold).to_string();
+    status.allocatable.insert("cpu".into(), cpu);
+    status.allocatable.insert("memory".into(), left.into());
+    assert!(finds(&snapshot, "NL-RES-001"));
+    // Without the configuration it might be a reservation.
+    snapshot.kubelet_configs.clear();
+    assert!(!finds(&snapshot, "NL-RES-001"));
+}

@@ -13,9 +13,17 @@ use crate::quantity::{Format, Quantity};
 /// (`pkg/kubelet/eviction/defaults_linux.go`, v1.36.3): 100Mi.
 const DEFAULT_MEMORY_EVICTION: i64 = 100 << 20;
 
-pub(super) fn nothing_reserved<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+pub(super) fn nothing_reserved<'a>(
+    context: &Context<'a>,
+    node: &'a Node,
+) -> Option<FindingBuilder<'a>> {
     let (cpu, memory) = kept_back(node)?;
-    let threshold = Quantity::new(DEFAULT_MEMORY_EVICTION, Format::BinarySi);
+    let configured = context.config(&node.metadata.name).and_then(|config| {
+        let computed = allocatable::of_node(node, config);
+        Some(computed.resources.get("memory")?.eviction_hard)
+    });
+    let default = Quantity::new(DEFAULT_MEMORY_EVICTION, Format::BinarySi);
+    let threshold = configured.unwrap_or(default).max(default);
     if cpu > cpu.zeroed() || memory > threshold {
         return None;
     }
