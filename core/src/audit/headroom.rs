@@ -70,15 +70,19 @@ impl<'a> Headroom<'a> {
 
     /// The arithmetic as text.
     pub(super) fn say(&self, without: &str, left: i128) -> String {
-        let (size, unit) = match self.resource {
-            "cpu" => (1, "cores"),
-            _ => (1 << 30, "Gi"),
+        // Small amounts in a smaller unit, or their difference would not be seen.
+        let is_small = |limit: i64| left.max(self.wanted) < i128::from(limit) * 1_000_000_000;
+        let (size, decimals, unit) = match self.resource {
+            "cpu" if is_small(10) => (1e-3, 0, "m"),
+            "cpu" => (1.0, 1, " cores"),
+            _ if is_small(10 << 30) => (f64::from(1 << 20), 0, "Mi"),
+            _ => (f64::from(1 << 30), 1, " Gi"),
         };
         format!(
-            "{}: without {without}, {:.1} {unit} are left for {:.1} {unit} of requests",
+            "{}: without {without}, {:.decimals$}{unit} are left for {:.decimals$}{unit} of requests",
             self.resource,
-            units(left) / f64::from(size),
-            units(self.wanted) / f64::from(size)
+            units(left) / size,
+            units(self.wanted) / size
         )
     }
 

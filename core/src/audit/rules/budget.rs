@@ -77,7 +77,10 @@ pub(super) const RULES: &[Rule] = &[
         sources: &[Source::Nodes, Source::Pods],
         title: "all replicas of a workload are on one node",
         why: "If the node is drained or fails, the workload is unavailable.",
-        fix: "Add topologySpreadConstraints with kubernetes.io/hostname.",
+        fix: "Add topologySpreadConstraints with kubernetes.io/hostname. The scheduler looks at \
+              them only when it places a pod: if the pods have some, spread them now with kubectl \
+              rollout restart or a descheduler. whenUnsatisfiable: DoNotSchedule leaves a pod \
+              Pending rather than on the same node.",
         link: "https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/",
         check: Check::All(one_node),
     },
@@ -298,10 +301,26 @@ fn one_node(context: &Context<'_>, findings: &mut Findings<'_>) {
         let one_off = matches!(owner.kind.as_str(), "Job" | "CronJob" | "Pod");
         let nodes: BTreeSet<_> = pods.iter().map(|pod| pod.spec.node_name.as_str()).collect();
         if let (Some(node), 1, 2.., false) = (nodes.first(), nodes.len(), pods.len(), one_off) {
-            let message = format!("all {} on {node}", format::count(pods.len(), "pod"));
+            let spread = pods.iter().all(|pod| spreads_over_nodes(pod));
+            let although = if spread {
+                ", although they have a topology spread constraint over nodes"
+            } else {
+                ""
+            };
+            let pods_there = format::count(pods.len(), "pod");
+            let message = format!("all {pods_there} on {node}{although}");
             findings.push(owner.found(&pods, message).with("node", *node));
         }
     }
+}
+
+fn spreads_over_nodes(pod: &Pod) -> bool {
+    let mut constraints = pod
+        .spec
+        .topology_spread_constraints
+        .iter()
+        .flat_map(|c| c.iter());
+    constraints.any(|constraint| constraint.topology_key == "kubernetes.io/hostname")
 }
 
 fn no_budget(context: &Context<'_>, findings: &mut Findings<'_>) {

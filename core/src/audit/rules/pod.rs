@@ -26,7 +26,8 @@ pub(super) const RULES: &[Rule] = &[
         why: "The pod garbage collector deletes such pods within a minute. If they remain, it is \
               not running, and StatefulSets do not replace their pods.",
         fix: "Check the pod-garbage-collector-controller in kube-controller-manager. If the \
-              machine no longer exists, delete the pod with --force.",
+              machine is running, restart its kubelet: it creates its Node only when it starts. \
+              If the machine no longer exists, delete the pod with --force.",
         link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-garbage-collection",
         check: Check::Cluster(on_missing_node),
     },
@@ -115,7 +116,7 @@ fn on_missing_node(context: &Context<'_>, findings: &mut Findings<'_>) {
             continue;
         }
         let age = context.age(&pod.metadata);
-        if age.is_some_and(|age| age <= ORPHAN_SECONDS) {
+        if age.is_some_and(|age| age <= ORPHAN_SECONDS) || has_just_gone(context, node) {
             continue;
         }
         let lasting = age.map_or(String::new(), |age| {
@@ -127,6 +128,21 @@ fn on_missing_node(context: &Context<'_>, findings: &mut Findings<'_>) {
         );
         findings.push(FindingBuilder::pod(pod, message).with("node", node));
     }
+}
+
+/// Whether the pod garbage collector still waits: the node lifecycle controller records when it
+/// sees that a node is gone.
+fn has_just_gone(context: &Context<'_>, node: &str) -> bool {
+    let events = context.snapshot.events.iter().flatten();
+    let mut removals = events.filter(|event| {
+        event.reason == "RemovingNode"
+            && event.involved_object.kind == "Node"
+            && event.involved_object.name == node
+    });
+    removals.any(|event| {
+        let time = event.time();
+        time.is_some_and(|time| context.seconds_since(time) <= ORPHAN_SECONDS)
+    })
 }
 
 fn not_stopping(context: &Context<'_>, findings: &mut Findings<'_>) {

@@ -208,15 +208,14 @@ fn same_machine_id(context: &Context<'_>, findings: &mut Findings<'_>) {
     let id = |node: &Node| identity(&node.status.node_info.machine_id);
     for (id, nodes) in shared(context, id) {
         let found = found_shared("machine ID", &id, &nodes);
-        let same = |value: fn(&Node) -> &str| {
+        let same = |value: fn(&Node) -> String| {
             let mut values: Vec<_> = nodes.iter().map(|n| value(n)).collect();
             values.sort_unstable();
             values
                 .windows(2)
                 .any(|w| matches!(w, [a, b] if a == b && !a.is_empty()))
         };
-        let one_machine =
-            same(|n| &n.status.node_info.system_uuid) || same(|n| &n.status.node_info.boot_id);
+        let one_machine = same(own_system_uuid) || same(|n| n.status.node_info.boot_id.to_string());
         // Some images (Talos once) give every node the same id; these are not clones.
         let by_image = nodes.len() == total;
         findings.push(found.severity_if(one_machine && !by_image, Severity::Error));
@@ -276,16 +275,20 @@ fn is_junk(uuid: &str) -> bool {
 }
 
 fn same_system_uuid(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let uuid = |node: &Node| {
-        let info = &node.status.node_info;
-        // Without firmware tables, the machine ID takes the UUID's place (cadvisor's
-        // `GetSystemUUID`), and NL-REG-001 is about that.
-        let own = identity(&info.system_uuid);
-        let is_machine_id = plain(&info.system_uuid) == plain(&info.machine_id);
-        if is_machine_id { Vec::new() } else { own }
-    };
-    for (uuid, nodes) in shared(context, uuid) {
+    for (uuid, nodes) in shared(context, |node| identity(&own_system_uuid(node))) {
         findings.push(found_shared("system UUID", &uuid, &nodes));
+    }
+}
+
+/// The UUID of the firmware; empty without firmware tables, where the machine ID takes its place
+/// (cadvisor's `GetSystemUUID`), and NL-REG-001 is about that.
+fn own_system_uuid(node: &Node) -> String {
+    let info = &node.status.node_info;
+    let is_machine_id = plain(&info.system_uuid) == plain(&info.machine_id);
+    if is_machine_id {
+        String::new()
+    } else {
+        info.system_uuid.to_string()
     }
 }
 

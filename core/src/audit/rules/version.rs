@@ -123,7 +123,8 @@ pub(super) const RULES: &[Rule] = &[
         title: "the kubelet and systemd both manage cgroups",
         why: "The kubelet uses the cgroupfs driver on a systemd distribution. Under resource \
               pressure, the two managers see different states and the node becomes unstable.",
-        fix: "Set cgroupDriver: systemd in the kubelet and in the container runtime.",
+        fix: "If systemd is the machine's init, set cgroupDriver: systemd in the kubelet and in \
+              the container runtime.",
         link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/#cgroup-drivers",
         check: Check::Configuration(two_managers),
     },
@@ -457,7 +458,7 @@ fn two_managers(node: &Node, config: &KubeletConfiguration) -> Option<String> {
     let image = &node.status.node_info.os_image;
     let systemd = SYSTEMD.iter().any(|name| image.contains(name));
     (systemd && config.cgroup_driver == "cgroupfs")
-        .then(|| format!("cgroupDriver: cgroupfs on {image}"))
+        .then(|| format!("cgroupDriver: cgroupfs on {image}, whose init is usually systemd"))
 }
 
 fn aged<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {

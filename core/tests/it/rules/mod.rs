@@ -15,6 +15,7 @@ mod label;
 mod operations;
 mod operators;
 mod pod;
+mod real_nodes;
 mod registration;
 mod reserved;
 mod same_facts;

@@ -264,8 +264,11 @@ fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
 
 fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     let ready = node.condition("Ready").filter(|c| c.status == "Unknown")?;
-    let since = ready
-        .last_heartbeat_time
+    // A kubelet renews its lease every 10 s, and an unchanged status only every 5 minutes.
+    let lease = context.lease(&node.metadata.name);
+    let renewed = lease.and_then(|lease| lease.spec.renew_time);
+    let since = renewed
+        .max(ready.last_heartbeat_time)
         .or(ready.last_transition_time)
         .map(|t| context.seconds_since(t));
     let heard = since.map_or_else(
