@@ -40,11 +40,13 @@ pub struct PodFate {
     pub namespace: Str,
     /// Name.
     pub name: Str,
-    /// Whether it is deleted at all.
+    /// Whether taint eviction deletes it.
     pub evicted: bool,
+    /// Whether its deletion has been requested before.
+    pub terminating: bool,
     /// What its tolerations give; none: for ever.
     pub tolerated_seconds: Option<i64>,
-    /// Seconds from the node's death to the deletion; none: never.
+    /// Seconds from the node's death to the deletion; none: never, or before.
     pub after_seconds: Option<f64>,
     /// Why.
     pub reason: String,
@@ -169,6 +171,7 @@ fn fate(pod: &Pod, node: &Node, tainted: Option<f64>) -> PodFate {
     });
     let tolerated = toleration_time(others.chain([&unreachable]), &pod.spec.tolerations);
     let after = match tolerated {
+        _ if pod.is_terminating() => None,
         TolerationTime::Forever => None,
         TolerationTime::Seconds(seconds) => tainted.map(|tainted| tainted + seconds as f64),
     };
@@ -187,6 +190,7 @@ fn fate(pod: &Pod, node: &Node, tainted: Option<f64>) -> PodFate {
         namespace: pod.metadata.namespace.clone(),
         name: pod.metadata.name.clone(),
         evicted: after.is_some(),
+        terminating: pod.is_terminating(),
         tolerated_seconds: tolerated.seconds(),
         after_seconds: after,
         reason,
@@ -284,6 +288,23 @@ mod tests {
         let timeline = timeline(&nodes[0], &nodes, &[Pod::default()], &Settings::default());
         assert!(!timeline.pods[0].evicted);
         assert_eq!(timeline.steps[2].after_seconds, None);
+    }
+
+    #[test]
+    fn a_pod_that_is_deleted_already_is_not_deleted_again() {
+        let nodes = [node("a", "1", "True"), node("b", "1", "True")];
+        let mut leaving = tolerating(Some(300));
+        leaving.metadata.deletion_timestamp = Some(jiff::Timestamp::UNIX_EPOCH);
+        let timeline = timeline(&nodes[0], &nodes, &[leaving], &Settings::default());
+        let fate = &timeline.pods[0];
+        assert!(fate.terminating && !fate.evicted);
+        assert_eq!(fate.after_seconds, None);
+        let steps = timeline.steps.iter();
+        assert!(
+            !steps
+                .map(|step| &step.event)
+                .any(|event| event.contains("evicted pod"))
+        );
     }
 
     #[test]

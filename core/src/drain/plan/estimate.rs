@@ -95,6 +95,10 @@ impl Schedule<'_> {
             Some(typical.took.saturating_add(TURNAROUND))
         };
         let stops = |pod: &Pod| {
+            // Nothing of an evicted or completed pod runs any more.
+            if pod.is_terminal() {
+                return 0;
+            }
             let grace = self.options.grace_period_seconds;
             let seconds = grace.map_or_else(
                 || u64::try_from(shutdown::grace(pod)).unwrap_or(0),
@@ -125,7 +129,8 @@ impl Schedule<'_> {
                 basis.push(line);
             }
         }
-        if let Some(longest) = self.leaving.iter().map(|leaving| stops(leaving.pod)).max() {
+        let running = self.leaving.iter().filter(|one| !one.pod.is_terminal());
+        if let Some(longest) = running.map(|leaving| stops(leaving.pod)).max() {
             basis.push(format!(
                 "pods have grace periods of up to {} s",
                 longest / 1000

@@ -289,3 +289,14 @@ fn a_failed_sync_is_impossible_with_its_remedy() {
         "{reason}"
     );
 }
+
+/// Evicted and completed pods are objects alone: they go as soon as they are deleted.
+#[test]
+fn pods_that_do_not_run_take_no_time_to_stop() {
+    let mut gone = pod("p", "n");
+    gone.status.phase = "Failed".into();
+    let plan = plan_for(&[gone], &Budgets::default(), |_, _| {});
+    let estimate = plan.estimate.unwrap();
+    assert_eq!(estimate.max_seconds.rounded(), 0);
+    assert_eq!(estimate.basis, Vec::<String>::new());
+}

@@ -59,8 +59,13 @@ fn print(timeline: &FailureTimeline, printer: &mut Printer) -> anyhow::Result<()
     writeln!(printer.data())?;
     let mut pods = Table::new(["DELETED AFTER", "POD", "WHY"]);
     for pod in &timeline.pods {
+        let deleted = if pod.terminating {
+            "before".to_owned()
+        } else {
+            after(pod.after_seconds)
+        };
         pods.row([
-            after(pod.after_seconds).into(),
+            deleted.into(),
             format!("pod/{}/{}", pod.namespace, pod.name).into(),
             pod.reason.as_str().into(),
         ]);
