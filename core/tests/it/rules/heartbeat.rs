@@ -287,3 +287,22 @@ fn an_old_server_that_became_a_voter_lately_is_a_note() {
     );
     assert_eq!(severity(49 * 86_400 - 60), None, "since it joined");
 }
+
+/// A machine that runs needs another answer than one that is gone.
+#[test]
+fn a_kubelet_that_may_not_update_its_lease_is_told_from_a_dead_one() {
+    let says = |status, posted, rule| {
+        let mut snapshot = super::cluster::healthy();
+        snapshot.leases[0].spec.renew_time = Some(ago(&snapshot, 120));
+        condition(&mut snapshot, 0, "Ready", status, 60);
+        heartbeat(&mut snapshot, 0, posted);
+        let found = messages(&snapshot);
+        let (_, message) = found.into_iter().find(|(found, _)| found == rule).unwrap();
+        message.contains("the kubelet posted its status")
+    };
+    assert!(says("True", 10, "NL-HB-001"));
+    assert!(!says("True", 100, "NL-HB-001"));
+    assert!(says("Unknown", 10, "NL-HB-002"));
+    assert!(!says("Unknown", 130, "NL-HB-002"));
+    assert!(!says("Unknown", 70, "NL-HB-002"), "both have ended");
+}

@@ -100,9 +100,7 @@ fn small_amounts_of_headroom_can_be_told_apart() {
     }
     each_pod(&mut snapshot, "frontend", |pod| request(pod, "cpu", "10m"));
     for node in &mut snapshot.nodes {
-        node.status
-            .allocatable
-            .insert("cpu".into(), "1m".into());
+        node.status.allocatable.insert("cpu".into(), "1m".into());
     }
     let message = message(&snapshot, "NL-CAP-011");
     assert!(message.contains("m are left for "), "{message}");

@@ -240,6 +240,22 @@ pub(super) const RULES: &[Rule] = &[
     },
 ];
 
+/// That the kubelet posts its status and has not renewed its lease since: something refuses the
+/// lease alone (permissions, an admission webhook or policy), and the machine runs.
+fn status_without_lease(context: &Context<'_>, node: &Node) -> Option<String> {
+    let lease = &context.lease(&node.metadata.name)?.spec;
+    let duration = i64::from(lease.lease_duration_seconds.unwrap_or(LEASE_DURATION));
+    let posted = node.condition("Ready")?.last_heartbeat_time?;
+    let behind = posted.duration_since(lease.renew_time?).as_secs();
+    let lately = context.seconds_since(posted) <= i64::from(context.settings.grace_period);
+    (lately && behind > duration).then(|| {
+        format!(
+            "; the kubelet posted its status {} later, so it runs, but its lease is not updated",
+            format::duration(behind)
+        )
+    })
+}
+
 fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
     if !node.is_ready() {
         return None;
@@ -251,9 +267,10 @@ fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
     (silent > i64::from(duration)).then(|| {
         let message = format!(
             "Ready, but the lease was last renewed {} ago and expires after {duration}s; after \
-             {}s without a heartbeat the node becomes Unknown",
+             {}s without a heartbeat the node becomes Unknown{}",
             format::duration(silent),
-            context.settings.grace_period
+            context.settings.grace_period,
+            status_without_lease(context, node).unwrap_or_default()
         );
         FindingBuilder::node(node, message)
             .with("secondsSinceRenewal", silent)
@@ -282,9 +299,10 @@ fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'
         |pods| format!("{} on it", format::count(pods, "pod")),
     );
     let message = format!(
-        "{heard} ({}); {pods_there}, {}",
+        "{heard} ({}); {pods_there}, {}{}",
         ready.reason,
-        taint_outlook(context, node)
+        taint_outlook(context, node),
+        status_without_lease(context, node).unwrap_or_default()
     );
     Some(
         FindingBuilder::node(node, message)
