@@ -1,6 +1,6 @@
 //! Allocatable = capacity − reservations, as the kubelet computes it.
 //!
-//! Mirrors Kubernetes v1.36.3: `GetNodeAllocatableReservation`,
+//! Mirrors Kubernetes v1.37.2: `GetNodeAllocatableReservation`,
 //! `getNodeAllocatableAbsolute` (`pkg/kubelet/cm/node_container_manager_linux.go`),
 //! `hardEvictionReservation` (`pkg/kubelet/cm/helpers.go`) and `MachineInfo`
 //! (`pkg/kubelet/nodestatus/setters.go`):
@@ -9,6 +9,9 @@
 //! allocatable[r] = max(0, capacity[r] − systemReserved[r] − kubeReserved[r] − evictionHard[r])
 //! allocatable[memory] −= capacity of every hugepages-*, never below 0
 //! ```
+//!
+//! Since 1.37, each reservation of CPU is rounded to a thousandth (`parseResourceList`,
+//! `cmd/kubelet/app/server.go`).
 //!
 //! Only `memory.available` and `nodefs.available` are kept back; soft thresholds,
 //! image file systems, inodes and process ids are not.
@@ -41,6 +44,14 @@ use line::is_hugepages;
 use crate::object::{Node, ResourceList};
 use crate::quantity::{Format, Quantity};
 use crate::text::Str;
+use crate::version::Version;
+
+/// Since this version, the kubelet rounds reservations of CPU.
+const ROUNDS_CPU: Version = Version {
+    major: 1,
+    minor: 37,
+    patch: 0,
+};
 
 /// The arithmetic of one node: an item of the JSON document of `explain allocatable`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -123,8 +134,19 @@ impl Unexplained {
     }
 }
 
-/// Computes Allocatable of a machine with this capacity under this configuration.
+/// Computes Allocatable of a machine with this capacity under this configuration, by a kubelet of
+/// the newest version.
 pub fn compute(capacity: &Amounts, configuration: &KubeletConfiguration) -> Allocatable {
+    compute_by(None, capacity, configuration)
+}
+
+/// As [`compute`], by a kubelet of this version; `None`: of the newest.
+fn compute_by(
+    kubelet: Option<Version>,
+    capacity: &Amounts,
+    configuration: &KubeletConfiguration,
+) -> Allocatable {
+    let rounds_cpu = kubelet.is_none_or(|version| version >= ROUNDS_CPU);
     let configuration = &refusal::with_reserved_cpus(configuration);
     let (thresholds, _) = threshold::parse_all(&configuration.eviction_hard);
     let mut resources: BTreeMap<Str, Line> = capacity
@@ -135,6 +157,10 @@ pub fn compute(capacity: &Amounts, configuration: &KubeletConfiguration) -> Allo
                 line.kube_reserved = reserved(&configuration.kube_reserved, name);
                 line.system_reserved = reserved(&configuration.system_reserved, name);
                 line.eviction_hard = eviction(&thresholds, name, *amount);
+                if rounds_cpu && name == "cpu" {
+                    line.kube_reserved = rounded_to_milli(line.kube_reserved);
+                    line.system_reserved = rounded_to_milli(line.system_reserved);
+                }
             }
             line.allocatable = (*amount - line.reserved()).at_least(amount.zeroed());
             (name.clone(), line)
@@ -158,7 +184,9 @@ pub fn compute(capacity: &Amounts, configuration: &KubeletConfiguration) -> Allo
 /// Computes Allocatable of a node under its kubelet's configuration, and puts what the
 /// node says beside it.
 pub fn of_node(node: &Node, configuration: &KubeletConfiguration) -> Allocatable {
-    let mut computed = compute(&amounts(&node.status.capacity), configuration);
+    let kubelet = Version::parse(&node.status.node_info.kubelet_version);
+    let capacity = amounts(&node.status.capacity);
+    let mut computed = compute_by(kubelet, &capacity, configuration);
     computed.node = node.metadata.name.clone();
     for (name, line) in &mut computed.resources {
         let published = node.status.allocatable.get(name);
@@ -182,6 +210,14 @@ fn is_reservable(name: &str) -> bool {
 fn reserved(list: &ResourceList, name: &str) -> Quantity {
     let amount = list.get(name).and_then(|text| Quantity::parse(text).ok());
     amount.unwrap_or_default()
+}
+
+/// The nearest thousandth of a CPU, the larger one of two (`parseResourceList`,
+/// cmd/kubelet/app/server.go, v1.37.2). What is no number of it stays as it is.
+fn rounded_to_milli(cpu: Quantity) -> Quantity {
+    let micro = cpu.nano().div_euclid(1000) + i128::from(cpu.nano().rem_euclid(1000) > 0);
+    let milli = i64::try_from((micro + 500).div_euclid(1000));
+    milli.map_or(cpu, |milli| Quantity::from_milli(milli, cpu.format()))
 }
 
 fn eviction(thresholds: &BTreeMap<&str, Threshold>, name: &str, capacity: Quantity) -> Quantity {

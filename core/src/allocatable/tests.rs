@@ -40,6 +40,27 @@ fn the_documented_example() {
     assert_eq!(computed.kubepods_memory_limit.unwrap().to_string(), "29Gi");
 }
 
+#[test]
+fn the_kubelet_rounds_reserved_cpu_since_1_37() {
+    let configuration = configured(json!({
+        "kubeReserved": {"cpu": "0.5859"},
+        "systemReserved": {"cpu": "500500n"},
+    }));
+    let mut node = Node::default();
+    node.status.capacity.insert("cpu".into(), "29".into());
+    for (version, expected) in [
+        ("v1.36.3", "28413599500n"),
+        ("v1.37.0", "28413m"),
+        ("v1.37.2-eks-1", "28413m"),
+        // Of no version, as a machine without a node: the newest.
+        ("", "28413m"),
+    ] {
+        node.status.node_info.kubelet_version = version.into();
+        let computed = of_node(&node, &configuration);
+        assert_eq!(allocatable(&computed, "cpu"), expected, "{version}");
+    }
+}
+
 /// The same machine without reservations.
 #[test]
 fn only_evictions() {
