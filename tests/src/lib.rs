@@ -21,7 +21,8 @@
 //! ```
 //!
 //! The programs come from `KUBEBUILDER_ASSETS`, or are built once from Go modules into the
-//! target folder ([`program`]). Nothing of it outlives the test process ([`supervise`]).
+//! target folder ([`program`]), of the version of Kubernetes that `NODELIFE_KUBERNETES` names
+//! ([`kubernetes`]). Nothing of it outlives the test process ([`supervise`]).
 
 pub mod alerts;
 pub mod audit_log;
@@ -33,6 +34,7 @@ pub mod fixture;
 pub mod https;
 pub mod installation;
 pub mod kubectl;
+pub mod kubernetes;
 pub mod large_cluster;
 pub mod namespace;
 pub mod oracle;
@@ -49,5 +51,6 @@ pub mod wait;
 pub use audit_log::AuditEvent;
 pub use control_plane::{ControlPlane, Identity, Options, Part};
 pub use installation::Installation;
+pub use kubernetes::{Kubernetes, needs_kubernetes};
 pub use namespace::TestNamespace;
 pub use wait::{TIMEOUT, wait_until};

@@ -12,12 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context, Result, bail};
 
-/// The version of Kubernetes that `control-plane/go.mod` names.
-pub const KUBERNETES_VERSION: &str = "v1.36.3";
-const PINNED_MINOR: &str = "1.36";
-
-/// The Go module whose tools are the control plane's programs.
-const MODULE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/control-plane");
+use crate::kubernetes::{DEFAULT, Kubernetes, MODULE};
 
 /// The Go module of Prometheus' engine: of another module than the control plane, because both
 /// would decide together about the versions of what they share.
@@ -34,6 +29,10 @@ pub enum GoProgram {
     KubeScheduler,
     /// The command line that nodelife is a plugin of.
     Kubectl,
+    /// Runs pods on a node; tests with real nodes alone need it.
+    Kubelet,
+    /// Makes Services reachable from a node; tests with real nodes alone need it.
+    KubeProxy,
     /// Plays nodes and pods.
     Kwok,
     /// Answers cases by Kubernetes' own code; see [`crate::oracle`].
@@ -47,7 +46,7 @@ pub enum GoProgram {
 }
 
 impl GoProgram {
-    /// What every control plane may need. The oracle is for few tests, and is built for them.
+    /// What every control plane may need. The others are for few tests, and are built for them.
     const CONTROL_PLANE: [Self; 6] = [
         Self::Etcd,
         Self::KubeApiserver,
@@ -65,6 +64,8 @@ impl GoProgram {
             Self::KubeControllerManager => "kube-controller-manager",
             Self::KubeScheduler => "kube-scheduler",
             Self::Kubectl => "kubectl",
+            Self::Kubelet => "kubelet",
+            Self::KubeProxy => "kube-proxy",
             Self::Kwok => "kwok",
             Self::Oracle => "oracle",
             Self::KubeletStart => "kubelet-start",
@@ -80,6 +81,8 @@ impl GoProgram {
             Self::KubeControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
             Self::KubeScheduler => "k8s.io/kubernetes/cmd/kube-scheduler",
             Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
+            Self::Kubelet => "k8s.io/kubernetes/cmd/kubelet",
+            Self::KubeProxy => "k8s.io/kubernetes/cmd/kube-proxy",
             Self::Kwok => "sigs.k8s.io/kwok/cmd/kwok",
             Self::Oracle => "./oracle",
             Self::KubeletStart => "./kubelet-start",
@@ -92,12 +95,13 @@ impl GoProgram {
         Path::new(if self == Self::Alerts { ALERTS } else { MODULE })
     }
 
-    /// The other minor version of Kubernetes that `NODELIFE_KUBERNETES` names: the oracle then has
-    /// the admission plugins of that version, and nothing else.
-    fn other_kubernetes(self) -> Option<String> {
-        let named = env::var("NODELIFE_KUBERNETES").ok();
-        let has_versions = matches!(self, Self::Oracle | Self::KubeletStart);
-        named.filter(|minor| has_versions && minor != PINNED_MINOR)
+    /// The version of Kubernetes that it is built from. etcd and kwok belong to none and serve all:
+    /// they come from the module by default, as the webhook in Go does.
+    fn kubernetes(self) -> Result<Option<&'static Kubernetes>> {
+        match self {
+            Self::Etcd | Self::Kwok | Self::Webhook | Self::Alerts => Ok(None),
+            _ => Kubernetes::current().map(Some),
+        }
     }
 
     /// Where its sources lie, if they are ours and change with the repository.
@@ -111,14 +115,15 @@ impl GoProgram {
         }
     }
 
-    /// The executable: from `KUBEBUILDER_ASSETS` when it is there, else built once into the
-    /// target folder, with a line on stderr, as that takes minutes with a cold Go cache.
+    /// The executable: from `KUBEBUILDER_ASSETS` when it is there and no other version of
+    /// Kubernetes is named, else built once into the target folder, with a line on stderr, as that
+    /// takes minutes with a cold Go cache.
     ///
     /// The first call for a part of the control plane sees to all of them: a compiler that
     /// starts when tests have begun makes them slow, and those that need its program stand
     /// still in the middle.
     pub fn path(self) -> Result<PathBuf> {
-        if !matches!(self, Self::Oracle | Self::KubeletStart | Self::Alerts) {
+        if Self::CONTROL_PLANE.contains(&self) {
             once("the control plane", || {
                 for program in Self::CONTROL_PLANE {
                     program.find()?;
@@ -130,7 +135,9 @@ impl GoProgram {
     }
 
     fn find(self) -> Result<PathBuf> {
+        let kubernetes = self.kubernetes()?;
         if self.sources().is_none()
+            && kubernetes.is_none_or(Kubernetes::is_default)
             && let Some(assets) = env::var_os("KUBEBUILDER_ASSETS")
         {
             let path = Path::new(&assets).join(self.name());
@@ -138,13 +145,13 @@ impl GoProgram {
                 return Ok(path);
             }
         }
-        self.build()
+        self.build(kubernetes)
     }
 
-    fn build(self) -> Result<PathBuf> {
+    fn build(self, kubernetes: Option<&Kubernetes>) -> Result<PathBuf> {
         let folder = target_folder()?
             .join("control-plane")
-            .join(self.sources_hash()?);
+            .join(self.folder(kubernetes)?);
         fs::create_dir_all(&folder)
             .with_context(|| format!("failed to make {}", folder.display()))?;
         let path = folder.join(self.name());
@@ -157,39 +164,46 @@ impl GoProgram {
         if path.is_file() {
             return Ok(path);
         }
+        let of = kubernetes.map_or_else(String::new, |version| {
+            format!(" (Kubernetes {})", version.git_version())
+        });
         writeln!(
             stderr(),
-            "nodelife-tests: building {} from Go modules (Kubernetes {KUBERNETES_VERSION}), once; all programs together take about 9 minutes on two cores …",
+            "nodelife-tests: building {} from Go modules{of}, once; all programs together take about 9 minutes on two cores …",
             self.name(),
         )?;
         // Built under another name: a build that is cut short leaves nothing that looks done.
         let unfinished = folder.join(format!("{}.unfinished", self.name()));
-        let other = self.other_kubernetes();
-        let minor = other.as_deref().unwrap_or(PINNED_MINOR);
-        let git = other.as_ref().map_or_else(
-            || KUBERNETES_VERSION.to_owned(),
-            |minor| format!("v{minor}.0"),
-        );
-        let (major, minor) = minor.split_once('.').context("a version has a point")?;
-        let version = "k8s.io/component-base/version";
         let mut command = Command::new("go");
-        command
-            .args(["build", "-trimpath", "-tags"])
-            .arg(format!("kubernetes{major}.{minor}"))
-            .arg("-ldflags")
-            .arg(format!(
-                "-s -w -X {version}.gitVersion={git} -X {version}.gitMajor={major} -X {version}.gitMinor={minor}"
-            ))
-            .arg("-o")
-            .arg(&unfinished);
-        let is_other = other.is_some();
-        if let Some(other) = other {
-            command.arg(format!("-modfile=kubernetes/{other}.mod"));
+        command.args(["build", "-trimpath"]);
+        let mut link = "-s -w".to_owned();
+        if let Some(version) = kubernetes {
+            let (major, minor) = version
+                .minor()
+                .split_once('.')
+                .context("a version has a point")?;
+            for (variable, value) in [
+                ("gitVersion", version.git_version()),
+                ("gitMajor", major),
+                ("gitMinor", minor),
+            ] {
+                link += &format!(" -X k8s.io/component-base/version.{variable}={value}");
+            }
+            command.args(["-tags", &format!("kubernetes{}", version.minor())]);
         }
-        if is_other && self == Self::Oracle {
-            command.args(["oracle/main.go", "oracle/admission.go"]);
-        } else {
-            command.arg(self.package());
+        command.args(["-ldflags", &link]).arg("-o").arg(&unfinished);
+        match kubernetes {
+            Some(version) if !version.is_default() => {
+                command.arg(format!("-modfile={}", version.module()));
+                if self == Self::Oracle {
+                    command.args(["oracle/main.go", "oracle/admission.go"]);
+                } else {
+                    command.arg(self.package());
+                }
+            }
+            _ => {
+                command.arg(self.package());
+            }
         }
         let status = command
             .current_dir(self.module())
@@ -208,14 +222,13 @@ impl GoProgram {
     }
 
     /// Names the folder of a build by what it was built from.
-    fn sources_hash(self) -> Result<String> {
+    fn folder(self, kubernetes: Option<&Kubernetes>) -> Result<String> {
         let mut hasher = DefaultHasher::new();
-        KUBERNETES_VERSION.hash(&mut hasher);
-        let sums = self.other_kubernetes().map_or_else(
-            || "go.sum".to_owned(),
-            |other| format!("kubernetes/{other}.sum"),
-        );
-        let mut files = vec![self.module().join(sums)];
+        let sums = match kubernetes {
+            Some(version) => version.sums(),
+            None => self.module().join(DEFAULT).with_extension("sum"),
+        };
+        let mut files = vec![sums];
         if let Some(sources) = self.sources() {
             for folder in [sources, Path::new(MODULE).join("lines")] {
                 for entry in fs::read_dir(folder)? {
@@ -229,15 +242,9 @@ impl GoProgram {
                 .with_context(|| format!("failed to read {}", file.display()))?
                 .hash(&mut hasher);
         }
-        Ok(format!("{:016x}", hasher.finish()))
+        let version = kubernetes.map_or("any", Kubernetes::git_version);
+        Ok(format!("{version}-{:016x}", hasher.finish()))
     }
-}
-
-/// The minor version of Kubernetes whose code [`GoProgram::Oracle`] and
-/// [`GoProgram::KubeletStart`] have.
-pub fn oracle_kubernetes() -> String {
-    let other = GoProgram::Oracle.other_kubernetes();
-    other.unwrap_or_else(|| PINNED_MINOR.to_owned())
 }
 
 /// The built `kubectl-nodelife`.

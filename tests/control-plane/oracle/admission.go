@@ -162,7 +162,7 @@ func (c *admissionCase) attributes(object, old runtime.Object, kind schema.Group
 	), nil
 }
 
-// refusal is what the API server answers (apiserver v0.36.3, ErrorToAPIStatus): a Status that
+// refusal is what the API server answers (apiserver v0.37.2, ErrorToAPIStatus): a Status that
 // another error wraps is not seen, and comes out as 500.
 func refusal(err error) admissionAnswer {
 	if status, ok := err.(apierrors.APIStatus); ok {

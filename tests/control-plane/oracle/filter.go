@@ -54,7 +54,7 @@ func filter(line []byte) (any, error) {
 	return answer, nil
 }
 
-// compile does what the accessors of webhooks do (apiserver v0.36.3,
+// compile does what the accessors of webhooks do (apiserver v0.37.2,
 // pkg/admission/plugin/webhook/accessors.go), under failurePolicy Fail: an error shows.
 func compile(conditions []admissionregistrationv1.MatchCondition) (matchconditions.Matcher, error) {
 	key, err := json.Marshal(conditions)
@@ -110,8 +110,8 @@ func versioned(c *admissionCase) (*admission.VersionedAttributes, error) {
 	}
 	return &admission.VersionedAttributes{
 		Attributes:         attributes,
-		VersionedObject:    object,
-		VersionedOldObject: old,
+		VersionedObject:    admission.NewLazyObject(object),
+		VersionedOldObject: admission.NewLazyObject(old),
 		VersionedKind:      *kind,
 	}, nil
 }

@@ -9,16 +9,16 @@ import (
 	"sync"
 	"unsafe"
 
-	cadvisorapi "github.com/google/cadvisor/info/v1"
+	cadvisorapi "github.com/google/cadvisor/lib/model"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/sets"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/klog/v2"
 	_ "k8s.io/kubernetes/cmd/kubelet/app"
 	kubeletconfig "k8s.io/kubernetes/pkg/kubelet/apis/config"
 	"k8s.io/kubernetes/pkg/kubelet/apis/config/validation"
 	"k8s.io/kubernetes/pkg/kubelet/cadvisor"
-	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/pkg/kubelet/cm"
 	"k8s.io/kubernetes/pkg/kubelet/cm/memorymanager"
 	"k8s.io/kubernetes/pkg/kubelet/eviction"
@@ -168,10 +168,11 @@ func publish(c *allocatableCase, configuration *kubeletconfig.KubeletConfigurati
 	setter := nodestatus.MachineInfo(
 		"node", int(configuration.MaxPods), int(configuration.PodsPerCore),
 		func() (*cadvisorapi.MachineInfo, error) { return machine(c), nil },
-		func(bool) corev1.ResourceList { return manager.capacity },
-		func() (corev1.ResourceList, corev1.ResourceList, []string) { return nil, nil, nil },
+		func(klog.Logger, bool) corev1.ResourceList { return manager.capacity },
+		func(klog.Logger) (corev1.ResourceList, corev1.ResourceList, []string) { return nil, nil, nil },
 		func() corev1.ResourceList { return nodeAllocatableReservation(manager) },
 		func(string, string, string) {},
+		func() *bool { return nil },
 		true,
 	)
 	node := &corev1.Node{}
@@ -179,7 +180,7 @@ func publish(c *allocatableCase, configuration *kubeletconfig.KubeletConfigurati
 }
 
 // containerManager has the layout of containerManagerImpl
-// (pkg/kubelet/cm/container_manager_linux.go, v1.36.3) up to the fields that are read here.
+// (pkg/kubelet/cm/container_manager_linux.go, v1.37.2) up to the fields that are read here.
 // Compare them when the version changes.
 type containerManager struct {
 	sync.RWMutex

@@ -47,7 +47,7 @@ func compileValidating(policy *admissionregistrationv1.ValidatingAdmissionPolicy
 //go:linkname compileMutating k8s.io/apiserver/pkg/admission/plugin/policy/mutating.compilePolicy
 func compileMutating(policy *admissionregistrationv1.MutatingAdmissionPolicy) mutatingpolicy.PolicyEvaluator
 
-// policies does with policies what the API server does (apiserver v0.36.3,
+// policies does with policies what the API server does (apiserver v0.37.2,
 // pkg/admission/plugin/policy): it compiles each once, matches rules, and evaluates.
 func policies(line []byte) (any, error) {
 	var c policiesCase
@@ -134,10 +134,10 @@ func mutate(evaluator mutatingpolicy.PolicyEvaluator, attributes *admission.Vers
 		if err != nil {
 			return err
 		}
-		attributes.VersionedObject = patched
+		attributes.UpdateObject(patched)
 	}
 	version := schema.GroupVersion{Group: attributes.VersionedKind.Group, Version: attributes.VersionedKind.Version}
-	object, err := runtime.Encode(legacyscheme.Codecs.LegacyCodec(version), attributes.VersionedObject)
+	object, err := runtime.Encode(legacyscheme.Codecs.LegacyCodec(version), attributes.GetObject())
 	answer.Object = object
 	return err
 }

@@ -92,7 +92,7 @@ async fn ages_use_the_servers_clock_and_a_skew_is_reported() {
         let proxy = Proxy::start(plane, &Identity::Admin).unwrap();
         let header = DateTimePrinter::new().timestamp_to_rfc9110_string(&date);
         let version = json!({
-            "major": "1", "minor": "36", "gitVersion": program::KUBERNETES_VERSION,
+            "major": "1", "minor": "36", "gitVersion": "v1.36.3",
         });
         let answer = Fault::Answer {
             status: 200,

@@ -59,7 +59,7 @@ async fn every_component_survives_a_kill_of_the_api_server() {
         .unwrap();
     assert_eq!(
         version.git_version,
-        nodelife_tests::program::KUBERNETES_VERSION
+        nodelife_tests::Kubernetes::current().unwrap().git_version()
     );
     before.delete().await.unwrap();
 }

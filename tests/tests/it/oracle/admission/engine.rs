@@ -7,7 +7,7 @@ use nodelife_admission::{
     AdmissionPhase, AdmissionRule, Lookup, LookupResult, Mode, Policies, Review, Verdict,
     decide_with,
 };
-use nodelife_tests::program;
+use nodelife_tests::Kubernetes;
 use serde_json::{Value, json};
 
 /// What the engine says.
@@ -98,7 +98,14 @@ pub(crate) fn policies(case: &Value) -> Policies {
     policies.tolerations.enabled = false;
     let gate = |name: &str| case["features"][name].as_bool();
     let restriction = &mut policies.node_restriction;
-    restriction.version = Some(program::oracle_kubernetes().try_into().unwrap());
+    restriction.version = Some(
+        Kubernetes::current()
+            .unwrap()
+            .minor()
+            .to_owned()
+            .try_into()
+            .unwrap(),
+    );
     restriction.pod_certificate_requests = gate("PodCertificateRequest");
     restriction.csi_volume_health = gate("CSIVolumeHealth").unwrap_or(false);
     restriction.token_audiences.restrict = gate("ServiceAccountNodeAudienceRestriction");

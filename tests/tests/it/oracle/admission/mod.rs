@@ -18,8 +18,8 @@ mod response;
 
 use std::collections::BTreeSet;
 
+use nodelife_tests::Kubernetes;
 use nodelife_tests::oracle::{self, AdmissionAnswer};
-use nodelife_tests::program;
 use serde_json::Value;
 
 use engine::Decision;
@@ -122,9 +122,11 @@ const SENTENCES: [&str; 50] = [
 fn the_engine_decides_as_the_in_tree_plugins() {
     let seed = seed();
     let mut random = Random::new(seed);
-    let of_version: &[&str] = match program::oracle_kubernetes().as_str() {
-        "1.34" | "1.36" => &OLDER,
-        _ => &NEWER,
+    let kubernetes = Kubernetes::current().unwrap();
+    let of_version: &[&str] = if kubernetes.is_at_least("1.37").unwrap() {
+        &NEWER
+    } else {
+        &OLDER
     };
     let sentences = || SENTENCES.iter().chain(of_version);
     let mut allowed = 0;

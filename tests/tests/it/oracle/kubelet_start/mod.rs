@@ -11,14 +11,14 @@ mod case;
 mod tables;
 
 use nodelife_core::kubelet_start::{self, Cgroups, Target};
+use nodelife_tests::Kubernetes;
 use nodelife_tests::oracle::{KubeletStart, StartAnswer};
-use nodelife_tests::program::oracle_kubernetes;
 use serde_json::{Value, json};
 
 use super::seed;
 
 fn target() -> Target {
-    oracle_kubernetes().parse().unwrap()
+    Kubernetes::current().unwrap().minor().parse().unwrap()
 }
 
 #[test]

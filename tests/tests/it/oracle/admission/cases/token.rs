@@ -1,6 +1,6 @@
 //! Cases about what kubelets request for their pods: tokens and certificates.
 
-use nodelife_tests::program;
+use nodelife_tests::Kubernetes;
 use serde_json::{Value, json};
 
 use super::super::random::Random;
@@ -66,9 +66,9 @@ pub(super) fn token(random: &mut Random) -> Value {
 }
 
 pub(super) fn pod_certificate(random: &mut Random) -> Value {
-    let version = match program::oracle_kubernetes().as_str() {
+    let version = match Kubernetes::current().unwrap().minor() {
         "1.34" => "v1alpha1",
-        "1.36" => "v1beta1",
+        "1.35" | "1.36" => "v1beta1",
         _ => random.pick(&["v1", "v1beta1"]),
     };
     let signer = random.pick(&["example.com/s", "example.com/t", "example.com/t"]);
