@@ -45,6 +45,11 @@ impl TestCa {
         self.issuer.pem()
     }
 
+    /// The CA's private key, PEM: for the controller that signs certificate requests.
+    pub fn key(&self) -> String {
+        self.issuer.key().serialize_pem()
+    }
+
     /// A serving certificate for `names` and for 127.0.0.1 and `addresses`.
     pub fn server(&self, names: &[&str], addresses: &[Ipv4Addr]) -> Result<KeyAndCertificate> {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
@@ -112,8 +117,8 @@ pub struct Files {
 }
 
 impl Files {
-    /// Writes the files into `folder`. `service` is the address of the Service `kubernetes`.
-    pub fn write(authority: &TestCa, folder: &Path, service: Ipv4Addr) -> Result<Self> {
+    /// Writes the files into `folder`. The API server is reached at 127.0.0.1 and at `addresses`.
+    pub fn write(authority: &TestCa, folder: &Path, addresses: &[Ipv4Addr]) -> Result<Self> {
         let server = authority.server(
             &[
                 "localhost",
@@ -121,7 +126,7 @@ impl Files {
                 "kubernetes.default",
                 "kubernetes.default.svc",
             ],
-            &[service],
+            addresses,
         )?;
         let put = |name: &str, text: &str| -> Result<PathBuf> {
             let path = folder.join(name);

@@ -29,7 +29,7 @@ pub enum GoProgram {
     KubeScheduler,
     /// The command line that nodelife is a plugin of.
     Kubectl,
-    /// Runs pods on a node; tests with real nodes alone need it.
+    /// Runs pods on a node; see [`crate::real_nodes`].
     Kubelet,
     /// Makes Services reachable from a node; tests with real nodes alone need it.
     KubeProxy,
@@ -245,6 +245,34 @@ impl GoProgram {
         let version = kubernetes.map_or("any", Kubernetes::git_version);
         Ok(format!("{version}-{:016x}", hasher.finish()))
     }
+}
+
+/// Builds a program of one source file by `build`, which gets the path to write to, once for a
+/// version of its source.
+pub(crate) fn compile(
+    name: &str,
+    source: &Path,
+    build: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
+    once(name, || {
+        let text =
+            fs::read(source).with_context(|| format!("failed to read {}", source.display()))?;
+        let mut hasher = DefaultHasher::new();
+        text.hash(&mut hasher);
+        let folder = target_folder()?
+            .join("control-plane")
+            .join(format!("{:016x}", hasher.finish()));
+        fs::create_dir_all(&folder)?;
+        let path = folder.join(name);
+        let lock = File::create(folder.join("lock"))?;
+        lock.lock()?;
+        if !path.is_file() {
+            let unfinished = folder.join(format!("{name}.unfinished"));
+            build(&unfinished)?;
+            fs::rename(&unfinished, &path)?;
+        }
+        Ok(path)
+    })
 }
 
 /// The built `kubectl-nodelife`.

@@ -14,6 +14,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
+use nix::sys::signal::Signal;
 
 use crate::program;
 use crate::wait::wait_until;
@@ -29,6 +30,7 @@ pub struct Spec {
     environment: Vec<(String, String)>,
     log: PathBuf,
     remove: Option<PathBuf>,
+    cgroup: Option<String>,
 }
 
 impl Spec {
@@ -40,6 +42,7 @@ impl Spec {
             environment: Vec::new(),
             log: log.into(),
             remove: None,
+            cgroup: None,
         }
     }
 
@@ -63,12 +66,35 @@ impl Spec {
         self
     }
 
+    /// Has the supervisor remove this cgroup when the program has ended.
+    #[must_use]
+    pub fn remove_cgroup(mut self, name: &str) -> Self {
+        self.cgroup = Some(name.to_owned());
+        self
+    }
+
+    /// Runs the program by another one, which gets these arguments and then the program's command
+    /// line: `nsenter`.
+    #[must_use]
+    pub fn run_by(mut self, words: &[String]) -> Self {
+        if let Some((by, before)) = words.split_first() {
+            let program = std::mem::replace(&mut self.program, by.into());
+            let program = program.display().to_string();
+            let before = before.iter().cloned().chain([program]);
+            self.arguments = before.chain(std::mem::take(&mut self.arguments)).collect();
+        }
+        self
+    }
+
     /// Starts the program.
     pub fn start(self) -> Result<Supervised> {
         let mut command = Command::new(program::supervisor()?);
         command.arg("--log").arg(&self.log);
         if let Some(folder) = &self.remove {
             command.arg("--remove").arg(folder);
+        }
+        if let Some(cgroup) = &self.cgroup {
+            command.arg("--cgroup").arg(cgroup);
         }
         command.arg("--").arg(&self.program).args(&self.arguments);
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
@@ -146,22 +172,22 @@ impl Supervised {
     /// Sends SIGTERM and waits for the end; SIGKILL when that takes longer than `deadline`.
     /// Gives the exit status: 128 and the signal's number when a signal ended the program.
     pub async fn terminate(mut self, deadline: Duration) -> Result<i32> {
-        self.order("TERM")?;
+        self.signal(Signal::SIGTERM)?;
         if let Ok(status) = self.wait(deadline).await {
             return Ok(status);
         }
-        self.order("KILL")?;
+        self.signal(Signal::SIGKILL)?;
         self.wait(deadline).await
     }
 
     /// Sends SIGINT, as Ctrl-C does, and leaves the program to it.
     pub fn interrupt(&mut self) -> Result<()> {
-        self.order("INT")
+        self.signal(Signal::SIGINT)
     }
 
     /// Sends SIGKILL and waits for the end.
     pub async fn kill(mut self) -> Result<()> {
-        self.order("KILL")?;
+        self.signal(Signal::SIGKILL)?;
         self.wait(Duration::from_secs(30)).await.map(drop)
     }
 
@@ -175,11 +201,12 @@ impl Supervised {
         Ok(status.code().unwrap_or(-1))
     }
 
-    fn order(&mut self, order: &str) -> Result<()> {
+    /// Sends a signal to the program's process group.
+    pub fn signal(&mut self, signal: Signal) -> Result<()> {
         // A program that has already ended needs no order: its supervisor is gone as well.
         if self.is_running()
             && let Some(pipe) = &mut self.orders
-            && let Err(error) = writeln!(pipe, "{order}")
+            && let Err(error) = writeln!(pipe, "{signal}")
             && error.kind() != std::io::ErrorKind::BrokenPipe
         {
             return Err(error).context("failed to reach the supervisor");

@@ -1,9 +1,10 @@
 //! Runs a program for a test and ends it when the test process is gone.
 //!
-//! `supervise --log FILE [--remove DIR] -- PROGRAM [ARGUMENT…]`: the program's process id goes
-//! to stdout. Orders come on stdin, one a line (`TERM`, `INT`, `KILL`); when stdin ends, the
-//! program's process group is killed and DIR is removed. The exit status is the program's, or
-//! 128 and the number of the signal that ended it.
+//! `supervise --log FILE [--remove DIR] [--cgroup NAME] -- PROGRAM [ARGUMENT…]`: the program's
+//! process id goes to stdout. Orders come on stdin, one a line: signals for the program's process
+//! group, by name (`SIGTERM`). When stdin ends, the group is killed and DIR is removed. When the
+//! program has ended, the cgroup NAME is removed. The exit status is the program's, or 128 and the
+//! number of the signal that ended it.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, Write};
@@ -19,6 +20,7 @@ use clap::Parser;
 use nix::sys::signal::{Signal, killpg};
 use nix::sys::wait::{Id, WaitPidFlag, waitid};
 use nix::unistd::Pid;
+use nodelife_tests::cgroup;
 
 /// Runs a program for a test and ends it when the test process is gone.
 #[derive(Parser)]
@@ -29,6 +31,9 @@ struct Arguments {
     /// A folder to remove when stdin ends.
     #[arg(long)]
     remove: Option<PathBuf>,
+    /// A cgroup to remove from every hierarchy when the program has ended.
+    #[arg(long)]
+    cgroup: Option<String>,
     /// The program and its arguments.
     #[arg(last = true, required = true)]
     command: Vec<String>,
@@ -76,6 +81,10 @@ fn run(arguments: &Arguments) -> Result<ExitCode> {
         .unwrap_or_else(PoisonError::into_inner)
         .take();
     let status = child.wait()?;
+    if let Some(cgroup) = &arguments.cgroup {
+        // What the program had started may take a moment to end. There is nobody to tell an error.
+        let _ = cgroup::remove(cgroup);
+    }
     if let Some(folder) = &arguments.remove
         && group.orphaned.load(Ordering::SeqCst)
     {
@@ -119,11 +128,8 @@ fn start(program: &str, arguments: &[String], log: File) -> Result<std::process:
 /// Carries out the orders of the test process until it is gone, then ends the program.
 fn listen(group: &Group) {
     for order in io::stdin().lock().lines() {
-        match order.as_deref() {
-            Ok("TERM") => group.signal(Signal::SIGTERM),
-            Ok("INT") => group.signal(Signal::SIGINT),
-            _ => group.signal(Signal::SIGKILL),
-        }
+        let signal = order.ok().and_then(|name| name.parse().ok());
+        group.signal(signal.unwrap_or(Signal::SIGKILL));
     }
     group.orphaned.store(true, Ordering::SeqCst);
     group.signal(Signal::SIGKILL);
@@ -131,7 +137,7 @@ fn listen(group: &Group) {
 
 /// Removes a folder that other programs, which are ending at this moment, may still write to.
 fn remove(folder: &Path) {
-    for _ in 0..50 {
+    for _ in 0..250 {
         match fs::remove_dir_all(folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 std::thread::park_timeout(Duration::from_millis(20));

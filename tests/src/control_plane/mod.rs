@@ -17,11 +17,12 @@ use tokio::sync::{Mutex, OnceCell};
 
 pub use identity::Identity;
 pub(crate) use identity::client as client_of;
-pub use options::{Options, Part};
+pub use options::{Options, Part, Site};
 pub(crate) use start::{KWOK_ANNOTATION, KWOK_VALUE};
 
 use crate::audit_log::{self, AuditEvent};
 use crate::etcd::Etcd;
+use crate::network::Network;
 use crate::pki::{Files, TestCa};
 use crate::port;
 use crate::supervise::Supervised;
@@ -91,7 +92,11 @@ impl ControlPlane {
             scheduler: port::free()?,
             kwok: port::free()?,
         };
-        let files = Files::write(&authority, folder.path(), service_ip(ports.api_server, 1))?;
+        let addresses = match &options.site {
+            Some(site) => vec![site.address, site.kubernetes],
+            None => vec![service_ip(ports.api_server, 1)],
+        };
+        let files = Files::write(&authority, folder.path(), &addresses)?;
         let plane = Self {
             parts: Mutex::default(),
             options,
@@ -100,6 +105,11 @@ impl ControlPlane {
             ports,
             folder,
         };
+        if let Some(site) = &plane.options.site {
+            for port in plane.ports() {
+                site.network.forward(port, (Ipv4Addr::LOCALHOST, port))?;
+            }
+        }
         for part in plane.options.parts.clone() {
             plane.start(part).await?;
         }
@@ -167,6 +177,16 @@ impl ControlPlane {
 
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.ports.api_server)
+    }
+
+    /// Where real nodes reach the API server, which has this address in their network.
+    pub(crate) fn url_at(&self, address: Ipv4Addr) -> String {
+        format!("https://{address}:{}", self.ports.api_server)
+    }
+
+    /// The network namespace of the parts, if they have one.
+    pub(crate) fn network(&self) -> Option<&Network> {
+        self.options.site.as_ref().map(|site| &site.network)
     }
 
     /// The store underneath: what is written here, no admission has seen.

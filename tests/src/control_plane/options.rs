@@ -1,8 +1,11 @@
 //! Options of a control plane.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+use crate::network::Network;
 
 /// A program of a control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,6 +30,19 @@ pub struct Options {
     pub(super) audit_policy: Value,
     pub(super) pod_ready_after: Duration,
     pub(super) pod_gone_after: Duration,
+    pub(super) site: Option<Site>,
+}
+
+/// A network namespace that the parts run in, where real nodes reach them.
+#[derive(Debug, Clone)]
+pub struct Site {
+    pub network: Network,
+    /// The API server's address for nodes.
+    pub address: Ipv4Addr,
+    /// The cluster IPs of Services.
+    pub services: String,
+    /// The first of these addresses, of the Service `kubernetes`.
+    pub kubernetes: Ipv4Addr,
 }
 
 impl Default for Options {
@@ -41,6 +57,7 @@ impl Default for Options {
             audit_policy: audit_policy(),
             pod_ready_after: Duration::ZERO,
             pod_gone_after: Duration::ZERO,
+            site: None,
         }
     }
 }
@@ -96,6 +113,14 @@ impl Options {
     #[must_use]
     pub fn controller_manager_flag(mut self, flag: &str) -> Self {
         self.controller_manager_flags.push(flag.to_owned());
+        self
+    }
+
+    /// Runs the parts in a network namespace and as kubelets need them. The test reaches each on
+    /// loopback, as without.
+    #[must_use]
+    pub fn at(mut self, site: Site) -> Self {
+        self.site = Some(site);
         self
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use kube::client::Body;
 
-use super::{ControlPlane, Identity, Part, client_of};
+use super::{ControlPlane, Identity, Part, Site, client_of};
 use crate::program::GoProgram;
 use crate::supervise::{Spec, Supervised};
 use crate::wait::{TIMEOUT, wait_until};
@@ -23,13 +23,17 @@ impl ControlPlane {
         };
         let log = self.log(part);
         let spec = Spec::new(program.path()?, log);
-        Ok(match part {
+        let spec = match part {
             // The supervisor of the part that is started first removes the folder.
             Part::Etcd => spec.args(self.etcd_flags()).remove_at_end(self.folder()),
             Part::ApiServer => spec.args(self.api_server_flags()?),
             Part::ControllerManager => spec.args(self.controller_manager_flags()?),
             Part::Scheduler => spec.args(self.scheduler_flags()?),
             Part::Kwok => spec.args(self.kwok_flags()?),
+        };
+        Ok(match &self.options.site {
+            Some(site) => spec.run_by(&site.network.enter()),
+            None => spec,
         })
     }
 
@@ -100,8 +104,34 @@ impl ControlPlane {
         if !off.is_empty() {
             flags.push(format!("--disable-admission-plugins={}", off.join(",")));
         }
+        if let Some(site) = &self.options.site {
+            flags.extend(self.api_server_flags_at(site)?);
+        }
         flags.extend(self.options.api_server_flags.iter().cloned());
         Ok(flags)
+    }
+
+    /// What kubelets and pods need beside; of two flags of one name the later counts.
+    fn api_server_flags_at(&self, site: &Site) -> Result<Vec<String>> {
+        let kubelets = self
+            .authority
+            .client("kube-apiserver-kubelet-client", "system:masters")?;
+        let (certificate, key) = (
+            self.folder().join("kubelet-client.crt"),
+            self.folder().join("kubelet-client.key"),
+        );
+        fs::write(&certificate, kubelets.certificate)?;
+        fs::write(&key, kubelets.key)?;
+        Ok(vec![
+            "--bind-address=0.0.0.0".to_owned(),
+            format!("--advertise-address={}", site.address),
+            format!("--service-cluster-ip-range={}", site.services),
+            // Pods reach the API server through the Service `kubernetes`.
+            "--endpoint-reconciler-type=lease".to_owned(),
+            format!("--kubelet-client-certificate={}", certificate.display()),
+            format!("--kubelet-client-key={}", key.display()),
+            "--kubelet-preferred-address-types=InternalIP".to_owned(),
+        ])
     }
 
     fn controller_manager_flags(&self) -> Result<Vec<String>> {
@@ -112,6 +142,15 @@ impl ControlPlane {
         ));
         flags.push("--use-service-account-credentials".to_owned());
         flags.push(format!("--root-ca-file={}", self.files.ca.display()));
+        if self.options.site.is_some() {
+            let key = self.folder().join("ca.key");
+            fs::write(&key, self.authority.key())?;
+            flags.push(format!(
+                "--cluster-signing-cert-file={}",
+                self.files.ca.display()
+            ));
+            flags.push(format!("--cluster-signing-key-file={}", key.display()));
+        }
         flags.extend(self.options.controller_manager_flags.iter().cloned());
         Ok(flags)
     }

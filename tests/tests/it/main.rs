@@ -36,6 +36,7 @@ mod pictures;
 mod playground;
 mod policy;
 mod proxy;
+mod real;
 mod release;
 mod reload;
 mod reports;

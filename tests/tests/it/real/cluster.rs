@@ -1,0 +1,34 @@
+//! Tests of the cluster itself, and of what nodelife says of a healthy one.
+
+use nodelife_tests::ControlPlane;
+use nodelife_tests::real_nodes::{RealNodes, is_left_out};
+
+use super::support::{allocatable_equals, document, nothing_is_left};
+
+/// What is true of nodes on a machine with cgroup v1 and Debian 12's containerd, which the tests
+/// take as they find it.
+const OF_THE_MACHINE: [&str; 4] = ["NL-EVT-001", "NL-VER-004", "NL-VER-007", "NL-VER-010"];
+
+#[tokio::test]
+async fn a_healthy_cluster_gives_no_finding_and_leaves_nothing() {
+    if is_left_out() {
+        return;
+    }
+    let cluster = RealNodes::start(ControlPlane::options(), 2).await.unwrap();
+    let report = document(&cluster, &["audit", "--configz"]).await;
+    let findings = report["findings"].as_array().unwrap();
+    let found: Vec<_> = findings
+        .iter()
+        .filter(|finding| finding["severity"] != "info")
+        .filter(|finding| !OF_THE_MACHINE.contains(&finding["rule"].as_str().unwrap()))
+        .collect();
+    assert!(found.is_empty(), "{found:#?}");
+    assert_eq!(report["summary"]["nodes"], 2, "{:#}", report["summary"]);
+    for node in cluster.nodes() {
+        allocatable_equals(&cluster, node).await;
+    }
+
+    let traces = cluster.traces().await;
+    drop(cluster);
+    nothing_is_left(&traces).await;
+}

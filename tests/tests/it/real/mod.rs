@@ -1,0 +1,7 @@
+//! Tests on real nodes: kubelet, containerd, runc, CNI and kube-proxy. Where the machine cannot run
+//! them, each is left out by name.
+
+mod cluster;
+mod drain;
+mod leftover;
+mod support;

@@ -1,0 +1,60 @@
+//! Helpers of the tests on real nodes.
+
+use nodelife_tests::fixture::WorkloadFixture;
+use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::real_nodes::{MANNERS, RealNode, RealNodes, Traces};
+use nodelife_tests::{Identity, TIMEOUT, wait_until};
+use serde_json::{Value, json};
+
+pub(super) fn kubectl(cluster: &RealNodes) -> Kubectl {
+    Kubectl::new(&cluster.plane, &Identity::Admin).unwrap()
+}
+
+/// The document that `kubectl nodelife WORDS -o json` prints, whatever its exit status.
+pub(super) async fn document(cluster: &RealNodes, words: &[&str]) -> Value {
+    let words = [&["nodelife"], words, &["--output=json"]].concat();
+    let output = kubectl(cluster).run(&words).await.unwrap();
+    serde_json::from_str(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
+}
+
+/// `explain allocatable --configz` equals what the node publishes, line by line.
+pub(super) async fn allocatable_equals(cluster: &RealNodes, node: &RealNode) {
+    let words = ["explain", "allocatable", &node.name, "--configz"];
+    let report = document(cluster, &words).await;
+    let explained = &report["items"][0];
+    assert_eq!(explained["accepted"], true, "{report:#}");
+    let lines = explained["resources"].as_object().unwrap();
+    assert!(lines.len() >= 4, "{report:#}");
+    for (name, line) in lines {
+        assert_eq!(line["allocatable"], line["published"], "{name}: {line:#}");
+    }
+}
+
+pub(super) async fn nothing_is_left(traces: &Traces) {
+    wait_until("nothing of the cluster to be left", TIMEOUT, async || {
+        let left = traces.left();
+        anyhow::ensure!(left.is_empty(), "{left:#?}");
+        Ok(Some(()))
+    })
+    .await
+    .unwrap();
+}
+
+/// The spec of a pod with `manners run ARGUMENTS` and a grace period in seconds.
+pub(super) fn manners(arguments: &[&str], grace: u32) -> Value {
+    let arguments = [&["run"], arguments].concat();
+    json!({
+        "terminationGracePeriodSeconds": grace,
+        "containers": [{"name": "main", "image": MANNERS, "args": arguments}],
+    })
+}
+
+/// A Deployment of pods with manners.
+pub(super) fn deployment(
+    name: &str,
+    replicas: u32,
+    arguments: &[&str],
+    grace: u32,
+) -> WorkloadFixture {
+    WorkloadFixture::deployment(name, replicas).pod_spec(manners(arguments, grace))
+}
