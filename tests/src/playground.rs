@@ -1,4 +1,4 @@
-//! The cluster of the playground: six nodes in three zones, workloads, budgets, and faults to find.
+//! The cluster of the playground: nodes in three zones, workloads, budgets, and faults to find.
 
 use std::time::Duration;
 
@@ -9,10 +9,33 @@ use crate::control_plane::ControlPlane;
 use crate::fixture::{BudgetFixture, NodeFixture, PodFixture, WorkloadFixture};
 use crate::installation::{self, Installation, Replica, WEBHOOK};
 use crate::namespace::TestNamespace;
+use crate::real_nodes::RealNodes;
 use crate::supervise::Supervised;
 
 /// The zones; each has two nodes.
 const ZONES: [&str; 3] = ["a", "b", "c"];
+
+/// The nodes that some of the workloads are bound to.
+struct Places {
+    frozen: &'static str,
+    lonely: &'static str,
+    scratch: &'static str,
+    hungry: &'static str,
+}
+
+const KWOK: Places = Places {
+    frozen: "node-c-1",
+    lonely: "node-c-2",
+    scratch: "node-b-1",
+    hungry: "node-b-2",
+};
+
+const REAL: Places = Places {
+    frozen: "node-3",
+    lonely: "node-3",
+    scratch: "node-2",
+    hungry: "node-2",
+};
 
 /// An installed webhook with its programs; they end when it is dropped.
 pub struct InstalledWebhook<'a> {
@@ -40,11 +63,22 @@ pub async fn start(slow: Duration) -> Result<ControlPlane> {
                 .await?;
         }
     }
-    let namespace = TestNamespace::create(&plane, "play").await?;
-    workloads(&namespace).await?;
-    budgets(&namespace).await?;
-    faults(&namespace).await?;
+    fill(&plane, &KWOK).await?;
     Ok(plane)
+}
+
+/// Starts a control plane with three real nodes, one in each zone, and fills it.
+pub async fn start_real() -> Result<RealNodes> {
+    let cluster = RealNodes::start(ControlPlane::options(), ZONES.len()).await?;
+    fill(&cluster.plane, &REAL).await?;
+    Ok(cluster)
+}
+
+async fn fill(plane: &ControlPlane, places: &Places) -> Result<()> {
+    let namespace = TestNamespace::create(plane, "play").await?;
+    workloads(&namespace, places).await?;
+    budgets(&namespace).await?;
+    faults(&namespace, places).await
 }
 
 /// Applies the manifests and runs the webhook's programs, as a kubelet would.
@@ -86,7 +120,7 @@ async fn endpoints(installation: &Installation<'_>) -> Result<()> {
     Ok(())
 }
 
-async fn workloads(namespace: &TestNamespace) -> Result<()> {
+async fn workloads(namespace: &TestNamespace, places: &Places) -> Result<()> {
     let spread = json!({"topologySpreadConstraints": [{
         "maxSkew": 1,
         "topologyKey": "topology.kubernetes.io/zone",
@@ -95,8 +129,8 @@ async fn workloads(namespace: &TestNamespace) -> Result<()> {
     }]});
     let all = [
         WorkloadFixture::deployment("web", 6).pod_spec(spread),
-        WorkloadFixture::deployment("frozen", 2).pod_spec(on("node-c-1")),
-        WorkloadFixture::deployment("lonely", 1).pod_spec(on("node-c-2")),
+        WorkloadFixture::deployment("frozen", 2).pod_spec(on(places.frozen)),
+        WorkloadFixture::deployment("lonely", 1).pod_spec(on(places.lonely)),
         WorkloadFixture::stateful_set("db", 3),
         WorkloadFixture::daemon_set("agent"),
     ];
@@ -126,18 +160,18 @@ async fn budgets(namespace: &TestNamespace) -> Result<()> {
 
 /// Beside the budgets that never allow an eviction: a pod that nobody would bring back, and one
 /// that asks for more than its node has.
-async fn faults(namespace: &TestNamespace) -> Result<()> {
+async fn faults(namespace: &TestNamespace, places: &Places) -> Result<()> {
     PodFixture::new("scratch")
-        .bound_to("node-b-1")
+        .bound_to(places.scratch)
         .spec(json!({"volumes": [{"name": "work", "emptyDir": {}}]}))
         .create(namespace)
         .await?;
     PodFixture::new("hungry")
-        .bound_to("node-b-2")
+        .bound_to(places.hungry)
         .spec(json!({"containers": [{
             "name": "main",
             "image": "example.test/hungry",
-            "resources": {"requests": {"cpu": "8"}},
+            "resources": {"requests": {"cpu": "64"}},
         }]}))
         .create(namespace)
         .await?;

@@ -1,5 +1,5 @@
-//! Playground: a real control plane on loopback with six kwok nodes in three zones and some
-//! workloads. It runs until Ctrl-C and leaves nothing behind.
+//! Playground: a real control plane on loopback with six kwok nodes or three real ones in three
+//! zones, and some workloads. It runs until Ctrl-C and leaves nothing behind.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
-use nodelife_tests::{Identity, playground, program};
+use nodelife_tests::{ControlPlane, Identity, RealNodes, playground, program};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A Kubernetes to try nodelife on, without a cluster.
@@ -22,6 +22,7 @@ use tokio::signal::unix::{SignalKind, signal};
   cargo run -p nodelife-tests --bin playground
   cargo run -p nodelife-tests --bin playground -- --slow-pods 20
   cargo run -p nodelife-tests --bin playground -- --with-webhook
+  sudo --preserve-env=PATH,HOME cargo run -p nodelife-tests --bin playground -- --real
 
   Then, in another terminal, paste the line that it prints, and:
   kubectl nodelife audit
@@ -33,6 +34,10 @@ struct Arguments {
     /// Install the webhook too, as manifests/ does; it listens on port 443 of a loopback address.
     #[arg(long)]
     with_webhook: bool,
+    /// Start three real nodes instead: node-1, node-2 and node-3, each a kubelet with containerd in
+    /// namespaces of this machine. Needs root, containerd, runc, the CNI plugins and iptables.
+    #[arg(long, conflicts_with_all = ["slow_pods", "with_webhook"])]
+    real: bool,
 }
 
 #[tokio::main]
@@ -50,17 +55,24 @@ async fn run(arguments: &Arguments) -> Result<()> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     // A signal in the middle of the start drops what is there already, which ends it.
-    let slow = Duration::from_secs(arguments.slow_pods);
-    tell("starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok")?;
-    let plane = tokio::select! {
-        plane = playground::start(slow) => plane?,
+    tell(&format!(
+        "starting etcd, kube-apiserver, kube-controller-manager, kube-scheduler and {}",
+        if arguments.real {
+            "three nodes"
+        } else {
+            "kwok"
+        }
+    ))?;
+    let cluster = tokio::select! {
+        cluster = start(arguments) => cluster?,
         _ = interrupt.recv() => return Ok(()),
         _ = terminate.recv() => return Ok(()),
     };
+    let plane = cluster.plane();
     let webhook = if arguments.with_webhook {
         tell("installing the webhook")?;
         tokio::select! {
-            webhook = playground::install(&plane) => Some(webhook?),
+            webhook = playground::install(plane) => Some(webhook?),
             _ = interrupt.recv() => return Ok(()),
             _ = terminate.recv() => return Ok(()),
         }
@@ -76,7 +88,10 @@ async fn run(arguments: &Arguments) -> Result<()> {
     }
     writeln!(io::stdout(), "export KUBECONFIG={}", kubeconfig.display())?;
     writeln!(io::stdout(), "export PATH={}", path.display())?;
-    tell("ready: six nodes in three zones; Ctrl-C ends it")?;
+    let nodes = if arguments.real { "three real" } else { "six" };
+    tell(&format!(
+        "ready: {nodes} nodes in three zones; Ctrl-C ends it"
+    ))?;
     tokio::select! {
         _ = interrupt.recv() => {}
         _ = terminate.recv() => {}
@@ -84,6 +99,29 @@ async fn run(arguments: &Arguments) -> Result<()> {
     tell("ending")?;
     drop(webhook);
     Ok(())
+}
+
+/// What runs until Ctrl-C.
+enum Cluster {
+    Kwok(Box<ControlPlane>),
+    Real(Box<RealNodes>),
+}
+
+impl Cluster {
+    fn plane(&self) -> &ControlPlane {
+        match self {
+            Self::Kwok(plane) => plane,
+            Self::Real(cluster) => &cluster.plane,
+        }
+    }
+}
+
+async fn start(arguments: &Arguments) -> Result<Cluster> {
+    if arguments.real {
+        return Ok(Cluster::Real(Box::new(playground::start_real().await?)));
+    }
+    let slow = Duration::from_secs(arguments.slow_pods);
+    Ok(Cluster::Kwok(Box::new(playground::start(slow).await?)))
 }
 
 fn tell(what: &str) -> io::Result<()> {

@@ -34,7 +34,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use anyhow::{Context, Result, bail};
 use k8s_openapi::api::core::v1::Node;
-use kube::Api;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::api::{Api, PostParams};
+use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -181,6 +183,27 @@ impl RealNodes {
     pub async fn reboot(&self, node: &RealNode) -> Result<()> {
         node.power_off().await?;
         self.power_on_again(node).await
+    }
+
+    /// Lets bootstrappers have the client certificates that they ask for, as kubeadm does. Serving
+    /// certificates are for the test to approve.
+    pub async fn allow_bootstrap(&self) -> Result<()> {
+        let bindings: Api<ClusterRoleBinding> = Api::all(self.plane.admin().await?);
+        for role in [
+            "system:node-bootstrapper",
+            "system:certificates.k8s.io:certificatesigningrequests:nodeclient",
+        ] {
+            let binding = serde_json::from_value(json!({
+                "metadata": {"name": format!("bootstrap-{role}")},
+                "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+                "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "system:bootstrappers"}],
+            }))?;
+            match bindings.create(&PostParams::default(), &binding).await {
+                Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+                created => drop(created?),
+            }
+        }
+        Ok(())
     }
 
     /// The text of a kubeconfig for use on a node.

@@ -21,6 +21,10 @@ struct Playground {
 
 impl Playground {
     async fn start(flags: &[&str]) -> Self {
+        Self::start_with(&[&["--slow-pods", "0"], flags].concat()).await
+    }
+
+    async fn start_with(flags: &[&str]) -> Self {
         // The deadline below is for the start, not for a build that may come before it.
         for program in [
             GoProgram::Etcd,
@@ -37,7 +41,6 @@ impl Playground {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("playground.log");
         let mut program = Spec::new(PLAYGROUND, &log)
-            .args(["--slow-pods", "0"])
             .args(flags.iter().copied())
             .start()
             .unwrap();
@@ -95,6 +98,27 @@ async fn prints_its_kubeconfig_and_runs_until_interrupted() {
     let budgets = kubectl.run(budgets).await.unwrap().success().unwrap();
     assert_eq!(budgets, "db=1 frozen=0 lonely=0 web=1 ");
 
+    playground.end().await;
+}
+
+#[tokio::test]
+async fn real_nodes_run_the_playground_too() {
+    if nodelife_tests::real_nodes::is_left_out() {
+        return;
+    }
+    let playground = Playground::start_with(&["--real"]).await;
+    let kubectl = playground.kubectl();
+    let runtimes = [
+        "get",
+        "nodes",
+        "--output",
+        "jsonpath={range .items[*]}{.metadata.name} {.status.nodeInfo.containerRuntimeVersion} {end}",
+    ];
+    let runtimes = kubectl.run(runtimes).await.unwrap().success().unwrap();
+    for node in ["node-1", "node-2", "node-3"] {
+        let real = format!("{node} containerd://");
+        assert!(runtimes.contains(&real), "{runtimes}");
+    }
     playground.end().await;
 }
 

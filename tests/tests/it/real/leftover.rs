@@ -8,6 +8,7 @@ use std::process::Stdio;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use nodelife_tests::fixture::PodFixture;
+use nodelife_tests::kubectl;
 use nodelife_tests::real_nodes::{RealNodes, Traces, is_left_out};
 use nodelife_tests::{ControlPlane, TIMEOUT, TestNamespace, wait_until};
 use tokio::process::{Child, Command};
@@ -27,6 +28,19 @@ async fn a_test_that_panics_leaves_no_node_behind() {
 #[tokio::test]
 async fn a_test_that_is_killed_leaves_no_node_behind() {
     ends_without_a_trace("hang", Some(Signal::SIGKILL)).await;
+}
+
+#[tokio::test]
+async fn a_test_that_cannot_run_is_left_out_by_name() {
+    let name = "real::cluster::a_healthy_cluster_gives_no_finding_and_leaves_nothing";
+    let mut command = Command::new(env::current_exe().unwrap());
+    command.args(["--exact", name]).env("PATH", "/nonexistent");
+    let output = kubectl::run(command, "").await.unwrap();
+    assert_eq!(output.status, Some(0), "{output:?}");
+    assert!(
+        output.stderr.contains(&format!("left out: {name}: ")),
+        "{output:?}"
+    );
 }
 
 async fn ends_without_a_trace(how: &str, signal: Option<Signal>) {
