@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
@@ -111,10 +112,12 @@ pub struct RealNode {
     /// The Node's name.
     pub name: String,
     pub address: Ipv4Addr,
+    /// The cgroup that is the root of its pods', in every hierarchy.
+    pub cgroup: String,
+    /// The KubeletConfiguration that it began with.
+    pub kubelet: Value,
     options: NodeOptions,
     index: u8,
-    /// Its cgroup.
-    cgroup: String,
     /// What it keeps over a reboot.
     folder: PathBuf,
     images: Vec<PathBuf>,
@@ -141,7 +144,7 @@ impl RealNode {
     ) -> Result<Self> {
         let name = format!("node-{index}");
         let folder = folder.join(&name);
-        for below in ["kubelet", "containerd", "log"] {
+        for below in ["kubelet", "kubelet.d", "containerd", "log"] {
             fs::create_dir_all(folder.join(below))?;
         }
         let cgroup = format!("{}/{name}", common.cgroup);
@@ -152,7 +155,6 @@ impl RealNode {
         }
         let proxy = config::kube_proxy(&name, address, &common.proxy_kubeconfig);
         for (file, text) in [
-            ("kubelet.json", kubelet.to_string()),
             ("kube-proxy.json", proxy.to_string()),
             ("cni.conflist", config::cni(index).to_string()),
             ("containerd.toml", config::containerd(&folder)?),
@@ -160,17 +162,20 @@ impl RealNode {
         ] {
             fs::write(folder.join(file), text)?;
         }
-        Ok(Self {
+        let node = Self {
             name,
             address,
+            cgroup,
+            kubelet,
             options,
             index,
-            cgroup,
             folder,
             images: common.images.clone(),
             manners: common.manners.clone(),
             running: Mutex::default(),
-        })
+        };
+        node.configure(&node.kubelet, &[])?;
+        Ok(node)
     }
 
     /// Starts the machine and its programs.
@@ -256,6 +261,7 @@ impl RealNode {
             Agent::Kubelet => {
                 let mut flags = vec![
                     format!("--config={}", self.path("kubelet.json")),
+                    format!("--config-dir={}", self.path("kubelet.d")),
                     format!("--hostname-override={}", self.name),
                     format!("--node-ip={}", self.address),
                     "--cert-dir=/var/lib/kubelet/pki".to_owned(),
@@ -334,6 +340,44 @@ impl RealNode {
     pub(super) async fn init(&self) -> Option<i32> {
         let running = self.running.lock().await;
         running.as_ref().map(|running| running.namespaces.init())
+    }
+
+    /// Writes the KubeletConfiguration that the kubelet starts with the next time, and drop-ins, in
+    /// their order.
+    pub fn configure(&self, document: &Value, drop_ins: &[Value]) -> Result<()> {
+        fs::write(self.folder.join("kubelet.json"), document.to_string())?;
+        let folder = self.folder.join("kubelet.d");
+        fs::remove_dir_all(&folder)?;
+        fs::create_dir(&folder)?;
+        for (number, drop_in) in drop_ins.iter().enumerate() {
+            let path = folder.join(format!("{number:02}.conf"));
+            fs::write(path, drop_in.to_string())?;
+        }
+        // A kubelet refuses to start with another policy than that of its state.
+        for state in ["cpu_manager_state", "memory_manager_state"] {
+            match fs::remove_file(self.folder.join("kubelet").join(state)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error.into()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a program was started and has not ended.
+    pub async fn is_running(&self, agent: Agent) -> Result<bool> {
+        let mut running = self.running().await?;
+        let supervised = running.agents.get_mut(&agent);
+        Ok(supervised.is_some_and(Supervised::is_running))
+    }
+
+    /// Waits until a program has ended by itself, and gives its exit status.
+    pub async fn ended(&self, agent: Agent) -> Result<i32> {
+        let mut running = self.running().await?;
+        let supervised = running.agents.get_mut(&agent);
+        supervised
+            .with_context(|| format!("{} was not started", agent.name()))?
+            .wait(TIMEOUT)
+            .await
     }
 
     /// Runs a command on the node.

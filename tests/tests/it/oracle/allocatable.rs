@@ -111,7 +111,7 @@ fn case() -> impl Strategy<Value = Value> {
 
 /// What a configuration may hold that decides over Allocatable or over the start; some of it the
 /// kubelet refuses.
-fn configuration() -> impl Strategy<Value = Value> {
+pub(crate) fn configuration() -> impl Strategy<Value = Value> {
     (reservations(), others(), memory_manager()).prop_map(|(mut document, others, memory)| {
         for (name, value) in others.into_iter().chain(memory) {
             document[name] = value;

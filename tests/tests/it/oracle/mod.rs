@@ -2,13 +2,13 @@
 
 pub(crate) mod admission;
 mod agreement;
-mod allocatable;
+pub(crate) mod allocatable;
 mod budget;
 mod eviction_threshold;
-mod kubelet_start;
+pub(crate) mod kubelet_start;
 mod live_budget;
 mod quantity;
-mod seed;
+pub(crate) mod seed;
 mod zone;
 
 use nodelife_tests::oracle::{self, AdmissionAnswer};

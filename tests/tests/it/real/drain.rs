@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use nodelife_tests::fixture::{BudgetFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::real_nodes::{NodeOptions, RealNode, RealNodes};
 use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::support::{deployment, document, kubectl, manners};
 
@@ -72,6 +73,16 @@ impl Scene<'_> {
     }
 }
 
+/// The drain took a time between the estimate's limits.
+fn took_as_long_as_planned(plan: &Value, report: &Value) {
+    let time = |key: &str| -> Timestamp { report[key].as_str().unwrap().parse().unwrap() };
+    let took = time("finishedAt").duration_since(time("startedAt"));
+    let took = took.as_secs_f64();
+    let limit = |key: &str| plan["estimate"][key].as_f64().unwrap();
+    let (least, most) = (limit("minSeconds"), limit("maxSeconds"));
+    assert!(least <= took && took <= most, "{took} s; {plan:#}");
+}
+
 #[tokio::test]
 async fn pods_of_all_manners_are_drained_as_planned() {
     let Some(cluster) = RealNodes::shared().await else {
@@ -118,8 +129,8 @@ async fn pods_of_all_manners_are_drained_as_planned() {
         .run(["nodelife", "drain", &scene.node.name, "-o", "json"])
         .await
         .unwrap();
-    println!("{plan:#}\n{}{}", report.stdout, report.stderr);
-    assert_eq!(report.status, Some(0));
+    assert_eq!(report.status, Some(0), "{report:?}");
+    took_as_long_as_planned(&plan, &serde_json::from_str(&report.stdout).unwrap());
     let left = scene.pods().await;
     let left: Vec<_> = left
         .iter()

@@ -1,6 +1,7 @@
 //! Tests on real nodes: kubelet, containerd, runc, CNI and kube-proxy. Where the machine cannot run
 //! them, each is left out by name.
 
+mod allocatable;
 mod cluster;
 mod drain;
 mod leftover;

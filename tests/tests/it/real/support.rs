@@ -1,5 +1,6 @@
 //! Helpers of the tests on real nodes.
 
+use nodelife_core::quantity::Quantity;
 use nodelife_tests::fixture::WorkloadFixture;
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::real_nodes::{MANNERS, RealNode, RealNodes, Traces};
@@ -26,7 +27,12 @@ pub(super) async fn allocatable_equals(cluster: &RealNodes, node: &RealNode) {
     let lines = explained["resources"].as_object().unwrap();
     assert!(lines.len() >= 4, "{report:#}");
     for (name, line) in lines {
-        assert_eq!(line["allocatable"], line["published"], "{name}: {line:#}");
+        let amount = |field: &str| Quantity::parse(line[field].as_str().unwrap()).unwrap();
+        assert_eq!(
+            amount("allocatable"),
+            amount("published"),
+            "{name}: {line:#}"
+        );
     }
 }
 

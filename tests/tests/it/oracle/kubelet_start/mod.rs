@@ -7,7 +7,7 @@
 //! done
 //! ```
 
-mod case;
+pub(crate) mod case;
 mod tables;
 
 use nodelife_core::kubelet_start::{self, Cgroups, Target};

@@ -13,7 +13,7 @@ use section::{enforcement, images, lists, logging, memory, shutdown, sysctls, ta
 use value::{Change, at, choose, one, span};
 
 /// Files of which some start and some do not.
-pub(super) fn configuration(target: Target) -> impl Strategy<Value = Value> {
+pub(crate) fn configuration(target: Target) -> impl Strategy<Value = Value> {
     prop::collection::vec(change(target), 0..5).prop_map(|changes| {
         let mut document = json!({
             "apiVersion": "kubelet.config.k8s.io/v1beta1",
