@@ -80,6 +80,23 @@ impl TestCa {
         self.sign(params)
     }
 
+    /// A client certificate of whose time less than a tenth is left: until tomorrow's end.
+    pub fn client_of_last_day(&self, user: &str, group: &str) -> Result<KeyAndCertificate> {
+        let today = jiff::Timestamp::now()
+            .to_zoned(jiff::tz::TimeZone::UTC)
+            .date();
+        let day = |days: i64| -> Result<_> {
+            let date = today.checked_add(jiff::Span::new().try_days(days)?)?;
+            let month = u8::try_from(date.month())?;
+            let day = u8::try_from(date.day())?;
+            Ok(rcgen::date_time_ymd(i32::from(date.year()), month, day))
+        };
+        let mut params = client(user, group);
+        params.not_before = day(-60)?;
+        params.not_after = day(2)?;
+        self.sign(params)
+    }
+
     fn sign(&self, mut params: CertificateParams) -> Result<KeyAndCertificate> {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         let key = KeyPair::generate()?;

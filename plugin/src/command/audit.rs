@@ -206,7 +206,8 @@ impl AuditRun {
     }
 }
 
-/// What these rules and the report read. Kubelets are asked only when the user says so.
+/// What these rules and the report read. Kubelets are asked when the user says so, and only then:
+/// rules that do not need their configurations know more with them.
 fn sources(args: &AuditArgs, rules: &[&Rule]) -> BTreeSet<Source> {
     let mut sources: BTreeSet<Source> = rules
         .iter()
@@ -221,7 +222,9 @@ fn sources(args: &AuditArgs, rules: &[&Rule]) -> BTreeSet<Source> {
     if args.outputs.iter().any(|o| o.format == AuditFormat::Html) {
         sources.insert(Source::Pods);
     }
-    if !args.configz {
+    if args.configz {
+        sources.insert(Source::KubeletConfigs);
+    } else {
         sources.remove(&Source::KubeletConfigs);
     }
     if !args.probe {

@@ -124,8 +124,9 @@ pub(super) fn cni(index: u8) -> Value {
 }
 
 /// containerd's configuration, for a state folder on the file system of `folder`.
-pub(super) fn containerd(folder: &Path) -> Result<String> {
+pub(super) fn containerd(folder: &Path, systemd_cgroups: bool) -> Result<String> {
     Ok(include_str!("../../real-nodes/containerd.toml")
+        .replace("@SYSTEMD@", &systemd_cgroups.to_string())
         .replace("@PAUSE@", PAUSE)
         .replace("@CNI@", &missing::cni()?.display().to_string())
         .replace("@SNAPSHOTTER@", snapshotter(folder)?))

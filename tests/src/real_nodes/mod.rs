@@ -247,14 +247,19 @@ impl RealNodes {
 
 /// Whether this machine cannot run real nodes; says so on stderr, with the name of the running test.
 pub fn is_left_out() -> bool {
-    let Some(reason) = missing() else {
-        return false;
-    };
+    let reason = missing();
+    if let Some(reason) = reason {
+        leave_out(reason);
+    }
+    reason.is_some()
+}
+
+/// Says on stderr that the running test is left out, and why.
+pub fn leave_out(reason: &str) {
     // The harness names the thread of a test by the test. It captures what print macros write.
     let thread = std::thread::current();
     let test = thread.name().unwrap_or("a test");
     let _ = writeln!(stderr(), "left out: {test}: {reason}");
-    true
 }
 
 /// A cluster that does not start fails the test that asked first, and each later one tries again.

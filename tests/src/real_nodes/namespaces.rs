@@ -70,11 +70,16 @@ impl Namespaces {
 
     /// Runs a command in all of these namespaces to its end.
     pub(super) async fn run(&self, words: &[&str]) -> Result<Output> {
+        self.run_with(words, "").await
+    }
+
+    /// Runs a command that reads `stdin`.
+    pub(super) async fn run_with(&self, words: &[&str], stdin: &str) -> Result<Output> {
         let enter = self.enter();
         let (nsenter, flags) = enter.split_first().context("a command has a name")?;
         let mut command = Command::new(nsenter);
         command.args(flags).args(words);
-        kubectl::run(command, "").await
+        kubectl::run(command, stdin).await
     }
 
     /// Runs one of the scripts of `real-nodes/`.

@@ -45,6 +45,7 @@ pub struct NodeOptions {
     kubelet: Value,
     kubelet_flags: Vec<String>,
     bootstrap: bool,
+    systemd_cgroups: bool,
 }
 
 impl NodeOptions {
@@ -73,6 +74,14 @@ impl NodeOptions {
     #[must_use]
     pub fn kubelet_flag(mut self, flag: &str) -> Self {
         self.kubelet_flags.push(flag.to_owned());
+        self
+    }
+
+    /// containerd takes the cgroup driver systemd, and the kubelet does not: a node that starts no
+    /// pod.
+    #[must_use]
+    pub fn systemd_cgroups_in_containerd(mut self) -> Self {
+        self.systemd_cgroups = true;
         self
     }
 
@@ -157,7 +166,10 @@ impl RealNode {
         for (file, text) in [
             ("kube-proxy.json", proxy.to_string()),
             ("cni.conflist", config::cni(index).to_string()),
-            ("containerd.toml", config::containerd(&folder)?),
+            (
+                "containerd.toml",
+                config::containerd(&folder, options.systemd_cgroups)?,
+            ),
             ("kubeconfig", kubeconfig.to_owned()),
         ] {
             fs::write(folder.join(file), text)?;
@@ -383,6 +395,15 @@ impl RealNode {
     /// Runs a command on the node.
     pub async fn run(&self, words: &[&str]) -> Result<Output> {
         self.running().await?.namespaces.run(words).await
+    }
+
+    /// Runs a command on the node that reads `stdin`.
+    pub async fn run_with(&self, words: &[&str], stdin: &str) -> Result<Output> {
+        self.running()
+            .await?
+            .namespaces
+            .run_with(words, stdin)
+            .await
     }
 
     /// Loads an image, as [`super::Image::write`] wrote it.

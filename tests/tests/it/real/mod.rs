@@ -4,5 +4,6 @@
 mod allocatable;
 mod cluster;
 mod drain;
+mod faults;
 mod leftover;
 mod support;
