@@ -62,6 +62,8 @@ pub struct Installation<'a> {
     base: String,
     /// Instead of the manifests' timeoutSeconds.
     timeout: Option<u8>,
+    /// The image of real pods. Without one, the test runs the programs.
+    image: Option<(String, String)>,
     pub kubectl: Kubectl,
     pub admin: Client,
     folder: TempDir,
@@ -81,6 +83,7 @@ impl<'a> Installation<'a> {
             build,
             base: base.to_owned(),
             timeout: None,
+            image: None,
             kubectl: Kubectl::new(plane, &Identity::Admin)?,
             admin: plane.admin().await?,
             folder: tempfile::Builder::new()
@@ -89,6 +92,14 @@ impl<'a> Installation<'a> {
         };
         this.write()?;
         Ok(this)
+    }
+
+    /// Has real pods run the image of this name and tag, behind a Service with an address of the
+    /// cluster's range. All else is as the manifests have it.
+    pub fn image(mut self, name: &str, tag: &str) -> Result<Self> {
+        self.image = Some((name.to_owned(), tag.to_owned()));
+        self.rewrite()?;
+        Ok(self)
     }
 
     /// Gives each call so many seconds: on a busy machine one of two seconds may run out
@@ -122,13 +133,20 @@ impl<'a> Installation<'a> {
     fn write(&self) -> Result<()> {
         copy(&self.build.manifests, &self.folder.path().join("manifests"))?;
         fs::create_dir(self.overlay())?;
-        let patch = serde_json::json!([{
-            "op": "add", "path": "/spec/clusterIP", "value": self.address().ip().to_string(),
-        }]);
-        let mut patches = vec![serde_json::json!({
-            "target": {"kind": "Service", "name": WEBHOOK},
-            "patch": patch.to_string(),
-        })];
+        let mut patches = Vec::new();
+        let mut images = Vec::new();
+        if let Some((name, tag)) = &self.image {
+            let image = serde_json::json!({"name": WEBHOOK, "newName": name, "newTag": tag});
+            images.push(image);
+        } else {
+            let patch = serde_json::json!([{
+                "op": "add", "path": "/spec/clusterIP", "value": self.address().ip().to_string(),
+            }]);
+            patches.push(serde_json::json!({
+                "target": {"kind": "Service", "name": WEBHOOK},
+                "patch": patch.to_string(),
+            }));
+        }
         if let Some(seconds) = self.timeout {
             for kind in ["Mutating", "Validating"] {
                 let patch = serde_json::json!([{
@@ -144,6 +162,7 @@ impl<'a> Installation<'a> {
             "apiVersion": "kustomize.config.k8s.io/v1beta1",
             "kind": "Kustomization",
             "resources": [format!("../manifests/{}", self.base)],
+            "images": images,
             "patches": patches,
             "sortOptions": {"order": "legacy"},
         });

@@ -1,8 +1,8 @@
-//! Images made from nothing: one static program, in an OCI layout in a tar.
+//! Images made from nothing: one program, in an OCI layout in a tar.
 
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use ring::digest::{SHA256, digest};
@@ -15,6 +15,8 @@ pub struct Image<'a> {
     pub names: &'a [&'a str],
     /// The program, which lies in the image's root.
     pub program: &'a Path,
+    /// Files of this machine that a program needs which is not static, in the same places.
+    pub libraries: &'a [PathBuf],
     /// Arguments that go before a container's own.
     pub arguments: &'a [&'a str],
     /// The numeric user and group.
@@ -26,9 +28,13 @@ impl Image<'_> {
     pub fn write(&self, path: &Path) -> Result<()> {
         let name = self.program.file_name().context("a program has a name")?;
         let name = name.to_str().context("a program's name is UTF-8")?;
-        let program = std::fs::read(self.program)
-            .with_context(|| format!("failed to read {}", self.program.display()))?;
-        let layer = archive(vec![(name.to_owned(), program, 0o755)])?;
+        let mut files = vec![(name.to_owned(), read(self.program)?, 0o755)];
+        for library in self.libraries {
+            let place = library.strip_prefix("/").context("a path from the root")?;
+            let place = place.to_str().context("a library's path is UTF-8")?;
+            files.push((place.to_owned(), read(library)?, 0o755));
+        }
+        let layer = archive(files)?;
         let mut entrypoint = vec![format!("/{name}")];
         entrypoint.extend(self.arguments.iter().map(|&word| word.to_owned()));
         let config = json!({
@@ -73,6 +79,10 @@ impl Image<'_> {
             .and_then(|mut file| file.write_all(&archive))
             .with_context(|| format!("failed to write {}", path.display()))
     }
+}
+
+fn read(file: &Path) -> Result<Vec<u8>> {
+    std::fs::read(file).with_context(|| format!("failed to read {}", file.display()))
 }
 
 /// The machine's architecture, as Go calls it.

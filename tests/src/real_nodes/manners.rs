@@ -44,6 +44,7 @@ pub(super) fn write_images(program: &Path, folder: &Path) -> Result<Vec<PathBuf>
         Image {
             names: &[name],
             program,
+            libraries: &[],
             arguments,
             user: "65532:65532",
         }

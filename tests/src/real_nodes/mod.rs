@@ -26,6 +26,7 @@ mod missing;
 mod namespaces;
 mod node;
 mod traces;
+mod webhook_image;
 
 use std::fs;
 use std::io::{Write, stderr};
@@ -46,6 +47,7 @@ pub use manners::{MANNERS, PAUSE};
 pub use missing::missing;
 pub use node::{Agent, NodeOptions, RealNode};
 pub use traces::Traces;
+pub use webhook_image::WebhookImage;
 
 use crate::control_plane::{ControlPlane, Identity, Options, Part, Site};
 use crate::network::Network;

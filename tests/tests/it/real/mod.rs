@@ -7,3 +7,4 @@ mod drain;
 mod faults;
 mod leftover;
 mod support;
+mod webhook;

@@ -1,0 +1,6 @@
+//! Tests of the webhook as real pods on real nodes, which it restricts instead of the in-tree
+//! NodeRestriction.
+
+mod scene;
+mod soak;
+mod traffic;

@@ -1,0 +1,150 @@
+//! A cluster of real nodes with an installation of the webhook.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
+use kube::api::ListParams;
+use nodelife_tests::installation::NAMESPACE;
+use nodelife_tests::real_nodes::{NodeOptions, RealNode, RealNodes, WebhookImage, is_left_out};
+use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+
+use crate::monitoring::API_SERVER;
+
+/// A cluster without the admission plugins that the webhook replaces.
+pub(super) struct Scene {
+    /// Dropped first: their power is cut.
+    pub(super) nodes: Vec<RealNode>,
+    pub(super) cluster: RealNodes,
+    image: PathBuf,
+    _folder: TempDir,
+    turn: Mutex<()>,
+}
+
+/// Failed calls of the webhook by the API server's own count, by metric and labels.
+pub(super) type Failures = BTreeMap<String, u64>;
+
+impl Scene {
+    /// The cluster of these tests, with two nodes and the manifests as they are. Each test has it
+    /// for itself, one after the other, and begins with a sound installation.
+    pub(super) async fn shared() -> Option<(&'static Self, MutexGuard<'static, ()>)> {
+        static SHARED: OnceCell<Scene> = OnceCell::const_new();
+        if is_left_out() {
+            return None;
+        }
+        let scene = SHARED
+            .get_or_init(async || {
+                let scene = Self::start(2).await;
+                scene.installation(".").await.apply().await.unwrap();
+                scene
+            })
+            .await;
+        let turn = scene.turn.lock().await;
+        scene.sound(&scene.installation(".").await).await;
+        Some((scene, turn))
+    }
+
+    /// A cluster with so many Ready nodes, each in a zone of its own.
+    pub(super) async fn start(nodes: usize) -> Self {
+        let options = ControlPlane::options()
+            .without_admission("NodeRestriction")
+            .without_admission("DefaultTolerationSeconds");
+        let cluster = RealNodes::start(options, 0).await.unwrap();
+        let folder = tempfile::tempdir_in(cluster.plane.folder()).unwrap();
+        let mut scene = Self {
+            nodes: Vec::new(),
+            image: WebhookImage::write(folder.path()).unwrap(),
+            cluster,
+            _folder: folder,
+            turn: Mutex::default(),
+        };
+        for zone in ["a", "b", "c"].iter().take(nodes) {
+            let node = scene.power_on(NodeOptions::default().zone(zone)).await;
+            scene.nodes.push(node);
+        }
+        for node in &scene.nodes {
+            scene.cluster.ready(node).await.unwrap();
+        }
+        scene
+    }
+
+    /// One node more, with the webhook's image.
+    pub(super) async fn power_on(&self, options: NodeOptions) -> RealNode {
+        // By default a kubelet sees after a minute that a mounted Secret is another.
+        let options = options.kubelet(json!({"syncFrequency": "5s"}));
+        let node = self.cluster.power_on(options).await.unwrap();
+        node.load_image(&self.image).await.unwrap();
+        node
+    }
+
+    /// The installation of a folder of the manifests, which may be there already.
+    pub(super) async fn installation(&self, base: &str) -> Installation<'_> {
+        let installation = Installation::prepare(&self.cluster.plane, base).await;
+        let (name, tag) = (WebhookImage::NAME, WebhookImage::TAG);
+        installation.unwrap().image(name, tag).unwrap()
+    }
+
+    /// Waits until `webhook status` says ok of every link.
+    pub(super) async fn sound(&self, installation: &Installation<'_>) {
+        wait_until("a sound installation", TIMEOUT, async || {
+            let words = ["nodelife", "webhook", "status", "-o", "json"];
+            let output = installation.kubectl.run(words).await?;
+            let report: Value = serde_json::from_str(&output.stdout)?;
+            let links = report["links"].as_array().unwrap();
+            let wrong: Vec<_> = links.iter().filter(|one| one["health"] != "ok").collect();
+            anyhow::ensure!(wrong.is_empty() && links.len() > 7, "{wrong:#?}");
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+    }
+
+    /// The webhook's replicas, those that end included.
+    pub(super) async fn replicas(&self, installation: &Installation<'_>) -> Vec<Pod> {
+        let pods: Api<Pod> = Api::namespaced(installation.admin.clone(), NAMESPACE);
+        let selection = ListParams::default().labels("app.kubernetes.io/component=webhook");
+        pods.list(&selection).await.unwrap().items
+    }
+
+    pub(super) fn node(&self, name: &str) -> &RealNode {
+        self.nodes.iter().find(|node| node.name == name).unwrap()
+    }
+
+    /// When each node that is Ready became so.
+    pub(super) async fn ready_since(
+        &self,
+        installation: &Installation<'_>,
+    ) -> Vec<(String, String)> {
+        let nodes: Api<Node> = Api::all(installation.admin.clone());
+        let nodes = nodes.list(&ListParams::default()).await.unwrap();
+        let since = |node: Node| {
+            let conditions = node.status?.conditions?;
+            let ready = conditions.into_iter().find(|one| one.type_ == "Ready")?;
+            let since = ready
+                .last_transition_time
+                .filter(|_| ready.status == "True")?;
+            Some((node.metadata.name?, since.0.to_string()))
+        };
+        nodes.items.into_iter().filter_map(since).collect()
+    }
+}
+
+/// How many calls of the webhook have failed; refusals are not among them.
+pub(super) async fn failures(installation: &Installation<'_>) -> Failures {
+    let metrics = installation.kubectl.run(["get", "--raw", "/metrics"]).await;
+    let metrics = metrics.unwrap().success().unwrap();
+    let counted = metrics.lines().filter(|line| {
+        API_SERVER.iter().any(|metric| line.starts_with(metric))
+            && line.contains(".nodelife.dev")
+            && !line.contains("error_type=\"no_error\"")
+    });
+    let counted = counted.map(|line| {
+        let (what, count) = line.rsplit_once(' ').unwrap();
+        (what.to_owned(), count.parse().unwrap())
+    });
+    counted.collect()
+}

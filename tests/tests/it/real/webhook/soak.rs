@@ -1,0 +1,261 @@
+//! A long time with everything that may happen to an installation.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::core::v1::Pod;
+use nodelife_tests::installation::{CA_SECRET, NAMESPACE, TLS_SECRET};
+use nodelife_tests::{Installation, TIMEOUT, wait_until};
+use serde_json::json;
+
+use super::scene::{Failures, Scene, failures};
+use super::traffic::Traffic;
+
+/// Lives of certificates for a rotation within seconds.
+const CERTS: [&str; 5] = [
+    "certs",
+    "--ca-life=30m",
+    "--leaf-life=10m",
+    "--propagation=5s",
+    "--interval=1",
+];
+
+/// How long it goes on at least, all disturbances included. `NODELIFE_SOAK` has the seconds of a
+/// proof in full: 1800.
+fn wanted() -> Duration {
+    let text = std::env::var("NODELIFE_SOAK").ok();
+    Duration::from_secs(text.and_then(|text| text.parse().ok()).unwrap_or(0))
+}
+
+struct Soak<'a> {
+    scene: &'a Scene,
+    installation: &'a Installation<'a>,
+    traffic: Traffic,
+    /// Since when each node is Ready.
+    ready: Vec<(String, String)>,
+    failures: Failures,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_call_fails_while_pods_come_and_go() {
+    let Some((scene, _turn)) = Scene::shared().await else {
+        return;
+    };
+    let installation = scene.installation(".").await;
+    let args =
+        json!([{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": CERTS}]);
+    let args = args.to_string();
+    let certs = [
+        "-n",
+        NAMESPACE,
+        "patch",
+        "deployment",
+        "nodelife-certs",
+        "--type=json",
+        "-p",
+        &args,
+    ];
+    kubectl(&installation, &certs).await;
+    rollout(&installation, "nodelife-certs").await;
+    let mut soak = Soak {
+        scene,
+        installation: &installation,
+        traffic: Traffic::start(scene).await,
+        ready: scene.ready_since(&installation).await,
+        failures: failures(&installation).await,
+    };
+    assert_eq!(soak.ready.len(), scene.nodes.len());
+    let (began, mut rounds) = (Instant::now(), 0);
+    while rounds == 0 || began.elapsed() < wanted() {
+        rounds += 1;
+        soak.rotate().await;
+        soak.checked("a rotation").await;
+        soak.restart_a_node().await;
+        soak.checked("a restarted node").await;
+        soak.roll_out().await;
+        soak.checked("a rollout").await;
+        soak.kill_a_replica().await;
+        soak.checked("a killed replica").await;
+    }
+    let (pods, writes) = soak.traffic.totals();
+    let long = began.elapsed().as_secs();
+    println!("{rounds} rounds in {long} s: {pods} pods and {writes} writes, 0 calls failed");
+    soak.traffic.stop().await;
+}
+
+impl Soak<'_> {
+    /// Nothing failed, and every node was Ready all the time.
+    async fn checked(&mut self, when: &str) {
+        self.traffic.more(3).await;
+        let slowest = self.traffic.slowest().as_millis();
+        println!(
+            "{} {when}: the slowest write took {slowest} ms",
+            jiff::Timestamp::now()
+        );
+        let now = failures(self.installation).await;
+        assert_eq!(now, self.failures, "{when}: calls failed");
+        let faults = self.traffic.faults();
+        assert!(faults.is_empty(), "{when}: {faults:#?}");
+        let ready = self.scene.ready_since(self.installation).await;
+        assert_eq!(ready, self.ready, "{when}: a node was not Ready");
+    }
+
+    /// All certificates anew, as docs/webhook.md says, until each replica serves them.
+    async fn rotate(&self) {
+        let secrets = self.installation.secrets();
+        let leaf = async || {
+            let secret = secrets.get(TLS_SECRET).await?;
+            let data = secret.data.unwrap_or_default();
+            anyhow::Ok(data.get("tls.crt").map(|bytes| bytes.0.clone()))
+        };
+        let (old, expired) = (leaf().await.unwrap(), self.expiries().await.unwrap());
+        kubectl(
+            self.installation,
+            &["-n", NAMESPACE, "delete", "secret", CA_SECRET],
+        )
+        .await;
+        wait_until("a leaf of a new CA", TIMEOUT, async || {
+            Ok((leaf().await? != old).then_some(()))
+        })
+        .await
+        .unwrap();
+        wait_until("each replica to serve it", TIMEOUT, async || {
+            let now = self.expiries().await?;
+            let is_new = now.iter().all(|one| !expired.contains(one));
+            anyhow::ensure!(is_new && now.len() == 2, "{expired:?}, then {now:?}");
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+    }
+
+    /// When the certificate that each replica serves will expire, by its own metrics.
+    async fn expiries(&self) -> anyhow::Result<Vec<String>> {
+        let mut expiries = Vec::new();
+        for pod in self.scene.replicas(self.installation).await {
+            let name = pod.metadata.name.unwrap_or_default();
+            let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{name}:8081/proxy/metrics");
+            let metrics = self.installation.kubectl.run(["get", "--raw", &path]);
+            let metrics = metrics.await?.success()?;
+            let metric = "nodelife_certificate_expiry_timestamp_seconds";
+            let lines = metrics.lines().filter(|line| line.starts_with(metric));
+            expiries.push(lines.collect::<Vec<_>>().join(" "));
+        }
+        Ok(expiries)
+    }
+
+    /// Drains a node with a replica, reboots it and lets pods come back.
+    async fn restart_a_node(&mut self) {
+        let [.., node] = &self.scene.nodes[..] else {
+            panic!("no node")
+        };
+        let began = Instant::now();
+        kubectl(self.installation, &["nodelife", "drain", &node.name]).await;
+        println!(
+            "the drain of a node with a replica took {:.1} s",
+            began.elapsed().as_secs_f32()
+        );
+        self.scene.cluster.reboot(node).await.unwrap();
+        self.rebooted(&node.name).await;
+        kubectl(self.installation, &["uncordon", &node.name]).await;
+        self.ready.retain(|(name, _)| *name != node.name);
+        let now = self.scene.ready_since(self.installation).await;
+        let since = now.into_iter().filter(|(name, _)| *name == node.name);
+        self.ready.extend(since);
+        self.ready.sort();
+    }
+
+    /// Waits until a node is Ready by the word of its new kubelet.
+    async fn rebooted(&self, node: &str) {
+        let node = self.scene.node(node);
+        let boot = node.run(&["cat", "/proc/sys/kernel/random/boot_id"]).await;
+        let boot = boot.unwrap().success().unwrap();
+        wait_until("the rebooted node to be Ready", TIMEOUT, async || {
+            let there = self.scene.cluster.ready(node).await?;
+            let info = there.status.and_then(|status| status.node_info);
+            let info = info.unwrap_or_default();
+            anyhow::ensure!(info.boot_id == boot.trim(), "its boot is {}", info.boot_id);
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+    }
+
+    async fn roll_out(&self) {
+        let restart = [
+            "-n",
+            NAMESPACE,
+            "rollout",
+            "restart",
+            "deployment/nodelife-webhook",
+        ];
+        kubectl(self.installation, &restart).await;
+        rollout(self.installation, "nodelife-webhook").await;
+        // The old replicas end, and pods are on both nodes again.
+        self.scene.sound(self.installation).await;
+        wait_until("two replicas", TIMEOUT, async || {
+            let replicas = self.scene.replicas(self.installation).await;
+            anyhow::ensure!(replicas.len() == 2, "there are {}", replicas.len());
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+    }
+
+    /// Kills the process of a replica on its node, and waits until it is started again.
+    async fn kill_a_replica(&self) {
+        let replicas = self.scene.replicas(self.installation).await;
+        let [.., pod] = &replicas[..] else {
+            panic!("no replica")
+        };
+        let spec = pod.spec.as_ref().unwrap();
+        let node = self.scene.node(spec.node_name.as_ref().unwrap());
+        let (container, restarts, _) = container_status(pod);
+        let id = container.trim_start_matches("containerd://");
+        let kill = [
+            "ctr",
+            "--namespace=k8s.io",
+            "tasks",
+            "kill",
+            "--signal=SIGKILL",
+            id,
+        ];
+        node.run(&kill).await.unwrap().success().unwrap();
+        wait_until("the replica's restart", TIMEOUT, async || {
+            let now = self.scene.replicas(self.installation).await;
+            let name = &pod.metadata.name;
+            let pod = now.iter().find(|one| one.metadata.name == *name);
+            let (_, now, ready) = pod.map(container_status).unwrap_or_default();
+            anyhow::ensure!(now > restarts && ready, "{now} restarts, ready: {ready}");
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+    }
+}
+
+/// The id of a pod's container, how often it was restarted and whether it is ready.
+fn container_status(pod: &Pod) -> (String, i32, bool) {
+    let status = pod.status.clone().unwrap_or_default();
+    let container = status.container_statuses.unwrap_or_default().pop();
+    let container = container.unwrap_or_default();
+    let id = container.container_id.unwrap_or_default();
+    (id, container.restart_count, container.ready)
+}
+
+async fn rollout(installation: &Installation<'_>, name: &str) {
+    let deployment = format!("deployment/{name}");
+    let words = [
+        "-n",
+        NAMESPACE,
+        "rollout",
+        "status",
+        &deployment,
+        "--timeout=120s",
+    ];
+    kubectl(installation, &words).await;
+}
+
+async fn kubectl(installation: &Installation<'_>, words: &[&str]) {
+    let output = installation.kubectl.run(words).await.unwrap();
+    output.success().unwrap();
+}
