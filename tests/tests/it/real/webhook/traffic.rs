@@ -67,9 +67,9 @@ impl Traffic {
         .unwrap();
     }
 
-    /// What went wrong so far.
+    /// What went wrong since the last time.
     pub(super) fn faults(&self) -> Vec<String> {
-        self.counts.faults.lock().unwrap().clone()
+        std::mem::take(&mut self.counts.faults.lock().unwrap())
     }
 
     /// The longest that a write took since the last time.
