@@ -5,6 +5,7 @@ mod cold_start;
 mod exported;
 mod filters;
 mod lookups;
+mod mirror_pods;
 mod parity;
 mod requests;
 mod soundness;
