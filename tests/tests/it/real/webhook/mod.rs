@@ -1,6 +1,8 @@
 //! Tests of the webhook as real pods on real nodes, which it restricts instead of the in-tree
 //! NodeRestriction.
 
+mod cold_start;
+mod kubelets;
 mod scene;
 mod soak;
 mod traffic;
