@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Write, stderr};
@@ -187,7 +188,7 @@ impl GoProgram {
                 ("gitMajor", major),
                 ("gitMinor", minor),
             ] {
-                link += &format!(" -X k8s.io/component-base/version.{variable}={value}");
+                write!(link, " -X k8s.io/component-base/version.{variable}={value}")?;
             }
             command.args(["-tags", &format!("kubernetes{}", version.minor())]);
         }

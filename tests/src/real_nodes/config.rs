@@ -81,7 +81,7 @@ pub(super) fn kubelet(authority: &Path, cgroup_root: &str) -> Value {
     kubelet
 }
 
-/// A KubeProxyConfiguration. `name` is the Node whose address kube-proxy takes for its own.
+/// A `KubeProxyConfiguration`. `name` is the Node whose address kube-proxy takes for its own.
 pub(super) fn kube_proxy(name: &str, address: Ipv4Addr, kubeconfig: &Path) -> Value {
     json!({
         "apiVersion": "kubeproxy.config.k8s.io/v1alpha1",

@@ -8,6 +8,8 @@ use anyhow::{Context, Result};
 use ring::digest::{SHA256, digest};
 use serde_json::{Value, json};
 
+use crate::fixture;
+
 /// What a container of the image runs.
 #[derive(Debug, Clone)]
 pub struct Image<'a> {
@@ -54,7 +56,8 @@ impl Image<'_> {
         let manifest = manifest.to_string().into_bytes();
         let names = self.names.iter().map(|name| {
             let mut named = descriptor("application/vnd.oci.image.manifest.v1+json", &manifest);
-            named["annotations"] = json!({"io.containerd.image.name": name});
+            let annotations = json!({"annotations": {"io.containerd.image.name": name}});
+            fixture::merge(&mut named, annotations);
             named
         });
         let index = json!({"schemaVersion": 2, "manifests": names.collect::<Vec<_>>()});

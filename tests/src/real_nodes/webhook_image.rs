@@ -10,6 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::image::Image;
+use crate::fixture;
 use crate::program;
 
 const CONTAINERFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../Containerfile");
@@ -152,10 +153,12 @@ fn rename(archive: &Path, image: &Path) -> Result<()> {
 /// An OCI index whose one image has the name that containerd reads.
 fn named(index: &str) -> Result<String> {
     let mut index: Value = serde_json::from_str(index).context("failed to read index.json")?;
-    let manifests = index["manifests"].as_array_mut();
+    let manifests = index.get_mut("manifests").and_then(Value::as_array_mut);
     match manifests.map(Vec::as_mut_slice) {
         Some([one]) => {
-            one["annotations"] = json!({"io.containerd.image.name": WebhookImage::full_name()});
+            let name = WebhookImage::full_name();
+            let annotations = json!({"annotations": {"io.containerd.image.name": name}});
+            fixture::merge(one, annotations);
         }
         _ => bail!("the archive has not one image"),
     }

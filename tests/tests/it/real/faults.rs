@@ -123,8 +123,8 @@ async fn a_disk_filled_to_its_threshold() {
     assert!(message(&finding).contains("DiskPressure"), "{finding:#}");
 }
 
-/// A time namespace does not shift the clock that a kubelet reads (CLOCK_REALTIME; see
-/// time_namespaces(7)). So the kubelet falls silent, and the test renews its Lease for it, with the
+/// A time namespace does not shift the clock that a kubelet reads (`CLOCK_REALTIME`; see
+/// `time_namespaces(7)`). So the kubelet falls silent, and the test renews its Lease for it, with the
 /// node's own certificate and the time of a clock that is two minutes ahead.
 #[tokio::test]
 async fn a_clock_that_is_ahead() {

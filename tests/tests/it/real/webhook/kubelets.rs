@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{ListParams, LogParams, Patch, PatchParams};
+use kube::api::{ListParams, LogParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use nodelife_tests::real_nodes::{MANNERS, NodeOptions, RealNode};
 use nodelife_tests::{Installation, TIMEOUT, TestNamespace, wait_until};
@@ -155,7 +155,7 @@ async fn token(scene: &Scene, node: &RealNode) {
     });
     let pods: Api<Pod> = namespace.api();
     let pod: Pod = serde_json::from_value(pod).unwrap();
-    let created = pods.create(&Default::default(), &pod).await.unwrap();
+    let created = pods.create(&PostParams::default(), &pod).await.unwrap();
     let tolerations = created.spec.unwrap().tolerations.unwrap_or_default();
     assert_eq!(tolerations.len(), 2, "the webhook's: {tolerations:?}");
     let token = wait_until("the pod's log", TIMEOUT, async || {
