@@ -51,7 +51,7 @@ pub enum ConnectError {
     /// The first request failed on its way through a proxy.
     #[error(
         "failed to reach the API server {server} through the proxy {proxy}: {reason}; \
-         check proxy-url of the kubeconfig, HTTPS_PROXY and NO_PROXY"
+         check --proxy-url, proxy-url of the kubeconfig, HTTPS_PROXY and NO_PROXY"
     )]
     Proxy {
         server: String,

@@ -190,22 +190,19 @@ impl GoProgram {
             ] {
                 write!(link, " -X k8s.io/component-base/version.{variable}={value}")?;
             }
-            command.args(["-tags", &format!("kubernetes{}", version.minor())]);
-        }
-        command.args(["-ldflags", &link]).arg("-o").arg(&unfinished);
-        match kubernetes {
-            Some(version) if !version.is_default() => {
+            let mut tags = format!("kubernetes{}", version.minor());
+            if !version.is_default() {
                 command.arg(format!("-modfile={}", version.module()));
-                if self == Self::Oracle {
-                    command.args(["oracle/main.go", "oracle/admission.go"]);
-                } else {
-                    command.arg(self.package());
-                }
+                // What else the oracle answers is built with the version by default alone.
+                tags += ",onlyadmission";
             }
-            _ => {
-                command.arg(self.package());
-            }
+            command.args(["-tags", &tags]);
         }
+        command
+            .args(["-ldflags", &link])
+            .arg("-o")
+            .arg(&unfinished)
+            .arg(self.package());
         let status = command
             .current_dir(self.module())
             .env("CGO_ENABLED", "0")

@@ -43,6 +43,8 @@ pub struct ClientOptions {
     pub client_key: Option<PathBuf>,
     pub insecure_skip_tls_verify: bool,
     pub tls_server_name: Option<String>,
+    /// `--proxy-url`, of kubectl since 1.37
+    pub proxy_url: Option<String>,
     /// `--request-timeout`; zero means no limit, absent our default.
     pub request_timeout: Option<Duration>,
     pub disable_compression: bool,
@@ -293,6 +295,10 @@ impl ClientOptions {
         }
         if let Some(name) = &self.tls_server_name {
             cluster.tls_server_name = Some(name.clone());
+        }
+        // As for `--server`, kubectl takes an empty one for none.
+        if let Some(url) = self.proxy_url.as_ref().filter(|url| !url.is_empty()) {
+            cluster.proxy_url = Some(url.clone());
         }
         if self.disable_compression {
             cluster.disable_compression = Some(true);

@@ -96,6 +96,9 @@ pub(crate) struct ClusterArgs {
     /// Name to expect in the API server's certificate, instead of its host name
     #[arg(long, global = true, value_name = "NAME", hide_short_help = true)]
     pub(crate) tls_server_name: Option<String>,
+    /// Proxy to reach the API server through, instead of the kubeconfig's
+    #[arg(long, global = true, value_name = "URL", value_hint = ValueHint::Url, hide_short_help = true)]
+    pub(crate) proxy_url: Option<String>,
     /// Do not request compressed responses
     #[arg(
         long,
@@ -133,6 +136,7 @@ impl ClusterArgs {
             client_key: args.client_key,
             insecure_skip_tls_verify: args.insecure_skip_tls_verify.unwrap_or(false),
             tls_server_name: args.tls_server_name,
+            proxy_url: args.proxy_url,
             request_timeout: args.request_timeout,
             disable_compression: args.disable_compression.unwrap_or(false),
         }

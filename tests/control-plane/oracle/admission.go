@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync"
 
-	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -240,13 +238,6 @@ func setAuthorizer(plugin any, rules access) {
 	set.Call([]reflect.Value{reflect.ValueOf(rules)})
 }
 
-// tolerationFlags are the API server's own flags for the plugin's defaults.
-var tolerationFlags = sync.OnceValue(func() *pflag.FlagSet {
-	flags := pflag.NewFlagSet("tolerations", pflag.ContinueOnError)
-	defaulttolerationseconds.RegisterFlags(flags)
-	return flags
-})
-
 func newDefaultTolerationSeconds(c *admissionCase) (admission.MutationInterface, error) {
 	flags := tolerationFlags()
 	for name, seconds := range map[string]*int64{
@@ -262,8 +253,7 @@ func newDefaultTolerationSeconds(c *admissionCase) (admission.MutationInterface,
 		}
 	}
 	plugin := defaulttolerationseconds.NewDefaultTolerationSeconds()
-	plugin.InspectFeatureGates(utilfeature.DefaultFeatureGate)
-	return plugin, plugin.ValidateInitialization()
+	return plugin, initTolerations(plugin)
 }
 
 // mutating gives a plugin's Handles and Admit one type, whichever of the interfaces it has.

@@ -1,3 +1,5 @@
+//go:build !onlyadmission
+
 package main
 
 import (

@@ -6,7 +6,7 @@ package main
 import "nodelife.dev/control-plane/lines"
 
 // kinds are the questions that can be asked. Those beside admission are in kinds.go: admission
-// alone builds with other versions of Kubernetes, too.
+// alone builds with other versions of Kubernetes, too, with the tag onlyadmission.
 var kinds = lines.Kinds{
 	"admission": admit,
 }

@@ -238,7 +238,7 @@ fn pod(words: &[String], containers: &Value) -> Value {
         },
         "spec": spec,
         "status": {
-            "phase": "Running", "qosClass": "Burstable", "startTime": now(),
+            "phase": "Running", "qosClass": "Guaranteed", "startTime": now(),
             "hostIP": word(7), "hostIPs": [{"ip": word(7)}],
             "podIP": word(6), "podIPs": [{"ip": word(6)}],
             "conditions": [

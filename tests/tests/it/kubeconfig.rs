@@ -134,9 +134,24 @@ async fn the_kubeconfigs_proxy_is_used() {
         "{line}"
     );
     assert!(
-        line.ends_with("check proxy-url of the kubeconfig, HTTPS_PROXY and NO_PROXY"),
+        line.ends_with("check --proxy-url, proxy-url of the kubeconfig, HTTPS_PROXY and NO_PROXY"),
         "{line}"
     );
+}
+
+#[tokio::test]
+async fn the_flags_proxy_replaces_the_kubeconfigs() {
+    let desk = Desk::new().await;
+    let tunnel = ConnectProxy::start().await.unwrap();
+    let elsewhere = desk.kubeconfig(desk.admin(), |config| {
+        config["clusters"][0]["cluster"]["proxy-url"] = json!("http://127.0.0.1:1");
+    });
+    let flag = format!("--proxy-url={}", tunnel.url());
+    let command: Vec<&str> = AUDIT.iter().copied().chain([flag.as_str()]).collect();
+    let command = desk.kubectl(elsewhere).command(&command);
+    let output = run(command, "").await.unwrap();
+    assert_eq!(output.status, Some(0), "{output:?}");
+    assert!(tunnel.opened() > 0);
 }
 
 #[tokio::test]

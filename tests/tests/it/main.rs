@@ -43,5 +43,6 @@ mod reports;
 mod rotation;
 mod server;
 mod uninstall;
+mod versions;
 mod webhook;
 mod webhook_status;

@@ -11,13 +11,21 @@ use kube::api::{ObjectMeta, Patch, PatchParams};
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::{CONFIGURATIONS, NAMESPACE, TLS_SECRET, WEBHOOK};
 use nodelife_tests::pki::{KeyAndCertificate, TestCa};
-use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, Installation, TIMEOUT, needs_kubernetes, wait_until};
 use serde_json::json;
 
 use crate::rotation::{accepted, publish};
 
 #[tokio::test]
 async fn static_certificates_are_replaced_without_a_failed_call() {
+    if !needs_kubernetes(
+        "1.34",
+        "a node publishes a ResourceSlice of resource.k8s.io/v1",
+    )
+    .unwrap()
+    {
+        return;
+    }
     let plane = ControlPlane::options().start().await.unwrap();
     let installation = Installation::prepare(&plane, "overlays/static-certs")
         .await
@@ -94,6 +102,14 @@ async fn quiet(installation: &Installation<'_>) {
 /// for ECDSA keys where a Certificate does not say otherwise, as ours does not).
 #[tokio::test]
 async fn certificates_of_cert_manager_are_served_and_reloaded() {
+    if !needs_kubernetes(
+        "1.34",
+        "a node publishes a ResourceSlice of resource.k8s.io/v1",
+    )
+    .unwrap()
+    {
+        return;
+    }
     let plane = ControlPlane::options().start().await.unwrap();
     let installation = Installation::prepare(&plane, ".").await.unwrap();
     fail_closed(&installation).await;

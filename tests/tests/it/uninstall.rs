@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::{NAMESPACE, SELECTOR, manifests};
-use nodelife_tests::{ControlPlane, Installation, Part, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, Installation, Part, TIMEOUT, needs_kubernetes, wait_until};
 
 use crate::rotation::publish;
 
@@ -32,6 +32,14 @@ const ANSWER: Duration = Duration::from_secs(20);
 
 #[tokio::test]
 async fn applied_twice_in_each_way_and_removed_in_any_order() {
+    if !needs_kubernetes(
+        "1.34",
+        "a node publishes a ResourceSlice of resource.k8s.io/v1",
+    )
+    .unwrap()
+    {
+        return;
+    }
     let plane = ControlPlane::options()
         .with(Part::ControllerManager)
         .start()

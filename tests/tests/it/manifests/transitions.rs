@@ -11,7 +11,7 @@ use kube::api::{ApiResource, DynamicObject, WatchEvent, WatchParams};
 use kube::{Api, Client};
 use nodelife_tests::installation::{NAMESPACE, SELECTOR, manifests};
 use nodelife_tests::kubectl::run;
-use nodelife_tests::{ControlPlane, Installation, TIMEOUT, program, wait_until};
+use nodelife_tests::{ControlPlane, Installation, TIMEOUT, needs_kubernetes, program, wait_until};
 use tokio::process::Command;
 use tokio::task::JoinSet;
 
@@ -32,6 +32,14 @@ enum Way {
 
 #[tokio::test]
 async fn overlays_come_and_go_without_a_failed_call() {
+    if !needs_kubernetes(
+        "1.34",
+        "a node publishes a ResourceSlice of resource.k8s.io/v1",
+    )
+    .unwrap()
+    {
+        return;
+    }
     let plane = ControlPlane::options().start().await.unwrap();
     let installation = Installation::prepare(&plane, ".").await.unwrap();
     let mut installation = installation.timeout(PATIENT).unwrap();

@@ -1,6 +1,7 @@
 //! Requests of kubelets, valid ones and near misses, for every resource of NodeRestriction. All
 //! are dry runs, so their order does not matter.
 
+use nodelife_tests::Kubernetes;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::{Value, json};
 
@@ -61,7 +62,14 @@ pub(super) fn world() -> Vec<(String, Value)> {
             slice(&format!("slice-{node}"), node),
         ));
     }
+    objects.retain(|(path, _)| is_served(path));
     objects
+}
+
+/// Whether the API server of this version serves the path: `resource.k8s.io/v1` came with 1.34.
+pub(super) fn is_served(path: &str) -> bool {
+    !path.starts_with("/apis/resource.k8s.io/v1/")
+        || Kubernetes::current().unwrap().is_at_least("1.34").unwrap()
 }
 
 fn slice(name: &str, node: &str) -> Value {
@@ -98,6 +106,7 @@ pub(super) fn all(node_uids: &[(String, String)], pod_uids: &[(String, String)])
             .dry()
             .by_user("system:node:own", &["system:masters"])
     }));
+    sent.retain(|call| is_served(&call.path));
     sent
 }
 

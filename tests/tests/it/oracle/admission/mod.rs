@@ -5,7 +5,7 @@
 //! another one of `control-plane/kubernetes/`, which is then built (about 3 minutes):
 //!
 //! ```sh
-//! for version in 1.34 1.36 1.37; do
+//! for version in 1.33 1.34 1.35 1.36 1.37; do
 //!   NODELIFE_KUBERNETES=$version NODELIFE_CASES=100000 \
 //!     cargo test -p nodelife-tests --test it -- oracle::admission::the_ oracle::admission::certificate
 //! done
@@ -25,7 +25,8 @@ use serde_json::Value;
 use engine::Decision;
 use random::Random;
 
-/// Cases of NodeRestriction and of DefaultTolerationSeconds, in the proportion of their rules.
+/// Requests to NodeRestriction, and to DefaultTolerationSeconds in the proportion of their rules.
+/// `NODELIFE_CASES` names another number.
 const CASES: usize = 100_000;
 /// Certificate requests alone; `NODELIFE_CASES` names another number.
 const SIGNING_CASES: usize = 10_000;
@@ -64,8 +65,23 @@ const NEWER: [&str; 8] = [
     "unexpected operation \"CREATE\"",
 ];
 
+/// Sentences that came with 1.34.
+const SINCE_1_34: [&str; 11] = [
+    "can not create pods that reference serviceaccounts",
+    "unknown source for projected volume",
+    "cannot update extended resource claim status",
+    "PodCertificateRequest feature gate is disabled",
+    "which is not the requesting node",
+    "inconsistent with the running node",
+    "which differs from running pod",
+    "is not running on node",
+    "is a mirror pod",
+    "that differs from running pod",
+    "which differs from the running service account",
+];
+
 /// A piece of every other sentence of the plugin: the generator has to reach each.
-const SENTENCES: [&str; 50] = [
+const SENTENCES: [&str; 39] = [
     "could not determine node from user",
     "unexpected pod subresource",
     "can only create and delete mirror pods",
@@ -77,17 +93,14 @@ const SENTENCES: [&str; 50] = [
     "must not set blockOwnerDeletion on an owner reference",
     "UID mismatch: expected",
     "node \"n1\" not found",
-    "can not create pods that reference serviceaccounts",
     "can not create pods that reference secrets",
     "can not create pods that reference configmaps",
     "can not create pods that reference resourceclaims",
     "can not create pods that reference persistentvolumeclaims",
-    "unknown source for projected volume",
     "can only delete pods with spec.nodeName set to itself",
     "can only update pod status for pods with spec.nodeName set to itself",
     "cannot update labels through pod status",
     "cannot update resource claim statues",
-    "cannot update extended resource claim status",
     "could not determine pod from request data",
     "can only evict pods with spec.nodeName set to itself",
     "is not allowed to modify node",
@@ -105,14 +118,6 @@ const SENTENCES: [&str; 50] = [
     "node requested token bound to a pod scheduled on a different node",
     "node may only request 0 or 1 audiences",
     "error validating audience",
-    "PodCertificateRequest feature gate is disabled",
-    "which is not the requesting node",
-    "inconsistent with the running node",
-    "which differs from running pod",
-    "is not running on node",
-    "is a mirror pod",
-    "that differs from running pod",
-    "which differs from the running service account",
     "can only access leases in the \"kube-node-lease\" system namespace",
     "can only access CSINode with the same name as the requesting node",
     "can only create a node CSR with CN=system:node:",
@@ -123,26 +128,32 @@ fn the_engine_decides_as_the_in_tree_plugins() {
     let seed = seed();
     let mut random = Random::new(seed);
     let kubernetes = Kubernetes::current().unwrap();
-    let of_version: &[&str] = if kubernetes.is_at_least("1.37").unwrap() {
-        &NEWER
+    let has = |minor: &str| kubernetes.is_at_least(minor).unwrap();
+    let mut of_version = if has("1.37") {
+        NEWER.to_vec()
     } else {
-        &OLDER
+        OLDER.to_vec()
     };
-    let sentences = || SENTENCES.iter().chain(of_version);
-    let mut allowed = 0;
+    if has("1.34") {
+        of_version.extend(SINCE_1_34);
+    }
+    let sentences = || SENTENCES.iter().chain(&of_version);
+    let count = cases(CASES);
+    let (mut all, mut of_node_restriction, mut allowed) = (0, 0, 0);
     let mut reached: BTreeSet<&str> = BTreeSet::new();
-    for first in (0..CASES).step_by(BATCH) {
-        let cases: Vec<Value> = (first..CASES.min(first + BATCH))
-            .map(|_| cases::case(&mut random))
-            .collect();
+    while of_node_restriction < count {
+        let cases: Vec<Value> = (0..BATCH).map(|_| cases::case(&mut random)).collect();
         let answers: Vec<AdmissionAnswer> = oracle::ask("admission", &cases).unwrap();
         let mut differences = Vec::new();
         for (case, answer) in cases.iter().zip(&answers) {
             if let Err(difference) = compare(case, answer)
                 && !is_stricter(&difference)
+                && (has("1.34") || !is_of_1_33(case, &difference))
             {
                 differences.push((case, difference));
             }
+            all += 1;
+            of_node_restriction += usize::from(case["plugin"] == "noderestriction");
             allowed += usize::from(answer.allowed);
             reached.extend(
                 sentences()
@@ -157,10 +168,13 @@ fn the_engine_decides_as_the_in_tree_plugins() {
         .collect();
     assert!(missed.is_empty(), "the generator never led to {missed:?}");
     assert!(
-        (CASES / 5..CASES * 4 / 5).contains(&allowed),
-        "{allowed} of {CASES} were allowed: the generator is one-sided"
+        (all / 5..all * 4 / 5).contains(&allowed),
+        "{allowed} of {all} were allowed: the generator is one-sided"
     );
-    println!("{CASES} cases agree, {allowed} of them allowed");
+    println!(
+        "Kubernetes {}: {all} cases agree, {of_node_restriction} of them of NodeRestriction; {allowed} are allowed",
+        kubernetes.minor()
+    );
 }
 
 /// Odd PEM and odd DER: what Go reads is read alike, and what it does not is refused. Where Go
@@ -168,7 +182,7 @@ fn the_engine_decides_as_the_in_tree_plugins() {
 #[test]
 fn certificate_requests_are_read_as_by_the_in_tree_plugin() {
     let seed = seed();
-    let count = std::env::var("NODELIFE_CASES").map_or(SIGNING_CASES, |text| text.parse().unwrap());
+    let count = cases(SIGNING_CASES);
     let mut random = Random::new(seed);
     let (mut allowed, mut stricter) = (0, 0);
     for first in (0..count).step_by(BATCH) {
@@ -196,6 +210,11 @@ fn certificate_requests_are_read_as_by_the_in_tree_plugin() {
     assert!((1..count / 20).contains(&stricter), "{stricter}");
 }
 
+/// The number that `NODELIFE_CASES` names.
+fn cases(default: usize) -> usize {
+    std::env::var("NODELIFE_CASES").map_or(default, |text| text.parse().unwrap())
+}
+
 /// Printed, to reproduce a failure.
 fn seed() -> u64 {
     let seed = std::env::var("NODELIFE_SEED").map_or(20_260_101, |seed| seed.parse().unwrap());
@@ -206,6 +225,29 @@ fn seed() -> u64 {
 /// Whether the engine refuses what Go reads, for one of the documented reasons.
 fn is_stricter(difference: &str) -> bool {
     STRICTER.iter().any(|reason| difference.contains(reason))
+}
+
+/// Whether the plugin of 1.33 differs by design. The engine refuses each reference of a mirror pod,
+/// in the words of 1.34, when the plugin began to; 1.33 looks at a volume of two sources twice, which
+/// validation refuses; and a status that it does not know never reaches a webhook.
+fn is_of_1_33(case: &Value, difference: &str) -> bool {
+    const REFERENCES: &str = "can not create pods that reference ";
+    let (ours, go) = difference.split_once("Go: ").unwrap();
+    let sources = |volume: &Value| {
+        volume.as_object().map_or(0, |fields| {
+            fields.keys().filter(|key| *key != "name").count()
+        })
+    };
+    let mut volumes = case["object"]["spec"]["volumes"]
+        .as_array()
+        .into_iter()
+        .flatten();
+    if ours.starts_with("allowed") {
+        return go.contains(REFERENCES) && volumes.any(|volume| sources(volume) > 1);
+    }
+    let of_references = ours.contains(REFERENCES) || ours.contains("unknown source for projected");
+    (of_references && (go.starts_with("true") || go.contains(REFERENCES)))
+        || (ours.contains("cannot update extended resource claim status") && go.starts_with("true"))
 }
 
 /// Fails with the first differences of a batch, made small.

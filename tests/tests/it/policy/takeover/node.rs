@@ -148,7 +148,7 @@ fn tokens(namespace: &str, uids: &Uids, attempts: &mut Vec<Attempt>) {
         ),
         (
             "for an audience that its pod does not have",
-            "not found in pod spec volume",
+            "is not authorized to request tokens for",
             to("Pod", "on-own", own),
             &["vault.example.com"],
         ),

@@ -1,5 +1,6 @@
 //! What a node tries with objects other than pods and their tokens.
 
+use nodelife_tests::Kubernetes;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::{Value, json};
 
@@ -292,7 +293,24 @@ fn certificates(attempts: &mut Vec<Attempt>) {
         call: request("kube-apiserver-client", "admin", "system:masters"),
         own: None,
     });
-    let pods = "/apis/certificates.k8s.io/v1beta1/namespaces/default/podcertificaterequests";
+    // Without a permission to create them, the version is not looked at.
+    let pods = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests";
+    let of_another = json!({"metadata": {"name": "new"}, "spec": {
+        "signerName": "example.com/s", "podName": "on-other", "podUID": "u",
+        "serviceAccountName": "runner", "serviceAccountUID": "u", "nodeName": "other",
+        "nodeUID": "u", "stubPKCS10Request": "AA=="}});
+    attempts.push(Attempt {
+        name:
+            "request a certificate of a pod of another node (before 1.37, the authorizer refuses)"
+                .to_owned(),
+        refused: if Kubernetes::current().unwrap().is_at_least("1.37").unwrap() {
+            Refused::Webhook("which is not the requesting node")
+        } else {
+            Refused::Authorizer
+        },
+        call: Call::new("POST", pods, of_another),
+        own: None,
+    });
     for (what, call) in [
         (
             "approve a certificate",
@@ -309,10 +327,6 @@ fn certificates(attempts: &mut Vec<Attempt>) {
                 format!("{path}/new/status"),
                 json!({"metadata": {"name": "new"}}),
             ),
-        ),
-        (
-            "request a certificate of a pod, where the API server has none",
-            Call::new("POST", pods, json!({"metadata": {"name": "new"}})),
         ),
     ] {
         attempts.push(Attempt::by_authorizer(what, call));

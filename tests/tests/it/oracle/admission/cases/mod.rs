@@ -6,6 +6,7 @@ mod token;
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
+use nodelife_tests::Kubernetes;
 use serde_json::{Value, json};
 
 use super::random::Random;
@@ -26,7 +27,7 @@ pub(crate) fn case(random: &mut Random) -> Value {
         4 => eviction(random),
         5 => claim(random),
         6 | 7 => token(random),
-        8 => pod_certificate(random),
+        8 => pod_certificate(random).unwrap_or_else(|| token(random)),
         9 => named(random),
         10 => slice(random),
         11 => signing_request(random),
@@ -278,7 +279,12 @@ fn csi_node_status(random: &mut Random) -> Value {
 }
 
 fn slice(random: &mut Random) -> Value {
-    let mut object = json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice",
+    let version = if Kubernetes::current().unwrap().is_at_least("1.34").unwrap() {
+        "v1"
+    } else {
+        "v1beta1"
+    };
+    let mut object = json!({"apiVersion": format!("resource.k8s.io/{version}"), "kind": "ResourceSlice",
         "metadata": {"name": "s"}, "spec": {"driver": "d", "nodeName": random.mostly(NODE, &["n2", ""])}});
     if random.chance(10) {
         object["spec"].as_object_mut().unwrap().remove("nodeName");
@@ -286,7 +292,7 @@ fn slice(random: &mut Random) -> Value {
     let operation = random.pick(&["CREATE", "UPDATE", "DELETE"]);
     json!({
         "operation": operation,
-        "resource": resource("resource.k8s.io", "v1", "resourceslices"),
+        "resource": resource("resource.k8s.io", version, "resourceslices"),
         "name": "s",
         "object": if operation == "DELETE" { Value::Null } else { object.clone() },
         "oldObject": if operation == "CREATE" { Value::Null } else { object },

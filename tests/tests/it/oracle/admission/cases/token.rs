@@ -65,8 +65,10 @@ pub(super) fn token(random: &mut Random) -> Value {
     })
 }
 
-pub(super) fn pod_certificate(random: &mut Random) -> Value {
+/// A PodCertificateRequest, in a version that the control plane knows; none before 1.34.
+pub(super) fn pod_certificate(random: &mut Random) -> Option<Value> {
     let version = match Kubernetes::current().unwrap().minor() {
+        "1.33" => return None,
         "1.34" => "v1alpha1",
         "1.35" | "1.36" => "v1beta1",
         _ => random.pick(&["v1", "v1beta1"]),
@@ -85,7 +87,7 @@ pub(super) fn pod_certificate(random: &mut Random) -> Value {
             "podName": random.mostly("p", &["q"]), "podUID": random.mostly("pod-uid", &["stale"]),
             "serviceAccountName": random.mostly("sa", &["other"]), "serviceAccountUID": random.mostly("sa-uid", &["stale"]),
             "signerName": signer}});
-    json!({
+    Some(json!({
         "operation": "CREATE",
         "resource": resource("certificates.k8s.io", version, "podcertificaterequests"),
         "subresource": random.mostly("", &["status"]),
@@ -96,5 +98,5 @@ pub(super) fn pod_certificate(random: &mut Random) -> Value {
             {"name": random.mostly("sa", &["gone"]), "namespace": "ns", "uid": random.mostly("sa-uid", &["other"])}}],
             "sar": access},
         "features": random.mostly(json!({"PodCertificateRequest": true}), &[json!({}), json!({"PodCertificateRequest": false})]),
-    })
+    }))
 }
