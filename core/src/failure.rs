@@ -1,6 +1,6 @@
 //! Timeline of a node failure: what the control plane does, second by second.
 //!
-//! Mirrors Kubernetes v1.36.3: the node lifecycle controller
+//! Mirrors Kubernetes v1.37.2: the node lifecycle controller
 //! (`pkg/controller/nodelifecycle/node_lifecycle_controller.go`), taint eviction
 //! (`pkg/controller/tainteviction/taint_eviction.go`), PodGC
 //! (`pkg/controller/podgc/gc_controller.go`) and attach-detach
@@ -210,7 +210,14 @@ fn steps(settings: &Settings, tainted: Option<f64>, pods: &[PodFate]) -> Vec<Ste
         ),
         step(
             Some(detected),
-            "at the latest: Ready becomes Unknown, taint unreachable:NoSchedule, pods leave Services",
+            if settings.reads_lease {
+                "at the latest: Ready becomes Unknown, taint unreachable:NoSchedule, pods leave \
+                 Services; not while kube-controller-manager cannot read the node's lease, or sees \
+                 a newer one than its cache has"
+            } else {
+                "at the latest: Ready becomes Unknown, taint unreachable:NoSchedule, pods leave \
+                 Services"
+            },
         ),
         step(tainted, "taint unreachable:NoExecute"),
     ];
@@ -280,6 +287,20 @@ mod tests {
         let after: Vec<_> = timeline.pods.iter().map(|pod| pod.after_seconds).collect();
         assert_eq!(after, [Some(55.1), Some(355.1), None]);
         assert_eq!(timeline.pods[2].tolerated_seconds, None);
+    }
+
+    #[test]
+    fn the_controller_reads_the_lease_since_1_37() {
+        let nodes = [node("a", "1", "True"), node("b", "1", "True")];
+        for (version, reads) in [("v1.36.3", false), ("v1.37.2", true)] {
+            let settings = Settings::for_version(Some(version));
+            let timeline = timeline(&nodes[0], &nodes, &[], &settings);
+            assert_eq!(
+                timeline.steps[1].event.contains("lease"),
+                reads,
+                "{version}"
+            );
+        }
     }
 
     #[test]

@@ -48,6 +48,10 @@ pub struct Settings {
     pub unhealthy_threshold: f32,
     /// `--large-cluster-size-threshold`: a zone with more nodes than this is large.
     pub large_zone: usize,
+    /// Whether the controller reads a node's lease before it takes the node for Unknown
+    /// (`NodeControllerLeaseCircuitBreaker`, on by default since 1.37).
+    #[serde(skip)]
+    pub reads_lease: bool,
 }
 
 impl Default for Settings {
@@ -59,6 +63,7 @@ impl Default for Settings {
             secondary_rate: 0.01,
             unhealthy_threshold: 0.55,
             large_zone: 50,
+            reads_lease: false,
         }
     }
 }
@@ -67,13 +72,14 @@ impl Settings {
     /// The defaults of the version that the server names (`v1.31.4`); those of v1.36.3
     /// when it is not known.
     pub fn for_version(server: Option<&str>) -> Self {
-        let old = server
+        let version = server
             .and_then(crate::version::Version::parse)
-            .is_some_and(|version| (version.major, version.minor) < (1, 32));
+            .map(|version| (version.major, version.minor));
         let mut settings = Self::default();
-        if old {
+        if version.is_some_and(|version| version < (1, 32)) {
             settings.grace_period = GRACE_PERIOD_BEFORE_1_32;
         }
+        settings.reads_lease = version.is_some_and(|version| version >= (1, 37));
         settings
     }
 

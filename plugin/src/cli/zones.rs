@@ -68,6 +68,7 @@ impl ControllerArgs {
             secondary_rate: secondary_node_eviction_rate.unwrap_or(default.secondary_rate),
             unhealthy_threshold: unhealthy_zone_threshold.unwrap_or(default.unhealthy_threshold),
             large_zone: large_cluster_size_threshold.unwrap_or(default.large_zone),
+            ..default
         }
     }
 }

@@ -115,6 +115,9 @@ async fn audit(kubectl: &Kubectl) -> (Option<i32>, BTreeSet<Found>) {
         "warning",
         "--fail-on",
         "warning",
+        // Support for the older versions has ended.
+        "--skip-rule",
+        "NL-VER-003",
     ];
     let output = kubectl.run(arguments).await.unwrap();
     let report: Value = serde_json::from_str(&output.stdout).unwrap_or_else(|error| {

@@ -1,4 +1,4 @@
-//! Tests of defects of `kubectl drain` v1.36 that nodelife does not repeat, with the API server
+//! Tests of defects of `kubectl drain` v1.37 that nodelife does not repeat, with the API server
 //! alone: the test plays the kubelet and the controllers.
 
 use std::time::Duration;

@@ -1,14 +1,14 @@
 //! Tests of `kubectl nodelife drain`. Each ends with [`support::TestEnvironment::check`], which
 //! checks the guarantees in the API server's audit log.
 //!
-//! Defects of `kubectl drain` v1.36, and the tests that nodelife does not have them:
+//! Defects of `kubectl drain` v1.37, and the tests that nodelife does not have them:
 //!
 //! | | kubectl | here |
 //! |---|---|---|
 //! | a | continues after a failed cordon | `permissions::nothing_is_evicted_if_the_cordon_is_forbidden` |
 //! | b | lists once: pods bound later stay | `kubectl_parity::a_pod_bound_late_is_evicted_too` |
 //! | c | evicts the replacement on another node | `kubectl_parity::a_replacement_on_another_node_is_never_evicted` |
-//! | d, e, f | hangs in `--dry-run=server`, also with `--disable-eviction`, and prints too good a plan | `refusals::a_dry_run_prints_the_true_plan_and_writes_nothing` |
+//! | d, e, f | hangs in `--dry-run=server` under a budget (before 1.37 with `--disable-eviction`, too), and prints too good a plan | `refusals::a_dry_run_prints_the_true_plan_and_writes_nothing` |
 //! | g | stops waiting at the first 5xx | `faults::no_pod_is_evicted_twice_when_30_percent_of_requests_fail` |
 //! | h | hides a fatal error of one pod until all pods have ended | `kubectl_parity::a_fatal_error_is_reported_while_other_pods_wait` |
 //! | i | evicts orphans without `--force` | `kubectl_parity::an_orphan_of_a_deleted_controller_needs_force` |
