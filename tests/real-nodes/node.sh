@@ -1,7 +1,7 @@
 # Makes a new set of namespaces a machine of its own. Run in them, as root:
-# node.sh FOLDER NAME ADDRESS SERVICES-GATEWAY
+# node.sh FOLDER NAME ADDRESS GATEWAY HUGE-PAGES
 set -eu
-folder=$1 name=$2 address=$3 gateway=$4
+folder=$1 name=$2 address=$3 gateway=$4 huge_pages=$5
 
 mount --make-rprivate /
 # Its own /run, /var/lib and /var/log: every program finds its usual paths, and no two nodes meet.
@@ -34,6 +34,10 @@ veil /proc/sys/kernel/keys/root_maxbytes 25000000
 veil /etc/machine-id "$(cat "$folder/machine-id")"
 veil /sys/class/dmi/id/product_uuid "$(cat "$folder/product-uuid")"
 veil /proc/sys/kernel/random/boot_id "$(cat /proc/sys/kernel/random/uuid)"
+# Huge pages that nobody can have, but that count.
+for pages in /sys/kernel/mm/hugepages /sys/devices/system/node/node0/hugepages; do
+  veil "$pages/hugepages-2048kB/nr_hugepages" "$huge_pages"
+done
 
 hostname "$name"
 echo "nameserver 10.96.0.10" > /run/resolv.conf

@@ -46,6 +46,7 @@ pub struct NodeOptions {
     kubelet_flags: Vec<String>,
     bootstrap: bool,
     systemd_cgroups: bool,
+    huge_pages: u16,
 }
 
 impl NodeOptions {
@@ -82,6 +83,13 @@ impl NodeOptions {
     #[must_use]
     pub fn systemd_cgroups_in_containerd(mut self) -> Self {
         self.systemd_cgroups = true;
+        self
+    }
+
+    /// The machine seems to have so many huge pages of 2 MiB.
+    #[must_use]
+    pub fn huge_pages(mut self, count: u16) -> Self {
+        self.huge_pages = count;
         self
     }
 
@@ -206,8 +214,9 @@ impl RealNode {
         let setup = include_str!("../../real-nodes/node.sh");
         let (folder, address) = (self.path(""), self.address.to_string());
         let gateway = config::CONTROL_PLANE.to_string();
+        let pages = self.options.huge_pages.to_string();
         namespaces
-            .script(setup, &[&folder, &self.name, &address, &gateway])
+            .script(setup, &[&folder, &self.name, &address, &gateway, &pages])
             .await
             .context("failed to set a node up")?;
         let cni = self.path("cni.conflist");

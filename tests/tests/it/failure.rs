@@ -33,10 +33,10 @@ const FLAGS: [&str; 4] = [
 const GRACE: f64 = 14.0;
 
 /// How far a second may be from the one that was predicted: one pass of the monitor.
-const PERIOD: f64 = 5.0;
+pub(crate) const PERIOD: f64 = 5.0;
 
 /// Times in the API are cut to whole seconds.
-const CUT: f64 = 1.0;
+pub(crate) const CUT: f64 = 1.0;
 
 /// How many nodes each zone has. `small` is not larger than the threshold of [`FLAGS`], `large` is.
 const ZONES: [(&str, usize); 4] = [("calm", 4), ("small", 5), ("pair", 2), ("large", 6)];
@@ -171,7 +171,7 @@ async fn build(namespace: &TestNamespace) {
     futures::future::try_join_all(pods).await.unwrap();
 }
 
-fn unreachable(seconds: Option<i64>) -> Value {
+pub(crate) fn unreachable(seconds: Option<i64>) -> Value {
     let mut toleration = json!({
         "key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute",
     });
@@ -258,11 +258,11 @@ impl Scene {
     async fn dies_as_predicted(&self, node: &str, timeline: &Value, died: Timestamp) {
         let predicted: Vec<Fate> = serde_json::from_value(timeline["pods"].clone()).unwrap();
         let names: BTreeSet<_> = predicted.iter().map(|fate| fate.name.clone()).collect();
-        let there: BTreeSet<_> = self.pods_on(node).await.into_keys().collect();
+        let there: BTreeSet<_> = pods_on(&self.namespace, node).await.into_keys().collect();
         assert_eq!(names, there, "{node}");
         let evicted: Vec<_> = predicted.iter().filter(|fate| fate.evicted).collect();
         let deleted = wait_until(&format!("the end of {node}"), TIMEOUT, async || {
-            let pods = self.pods_on(node).await;
+            let pods = pods_on(&self.namespace, node).await;
             let deleted: BTreeMap<_, _> = evicted
                 .iter()
                 .filter_map(|fate| Some((fate.name.clone(), pods[&fate.name]?)))
@@ -289,7 +289,7 @@ impl Scene {
             );
         }
         let spared = predicted.iter().filter(|fate| !fate.evicted);
-        let pods = self.pods_on(node).await;
+        let pods = pods_on(&self.namespace, node).await;
         for fate in spared {
             assert_eq!(fate.after_seconds, None, "{fate:?}");
             assert_eq!(
@@ -298,29 +298,28 @@ impl Scene {
             );
         }
     }
-
-    /// The pods on a node, and when their deletion was asked for.
-    async fn pods_on(&self, node: &str) -> BTreeMap<String, Option<Timestamp>> {
-        let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
-        let pods = self.namespace.api::<Pod>().list(&on_node).await.unwrap();
-        let pods = pods.items.into_iter().map(|pod| {
-            let meta = pod.metadata;
-            let grace = Duration::from_secs(
-                meta.deletion_grace_period_seconds
-                    .unwrap_or_default()
-                    .try_into()
-                    .unwrap(),
-            );
-            (
-                meta.name.unwrap(),
-                meta.deletion_timestamp.map(|time| time.0 - grace),
-            )
-        });
-        pods.collect()
-    }
 }
 
-fn seconds(from: Timestamp, to: Timestamp) -> f64 {
+/// The pods of a namespace on a node, and when their deletion was asked for.
+pub(crate) async fn pods_on(
+    namespace: &TestNamespace,
+    node: &str,
+) -> BTreeMap<String, Option<Timestamp>> {
+    let on_node = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let pods = namespace.api::<Pod>().list(&on_node).await.unwrap();
+    let pods = pods.items.into_iter().map(|pod| {
+        let meta = pod.metadata;
+        let grace = meta.deletion_grace_period_seconds.unwrap_or_default();
+        let grace = Duration::from_secs(grace.try_into().unwrap());
+        (
+            meta.name.unwrap(),
+            meta.deletion_timestamp.map(|time| time.0 - grace),
+        )
+    });
+    pods.collect()
+}
+
+pub(crate) fn seconds(from: Timestamp, to: Timestamp) -> f64 {
     to.duration_since(from).as_secs_f64()
 }
 
@@ -343,11 +342,11 @@ impl Outlook {
 /// A pod of `explain failure`.
 #[derive(Debug, serde::Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Fate {
-    name: String,
-    evicted: bool,
-    tolerated_seconds: Option<i64>,
-    after_seconds: Option<f64>,
+pub(crate) struct Fate {
+    pub(crate) name: String,
+    pub(crate) evicted: bool,
+    pub(crate) tolerated_seconds: Option<i64>,
+    pub(crate) after_seconds: Option<f64>,
 }
 
 /// Renews the Leases of the nodes that live, and measures how late the machine lets it.

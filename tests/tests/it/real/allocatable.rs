@@ -121,7 +121,10 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     async fn start(cluster: &RealNodes) -> Bench<'_> {
-        let node = cluster.add(NodeOptions::default()).await.unwrap();
+        let node = cluster
+            .add(NodeOptions::default().huge_pages(64))
+            .await
+            .unwrap();
         for name in ["system", "kube"] {
             cgroup::create(&format!("{}/{name}", node.cgroup)).unwrap();
         }

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, ListParams, Patch, PatchParams};
+use nix::sys::signal::Signal;
 use nodelife_tests::fixture::{BudgetFixture, PodFixture, WorkloadFixture};
-use nodelife_tests::real_nodes::{NodeOptions, RealNode, RealNodes};
+use nodelife_tests::real_nodes::{Agent, NodeOptions, RealNode, RealNodes};
 use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
 
-use super::support::{deployment, document, kubectl, manners};
+use super::support::{deployment, document, kubectl, manners, wait_unknown};
 
 /// The label of the nodes that a test's pods may run on. Its value is the test's namespace.
 const POOL: &str = "nodelife.test/pool";
@@ -140,4 +141,69 @@ async fn pods_of_all_manners_are_drained_as_planned() {
     let containers = scene.node.containers().await.unwrap();
     assert_eq!(containers.len(), 2, "of the DaemonSet's pod alone");
     assert!(containers.iter().all(|id| before.contains(id)));
+}
+
+#[tokio::test]
+async fn a_drain_names_the_pods_of_a_silent_kubelet() {
+    let Some(cluster) = RealNodes::shared().await else {
+        return;
+    };
+    let scene = Scene::start(cluster).await;
+    let web = deployment("web", 2, &[], 1);
+    scene.create("web", web, 2).await;
+    scene.open_other_nodes().await;
+    let silent = scene.node.signal(Agent::Kubelet, Signal::SIGSTOP);
+    silent.await.unwrap();
+    wait_unknown(cluster, &scene.node).await;
+    let drain = ["nodelife", "drain", &scene.node.name, "--timeout=5s"];
+    let output = kubectl(cluster).run(drain).await.unwrap();
+    assert_eq!(output.status, Some(6), "{output:?}");
+    let stuck = scene.pods().await;
+    assert_eq!(stuck.len(), 2);
+    for pod in &stuck {
+        let name = pod.metadata.name.as_deref().unwrap();
+        assert!(output.stderr.contains(name), "{name}: {output:?}");
+    }
+
+    scene
+        .node
+        .signal(Agent::Kubelet, Signal::SIGCONT)
+        .await
+        .unwrap();
+    let drain = ["nodelife", "drain", &scene.node.name];
+    let output = kubectl(cluster).run(drain).await.unwrap();
+    assert_eq!(output.status, Some(0), "{output:?}");
+    let containers = scene.node.containers().await.unwrap();
+    assert!(containers.is_empty(), "{containers:?}");
+}
+
+#[tokio::test]
+async fn a_node_that_reboots_in_the_middle_is_drained() {
+    let Some(cluster) = RealNodes::shared().await else {
+        return;
+    };
+    let scene = Scene::start(cluster).await;
+    let slow = deployment("slow", 3, &["--stop", "2"], 30);
+    scene.create("slow", slow, 3).await;
+    let budget = BudgetFixture::max_unavailable("slow", "slow", json!(1));
+    budget.create_counted(&scene.namespace, 3).await.unwrap();
+    scene.open_other_nodes().await;
+    let words = ["nodelife", "drain", &scene.node.name];
+    let kubectl = kubectl(cluster);
+    let drain = kubectl.run(words);
+    let reboot = async {
+        wait_until("an eviction", TIMEOUT, async || {
+            let pods = scene.pods().await;
+            let mut evicted = pods.iter().map(|pod| &pod.metadata.deletion_timestamp);
+            Ok(evicted.any(Option::is_some).then_some(()))
+        })
+        .await?;
+        cluster.reboot(&scene.node).await
+    };
+    let (output, rebooted) = tokio::join!(drain, reboot);
+    rebooted.unwrap();
+    let output = output.unwrap();
+    assert_eq!(output.status, Some(0), "{output:?}");
+    let containers = scene.node.containers().await.unwrap();
+    assert!(containers.is_empty(), "{containers:?}");
 }

@@ -5,6 +5,7 @@ mod allocatable;
 mod cluster;
 mod drain;
 mod faults;
+mod failure;
 mod leftover;
 mod support;
 mod webhook;

@@ -1,11 +1,19 @@
 //! Helpers of the tests on real nodes.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
 use nodelife_core::quantity::Quantity;
 use nodelife_tests::fixture::WorkloadFixture;
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::real_nodes::{MANNERS, RealNode, RealNodes, Traces};
 use nodelife_tests::{Identity, TIMEOUT, wait_until};
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 pub(super) fn kubectl(cluster: &RealNodes) -> Kubectl {
     Kubectl::new(&cluster.plane, &Identity::Admin).unwrap()
@@ -42,6 +50,56 @@ pub(super) async fn nothing_is_left(traces: &Traces) {
         anyhow::ensure!(left.is_empty(), "{left:#?}");
         Ok(Some(()))
     })
+    .await
+    .unwrap();
+}
+
+/// Measures for how long the machine lets a test wait in vain: so much later may the programs of a
+/// cluster be as well.
+pub(super) struct Lateness {
+    late: Arc<AtomicU64>,
+    _ticking: JoinSet<()>,
+}
+
+impl Lateness {
+    pub(super) fn measure() -> Self {
+        const EVERY: Duration = Duration::from_millis(200);
+        let late = Arc::new(AtomicU64::new(0));
+        let milliseconds = Arc::clone(&late);
+        let mut ticking = JoinSet::new();
+        ticking.spawn(async move {
+            loop {
+                let begun = Instant::now();
+                tokio::time::sleep(EVERY).await;
+                let more = begun.elapsed().saturating_sub(EVERY).as_millis();
+                milliseconds.fetch_add(more.try_into().unwrap(), Ordering::Relaxed);
+            }
+        });
+        Self {
+            late,
+            _ticking: ticking,
+        }
+    }
+
+    pub(super) fn seconds(&self) -> f64 {
+        Duration::from_millis(self.late.load(Ordering::Relaxed)).as_secs_f64()
+    }
+}
+
+/// Waits until the node is Unknown.
+pub(super) async fn wait_unknown(cluster: &RealNodes, node: &RealNode) {
+    let nodes: Api<Node> = Api::all(cluster.plane.admin().await.unwrap());
+    wait_until(
+        &format!("{} to be Unknown", node.name),
+        TIMEOUT,
+        async || {
+            let status = nodes.get(&node.name).await?.status.unwrap_or_default();
+            let mut conditions = status.conditions.iter().flatten();
+            Ok(conditions
+                .any(|one| one.type_ == "Ready" && one.status == "Unknown")
+                .then_some(()))
+        },
+    )
     .await
     .unwrap();
 }
