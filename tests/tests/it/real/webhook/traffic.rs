@@ -1,5 +1,6 @@
 //! Pods that come and go, and a node that writes, while something happens to the webhook.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -106,8 +107,10 @@ impl Counts {
 async fn pods(namespace: TestNamespace, counts: Arc<Counts>) {
     let jobs: Api<Job> = namespace.api();
     let pods: Api<Pod> = namespace.api();
+    // By UID.
+    let mut seen = HashSet::new();
     for number in 0_u32.. {
-        if let Err(error) = step(&jobs, &pods, number, &counts).await {
+        if let Err(error) = step(&jobs, &pods, number, &mut seen, &counts).await {
             counts.fault(error.to_string());
         }
         tokio::time::sleep(NEXT_POD).await;
@@ -118,7 +121,13 @@ async fn pods(namespace: TestNamespace, counts: Arc<Counts>) {
 }
 
 /// Removes what has ended, and creates one Job more.
-async fn step(jobs: &Api<Job>, pods: &Api<Pod>, number: u32, counts: &Counts) -> kube::Result<()> {
+async fn step(
+    jobs: &Api<Job>,
+    pods: &Api<Pod>,
+    number: u32,
+    seen: &mut HashSet<Option<String>>,
+    counts: &Counts,
+) -> kube::Result<()> {
     let mut there = 0;
     for job in jobs.list(&ListParams::default()).await? {
         let name = job.metadata.name.unwrap_or_default();
@@ -139,6 +148,9 @@ async fn step(jobs: &Api<Job>, pods: &Api<Pod>, number: u32, counts: &Counts) ->
         jobs.delete(&name, &DeleteParams::background()).await?;
     }
     for pod in pods.list(&ListParams::default()).await? {
+        if !seen.insert(pod.metadata.uid.clone()) {
+            continue;
+        }
         let spec = pod.spec.unwrap_or_default();
         let tolerations = spec.tolerations.unwrap_or_default();
         let waits = tolerations
