@@ -8,6 +8,7 @@
 
 pub mod allocatable;
 pub mod audit;
+pub mod clusters;
 pub mod disruption;
 pub mod drain;
 pub mod failure;

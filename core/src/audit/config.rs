@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::exclude::{Exclude, ExcludedBy, ObjectPattern};
 use super::finding::Severity;
 use super::rule_name::names;
-use super::rules::catalogue;
+use super::rules::all;
 use super::severities::Severities;
 use crate::object::LabelSelector;
 use crate::selector::label_selector;
@@ -135,7 +135,7 @@ struct RuleName(String);
 impl<'de> Deserialize<'de> for RuleName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
-        if catalogue().any(|rule| names(&name, rule.id)) {
+        if all().any(|rule| names(&name, rule.id)) {
             return Ok(Self(name));
         }
         Err(D::Error::custom(format_args!(

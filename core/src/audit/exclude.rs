@@ -90,7 +90,7 @@ impl Exclude {
     }
 
     /// Whether it suppresses a finding of `rule` about `subject`, which concerns these nodes.
-    pub(super) fn matches<'a>(
+    pub(crate) fn matches<'a>(
         &self,
         rule: &str,
         subject: &Subject,

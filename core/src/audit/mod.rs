@@ -35,12 +35,16 @@ pub use finding::{Confidence, Finding, Severity, Subject};
 pub use findings::{FindingBuilder, Findings, SKIP_ANNOTATION};
 pub use grouping::{FindingGroup, NodePools};
 pub use headroom::{Loss, Lost, losses};
+pub(crate) use pools::most_common;
 pub use pools::pool_of;
 pub use report::{
     Audit, AuditReport, Fixed, Input, Skipped, Summary, Suppressed, SuppressedBy, Tool,
 };
 pub use rule::{Check, Rule};
-pub use rules::{GROUPS, Group, UPGRADE, catalogue, find, find_group, unknown, without_target};
+pub use rules::{
+    BETWEEN_CLUSTERS, GROUPS, Group, UPGRADE, all, catalogue, find, find_group, unknown,
+    without_target,
+};
 pub use selection::{Selection, SkipOn};
 pub use severities::Severities;
 

@@ -63,7 +63,7 @@ pub(super) fn counts<T: Ord>(values: impl IntoIterator<Item = T>) -> BTreeMap<T,
 }
 
 /// The value that occurs most often, the smallest of several.
-pub(super) fn most_common<T: Ord>(values: impl IntoIterator<Item = T>) -> Option<T> {
+pub(crate) fn most_common<T: Ord>(values: impl IntoIterator<Item = T>) -> Option<T> {
     let counts = counts(values);
     let most = counts.values().copied().max()?;
     counts

@@ -47,6 +47,8 @@ pub enum Check {
     Configuration(fn(&Node, &KubeletConfiguration) -> Option<String>),
     /// The nodes, as kubelets of another version would run them: only if a version is given.
     Target(fn(&Context<'_>, Target, &mut Findings<'_>)),
+    /// Several clusters, by [`crate::clusters`]; an audit of one does not check it.
+    Clusters,
 }
 
 impl Rule {
@@ -56,9 +58,13 @@ impl Rule {
     }
 
     /// Whether the selection has what the rule asks about: a rule about an upgrade needs the
-    /// version.
+    /// version, and one about several clusters is never a question about one.
     pub fn can_check(&self, selection: &Selection) -> bool {
-        selection.target.is_some() || !matches!(self.check, Check::Target(_))
+        match self.check {
+            Check::Target(_) => selection.target.is_some(),
+            Check::Clusters => false,
+            _ => true,
+        }
     }
 
     pub(super) fn run(&self, context: &Context<'_>, findings: &mut Findings<'_>) {
@@ -80,6 +86,7 @@ impl Rule {
                 }
             }
             Check::Configuration(check) => kubelet_config::each(context, findings, check),
+            Check::Clusters => {}
             Check::Target(check) => {
                 if let Some(target) = findings.selection.target {
                     check(context, target, findings);

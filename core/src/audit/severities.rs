@@ -17,7 +17,7 @@ impl Severities {
     }
 
     /// The severity that is given to the rule.
-    pub(super) fn of(&self, rule: &str) -> Option<Severity> {
+    pub(crate) fn of(&self, rule: &str) -> Option<Severity> {
         let of_id = |(name, _): &&(String, Severity)| name.trim().eq_ignore_ascii_case(rule);
         let of_group = |(name, _): &&(String, Severity)| names(name, rule);
         let found = self.0.iter().find(of_id);

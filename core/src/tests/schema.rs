@@ -9,7 +9,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::snapshot::{Clock, Snapshot, Source};
-use crate::{API_VERSION, allocatable, audit, drain, failure, nodes, shutdown, zone};
+use crate::{API_VERSION, allocatable, audit, clusters, drain, failure, nodes, shutdown, zone};
 
 #[test]
 fn the_schemas_in_docs_are_those_of_the_types() {
@@ -34,10 +34,12 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/schema")
 }
 
-fn schemas() -> [(&'static str, Value); 10] {
+fn schemas() -> [(&'static str, Value); 12] {
     [
         printed::<audit::AuditReport>("AuditReport", "audit"),
         printed::<nodes::NodesReport>("NodesReport", "nodes"),
+        printed::<clusters::AuditReportList>("AuditReportList", "audit --context a,b"),
+        printed::<clusters::NodesReportList>("NodesReportList", "nodes --context a,b"),
         printed::<allocatable::AllocatableReport>("AllocatableReport", "explain allocatable"),
         printed::<zone::ZoneReport>("ZoneReport", "explain zones"),
         printed::<failure::FailureTimeline>("FailureTimeline", "explain failure"),

@@ -24,14 +24,14 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Ids of rules, with their titles.
 pub(super) fn rules() -> Vec<CompletionCandidate> {
-    audit::catalogue()
+    audit::all()
         .map(|rule| CompletionCandidate::new(rule.id).help(Some(rule.title.into())))
         .collect()
 }
 
 /// Ids and group codes.
 pub(super) fn rules_and_groups() -> Vec<CompletionCandidate> {
-    let groups = audit::GROUPS.iter();
+    let groups = audit::GROUPS.iter().chain([&audit::BETWEEN_CLUSTERS]);
     let groups =
         groups.map(|group| CompletionCandidate::new(group.code).help(Some(group.title.into())));
     groups.chain(rules()).collect()

@@ -12,7 +12,7 @@ const MIN_SIMILARITY: f64 = 0.75;
 /// nearest that is.
 pub(crate) fn unknown(name: &str, others: &[&'static str]) -> UsageError {
     let upper = name.to_uppercase();
-    let rules = audit::catalogue().flat_map(|rule| [rule.id, rule.group()]);
+    let rules = audit::all().flat_map(|rule| [rule.id, rule.group()]);
     let nearest = rules
         .chain(others.iter().copied())
         .map(|known| (strsim::jaro(&upper, &known.to_uppercase()), known))

@@ -4,6 +4,7 @@ mod authorization;
 mod budget;
 mod capacity;
 mod certificate;
+mod clusters;
 mod component;
 mod event;
 mod heartbeat;
@@ -68,6 +69,9 @@ pub const GROUPS: [Group; 18] = [
     group("UPG", "Upgrade to another version", upgrade::RULES),
 ];
 
+/// The rules that compare several clusters. An audit of one cluster does not check them.
+pub const BETWEEN_CLUSTERS: Group = group("FLT", "Differences between clusters", clusters::RULES);
+
 /// The rules that answer whether the nodes are ready for another version: those about an upgrade,
 /// and that a kubelet does not restart on a machine with swap.
 pub const UPGRADE: [&str; 2] = ["UPG", "NL-VER-008"];
@@ -76,9 +80,14 @@ const fn group(code: &'static str, title: &'static str, rules: &'static [Rule]) 
     Group { code, title, rules }
 }
 
-/// Every rule, by group and id.
+/// Every rule about one cluster, by group and id.
 pub fn catalogue() -> impl Iterator<Item = &'static Rule> {
     GROUPS.iter().flat_map(|group| group.rules)
+}
+
+/// Every rule, those that compare clusters last.
+pub fn all() -> impl Iterator<Item = &'static Rule> {
+    catalogue().chain(BETWEEN_CLUSTERS.rules)
 }
 
 /// The rules that need no `--target`.
@@ -88,20 +97,20 @@ pub fn without_target() -> impl Iterator<Item = &'static Rule> {
 
 /// The rule with this id, in any case of letters.
 pub fn find(id: &str) -> Option<&'static Rule> {
-    catalogue().find(|rule| rule.id.eq_ignore_ascii_case(id))
+    all().find(|rule| rule.id.eq_ignore_ascii_case(id))
 }
 
 /// The group with this code, `RES` or `NL-RES`, in any case of letters.
 pub fn find_group(code: &str) -> Option<&'static Group> {
     let is_it = |group: &&Group| group.rules.first().is_some_and(|rule| names(code, rule.id));
-    GROUPS.iter().find(is_it)
+    GROUPS.iter().chain([&BETWEEN_CLUSTERS]).find(is_it)
 }
 
 /// The names in a selection that are neither an id nor a group.
 pub fn unknown(selection: &Selection) -> impl Iterator<Item = &str> {
     selection
         .names()
-        .filter(|name| !catalogue().any(|rule| names(name, rule.id)))
+        .filter(|name| !all().any(|rule| names(name, rule.id)))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ pub(crate) async fn run(
         (Some(Topic::Shutdown(args)), _) => shutdown::run(args, cluster, printer).await,
         (None, Some(id)) => text::rule(id, args.output, args.no_headers, printer),
         (None, None) => {
-            let all = audit::catalogue();
+            let all = audit::all();
             text::list(all, args.output, args.no_headers, printer)
         }
     }
