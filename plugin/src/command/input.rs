@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::SignedDuration;
-use nodelife_cluster::snapshot;
+use nodelife_cluster::{Cluster, snapshot};
 use nodelife_core::audit::Selection;
 use nodelife_core::format::count;
 use nodelife_core::natural;
@@ -40,26 +40,57 @@ pub(crate) async fn read(
     if let Some(skew) = cluster.clock().skew() {
         note_clock_skew(skew, printer);
     }
-    let mut mixed = BTreeSet::new();
-    let screen = Mutex::new((&mut *printer, &mut progress, &mut mixed));
-    let on_progress = |note: snapshot::SourceProgress| {
+    let screen = Mutex::new((&mut *printer, &mut progress));
+    let on_progress = |source: Source, listed| {
         let mut screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
-        let (printer, progress, mixed) = &mut *screen;
-        progress.set(note.source.noun(), note.progress.listed);
+        let (printer, progress) = &mut *screen;
+        progress.set(source.noun(), listed);
         printer.progress(progress);
+    };
+    let (snapshot, warnings) = collect(&cluster, sources, on_progress).await?;
+    for warning in warnings {
+        printer.warn(warning);
+    }
+    Ok(snapshot)
+}
+
+/// Reads these sources of one of several clusters, and returns what to warn of.
+pub(crate) async fn read_beside_others(
+    sources: &BTreeSet<Source>,
+    cluster: &ClusterArgs,
+) -> anyhow::Result<(Snapshot, Vec<String>)> {
+    let cluster = Cluster::connect(&cluster.options()).await?;
+    let (snapshot, mut warnings) = collect(&cluster, sources, |_, _| {}).await?;
+    warnings.extend(cluster.warnings().take());
+    Ok((snapshot, warnings))
+}
+
+/// Reads these sources, and returns what to warn of. `on_progress` learns how many objects of a
+/// source there are so far.
+async fn collect(
+    cluster: &Cluster,
+    sources: &BTreeSet<Source>,
+    on_progress: impl Fn(Source, usize) + Send + Sync,
+) -> anyhow::Result<(Snapshot, Vec<String>)> {
+    let mixed = Mutex::new(BTreeSet::new());
+    let note = |note: snapshot::SourceProgress| {
+        on_progress(note.source, note.progress.listed);
         if !note.progress.consistent {
+            let mut mixed = mixed.lock().unwrap_or_else(PoisonError::into_inner);
             mixed.insert(note.source);
         }
     };
     // All lists at once are too much state for the stack.
-    let mut snapshot = Box::pin(snapshot::collect(&cluster, sources, on_progress)).await?;
-    for source in mixed {
-        printer.warn(format_args!(
+    let mut snapshot = Box::pin(snapshot::collect(cluster, sources, note)).await?;
+    let mixed = mixed.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let warnings = mixed.into_iter().map(|source| {
+        format!(
             "listing {} took longer than the API server keeps old versions: the pages are from \
              different times",
             source.noun()
-        ));
-    }
+        )
+    });
+    let warnings = warnings.collect();
     if !sources.contains(&Source::KubeletConfigs) {
         let reason = Str::from(CONFIGZ_NOT_REQUESTED);
         snapshot.missing.insert(Source::KubeletConfigs, reason);
@@ -68,7 +99,7 @@ pub(crate) async fn read(
         let reason = Str::from(PROBE_NOT_REQUESTED);
         snapshot.missing.insert(Source::NodeRestriction, reason);
     }
-    Ok(snapshot)
+    Ok((snapshot, warnings))
 }
 
 /// Reads the files that the flags name.

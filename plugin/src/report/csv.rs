@@ -2,31 +2,46 @@
 
 use std::io::{self, Write};
 
-use nodelife_core::audit::AuditReport;
+use nodelife_core::audit::{AuditReport, Finding};
 
 use super::table::confidence;
 use super::text::word;
 
+const HEADER: &str = "severity,rule,kind,namespace,name,confidence,message,fix";
+
 pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()> {
-    write!(
-        out,
-        "severity,rule,kind,namespace,name,confidence,message,fix\r\n"
-    )?;
+    write!(out, "{HEADER}\r\n")?;
     for finding in &report.findings {
-        let fields = [
-            word(finding.severity),
-            &finding.rule,
-            &finding.subject.kind,
-            finding.subject.namespace.as_deref().unwrap_or_default(),
-            &finding.subject.name,
-            confidence(finding.confidence),
-            &finding.message,
-            &finding.fix,
-        ];
-        let fields: Vec<String> = fields.into_iter().map(field).collect();
-        write!(out, "{}\r\n", fields.join(","))?;
+        write!(out, "{}\r\n", line(finding))?;
     }
     Ok(())
+}
+
+/// The findings of several clusters, each behind its context.
+pub(super) fn write_with_contexts<'a>(
+    findings: impl Iterator<Item = (&'a str, &'a Finding)>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    write!(out, "context,{HEADER}\r\n")?;
+    for (context, finding) in findings {
+        write!(out, "{},{}\r\n", field(context), line(finding))?;
+    }
+    Ok(())
+}
+
+fn line(finding: &Finding) -> String {
+    let fields = [
+        word(finding.severity),
+        &finding.rule,
+        &finding.subject.kind,
+        finding.subject.namespace.as_deref().unwrap_or_default(),
+        &finding.subject.name,
+        confidence(finding.confidence),
+        &finding.message,
+        &finding.fix,
+    ];
+    let fields: Vec<String> = fields.into_iter().map(field).collect();
+    fields.join(",")
 }
 
 /// One field, quoted where the standard wants it. A leading `=`, `+`, `-` or `@` is no

@@ -3,6 +3,7 @@
 //! Those of the audit all write the same [`AuditReport`].
 
 mod by_rule;
+mod clusters;
 mod command_line;
 mod csv;
 mod document;
@@ -20,6 +21,7 @@ mod table;
 mod text;
 pub(crate) mod unchecked;
 
+pub(crate) use clusters::{ClusterTables, ClustersReport};
 pub(crate) use command_line::command_line;
 pub(crate) use document::Baseline;
 pub(crate) use nodelife_core::audit::AuditReport;
@@ -30,10 +32,14 @@ use std::io::{self, Write};
 use nodelife_core::audit::{FindingGroup, NodePools, Rule};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{Settings, ZoneReport};
+use serde::Serialize;
 
 use crate::cli::{AuditArgs, AuditFormat};
 use crate::output::{Document, Printer, Table};
 use fleet::Fleet;
+
+/// A table, and its heading if there are several.
+pub(crate) type Part = (Option<String>, Table);
 
 /// A report and what is known beside it.
 pub(crate) struct Report<'a> {
@@ -51,7 +57,7 @@ impl Report<'_> {
     /// Prints it to stdout, a table as wide as the terminal.
     pub(crate) fn print(&self, printer: &mut Printer) -> anyhow::Result<()> {
         match self.format {
-            AuditFormat::Table | AuditFormat::Wide => self.print_tables(printer),
+            AuditFormat::Table | AuditFormat::Wide => print_parts(&self.tables(), printer),
             AuditFormat::Json => printer.json(&self.document()),
             AuditFormat::Yaml => printer.yaml(&self.document()),
             _ => Ok(self.write(printer.data())?),
@@ -62,15 +68,9 @@ impl Report<'_> {
     pub(crate) fn write(&self, out: &mut impl Write) -> io::Result<()> {
         let audit = self.audit;
         match self.format {
-            AuditFormat::Table | AuditFormat::Wide => self.write_tables(out),
-            AuditFormat::Json => {
-                serde_json::to_writer_pretty(&mut *out, &self.document())?;
-                writeln!(out)
-            }
-            AuditFormat::Yaml => {
-                let text = serde_saphyr::to_string(&self.document()).map_err(io::Error::other)?;
-                out.write_all(text.as_bytes())
-            }
+            AuditFormat::Table | AuditFormat::Wide => write_parts(&self.tables(), out),
+            AuditFormat::Json => write_json(&self.document(), out),
+            AuditFormat::Yaml => write_yaml(&self.document(), out),
             AuditFormat::Csv => csv::write(audit, out),
             AuditFormat::Markdown => markdown::write(audit, &self.groups(), out),
             AuditFormat::Html => {
@@ -103,37 +103,9 @@ impl Report<'_> {
     }
 
     /// Each with its heading, if there is one.
-    fn tables(&self) -> Vec<(Option<String>, Table)> {
+    pub(crate) fn tables(&self) -> Vec<Part> {
         let wide = self.format == AuditFormat::Wide;
         table::tables(self.audit, self.snapshot, self.args, wide)
-    }
-
-    fn print_tables(&self, printer: &mut Printer) -> anyhow::Result<()> {
-        let tables = self.tables();
-        for (i, (heading, table)) in tables.iter().enumerate() {
-            if i > 0 {
-                writeln!(printer.data())?;
-            }
-            if let Some(heading) = heading {
-                writeln!(printer.data(), "{heading}")?;
-            }
-            printer.table(table)?;
-        }
-        Ok(())
-    }
-
-    fn write_tables(&self, out: &mut impl Write) -> io::Result<()> {
-        let mut text = anstream::StripStream::new(Vec::new());
-        for (i, (heading, table)) in self.tables().iter().enumerate() {
-            if i > 0 {
-                writeln!(text)?;
-            }
-            if let Some(heading) = heading {
-                writeln!(text, "{heading}")?;
-            }
-            table.write(&mut text, None)?;
-        }
-        out.write_all(&text.into_inner())
     }
 
     fn fleet(&self) -> Fleet<'_> {
@@ -141,4 +113,43 @@ impl Report<'_> {
         let zones = ZoneReport::of(&self.snapshot.nodes, &settings, self.snapshot.taken_at);
         Fleet::of(self.snapshot, zones)
     }
+}
+
+/// Prints tables to stdout, as wide as the terminal.
+fn print_parts(parts: &[Part], printer: &mut Printer) -> anyhow::Result<()> {
+    for (i, (heading, table)) in parts.iter().enumerate() {
+        if i > 0 {
+            writeln!(printer.data())?;
+        }
+        if let Some(heading) = heading {
+            writeln!(printer.data(), "{heading}")?;
+        }
+        printer.table(table)?;
+    }
+    Ok(())
+}
+
+/// Writes tables without colours, as wide as they want to be.
+fn write_parts(parts: &[Part], out: &mut impl Write) -> io::Result<()> {
+    let mut text = anstream::StripStream::new(Vec::new());
+    for (i, (heading, table)) in parts.iter().enumerate() {
+        if i > 0 {
+            writeln!(text)?;
+        }
+        if let Some(heading) = heading {
+            writeln!(text, "{heading}")?;
+        }
+        table.write(&mut text, None)?;
+    }
+    out.write_all(&text.into_inner())
+}
+
+fn write_json(document: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut *out, document)?;
+    writeln!(out)
+}
+
+fn write_yaml(document: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
+    let text = serde_saphyr::to_string(document).map_err(io::Error::other)?;
+    out.write_all(text.as_bytes())
 }

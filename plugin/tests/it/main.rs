@@ -11,6 +11,7 @@ mod audit;
 mod bad_input;
 mod completion;
 mod config;
+mod contexts;
 mod docs;
 mod drain;
 mod explain;

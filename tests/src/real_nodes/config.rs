@@ -12,6 +12,9 @@ use super::missing;
 use crate::cgroup;
 use crate::fixture;
 
+/// Where a node's kubelet reads the manifests of static pods.
+pub(super) const STATIC_PODS: &str = "/run/static-pods";
+
 /// The range of all pods, and of the Services.
 const PODS: &str = "10.78.0.0/16";
 pub(super) const SERVICES: &str = "10.96.0.0/16";
@@ -45,7 +48,7 @@ pub(super) fn kubelet(authority: &Path, cgroup_root: &str) -> Value {
         "cgroupRoot": cgroup_root,
         "failSwapOn": false,
         "containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
-        "staticPodPath": super::STATIC_PODS,
+        "staticPodPath": STATIC_PODS,
         "resolvConf": "/run/resolv.conf",
         // Nobody answers there; without it each pod gets a warning.
         "clusterDNS": ["10.96.0.10"],

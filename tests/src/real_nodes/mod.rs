@@ -57,9 +57,6 @@ use crate::wait::{TIMEOUT, wait_until};
 use namespaces::Namespaces;
 use node::Common;
 
-/// Where a node's kubelet reads the manifests of static pods.
-const STATIC_PODS: &str = "/run/static-pods";
-
 /// A control plane with real nodes. Dropping it ends all of it; so does the end of the test
 /// process, however that comes.
 pub struct RealNodes {

@@ -422,7 +422,7 @@ impl RealNode {
 
     /// Writes the manifest of a static pod, or removes it.
     pub async fn static_pod(&self, name: &str, manifest: Option<&Value>) -> Result<()> {
-        let path = format!("{}/{name}.json", super::STATIC_PODS);
+        let path = format!("{}/{name}.json", config::STATIC_PODS);
         let text = manifest.map(Value::to_string).unwrap_or_default();
         let script = if manifest.is_some() {
             // The kubelet watches the folder: the file appears whole.

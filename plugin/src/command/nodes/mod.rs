@@ -1,6 +1,7 @@
 //! `nodes`
 
 mod live;
+mod several;
 mod watch;
 
 use jiff::Timestamp;
@@ -9,6 +10,7 @@ use nodelife_core::format::count;
 use nodelife_core::nodes::{self, NodesReport, Options};
 use nodelife_core::snapshot::Source;
 
+use super::contexts::Contexts;
 use super::input;
 use crate::cli::{ClusterArgs, NodesArgs};
 use crate::exit::{ExitStatus, UsageError};
@@ -31,6 +33,10 @@ pub(crate) async fn run(
         no_headers: args.no_headers,
         unicode: printer.has_unicode(),
     };
+    if let Some(contexts) = Contexts::of(args.contexts, &args.input, cluster)? {
+        several::check(&args)?;
+        return several::run(&args, options, view, contexts, printer).await;
+    }
     if args.watch {
         check_screen(&args)?;
         return watch::watch(&options, view, cluster, printer).await;

@@ -20,6 +20,18 @@ pub(super) fn write(report: &NodesReport, out: &mut impl Write) -> io::Result<()
     Ok(())
 }
 
+/// The nodes of several clusters, each behind its context.
+pub(super) fn write_with_contexts<'a>(
+    rows: impl Iterator<Item = (&'a str, &'a NodeRow)>,
+    out: &mut impl Write,
+) -> io::Result<()> {
+    write!(out, "context,{HEADER}\r\n")?;
+    for (context, row) in rows {
+        write!(out, "{},{}\r\n", field(context), fields(row).join(","))?;
+    }
+    Ok(())
+}
+
 fn fields(row: &NodeRow) -> Vec<String> {
     let created = row.created_at.map(|time| time.to_string());
     let mut fields: Vec<String> = [

@@ -1,6 +1,7 @@
 //! Formats of the report on nodes.
 
 mod bar;
+mod clusters;
 mod csv;
 mod table;
 mod view;
@@ -12,6 +13,7 @@ use nodelife_core::nodes::NodesReport;
 
 use crate::cli::NodesFormat;
 use crate::output::{Document, Printer, Table};
+pub(crate) use clusters::LIST_KIND;
 pub(crate) use view::View;
 
 /// Kind of the document.

@@ -363,7 +363,7 @@ fn or_none(text: &str) -> &str {
     if text.is_empty() { NONE } else { text }
 }
 
-fn percent(percent: Option<f64>) -> String {
+pub(super) fn percent(percent: Option<f64>) -> String {
     percent.map_or_else(
         || format!("{:>4}", "-"),
         |percent| format!("{:>4}", format!("{percent:.0}%")),
@@ -380,7 +380,7 @@ fn limits(usage: &Usage, show: Show) -> Cell {
 }
 
 /// Full or nearly so: the thresholds of the rules NL-CAP-001 and NL-CAP-002.
-fn fullness(percent: Option<f64>) -> anstyle::Style {
+pub(super) fn fullness(percent: Option<f64>) -> anstyle::Style {
     match percent {
         Some(percent) if percent > 100.0 => style::ERROR,
         Some(percent) if percent >= 90.0 => style::WARNING,
@@ -388,7 +388,7 @@ fn fullness(percent: Option<f64>) -> anstyle::Style {
     }
 }
 
-fn pods(pods: PodCount) -> Cell {
+pub(super) fn pods(pods: PodCount) -> Cell {
     let count = pods.count.map(|count| count.to_string());
     let limit = pods.allocatable.map(|limit| limit.to_string());
     let unknown = || "-".to_owned();
@@ -401,7 +401,7 @@ fn pods(pods: PodCount) -> Cell {
 }
 
 /// On how many nodes the worst finding is an error, or a warning.
-fn findings(totals: &Totals) -> Cell {
+pub(super) fn findings(totals: &Totals) -> Cell {
     let worst = [
         (totals.with_errors, "E", style::ERROR),
         (totals.with_warnings, "W", style::WARNING),

@@ -4,8 +4,8 @@
 mod allocatable;
 mod cluster;
 mod drain;
-mod faults;
 mod failure;
+mod faults;
 mod leftover;
 mod support;
 mod webhook;

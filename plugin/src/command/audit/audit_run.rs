@@ -1,4 +1,4 @@
-//! `audit`
+//! `AuditRun`: an audit that was asked for.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,50 +11,51 @@ use nodelife_core::format::count;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
-use super::config::ConfigFile;
-use super::outputs::check_outputs;
-use super::{input, rules};
 use crate::cli::{AuditArgs, AuditFormat, ClusterArgs};
+use crate::command::config::ConfigFile;
+use crate::command::{input, rules};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 use crate::report::{AuditReport, Baseline, Report, command_line, unchecked};
 
-pub(crate) async fn run(
-    mut args: AuditArgs,
-    cluster: &ClusterArgs,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
-    let config = ConfigFile::find(&args.config, printer)?;
-    config.fill(&mut args);
-    check_outputs(&args.outputs)?;
-    if cluster.namespace.is_some() {
-        let message = "audit has no use of -n (--namespace): it audits nodes, with the pods and \
-                       budgets of all namespaces; name nodes, or select them with -l";
-        return Err(UsageError(message.to_owned()).into());
-    }
-    let run = AuditRun {
-        selection: selection(&args, &config)?,
-        baseline: baseline(&args)?,
-        input: describe_input(&args, cluster),
-        args,
-        config,
-    };
-    match run.args.watch {
-        None => run.once(cluster, printer).await,
-        Some(interval) => run.watch(interval, cluster, printer).await,
-    }
-}
-
 /// What was asked for, ready to be carried out.
-struct AuditRun {
-    args: AuditArgs,
-    config: ConfigFile,
-    selection: Selection,
+pub(super) struct AuditRun {
+    pub(super) args: AuditArgs,
+    pub(super) config: ConfigFile,
+    pub(super) selection: Selection,
     baseline: Baseline,
     input: Input,
 }
 
 impl AuditRun {
+    /// `several`: whether clusters are compared.
+    pub(super) fn new(
+        args: AuditArgs,
+        config: ConfigFile,
+        cluster: &ClusterArgs,
+        several: bool,
+    ) -> anyhow::Result<Self> {
+        Ok(Self {
+            selection: selection(&args, &config, several)?,
+            baseline: baseline(&args)?,
+            input: describe_input(&args, cluster),
+            args,
+            config,
+        })
+    }
+
+    /// Audits one cluster, or files.
+    pub(super) async fn one(
+        &self,
+        cluster: &ClusterArgs,
+        printer: &mut Printer,
+    ) -> anyhow::Result<ExitStatus> {
+        match self.args.watch {
+            None => self.once(cluster, printer).await,
+            Some(interval) => self.watch(interval, cluster, printer).await,
+        }
+    }
+
     async fn once(
         &self,
         cluster: &ClusterArgs,
@@ -79,7 +80,11 @@ impl AuditRun {
     ///
     /// Why not a single node was judged, or by not a single rule: the state of the nodes is not
     /// known.
-    fn has_judged(&self, snapshot: &Snapshot, audit: &AuditReport) -> anyhow::Result<()> {
+    pub(super) fn has_judged(
+        &self,
+        snapshot: &Snapshot,
+        audit: &AuditReport,
+    ) -> anyhow::Result<()> {
         if audit.summary.nodes > 0 {
             let skipped = audit.skipped.first();
             let Some(skipped) = skipped.filter(|_| audit.summary.checked == 0) else {
@@ -143,25 +148,31 @@ impl AuditRun {
     ) -> anyhow::Result<(Snapshot, AuditReport)> {
         let sources = sources(&self.args, &self.rules());
         let snapshot = input::read(&self.args.input, &sources, cluster, printer).await?;
-        let selection = &self.selection;
-        input::check_nodes(&snapshot, &selection.nodes, &self.args.input)?;
+        input::check_nodes(&snapshot, &self.selection.nodes, &self.args.input)?;
         warn_unknown_label(&self.args, &snapshot, printer);
-        let audit = audit::audit(&snapshot, selection, Timestamp::now());
+        let audit = self.judge(&snapshot, self.input.clone());
+        Ok((snapshot, audit))
+    }
+
+    /// The report on a snapshot of `input`.
+    pub(super) fn judge(&self, snapshot: &Snapshot, input: Input) -> AuditReport {
+        let selection = &self.selection;
+        let audit = audit::audit(snapshot, selection, Timestamp::now());
         let nodes = snapshot.nodes.iter().filter(|n| selection.wants_node(n));
         let fixed = self
             .baseline
-            .fixed(&self.rules(), selection, &audit, &snapshot);
-        let mut audit = AuditReport::new(&snapshot, nodes.count(), audit, |finding| {
+            .fixed(&self.rules(), selection, &audit, snapshot);
+        let mut audit = AuditReport::new(snapshot, nodes.count(), audit, |finding| {
             self.baseline.knows(finding)
         });
         audit.summary.fixed = fixed.len();
         audit.fixed = fixed;
-        audit.input = self.input.clone();
+        audit.input = input;
         audit.tool = Tool {
             name: env!("CARGO_PKG_NAME").into(),
             version: env!("CARGO_PKG_VERSION").into(),
         };
-        Ok((snapshot, audit))
+        audit
     }
 
     fn report(
@@ -199,7 +210,7 @@ impl AuditRun {
         Ok(())
     }
 
-    fn rules(&self) -> Vec<&'static Rule> {
+    pub(super) fn rules(&self) -> Vec<&'static Rule> {
         let selection = &self.selection;
         let wanted = |rule: &&'static Rule| selection.wants(rule.id) && rule.can_check(selection);
         audit::catalogue().filter(wanted).collect()
@@ -208,7 +219,7 @@ impl AuditRun {
 
 /// What these rules and the report read. Kubelets are asked when the user says so, and only then:
 /// rules that do not need their configurations know more with them.
-fn sources(args: &AuditArgs, rules: &[&Rule]) -> BTreeSet<Source> {
+pub(super) fn sources(args: &AuditArgs, rules: &[&Rule]) -> BTreeSet<Source> {
     let mut sources: BTreeSet<Source> = rules
         .iter()
         .flat_map(|rule| rule.sources)
@@ -245,7 +256,7 @@ fn warn_unknown_label(args: &AuditArgs, snapshot: &Snapshot, printer: &mut Print
 }
 
 /// What the report says of its input. An error comes up when the cluster is connected to.
-fn describe_input(args: &AuditArgs, cluster: &ClusterArgs) -> Input {
+pub(super) fn describe_input(args: &AuditArgs, cluster: &ClusterArgs) -> Input {
     if !args.input.files.is_empty() {
         let files = args.input.files.iter();
         return Input {
@@ -264,7 +275,8 @@ fn describe_input(args: &AuditArgs, cluster: &ClusterArgs) -> Input {
     }
 }
 
-fn selection(args: &AuditArgs, config: &ConfigFile) -> anyhow::Result<Selection> {
+/// `several`: whether clusters are compared.
+fn selection(args: &AuditArgs, config: &ConfigFile, several: bool) -> anyhow::Result<Selection> {
     let mut rules = args.rules.clone();
     if args.target.is_some() && rules.is_empty() {
         rules.extend(audit::UPGRADE.map(str::to_owned));
@@ -284,21 +296,26 @@ fn selection(args: &AuditArgs, config: &ConfigFile) -> anyhow::Result<Selection>
     if let Some(unknown) = audit::unknown(&selection).next() {
         return Err(rules::unknown(unknown, &[]).into());
     }
-    check_rules(&selection)?;
+    check_rules(&selection, several)?;
     Ok(selection)
 }
 
 /// # Errors
 ///
 /// No rule is left: an audit of nothing must not look like a pass.
-fn check_rules(selection: &Selection) -> Result<(), UsageError> {
+fn check_rules(selection: &Selection, several: bool) -> Result<(), UsageError> {
     let wanted: Vec<&Rule> = audit::catalogue()
         .filter(|rule| selection.wants(rule.id))
         .collect();
-    if wanted.iter().any(|rule| rule.can_check(selection)) {
+    let mut comparing = audit::BETWEEN_CLUSTERS.rules.iter();
+    let compares = comparing.any(|rule| selection.wants(rule.id));
+    if wanted.iter().any(|rule| rule.can_check(selection)) || several && compares {
         return Ok(());
     }
     let reason = match wanted.first() {
+        None if compares => "FLT compares several clusters: name them with --context a,b, or use \
+                             --all-contexts"
+            .to_owned(),
         Some(rule) => format!("{} is checked only with --target VERSION", rule.id),
         None => "--skip-rule excludes all rules that were asked for".to_owned(),
     };
