@@ -293,22 +293,16 @@ fn certificates(attempts: &mut Vec<Attempt>) {
         call: request("kube-apiserver-client", "admin", "system:masters"),
         own: None,
     });
-    // Without a permission to create them, the version is not looked at.
-    let pods = "/apis/certificates.k8s.io/v1/namespaces/default/podcertificaterequests";
-    let of_another = json!({"metadata": {"name": "new"}, "spec": {
-        "signerName": "example.com/s", "podName": "on-other", "podUID": "u",
-        "serviceAccountName": "runner", "serviceAccountUID": "u", "nodeName": "other",
-        "nodeUID": "u", "stubPKCS10Request": "AA=="}});
+    let pods = "/apis/certificates.k8s.io/v1beta1/namespaces/default/podcertificaterequests";
     attempts.push(Attempt {
-        name:
-            "request a certificate of a pod of another node (before 1.37, the authorizer refuses)"
-                .to_owned(),
+        name: "request a certificate of a pod, where the API server has none".to_owned(),
+        // Since 1.37 a node has the permission, and v1 alone is served.
         refused: if Kubernetes::current().unwrap().is_at_least("1.37").unwrap() {
-            Refused::Webhook("which is not the requesting node")
+            Refused::ApiServer("could not find the requested resource")
         } else {
             Refused::Authorizer
         },
-        call: Call::new("POST", pods, of_another),
+        call: Call::new("POST", pods, json!({"metadata": {"name": "new"}})),
         own: None,
     });
     for (what, call) in [
