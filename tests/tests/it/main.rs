@@ -42,6 +42,7 @@ mod reload;
 mod reports;
 mod rotation;
 mod server;
+mod several_clusters;
 mod uninstall;
 mod versions;
 mod webhook;
