@@ -30,14 +30,14 @@ impl Contexts {
         input: &InputArgs,
         cluster: &ClusterArgs,
     ) -> Result<Option<Self>, UsageError> {
-        let named = cluster.context.as_deref();
-        let is_list = named.is_some_and(|name| name.contains(','));
+        let context = cluster.context.as_deref();
+        let is_list = context.is_some_and(|name| name.contains(','));
         if !(args.all_contexts || is_list && input.files.is_empty()) {
             return Ok(None);
         }
         let known = cluster.options().contexts();
         let known = known.map_err(|error| UsageError(error.to_string()))?;
-        let names = match named {
+        let names = match context {
             Some(_) if args.all_contexts => {
                 let message = "--context and --all-contexts exclude each other";
                 return Err(UsageError(message.to_owned()));

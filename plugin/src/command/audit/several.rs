@@ -140,7 +140,11 @@ impl AuditRun {
                 format,
                 command: "",
             };
-            is_wanted.then(|| report.tables()).unwrap_or_default()
+            if is_wanted {
+                report.tables()
+            } else {
+                Vec::new()
+            }
         };
         let is_compared_alone = self.rules().is_empty();
         Ok(ClusterAudit {
