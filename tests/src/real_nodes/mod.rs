@@ -25,6 +25,7 @@ mod manners;
 mod missing;
 mod namespaces;
 mod node;
+mod scene;
 mod traces;
 mod webhook_image;
 
@@ -39,13 +40,14 @@ use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{Api, PostParams};
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 pub use config::GRACE;
 pub use image::Image;
 pub use manners::{MANNERS, PAUSE};
 pub use missing::missing;
 pub use node::{Agent, NodeOptions, RealNode};
+pub use scene::{Scene, deployment, manners};
 pub use traces::Traces;
 pub use webhook_image::WebhookImage;
 
@@ -56,6 +58,15 @@ use crate::supervise::{Spec, Supervised};
 use crate::wait::{TIMEOUT, wait_until};
 use namespaces::Namespaces;
 use node::Common;
+
+/// How many nodes run at once in a test process: each takes nine inotify instances, its share of a
+/// control plane some more, and a user may have 128 on most machines.
+static ROOM: Semaphore = Semaphore::const_new(7);
+
+/// Waits until so many nodes more may run. What starts them in another process holds this.
+pub async fn room(nodes: u32) -> Result<SemaphorePermit<'static>> {
+    Ok(ROOM.acquire_many(nodes).await?)
+}
 
 /// A control plane with real nodes. Dropping it ends all of it; so does the end of the test
 /// process, however that comes.
@@ -69,6 +80,7 @@ pub struct RealNodes {
     common: Common,
     next: AtomicU8,
     folder: TempDir,
+    _room: SemaphorePermit<'static>,
 }
 
 impl RealNodes {
@@ -87,13 +99,14 @@ impl RealNodes {
     }
 
     /// A cluster of one's own, with so many Ready nodes.
-    pub async fn start(options: Options, nodes: usize) -> Result<Self> {
+    pub async fn start(options: Options, nodes: u32) -> Result<Self> {
         if let Some(reason) = missing() {
             bail!("real nodes are not possible here: {reason}");
         }
         for program in [GoProgram::Kubelet, GoProgram::KubeProxy] {
             program.path()?;
         }
+        let room = room(nodes).await?;
         let folder = tempfile::Builder::new().prefix("nodelife-").tempdir()?;
         let cgroup = folder.path().file_name().context("a folder has a name")?;
         let cgroup = cgroup.to_str().context("it is UTF-8")?.to_owned();
@@ -126,9 +139,10 @@ impl RealNodes {
             common,
             next: AtomicU8::new(1),
             folder,
+            _room: room,
         };
-        for zone in ["a", "b", "c"].iter().cycle().take(nodes) {
-            let node = this.power_on(NodeOptions::default().zone(zone)).await?;
+        for zone in ["a", "b", "c"].iter().cycle().take(nodes.try_into()?) {
+            let node = this.make(NodeOptions::default().zone(zone)).await?;
             this.nodes.push(node);
         }
         for node in &this.nodes {
@@ -152,6 +166,11 @@ impl RealNodes {
 
     /// One node more, as soon as its programs run: its Node need not be there.
     pub async fn power_on(&self, options: NodeOptions) -> Result<RealNode> {
+        let room = room(1).await?;
+        Ok(self.make(options).await?.with_room(room))
+    }
+
+    async fn make(&self, options: NodeOptions) -> Result<RealNode> {
         let index = self.next.fetch_add(1, Ordering::Relaxed);
         let identity = if options.begins_as_bootstrapper() {
             Identity::User {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard};
+use tokio::sync::{Mutex, MutexGuard, SemaphorePermit};
 
 use super::config;
 use super::namespaces::Namespaces;
@@ -141,6 +141,8 @@ pub struct RealNode {
     manners: PathBuf,
     /// None when it is powered off.
     running: Mutex<Option<Running>>,
+    /// See [`super::room`]; that of a cluster's first nodes is the cluster's.
+    room: Option<SemaphorePermit<'static>>,
 }
 
 /// Dropped in this order.
@@ -193,9 +195,15 @@ impl RealNode {
             images: common.images.clone(),
             manners: common.manners.clone(),
             running: Mutex::default(),
+            room: None,
         };
         node.configure(&node.kubelet, &[])?;
         Ok(node)
+    }
+
+    pub(super) fn with_room(mut self, room: SemaphorePermit<'static>) -> Self {
+        self.room = Some(room);
+        self
     }
 
     /// Starts the machine and its programs.

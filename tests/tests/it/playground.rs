@@ -106,6 +106,7 @@ async fn real_nodes_run_the_playground_too() {
     if nodelife_tests::real_nodes::is_left_out() {
         return;
     }
+    let _room = nodelife_tests::real_nodes::room(3).await.unwrap();
     let playground = Playground::start_with(&["--real"]).await;
     let kubectl = playground.kubectl();
     let runtimes = [

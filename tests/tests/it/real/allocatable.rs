@@ -1,6 +1,7 @@
 //! Compares Allocatable and refusals with real kubelets.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, Patch, PatchParams};
@@ -132,6 +133,10 @@ impl Bench<'_> {
         let status = nodes.get(&node.name).await.unwrap().status.unwrap();
         let version = status.node_info.unwrap().kubelet_version;
         let capacity = status.capacity.unwrap();
+        let pages = "/sys/kernel/mm/hugepages/hugepages-2048kB";
+        if Path::new(pages).exists() {
+            assert_eq!(capacity["hugepages-2Mi"].0, "128Mi");
+        }
         let cores = capacity["cpu"].0.parse().unwrap();
         let capacity = serde_json::to_value(capacity).unwrap();
         Bench {
@@ -244,7 +249,6 @@ impl Bench<'_> {
         let status = ended
             .unwrap_or_else(|error| panic!("{refusals:?}\n{case:#?}\n{error:#}\n{}", self.log()));
         assert_ne!(status, 0, "{refusals:?}\n{case:#?}\n{}", self.log());
-        println!("{refusals:?}\n{}\n", self.log().lines().last().unwrap());
     }
 
     fn log(&self) -> String {

@@ -7,11 +7,11 @@ use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use nix::sys::signal::Signal;
 use nodelife_tests::fixture::{PodFixture, workload};
-use nodelife_tests::real_nodes::{Agent, GRACE, NodeOptions, RealNodes};
+use nodelife_tests::real_nodes::{Agent, GRACE, NodeOptions, RealNodes, manners};
 use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
 use serde_json::json;
 
-use super::support::{Lateness, document, manners};
+use super::support::{Lateness, document};
 use crate::failure::{CUT, Fate, PERIOD, pods_on, seconds, unreachable};
 
 /// How far a time may be from the one that was foretold.

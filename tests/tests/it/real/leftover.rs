@@ -9,11 +9,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use nodelife_tests::fixture::PodFixture;
 use nodelife_tests::kubectl;
-use nodelife_tests::real_nodes::{RealNodes, Traces, is_left_out};
+use nodelife_tests::real_nodes::{RealNodes, Traces, deployment, is_left_out, room};
 use nodelife_tests::{ControlPlane, TIMEOUT, TestNamespace, wait_until};
 use tokio::process::{Child, Command};
 
-use super::support::{deployment, nothing_is_left};
+use super::support::nothing_is_left;
 
 /// Tells [`child`] how to end; without it that test does nothing.
 const HOW: &str = "NODELIFE_REAL_LEFTOVER_HOW";
@@ -47,6 +47,7 @@ async fn ends_without_a_trace(how: &str, signal: Option<Signal>) {
     if is_left_out() {
         return;
     }
+    let _room = room(2).await.unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("traces.json");
     let mut child = start(how, &file);

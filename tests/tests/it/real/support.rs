@@ -7,11 +7,10 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use nodelife_core::quantity::Quantity;
-use nodelife_tests::fixture::WorkloadFixture;
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::real_nodes::{MANNERS, RealNode, RealNodes, Traces};
+use nodelife_tests::real_nodes::{RealNode, RealNodes, Traces};
 use nodelife_tests::{Identity, TIMEOUT, wait_until};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -102,23 +101,4 @@ pub(super) async fn wait_unknown(cluster: &RealNodes, node: &RealNode) {
     )
     .await
     .unwrap();
-}
-
-/// The spec of a pod with `manners run ARGUMENTS` and a grace period in seconds.
-pub(super) fn manners(arguments: &[&str], grace: u32) -> Value {
-    let arguments = [&["run"], arguments].concat();
-    json!({
-        "terminationGracePeriodSeconds": grace,
-        "containers": [{"name": "main", "image": MANNERS, "args": arguments}],
-    })
-}
-
-/// A Deployment of pods with manners.
-pub(super) fn deployment(
-    name: &str,
-    replicas: u32,
-    arguments: &[&str],
-    grace: u32,
-) -> WorkloadFixture {
-    WorkloadFixture::deployment(name, replicas).pod_spec(manners(arguments, grace))
 }
