@@ -72,6 +72,9 @@ pub(super) fn kubelet(authority: &Path, cgroup_root: &str) -> Value {
             "imagefs.available": "1%",
             "imagefs.inodesFree": "1%",
         },
+        // Never: on a machine whose disk is 85% full, the kubelet would remove every image that no
+        // container uses at that moment, and nobody could bring it back.
+        "imageGCHighThresholdPercent": 100,
         "maxPods": 60,
         "podPidsLimit": 1000,
         "rotateCertificates": true,

@@ -2,8 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::Api;
 use nodelife_tests::installation::{CA_SECRET, NAMESPACE, TLS_SECRET};
+use nodelife_tests::real_nodes::{Agent, RealNode};
+use nodelife_tests::supervise::tail;
 use nodelife_tests::{Installation, TIMEOUT, wait_until};
 use serde_json::json;
 
@@ -184,7 +187,7 @@ impl Soak<'_> {
             began.elapsed().as_secs_f32()
         );
         self.scene.cluster.reboot(node).await.unwrap();
-        self.rebooted(&node.name).await;
+        self.rebooted(node).await;
         kubectl(self.installation, &["uncordon", &node.name]).await;
         self.ready.retain(|(name, _)| *name != node.name);
         let now = self.scene.ready_since(self.installation).await;
@@ -194,19 +197,22 @@ impl Soak<'_> {
     }
 
     /// Waits until a node is Ready by the word of its new kubelet.
-    async fn rebooted(&self, node: &str) {
-        let node = self.scene.node(node);
+    async fn rebooted(&self, node: &RealNode) {
         let boot = node.run(&["cat", "/proc/sys/kernel/random/boot_id"]).await;
         let boot = boot.unwrap().success().unwrap();
-        wait_until("the rebooted node to be Ready", TIMEOUT, async || {
-            let there = self.scene.cluster.ready(node).await?;
-            let info = there.status.and_then(|status| status.node_info);
-            let info = info.unwrap_or_default();
+        let nodes: Api<Node> = Api::all(self.installation.admin.clone());
+        let reported = wait_until("the rebooted node to report", TIMEOUT, async || {
+            let status = nodes.get(&node.name).await?.status.unwrap_or_default();
+            let info = status.node_info.unwrap_or_default();
             anyhow::ensure!(info.boot_id == boot.trim(), "its boot is {}", info.boot_id);
             Ok(Some(()))
-        })
-        .await
-        .unwrap();
+        });
+        if let Err(error) = reported.await {
+            let log = |agent| tail(&node.log(agent));
+            let (kubelet, containerd) = (log(Agent::Kubelet), log(Agent::Containerd));
+            panic!("{error}\nkubelet:\n{kubelet}\ncontainerd:\n{containerd}");
+        }
+        self.scene.cluster.ready(node).await.unwrap();
     }
 
     async fn roll_out(&self) {
