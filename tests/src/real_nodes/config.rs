@@ -75,6 +75,8 @@ pub(super) fn kubelet(authority: &Path, cgroup_root: &str) -> Value {
         // Never: on a machine whose disk is 85% full, the kubelet would remove every image that no
         // container uses at that moment, and nobody could bring it back.
         "imageGCHighThresholdPercent": 100,
+        // A pod sees the new content of a mounted Secret after seconds, not after a minute.
+        "syncFrequency": "5s",
         "maxPods": 60,
         "podPidsLimit": 1000,
         "rotateCertificates": true,

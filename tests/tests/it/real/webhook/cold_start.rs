@@ -41,7 +41,7 @@ async fn a_cluster_that_fails_closed_starts_from_cold() {
     installation.apply().await.unwrap();
     stricter(&installation).await;
     scene.sound(&installation).await;
-    static_pod(&scene.nodes[0], &installation.admin).await;
+    static_pod(&scene.nodes()[0], &installation.admin).await;
     let namespace = TestNamespace::create(&scene.cluster.plane, "cold")
         .await
         .unwrap();
@@ -53,7 +53,7 @@ async fn a_cluster_that_fails_closed_starts_from_cold() {
     nodelife_tests::fixture::workload::wait_ready(&namespace, "web", 3)
         .await
         .unwrap();
-    static_pod(&scene.nodes[0], &installation.admin).await;
+    static_pod(&scene.nodes()[0], &installation.admin).await;
 }
 
 /// Configures every stricter rule, as manifests/README.md says.
@@ -105,7 +105,7 @@ async fn stricter(installation: &Installation<'_>) {
 
 /// The machine of a replica loses its power: calls that wait for it fail, and soon none does.
 async fn one_machine(scene: &Scene, installation: &Installation<'_>) {
-    let [first, .., last] = &scene.nodes[..] else {
+    let [first, .., last] = scene.nodes() else {
         panic!("several nodes")
     };
     let client = scene.cluster.plane.node(&first.name).await.unwrap();
@@ -151,7 +151,7 @@ async fn whole_cluster(scene: &Scene, installation: &Installation<'_>) {
         Part::ControllerManager,
         Part::Scheduler,
     ];
-    for node in &scene.nodes {
+    for node in scene.nodes() {
         node.power_off().await.unwrap();
     }
     for part in parts.into_iter().rev() {
@@ -168,7 +168,7 @@ async fn whole_cluster(scene: &Scene, installation: &Installation<'_>) {
     })
     .await
     .unwrap();
-    let first = &scene.nodes[0].name;
+    let first = &scene.nodes()[0].name;
     let client = plane.node(first).await.unwrap();
     let began = Instant::now();
     let refused = publish(&client, first, 0).await.unwrap_err().to_string();
@@ -176,10 +176,10 @@ async fn whole_cluster(scene: &Scene, installation: &Installation<'_>) {
     assert!(began.elapsed() < 5 * CALL, "{:?}", began.elapsed());
 
     let on = Instant::now();
-    for node in &scene.nodes {
+    for node in scene.nodes() {
         scene.cluster.power_on_again(node).await.unwrap();
     }
-    for node in &scene.nodes {
+    for node in scene.nodes() {
         scene.cluster.ready(node).await.unwrap();
     }
     println!(

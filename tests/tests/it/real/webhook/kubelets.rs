@@ -44,7 +44,7 @@ async fn kubelets_join_and_run_pods_and_may_do_no_more() {
 }
 
 async fn foreign_writes_are_refused(scene: &Scene) {
-    let [first, second] = &scene.nodes[..] else {
+    let [first, second] = scene.nodes() else {
         panic!("two nodes")
     };
     let client = scene.cluster.plane.node(&first.name).await.unwrap();

@@ -9,7 +9,7 @@ use kube::api::ListParams;
 use nodelife_tests::installation::NAMESPACE;
 use nodelife_tests::real_nodes::{NodeOptions, RealNode, RealNodes, WebhookImage, is_left_out};
 use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
-use serde_json::{Value, json};
+use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
@@ -17,8 +17,6 @@ use crate::monitoring::API_SERVER;
 
 /// A cluster without the admission plugins that the webhook replaces.
 pub(super) struct Scene {
-    /// Dropped first: their power is cut.
-    pub(super) nodes: Vec<RealNode>,
     pub(super) cluster: RealNodes,
     image: PathBuf,
     _folder: TempDir,
@@ -53,29 +51,26 @@ impl Scene {
         let options = ControlPlane::options()
             .without_admission("NodeRestriction")
             .without_admission("DefaultTolerationSeconds");
-        let cluster = RealNodes::start(options, 0).await.unwrap();
+        let cluster = RealNodes::start(options, nodes).await.unwrap();
         let folder = tempfile::tempdir_in(cluster.plane.folder()).unwrap();
-        let mut scene = Self {
-            nodes: Vec::new(),
-            image: WebhookImage::write(folder.path()).unwrap(),
+        let image = WebhookImage::write(folder.path()).unwrap();
+        for node in cluster.nodes() {
+            node.load_image(&image).await.unwrap();
+        }
+        Self {
+            image,
             cluster,
             _folder: folder,
             turn: Mutex::default(),
-        };
-        for zone in ["a", "b", "c"].iter().take(nodes) {
-            let node = scene.power_on(NodeOptions::default().zone(zone)).await;
-            scene.nodes.push(node);
         }
-        for node in &scene.nodes {
-            scene.cluster.ready(node).await.unwrap();
-        }
-        scene
+    }
+
+    pub(super) fn nodes(&self) -> &[RealNode] {
+        self.cluster.nodes()
     }
 
     /// One node more, with the webhook's image.
     pub(super) async fn power_on(&self, options: NodeOptions) -> RealNode {
-        // By default a kubelet sees after a minute that a mounted Secret is another.
-        let options = options.kubelet(json!({"syncFrequency": "5s"}));
         let node = self.cluster.power_on(options).await.unwrap();
         node.load_image(&self.image).await.unwrap();
         node
@@ -111,7 +106,7 @@ impl Scene {
     }
 
     pub(super) fn node(&self, name: &str) -> &RealNode {
-        self.nodes.iter().find(|node| node.name == name).unwrap()
+        self.nodes().iter().find(|node| node.name == name).unwrap()
     }
 
     /// When each node that is Ready became so.

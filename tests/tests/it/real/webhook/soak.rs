@@ -69,7 +69,7 @@ async fn no_call_fails_while_pods_come_and_go() {
         failures: failures(&installation).await,
         wrong: Vec::new(),
     };
-    assert_eq!(soak.ready.len(), scene.nodes.len());
+    assert_eq!(soak.ready.len(), scene.nodes().len());
     let (began, mut rounds) = (Instant::now(), 0);
     while rounds == 0 || began.elapsed() < wanted() {
         rounds += 1;
@@ -177,7 +177,7 @@ impl Soak<'_> {
 
     /// Drains a node with a replica, reboots it and lets pods come back.
     async fn restart_a_node(&mut self) {
-        let [.., node] = &self.scene.nodes[..] else {
+        let [.., node] = self.scene.nodes() else {
             panic!("no node")
         };
         let began = Instant::now();

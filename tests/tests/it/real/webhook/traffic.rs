@@ -47,7 +47,7 @@ impl Traffic {
         let mut tasks = JoinSet::new();
         let namespace = TestNamespace::create(plane, "traffic").await.unwrap();
         tasks.spawn(pods(namespace, Arc::clone(&counts)));
-        let writer = scene.nodes[0].name.clone();
+        let writer = scene.nodes()[0].name.clone();
         let client = plane.node(&writer).await.unwrap();
         crate::rotation::accepted(&client, &writer).await;
         tasks.spawn(writes(client, writer, Arc::clone(&counts)));
