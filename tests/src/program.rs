@@ -48,12 +48,14 @@ pub enum GoProgram {
 
 impl GoProgram {
     /// What every control plane may need. The others are for few tests, and are built for them.
-    const CONTROL_PLANE: [Self; 6] = [
+    const CONTROL_PLANE: [Self; 8] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::KubeControllerManager,
         Self::KubeScheduler,
         Self::Kubectl,
+        Self::Kubelet,
+        Self::KubeProxy,
         Self::Kwok,
     ];
 

@@ -5,11 +5,13 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, Patch, PatchParams};
 use nix::sys::signal::Signal;
 use nodelife_tests::fixture::PodFixture;
-use nodelife_tests::real_nodes::{Agent, MANNERS, NodeOptions, RealNode, RealNodes, leave_out};
+use nodelife_tests::real_nodes::{
+    Agent, MANNERS, NodeOptions, RealNode, RealNodes, leave_out, manners,
+};
 use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
 
-use super::support::{document, kubectl, manners};
+use super::support::{document, kubectl};
 
 /// Waits until an audit of the node has this rule, and gives the finding.
 async fn found(cluster: &RealNodes, node: &RealNode, rule: &str, flags: &[&str]) -> Value {

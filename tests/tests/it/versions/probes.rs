@@ -1,5 +1,7 @@
 //! Asks the API server of this version, and compares with what is kept.
 
+use std::fmt::Write;
+
 use nodelife_tests::{ControlPlane, Kubernetes};
 
 use super::questions;
@@ -8,10 +10,10 @@ use super::questions;
 async fn the_api_server_answers_as_observed() {
     let plane = ControlPlane::options().start().await.unwrap();
     let answers = questions::ask(&plane).await;
-    let text: String = answers
-        .iter()
-        .map(|(question, answer)| format!("{question}\t{answer}\n"))
-        .collect();
+    let mut text = String::new();
+    for (question, answer) in &answers {
+        writeln!(text, "{question}\t{answer}").unwrap();
+    }
     let path = super::observed(Kubernetes::current().unwrap().minor());
     if super::is_update() {
         std::fs::write(path, text).unwrap();

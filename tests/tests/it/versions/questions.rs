@@ -103,23 +103,23 @@ async fn prepare(admin: &Client) {
     for (node, zone) in [("n1", "a"), ("n2", "b")] {
         let labels = json!({"topology.kubernetes.io/zone": zone});
         let node = json!({"metadata": {"name": node, "labels": labels}});
-        created(post(admin, "/api/v1/nodes", node).await);
+        created(&post(admin, "/api/v1/nodes", node).await);
     }
     let account = "/api/v1/namespaces/default/serviceaccounts";
-    created(post(admin, account, json!({"metadata": {"name": "default"}})).await);
+    created(&post(admin, account, json!({"metadata": {"name": "default"}})).await);
     for (name, labels) in [("web", json!({"app": "web"})), ("free", json!({}))] {
         let mut pod = pod(name);
         pod["metadata"]["labels"] = labels;
         pod["spec"]["nodeName"] = json!("n1");
-        created(post(admin, PODS, pod).await);
+        created(&post(admin, PODS, pod).await);
         let running = json!({"status": {"phase": "Running", "conditions":
             [{"type": "Ready", "status": "True"}]}});
         let path = format!("{PODS}/{name}/status");
-        created(Call::patch(path, running).send(admin).await.unwrap());
+        created(&Call::patch(path, running).send(admin).await.unwrap());
     }
 }
 
-fn created(response: PolicyResponse) {
+fn created(response: &PolicyResponse) {
     assert!(response.code < 300, "{}", response.body);
 }
 
@@ -170,14 +170,14 @@ fn without_uids(text: &str) -> String {
 async fn evicted_under(admin: &Client, status: Value) -> String {
     let spec = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}});
     let budget = json!({"metadata": {"name": "b"}, "spec": spec});
-    created(post(admin, BUDGETS, budget).await);
-    let path = format!("{BUDGETS}/b/status");
-    let patch = Call::patch(path, json!({"status": status}));
-    created(patch.send(admin).await.unwrap());
+    created(&post(admin, BUDGETS, budget).await);
+    let of_status = format!("{BUDGETS}/b/status");
+    let write = Call::patch(of_status, json!({"status": status}));
+    created(&write.send(admin).await.unwrap());
     let answer = answer(&evict(admin, "web", json!({})).await);
     let path = format!("{BUDGETS}/b");
     created(
-        Call::new("DELETE", path, Value::Null)
+        &Call::new("DELETE", path, Value::Null)
             .send(admin)
             .await
             .unwrap(),
@@ -254,7 +254,7 @@ async fn nodes(admin: &Client) -> Vec<(String, String)> {
     let account = "/api/v1/namespaces/default/serviceaccounts/default/token";
     let csi = json!({"metadata": {"name": "n1"}, "spec": {"drivers": []}});
     created(
-        Call::new("POST", "/apis/storage.k8s.io/v1/csinodes", csi)
+        &Call::new("POST", "/apis/storage.k8s.io/v1/csinodes", csi)
             .by_node("n1")
             .send(admin)
             .await
@@ -345,15 +345,12 @@ async fn objects(admin: &Client) -> Vec<(String, String)> {
     let mut compares = pod("compares");
     compares["spec"]["tolerations"] =
         json!([{"key": "k", "operator": "Gt", "value": "1", "effect": "NoSchedule"}]);
-    let compared = post(admin, &format!("{PODS}?dryRun=All"), compares).await;
-    add(
-        "pod: a toleration with the operator `Gt`",
-        answer(&compared),
-    );
+    let reply = post(admin, &format!("{PODS}?dryRun=All"), compares).await;
+    add("pod: a toleration with the operator `Gt`", answer(&reply));
 
-    created(post(admin, PODS, pod("bound")).await);
+    created(&post(admin, PODS, pod("bound")).await);
     let binding = json!({"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n1"}});
-    created(post(admin, &format!("{PODS}/bound/binding"), binding).await);
+    created(&post(admin, &format!("{PODS}/bound/binding"), binding).await);
     let bound = get(admin, &format!("{PODS}/bound")).await;
     let zone = bound.body["metadata"]["labels"]["topology.kubernetes.io/zone"].as_str();
     let zone = zone.map_or("no", |_| "the node's");

@@ -4,14 +4,13 @@ use std::time::{Duration, Instant};
 
 use nodelife_tests::installation::NAMESPACE;
 use nodelife_tests::kubectl::run;
-use nodelife_tests::real_nodes::is_left_out;
+use nodelife_tests::real_nodes::{deployment, is_left_out};
 use nodelife_tests::{Installation, Part, TIMEOUT, TestNamespace, program, wait_until};
 use serde_json::json;
 use tokio::process::Command;
 
 use super::kubelets::static_pod;
 use super::scene::Scene;
-use crate::real::support::deployment;
 use crate::rotation::publish;
 
 /// The API server calls the webhook no longer than this.

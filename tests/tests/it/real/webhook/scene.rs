@@ -47,7 +47,7 @@ impl Scene {
     }
 
     /// A cluster with so many Ready nodes, each in a zone of its own.
-    pub(super) async fn start(nodes: usize) -> Self {
+    pub(super) async fn start(nodes: u32) -> Self {
         let options = ControlPlane::options()
             .without_admission("NodeRestriction")
             .without_admission("DefaultTolerationSeconds");

@@ -65,7 +65,7 @@ pub(super) fn token(random: &mut Random) -> Value {
     })
 }
 
-/// A PodCertificateRequest, in a version that the control plane knows; none before 1.34.
+/// A `PodCertificateRequest`, in a version that the control plane knows; none before 1.34.
 pub(super) fn pod_certificate(random: &mut Random) -> Option<Value> {
     let version = match Kubernetes::current().unwrap().minor() {
         "1.33" => return None,
