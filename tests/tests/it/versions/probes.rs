@@ -1,6 +1,6 @@
 //! Asks the API server of this version, and compares with what is kept.
 
-use std::fmt::Write;
+use std::fmt::Write as _;
 
 use nodelife_tests::{ControlPlane, Kubernetes};
 

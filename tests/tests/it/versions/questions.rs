@@ -171,9 +171,9 @@ async fn evicted_under(admin: &Client, status: Value) -> String {
     let spec = json!({"minAvailable": 1, "selector": {"matchLabels": {"app": "web"}}});
     let budget = json!({"metadata": {"name": "b"}, "spec": spec});
     created(&post(admin, BUDGETS, budget).await);
-    let of_status = format!("{BUDGETS}/b/status");
-    let write = Call::patch(of_status, json!({"status": status}));
-    created(&write.send(admin).await.unwrap());
+    let path = format!("{BUDGETS}/b/status");
+    let written = Call::patch(path, json!({"status": status}));
+    created(&written.send(admin).await.unwrap());
     let answer = answer(&evict(admin, "web", json!({})).await);
     let path = format!("{BUDGETS}/b");
     created(
@@ -342,11 +342,14 @@ async fn objects(admin: &Client) -> Vec<(String, String)> {
     let changed = Call::patch(path, other).dry().send(admin).await.unwrap();
     add("pod: its `status.qosClass` is changed", answer(&changed));
 
-    let mut compares = pod("compares");
-    compares["spec"]["tolerations"] =
+    let mut greater = pod("compares");
+    greater["spec"]["tolerations"] =
         json!([{"key": "k", "operator": "Gt", "value": "1", "effect": "NoSchedule"}]);
-    let reply = post(admin, &format!("{PODS}?dryRun=All"), compares).await;
-    add("pod: a toleration with the operator `Gt`", answer(&reply));
+    let compared = post(admin, &format!("{PODS}?dryRun=All"), greater).await;
+    add(
+        "pod: a toleration with the operator `Gt`",
+        answer(&compared),
+    );
 
     created(&post(admin, PODS, pod("bound")).await);
     let binding = json!({"metadata": {"name": "bound"}, "target": {"kind": "Node", "name": "n1"}});
