@@ -22,7 +22,9 @@ pub(super) fn each(
             answers.entry(message).or_default().push(node);
         }
     }
-    for (message, nodes) in answers {
+    for (message, mut nodes) in answers {
+        // Who names nodes reads of these first.
+        nodes.sort_by_key(|node| !findings.selection.wants_node(node));
         findings.push(found(&nodes, message));
     }
 }

@@ -228,3 +228,20 @@ fn other_nodes_are_left_out_when_nodes_are_named() {
         "NL-HB-002"
     ));
 }
+
+#[test]
+fn a_finding_about_several_kubelets_is_reported_at_the_named_node() {
+    let mut snapshot = cluster::healthy();
+    cluster::configure(&mut snapshot, |config| config.rotate_certificates = None);
+    let named = snapshot.nodes[4].metadata.name.clone();
+    let selection = Selection {
+        nodes: vec![named.clone()],
+        ..Selection::default()
+    };
+    let now = snapshot.taken_at.unwrap();
+    let findings = audit::audit(&snapshot, &selection, now).findings;
+    let found = findings.iter().find(|found| found.rule == *"NL-CRT-001");
+    let found = found.unwrap();
+    assert_eq!(found.subject.name, named);
+    assert!(found.message.contains("the same on"), "{}", found.message);
+}

@@ -18,7 +18,7 @@ use nodelife_tests::{Identity, TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{
-    CORDON, EVICT, READ, blocked, blocked_pod, end, environment_with_node, open, start,
+    CORDON, EVICT, READ, Stderr, blocked, blocked_pod, end, environment_with_node, open, start,
 };
 
 /// Operators keep a budget that never allows, and lift it when they see the cordon or the attempt:
@@ -230,7 +230,12 @@ async fn a_block_is_reported_once_across_retries() {
         body: refusal.to_string(),
     };
     proxy.fault(FaultRule::new(refuse).path("/eviction").times(tries));
-    let drain = start(&env, &[&node, "--force"]);
+    let mut drain = start(&env, &[&node, "--force"]);
+    let mut stderr = Stderr::of(&mut drain);
+    let ns = &env.namespace.name;
+    let told = format!("{ns}/web: blocked by budget {ns}/web");
+    // What is over before a line could be written about it is not told.
+    stderr.wait_for(&[&told]).await;
     for done in 1..=tries {
         wait_until("a refusal", TIMEOUT, async || {
             Ok((proxy.struck() >= done).then_some(()))
@@ -242,11 +247,10 @@ async fn a_block_is_reported_once_across_retries() {
             write_status(&env.namespace, "web", status).await.unwrap();
         }
     }
-    let (code, stderr) = end(&env, drain).await;
-    assert_eq!(code, Some(0), "{stderr}");
-    let ns = &env.namespace.name;
-    let told = format!("{ns}/web: blocked by budget {ns}/web");
-    assert_eq!(stderr.matches(&told).count(), 1, "{stderr}");
+    stderr.read_to_end().await;
+    let (code, _) = end(&env, drain).await;
+    assert_eq!(code, Some(0), "{}", stderr.text);
+    assert_eq!(stderr.text.matches(&told).count(), 1, "{}", stderr.text);
     env.check(&[pod]).await;
 }
 
@@ -315,8 +319,7 @@ async fn a_throttled_eviction_is_retried_and_not_called_blocked() {
         let status = schemas.get(&name).await?.status.unwrap_or_default();
         let mut conditions = status.conditions.into_iter().flatten();
         let heeded = conditions.any(|condition| {
-            condition.type_.as_deref() == Some("Dangling")
-                && condition.status.as_deref() == Some("False")
+            condition.type_ == "Dangling" && condition.status.as_deref() == Some("False")
         });
         Ok(heeded.then_some(()))
     })

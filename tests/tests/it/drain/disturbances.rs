@@ -485,7 +485,7 @@ impl Disturbed {
             let mut annotations = found.annotations().keys();
             let ours = annotations.find(|key| key.starts_with("nodelife.dev/"));
             assert_eq!(ours, None, "{app}\n{told}");
-            let found = found.spec.unwrap().replicas.unwrap();
+            let found = found.spec.replicas.unwrap();
             assert_eq!(u32::try_from(found).unwrap(), *replicas, "{app}\n{told}");
         }
     }

@@ -59,7 +59,7 @@ async fn surge(how: &str) {
     assert!(env.pods_on(&node).await.is_empty());
     let deployments: Api<Deployment> = env.namespace.api();
     let web = deployments.get("web").await.unwrap();
-    assert_eq!(web.spec.unwrap().replicas, Some(1));
+    assert_eq!(web.spec.replicas, Some(1));
     let annotations = web.metadata.annotations.unwrap_or_default();
     assert!(!annotations.contains_key("nodelife.dev/surged-from"));
     wait_until("one pod", TIMEOUT, async || {
@@ -93,7 +93,7 @@ async fn a_surge_replica_that_a_killed_drain_left_is_taken_back() {
         let patch = Patch::Merge(patch);
         deployments.patch("web", &params, &patch).await.unwrap();
     };
-    let replicas = async || deployments.get("web").await.unwrap().spec.unwrap().replicas;
+    let replicas = async || deployments.get("web").await.unwrap().spec.replicas;
     // Another drain may be at work there.
     surge(&env.node("elsewhere")).await;
     let output = env.drain(&[&node, "--undo"]).await;
@@ -121,7 +121,7 @@ async fn a_surge_replica_that_a_killed_drain_left_is_taken_back() {
     let web = deployments.get("web").await.unwrap();
     let annotations = web.metadata.annotations.unwrap_or_default();
     assert!(annotations.keys().all(|key| !key.contains("nodelife.dev/")));
-    assert_eq!(web.spec.unwrap().replicas, Some(1));
+    assert_eq!(web.spec.replicas, Some(1));
     env.check(&before).await;
 }
 
