@@ -7,6 +7,7 @@ use std::process::Command;
 use std::sync::OnceLock;
 
 use anyhow::{Context, Result, bail, ensure};
+use rustix::fs::inotify::{self, CreateFlags};
 
 use crate::cgroup;
 
@@ -25,6 +26,10 @@ const PROGRAMS: [(&str, &str); 8] = [
 /// Where CNI plugins are installed: by Debian, and by most others.
 const CNI: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
 const PLUGINS: [&str; 4] = ["bridge", "host-local", "loopback", "portmap"];
+
+/// inotify instances that the clusters of one test process take: nine for each of the nodes that may
+/// run at once ([`super::room`]), and those of two control planes.
+const INOTIFY: usize = 90;
 
 /// What a set of namespaces must be able to do.
 const TRIAL: &str = "mount -t tmpfs tmpfs /run && ip link add trial type bridge \
@@ -63,6 +68,13 @@ fn look() -> Result<()> {
     ensure!(
         filesystems.lines().any(|line| line.ends_with("\toverlay")),
         "the kernel has no overlayfs"
+    );
+    let instances = (0..INOTIFY).map_while(|_| inotify::init(CreateFlags::CLOEXEC).ok());
+    let instances = instances.collect::<Vec<_>>().len();
+    ensure!(
+        instances == INOTIFY,
+        "only {instances} more inotify instances can be made, and {INOTIFY} are needed: raise the \
+         sysctl fs.inotify.max_user_instances"
     );
     let trial = format!("nodelife-trial-{}", std::process::id());
     let made = cgroup::create(&trial);
