@@ -72,9 +72,9 @@ pub(super) fn kubelet(authority: &Path, cgroup_root: &str) -> Value {
             "imagefs.available": "1%",
             "imagefs.inodesFree": "1%",
         },
-        // Never: on a machine whose disk is 85% full, the kubelet would remove every image that no
-        // container uses at that moment, and nobody could bring it back.
-        "imageGCHighThresholdPercent": 100,
+        // As late as an operator may: on a machine whose disk is fuller, the kubelet removes every
+        // image that no container uses at that moment, and nobody could bring it back.
+        "imageGCHighThresholdPercent": 98,
         // A pod sees the new content of a mounted Secret after seconds, not after a minute.
         "syncFrequency": "5s",
         "maxPods": 60,

@@ -350,10 +350,17 @@ impl RealNode {
     /// containerd.
     pub async fn stop(&self, agent: Agent) -> Result<()> {
         let stopped = self.running().await?.agents.remove(&agent);
-        match stopped {
-            Some(supervised) => supervised.kill().await,
-            None => Ok(()),
+        if let Some(supervised) = stopped {
+            supervised.kill().await?;
         }
+        // What ended is nsenter. The program holds its ports until it has ended as well.
+        let name = agent.name();
+        let script = "! grep -qx \"$1\" /proc/[0-9]*/comm 2> /dev/null";
+        wait_until(&format!("the end of {name}"), TIMEOUT, async || {
+            let output = self.run(&["sh", "-c", script, "sh", name]).await?;
+            Ok((output.status == Some(0)).then_some(()))
+        })
+        .await
     }
 
     /// Sends a signal to a program: with SIGSTOP it falls silent, with SIGCONT it speaks again.

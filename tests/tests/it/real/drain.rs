@@ -17,8 +17,9 @@ fn took_as_long_as_planned(plan: &Value, report: &Value) {
     let took = time("finishedAt").duration_since(time("startedAt"));
     let took = took.as_secs_f64();
     let limit = |key: &str| plan["estimate"][key].as_f64().unwrap();
-    let (least, most) = (limit("minSeconds"), limit("maxSeconds"));
-    assert!(least <= took && took <= most, "{took} s; {plan:#}");
+    // The plan goes by how long the pods took to become Ready: on a machine that was busy then and is
+    // not now, they are faster.
+    assert!(took <= limit("maxSeconds"), "{took} s; {plan:#}");
 }
 
 #[tokio::test]

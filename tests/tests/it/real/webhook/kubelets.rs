@@ -55,9 +55,14 @@ async fn foreign_writes_are_refused(scene: &Scene) {
         (first, "node-restriction.kubernetes.io/trusted"),
         (second, "example.com/harmless"),
     ] {
-        let patched = nodes.patch(&node.name, &params, &label(key)).await;
-        let refused = patched.unwrap_err().to_string();
-        assert!(refused.contains(RESTRICTION), "{refused}");
+        // On a machine that is too busy for an answer within the timeout, a call fails open.
+        wait_until("a refusal by the webhook", TIMEOUT, async || {
+            let patched = nodes.patch(&node.name, &params, &label(key)).await;
+            let refused = patched.err().map(|error| error.to_string());
+            Ok(refused.filter(|refused| refused.contains(RESTRICTION)))
+        })
+        .await
+        .unwrap();
     }
     let own = label("example.com/own");
     nodes.patch(&first.name, &params, &own).await.unwrap();
