@@ -27,9 +27,9 @@ const PROGRAMS: [(&str, &str); 8] = [
 const CNI: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
 const PLUGINS: [&str; 4] = ["bridge", "host-local", "loopback", "portmap"];
 
-/// inotify instances that the clusters of one test process take: nine for each of the nodes that may
-/// run at once ([`super::room`]), and those of two control planes.
-const INOTIFY: usize = 90;
+/// inotify instances that the smallest cluster takes: nine for each of its two nodes, and those of its
+/// control plane. A process that starts when others have theirs asks for no more than it needs.
+const INOTIFY: usize = 32;
 
 /// What a set of namespaces must be able to do.
 const TRIAL: &str = "mount -t tmpfs tmpfs /run && ip link add trial type bridge \
