@@ -1,22 +1,14 @@
 //! Tests that no process of a control plane outlives its test.
 
-use std::env;
-use std::fs;
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use nodelife_tests::program::GoProgram;
 use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
 use serde::{Deserialize, Serialize};
-use tokio::process::{Child, Command};
 
-/// Tells [`child`] how to end; without it that test does nothing.
-const HOW: &str = "NODELIFE_LEFTOVER_HOW";
-/// Where the child writes its [`Traces`].
-const WHERE: &str = "NODELIFE_LEFTOVER_WHERE";
+use crate::child_process;
 
 /// What must be gone afterwards.
 #[derive(Debug, Serialize, Deserialize)]
@@ -51,25 +43,9 @@ async fn ends_without_a_trace(how: &str, signal: Option<Signal>) {
     for program in [GoProgram::Etcd, GoProgram::KubeApiserver] {
         program.path().unwrap();
     }
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("traces.json");
-    let mut child = start(how, &file);
-    let traces: Traces = wait_until("the child's control plane", TIMEOUT, async || {
-        Ok(fs::read(&file)
-            .ok()
-            .and_then(|bytes| serde_json::from_slice(&bytes).ok()))
-    })
-    .await
-    .unwrap();
-    assert!(!traces.pids.is_empty());
-    if let Some(signal) = signal {
-        let pid = i32::try_from(child.id().unwrap()).unwrap();
-        kill(Pid::from_raw(pid), signal).unwrap();
-    }
-    let status = wait_until("the child's end", TIMEOUT, async || Ok(child.try_wait()?))
-        .await
-        .unwrap();
-    assert!(!status.success(), "the child was to fail");
+    let name = "leftover::child";
+    let running = |traces: &Traces| assert!(!traces.pids.is_empty());
+    let traces = child_process::ended(name, how, signal, running).await;
     wait_until("everything to be gone", TIMEOUT, async || {
         let alive: Vec<_> = traces
             .pids
@@ -94,33 +70,14 @@ async fn ends_without_a_trace(how: &str, signal: Option<Signal>) {
     .unwrap();
 }
 
-/// Runs [`child`] in a process of its own: this test binary, with one test.
-fn start(how: &str, file: &Path) -> Child {
-    // A shell without job control lets what it starts in the background ignore SIGINT, and
-    // that is inherited; `env` gives the child the default back.
-    Command::new("env")
-        .arg("--default-signal=INT")
-        .arg(env::current_exe().unwrap())
-        .args(["--exact", "leftover::child"])
-        .env(HOW, how)
-        .env(WHERE, file)
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        // Where the parent fails first, the child must not stay either.
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap()
-}
-
 /// The test that the others start; by itself it has nothing to do.
 #[tokio::test]
 async fn child() {
-    let (Ok(how), Ok(file)) = (env::var(HOW), env::var(WHERE)) else {
+    let Some(orders) = child_process::orders() else {
         return;
     };
     let own;
-    let plane = if how == "panic-shared" {
+    let plane = if orders.how == "panic-shared" {
         ControlPlane::shared_api().await
     } else {
         own = ControlPlane::options().start().await.unwrap();
@@ -131,7 +88,5 @@ async fn child() {
         ports: plane.ports(),
         folder: plane.folder().to_owned(),
     };
-    fs::write(file, serde_json::to_vec(&traces).unwrap()).unwrap();
-    assert!(how == "hang", "this test fails on purpose");
-    std::future::pending::<()>().await;
+    orders.obey(&traces).await;
 }

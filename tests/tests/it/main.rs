@@ -17,6 +17,7 @@ mod audit_faults;
 mod audit_in_cluster;
 mod audit_live;
 mod certs;
+mod child_process;
 mod cluster;
 mod control_plane;
 mod drain;

@@ -374,11 +374,15 @@ fn totals(audit: &AuditReport, printer: &mut Printer) {
         printer.success("no findings", format_args!("on {nodes}, {checked} checked"));
     } else {
         printer.note(format_args!(
-            "{} on {nodes}, {checked} checked: {}, {}, {}",
+            "{} on {nodes}, {checked} checked: {}",
             count(findings, "finding"),
-            count(summary.errors, "error"),
-            count(summary.warnings, "warning"),
-            count(summary.infos, "note"),
+            by_severity(summary.errors, summary.warnings, summary.infos)
         ));
     }
+}
+
+/// `1 error, 2 warnings, 0 notes`.
+pub(super) fn by_severity(errors: usize, warnings: usize, infos: usize) -> String {
+    let (errors, warnings) = (count(errors, "error"), count(warnings, "warning"));
+    format!("{errors}, {warnings}, {}", count(infos, "note"))
 }

@@ -10,7 +10,7 @@ use nodelife_core::clusters::{AuditReportList, ClusterResult, Profile, differenc
 use nodelife_core::format::count;
 use nodelife_core::text::Str;
 
-use super::audit_run::{AuditRun, describe_input, sources};
+use super::audit_run::{AuditRun, by_severity, describe_input, sources};
 use crate::cli::{AuditArgs, AuditFormat, ClusterArgs};
 use crate::command::contexts::Contexts;
 use crate::command::input;
@@ -237,11 +237,9 @@ fn summarise(list: &AuditReportList, printer: &mut Printer) {
         printer.success("no findings", place);
     } else if !reports.is_empty() {
         printer.note(format_args!(
-            "{} {place}: {}, {}, {}",
+            "{} {place}: {}",
             count(findings, "finding"),
-            count(summary.errors, "error"),
-            count(summary.warnings, "warning"),
-            count(summary.infos, "note"),
+            by_severity(summary.errors, summary.warnings, summary.infos)
         ));
     }
     if summary.failed > 0 {
