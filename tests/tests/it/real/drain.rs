@@ -11,7 +11,19 @@ use serde_json::{Value, json};
 
 use super::support::{document, kubectl, wait_unknown};
 
-/// The drain took a time between the estimate's limits.
+/// The plan of a drain, as soon as it has an estimate: it has none while a budget misses a pod, as
+/// one whose probe came too late on a busy machine.
+async fn estimated_plan(cluster: &RealNodes, words: &[&str]) -> Value {
+    let words = [words, &["--dry-run=client"]].concat();
+    wait_until("a plan with an estimate", TIMEOUT, async || {
+        let plan = document(cluster, &words).await;
+        Ok(plan["estimate"].is_object().then_some(plan))
+    })
+    .await
+    .unwrap()
+}
+
+/// The drain took no longer than the estimate's limit.
 fn took_as_long_as_planned(plan: &Value, report: &Value) {
     let time = |key: &str| -> Timestamp { report[key].as_str().unwrap().parse().unwrap() };
     let took = time("finishedAt").duration_since(time("startedAt"));
@@ -34,7 +46,7 @@ async fn pods_of_all_manners_are_drained_as_planned() {
     assert_eq!(before.len(), 2 * 19, "{before:?}");
 
     let words = ["drain", &scene.node.name, "--delete-emptydir-data"];
-    let plan = document(cluster, &[&words[..], &["--dry-run=client"]].concat()).await;
+    let plan = estimated_plan(cluster, &words).await;
     let words = [&["nodelife"], &words[..], &["--output=json"]].concat();
     let report = kubectl(cluster).run(words).await.unwrap();
     assert_eq!(report.status, Some(0), "{report:?}");
