@@ -8,10 +8,10 @@ use std::fs::{self, File};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Write, stderr};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 
 use crate::kubernetes::{DEFAULT, Kubernetes, MODULE};
 
@@ -205,16 +205,17 @@ impl GoProgram {
             .arg("-o")
             .arg(&unfinished)
             .arg(self.package());
-        let status = command
+        let built = command
             .current_dir(self.module())
             .env("CGO_ENABLED", "0")
-            .stdout(Stdio::null())
-            .status()
+            .output()
             .context("failed to run go, which builds the control plane: install Go 1.26, or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl")?;
-        if !status.success() {
+        if !built.status.success() {
             bail!(
-                "failed to build {}: go build ended with {status}",
-                self.package()
+                "failed to build {}: go build ended with {}:\n{}",
+                self.package(),
+                built.status,
+                last_lines(&String::from_utf8_lossy(&built.stderr))
             );
         }
         fs::rename(&unfinished, &path)?;
@@ -349,19 +350,28 @@ fn profile_folder() -> Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-/// Does the work for `key` at the first call of this process; later calls get the same path.
-/// Nobody waits for the work of another key.
+/// The last lines of what a compiler wrote: the first ones say what it downloaded.
+fn last_lines(text: &str) -> String {
+    const MOST: usize = 20;
+    let skipped = text.lines().count().saturating_sub(MOST);
+    let lines: Vec<&str> = text.lines().skip(skipped).collect();
+    lines.join("\n")
+}
+
+/// What came of the work for a key; nothing before its end.
+type Done = Option<Result<PathBuf, String>>;
+
+/// Does the work for `key` at the first call of this process; later calls get the same path, or the
+/// same error: what cannot be built is not tried again by each test. Nobody waits for the work of
+/// another key.
 fn once(key: &str, work: impl FnOnce() -> Result<PathBuf>) -> Result<PathBuf> {
-    static DONE: Mutex<BTreeMap<String, Arc<Mutex<Option<PathBuf>>>>> = Mutex::new(BTreeMap::new());
+    static DONE: Mutex<BTreeMap<String, Arc<Mutex<Done>>>> = Mutex::new(BTreeMap::new());
     let of_key = {
         let mut done = DONE.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(done.entry(key.to_owned()).or_default())
     };
-    let mut path = of_key.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(path) = &*path {
-        return Ok(path.clone());
-    }
-    let found = work()?;
-    *path = Some(found.clone());
-    Ok(found)
+    let mut done = of_key.lock().unwrap_or_else(PoisonError::into_inner);
+    done.get_or_insert_with(|| work().map_err(|error| format!("{error:#}")))
+        .clone()
+        .map_err(Error::msg)
 }
