@@ -84,6 +84,8 @@ async fn no_call_fails_while_pods_come_and_go() {
         soak.check("a restarted node").await;
         soak.roll_out().await;
         soak.check("a rollout").await;
+        soak.delete_a_replica(rounds).await;
+        soak.check("a replica deleted by force").await;
         soak.kill_a_replica(rounds).await;
         // Until the kernel has a listener again, it refuses connections to that replica.
         for what in soak.failed().await {
@@ -231,6 +233,10 @@ impl Soak<'_> {
         kubectl(self.installation, &restart).await;
         rollout(self.installation, "nodelife-webhook").await;
         // The old replicas end, and pods are on both nodes again.
+        self.two_replicas().await;
+    }
+
+    async fn two_replicas(&self) {
         self.scene.sound(self.installation).await;
         wait_until("two replicas", TIMEOUT, async || {
             let replicas = self.scene.replicas(self.installation).await;
@@ -239,6 +245,29 @@ impl Soak<'_> {
         })
         .await
         .unwrap();
+    }
+
+    /// Deletes a replica as those do who do not want to wait for its end.
+    async fn delete_a_replica(&self, round: usize) {
+        let replicas = self.scene.replicas(self.installation).await;
+        let name = replicas[round % replicas.len()].metadata.name.clone();
+        let name = name.unwrap_or_default();
+        let force = ["delete", "pod", &name, "--force", "--grace-period=0"];
+        kubectl(
+            self.installation,
+            &[&["-n", NAMESPACE], &force[..]].concat(),
+        )
+        .await;
+        wait_until("its replacement", TIMEOUT, async || {
+            let replicas = self.scene.replicas(self.installation).await;
+            let names = replicas.iter().map(|pod| pod.metadata.name.as_ref());
+            let is_gone = !names.into_iter().any(|other| other == Some(&name));
+            let ready = replicas.iter().filter(|pod| container_status(pod).2);
+            Ok((is_gone && ready.count() == 2).then_some(()))
+        })
+        .await
+        .unwrap();
+        self.two_replicas().await;
     }
 
     /// Kills the process of a replica on its node, and waits until it is started again.
