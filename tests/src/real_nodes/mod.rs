@@ -21,6 +21,7 @@
 
 mod config;
 mod image;
+mod logind;
 mod manners;
 mod missing;
 mod namespaces;

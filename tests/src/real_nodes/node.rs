@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, SemaphorePermit};
 
 use super::config;
+use super::logind::Logind;
 use super::namespaces::Namespaces;
 use crate::cgroup;
 use crate::fixture;
@@ -47,6 +48,7 @@ pub struct NodeOptions {
     bootstrap: bool,
     systemd_cgroups: bool,
     huge_pages: u16,
+    logind: bool,
 }
 
 impl NodeOptions {
@@ -90,6 +92,13 @@ impl NodeOptions {
     #[must_use]
     pub fn huge_pages(mut self, count: u16) -> Self {
         self.huge_pages = count;
+        self
+    }
+
+    /// The machine has systemd-logind, which the kubelet asks to delay a shutdown.
+    #[must_use]
+    pub fn logind(mut self) -> Self {
+        self.logind = true;
         self
     }
 
@@ -139,6 +148,7 @@ pub struct RealNode {
     folder: PathBuf,
     images: Vec<PathBuf>,
     manners: PathBuf,
+    logind: Option<Logind>,
     /// None when it is powered off.
     running: Mutex<Option<Running>>,
     /// See [`super::room`]; that of a cluster's first nodes is the cluster's.
@@ -184,6 +194,10 @@ impl RealNode {
         ] {
             fs::write(folder.join(file), text)?;
         }
+        let logind = options
+            .logind
+            .then(|| Logind::start(&folder.join("bus")))
+            .transpose()?;
         let node = Self {
             name,
             address,
@@ -194,6 +208,7 @@ impl RealNode {
             folder,
             images: common.images.clone(),
             manners: common.manners.clone(),
+            logind,
             running: Mutex::default(),
             room: None,
         };
@@ -276,8 +291,10 @@ impl RealNode {
             Agent::Kubelet => GoProgram::Kubelet.path()?,
             Agent::KubeProxy => GoProgram::KubeProxy.path()?,
         };
+        let bus = self.logind.as_ref().map(Logind::address);
         Spec::new(program, self.log(agent))
             .args(self.flags(agent))
+            .env("DBUS_SYSTEM_BUS_ADDRESS", bus.unwrap_or_default())
             .run_by(&namespaces.enter())
             .start()
             .with_context(|| format!("failed to start {}", agent.name()))
@@ -333,6 +350,23 @@ impl RealNode {
         namespaces.kill().await?;
         drop(agents);
         Ok(())
+    }
+
+    /// Announces a shutdown, as logind does it when an operator shuts the machine down: the kubelet
+    /// ends the pods first. [`NodeOptions::logind`] gives a node that can do this.
+    pub async fn prepare_for_shutdown(&self) -> Result<()> {
+        let announced = self.logind()?.prepare_for_shutdown().await;
+        announced.with_context(|| crate::supervise::tail(&self.log(Agent::Kubelet)))
+    }
+
+    /// Whether the kubelet delays the shutdown no more.
+    pub fn may_shut_down(&self) -> Result<bool> {
+        self.logind()?.is_released()
+    }
+
+    fn logind(&self) -> Result<&Logind> {
+        let logind = self.logind.as_ref();
+        logind.with_context(|| format!("{} has no logind", self.name))
     }
 
     /// Starts a program that was stopped. Nothing happens when it runs.

@@ -7,5 +7,6 @@ mod drain;
 mod failure;
 mod faults;
 mod leftover;
+mod shutdown;
 mod support;
 mod webhook;
