@@ -84,7 +84,7 @@ impl Cluster {
         });
         // Runs the credential plugin, if there is one.
         let has_plugin = matches!(*credentials, Credentials::Plugin(_));
-        let session = Session::new(config, has_plugin).map_err(|error| match error {
+        let session = Session::new(config.clone(), has_plugin).map_err(|error| match error {
             kube::Error::Auth(error) => ConnectError::Api(ApiError::Credentials {
                 server: server.to_string(),
                 reason: credentials::reason(&error, exec.as_ref()),
@@ -96,6 +96,7 @@ impl Cluster {
         })?;
         Ok(Self {
             session,
+            config: Arc::new(config),
             server,
             timeout: match request_timeout {
                 None => Some(DEFAULT_REQUEST_TIMEOUT),

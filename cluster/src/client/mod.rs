@@ -34,6 +34,8 @@ pub const USER_AGENT: &str = concat!("nodelife/", env!("CARGO_PKG_VERSION"));
 #[derive(Clone)]
 pub struct Cluster {
     pub(crate) session: Session,
+    /// What the session was made of.
+    pub(crate) config: Arc<kube::Config>,
     pub(crate) server: Arc<str>,
     pub(crate) timeout: Option<Duration>,
     /// The server's clock by its answers. Once it has answered, a refused connection is a

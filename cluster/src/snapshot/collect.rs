@@ -12,6 +12,7 @@ use nodelife_core::text::Str;
 use super::access;
 use crate::client::Cluster;
 use crate::error::ApiError;
+use crate::kubelet::{self, Configz, Kubelets};
 use crate::list::{ListFilter, Progress};
 use crate::listing::{self, Listing, Object};
 use crate::request::Call;
@@ -31,7 +32,7 @@ pub struct SourceProgress {
     pub progress: Progress,
 }
 
-/// Reads these sources. One that cannot be read, because a right is missing or the
+/// Reads these sources, the configurations of kubelets by `configz`. One that cannot be read, because a right is missing or the
 /// server does not know the resource, is named in [`Snapshot::missing`], and the rest
 /// is read all the same; so is one that not requested.
 ///
@@ -41,6 +42,7 @@ pub struct SourceProgress {
 pub async fn collect(
     cluster: &Cluster,
     sources: &BTreeSet<Source>,
+    configz: Configz,
     note: impl Fn(SourceProgress) + Send + Sync,
 ) -> Result<Snapshot, ApiError> {
     let mut snapshot = Snapshot {
@@ -107,7 +109,7 @@ pub async fn collect(
     snapshot.cluster_role_bindings = or_missing(bindings, Source::ClusterRoleBindings, missing)?;
     snapshot.events = or_missing(events, Source::Events, missing)?;
     if sources.contains(&Source::KubeletConfigs) {
-        configurations(cluster, &mut snapshot, &note).await;
+        configurations(cluster, configz, &mut snapshot, &note).await;
     }
     node_permissions(cluster, sources, &mut snapshot).await?;
     Ok(snapshot)
@@ -135,23 +137,41 @@ async fn node_permissions(
     Ok(())
 }
 
-/// Asks every kubelet for its configuration, through the API server. A node that does
-/// not answer (the silent ones are what an audit is for) does not hold up the others.
+/// Asks every kubelet for its configuration. A node that does not answer (the silent ones are what
+/// an audit is for) does not hold up the others.
 async fn configurations(
     cluster: &Cluster,
+    configz: Configz,
     snapshot: &mut Snapshot,
     note: &impl Fn(SourceProgress),
 ) {
-    let names: Vec<Str> = snapshot
-        .nodes
-        .iter()
-        .map(|node| node.metadata.name.clone())
+    let kubelets = match configz {
+        Configz::Proxy => None,
+        Configz::Direct => match Kubelets::of(cluster) {
+            Ok(kubelets) => Some(kubelets),
+            Err(reason) => {
+                let reason = Str::from(reason);
+                snapshot.missing.insert(Source::KubeletConfigs, reason);
+                return;
+            }
+        },
+    };
+    let nodes = snapshot.nodes.iter();
+    let nodes: Vec<_> = nodes
+        .map(|node| (node.metadata.name.clone(), kubelet::url(node)))
         .collect();
-    let total = names.len();
-    let mut answers = futures::stream::iter(names)
-        .map(|name| async {
-            let result = configuration(cluster, &name).await;
-            (name, result)
+    let total = nodes.len();
+    let mut answers = futures::stream::iter(nodes)
+        .map(|(name, url)| async {
+            let read = async {
+                match &kubelets {
+                    None => proxied(cluster, &name).await,
+                    Some(kubelets) => kubelets.configuration(&url?).await,
+                }
+            };
+            let late = || format!("no answer within {} s", CONFIGZ_TIMEOUT.as_secs());
+            let read = tokio::time::timeout(CONFIGZ_TIMEOUT, read).await;
+            (name, read.unwrap_or_else(|_elapsed| Err(late())))
         })
         .buffer_unordered(CONFIGZ_AT_ONCE);
     let mut failures = Vec::new();
@@ -181,15 +201,14 @@ async fn configurations(
     }
 }
 
-async fn configuration(cluster: &Cluster, node: &str) -> Result<KubeletConfiguration, String> {
-    let target = NODES.all().named(node).at("proxy/configz");
-    let call = Call::get(target);
-    let answer = tokio::time::timeout(CONFIGZ_TIMEOUT, cluster.call(&call))
-        .await
-        .map_err(|_elapsed| format!("no answer within {} s", CONFIGZ_TIMEOUT.as_secs()))?
+/// The configuration of a node's kubelet, through the API server.
+async fn proxied(cluster: &Cluster, node: &str) -> Result<KubeletConfiguration, String> {
+    let call = Call::get(NODES.all().named(node).at("proxy/configz"));
+    let answer = cluster.call(&call).await;
+    let document = answer
         .and_then(|answer| answer.json(&call))
         .map_err(|error| error.to_string())?;
-    KubeletConfiguration::from_configz(answer).map_err(|error| error.to_string())
+    KubeletConfiguration::from_configz(document).map_err(|error| error.to_string())
 }
 
 /// Takes what was read; notes why something was not.

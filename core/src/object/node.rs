@@ -64,6 +64,8 @@ pub struct NodeStatus {
     pub conditions: Vec<NodeCondition>,
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub addresses: Vec<NodeAddress>,
+    #[serde(skip_serializing_if = "DaemonEndpoints::is_empty")]
+    pub daemon_endpoints: DaemonEndpoints,
     pub node_info: NodeInfo,
     /// The largest of the images that are there: at most 50, by default.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
@@ -120,6 +122,27 @@ pub struct NodeAddress {
     #[serde(rename = "type")]
     pub kind: Str,
     pub address: Str,
+}
+
+/// Where the daemons of a node listen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DaemonEndpoints {
+    pub kubelet_endpoint: DaemonEndpoint,
+}
+
+impl DaemonEndpoints {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct DaemonEndpoint {
+    /// 0 where the kubelet did not say.
+    #[serde(rename = "Port")]
+    pub port: i32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

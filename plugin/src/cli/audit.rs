@@ -14,7 +14,7 @@ use nodelife_core::selector::label_selector;
 
 use super::duration::go_duration;
 use super::format;
-use super::{ConfigFileArgs, ContextsArgs, InputArgs, NodeArgs};
+use super::{ConfigFileArgs, ConfigzArgs, ContextsArgs, InputArgs, NodeArgs};
 use crate::output::Template;
 
 /// Reports what is wrong with the nodes.
@@ -50,7 +50,6 @@ Examples:
   # In a pipeline: fail on warnings too, print a table, and write files for the CI system
   kubectl nodelife audit --fail-on warning -o table -o sarif=nodes.sarif -o junit=nodes.xml
 ")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct AuditArgs {
     /// Which nodes.
     #[command(flatten)]
@@ -83,9 +82,8 @@ pub(crate) struct AuditArgs {
     /// Show only findings of at least this severity
     #[arg(long, value_name = "SEVERITY", value_parser = severity)]
     pub(crate) severity: Option<Severity>,
-    /// Also read every kubelet's configuration; needs permission to get nodes/proxy
-    #[arg(long)]
-    pub(crate) configz: bool,
+    #[command(flatten)]
+    pub(crate) configz: ConfigzArgs,
     /// Test whether NodeRestriction is on, as an impersonated node and in dry runs
     #[arg(long, conflicts_with = "files")]
     pub(crate) probe: bool,

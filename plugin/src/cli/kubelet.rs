@@ -2,15 +2,50 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
+use nodelife_cluster::Configz;
 use nodelife_core::allocatable::EvictionMap;
+
+/// Whether the kubelets are asked for their configuration.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct ConfigzArgs {
+    /// Read every kubelet's configuration: through the API server (needs permission to get
+    /// nodes/proxy), or from the kubelet itself (needs permission to get nodes/configz)
+    #[arg(
+        long,
+        value_enum,
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "proxy",
+        value_name = "HOW"
+    )]
+    configz: Option<ConfigzArg>,
+}
+
+impl ConfigzArgs {
+    /// How they are asked, if they are.
+    pub(crate) fn how(self) -> Option<Configz> {
+        self.configz.map(|how| match how {
+            ConfigzArg::Proxy => Configz::Proxy,
+            ConfigzArg::Direct => Configz::Direct,
+        })
+    }
+}
+
+/// `--configz`
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum ConfigzArg {
+    /// Through the API server
+    Proxy,
+    /// From the kubelet itself, at its node's address
+    Direct,
+}
 
 /// A configuration by flags, or by asking each kubelet.
 #[derive(Clone, Debug, Default, Args)]
 pub(crate) struct KubeletArgs {
-    /// Read every kubelet's configuration; needs permission to get nodes/proxy
-    #[arg(long)]
-    pub(crate) configz: bool,
+    #[command(flatten)]
+    pub(crate) configz: ConfigzArgs,
     /// File with a kubelet configuration, instead of the kubelet's own
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "configz")]
     pub(crate) kubelet_config: Option<PathBuf>,

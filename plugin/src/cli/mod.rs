@@ -44,7 +44,7 @@ pub(crate) use failure::FailureArgs;
 pub(crate) use format::{ExplainFormat, Output};
 use help::HELP;
 pub(crate) use input::InputArgs;
-pub(crate) use kubelet::{EvictionArgs, KubeletArgs};
+pub(crate) use kubelet::{ConfigzArgs, EvictionArgs, KubeletArgs};
 pub(crate) use man::ManArgs;
 pub(crate) use node::NodeArgs;
 pub(crate) use nodes::{NodesArgs, NodesFormat};

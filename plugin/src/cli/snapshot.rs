@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
+use super::ConfigzArgs;
+
 /// Saves what audit, explain and drain plans need to a file.
 #[derive(Debug, Args)]
 #[command(before_help = "\
@@ -16,9 +18,8 @@ pub(crate) struct SnapshotArgs {
     /// File to write, gzipped if it ends in .gz; `-` is stdout
     #[arg(long, short, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: PathBuf,
-    /// Also read every kubelet's configuration; needs permission to get nodes/proxy
-    #[arg(long)]
-    pub(crate) configz: bool,
+    #[command(flatten)]
+    pub(crate) configz: ConfigzArgs,
     /// Test whether NodeRestriction is on, as an impersonated node and in dry runs
     #[arg(long)]
     pub(crate) probe: bool,

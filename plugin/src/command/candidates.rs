@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 use clap_complete::engine::CompletionCandidate;
 use nodelife_cluster::list::ListFilter;
-use nodelife_cluster::{Cluster, listing, snapshot};
+use nodelife_cluster::{Cluster, Configz, listing, snapshot};
 use nodelife_core::audit;
 use nodelife_core::snapshot::Source;
 
@@ -104,9 +104,14 @@ fn node_names(matches: &ArgMatches) -> Option<BTreeSet<String>> {
         answer_of(async {
             let cluster = Cluster::connect(&options).await.ok()?;
             let sources = BTreeSet::from([Source::Nodes]);
-            Box::pin(snapshot::collect(&cluster, &sources, |_| {}))
-                .await
-                .ok()
+            Box::pin(snapshot::collect(
+                &cluster,
+                &sources,
+                Configz::Proxy,
+                |_| {},
+            ))
+            .await
+            .ok()
         })?
     } else {
         let files = files::expand(&files).ok()?;

@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::SignedDuration;
-use nodelife_cluster::{Cluster, snapshot};
+use nodelife_cluster::{Cluster, Configz, snapshot};
 use nodelife_core::audit::Selection;
 use nodelife_core::format::count;
 use nodelife_core::natural;
@@ -15,7 +15,7 @@ use nodelife_core::text::Str;
 
 use super::connect::connect;
 use super::files;
-use crate::cli::{ClusterArgs, InputArgs, NodeArgs};
+use crate::cli::{ClusterArgs, ConfigzArgs, InputArgs, NodeArgs};
 use crate::output::{Printer, Progress};
 
 /// Why there are no kubelet configurations, unless they were asked for.
@@ -24,10 +24,37 @@ const CONFIGZ_NOT_REQUESTED: &str = "use --configz; it needs permission to get n
 /// Why NodeRestriction is not known, unless it was asked for.
 const PROBE_NOT_REQUESTED: &str = "use --probe; it needs permission to impersonate nodes";
 
-/// Reads the files that the flags name, or else these sources of the cluster.
+/// What is read of a cluster.
+pub(crate) struct Wanted {
+    sources: BTreeSet<Source>,
+    configz: Configz,
+}
+
+impl Wanted {
+    /// These sources, and the configurations of kubelets if they are to be asked.
+    pub(crate) fn new(sources: impl Into<BTreeSet<Source>>, configz: ConfigzArgs) -> Self {
+        let mut sources = sources.into();
+        let how = configz.how();
+        if how.is_some() {
+            sources.insert(Source::KubeletConfigs);
+        } else {
+            sources.remove(&Source::KubeletConfigs);
+        }
+        Self {
+            sources,
+            configz: how.unwrap_or_default(),
+        }
+    }
+
+    pub(crate) fn sources(&self) -> &BTreeSet<Source> {
+        &self.sources
+    }
+}
+
+/// Reads the files that the flags name, or else what is wanted of the cluster.
 pub(crate) async fn read(
     input: &InputArgs,
-    sources: &BTreeSet<Source>,
+    wanted: &Wanted,
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<Snapshot> {
@@ -47,29 +74,29 @@ pub(crate) async fn read(
         progress.set(source.noun(), listed);
         printer.progress(progress);
     };
-    let (snapshot, warnings) = collect(&cluster, sources, on_progress).await?;
+    let (snapshot, warnings) = collect(&cluster, wanted, on_progress).await?;
     for warning in warnings {
         printer.warn(warning);
     }
     Ok(snapshot)
 }
 
-/// Reads these sources of one of several clusters, and returns what to warn of.
+/// Reads what is wanted of one of several clusters, and returns what to warn of.
 pub(crate) async fn read_beside_others(
-    sources: &BTreeSet<Source>,
+    wanted: &Wanted,
     cluster: &ClusterArgs,
 ) -> anyhow::Result<(Snapshot, Vec<String>)> {
     let cluster = Cluster::connect(&cluster.options()).await?;
-    let (snapshot, mut warnings) = collect(&cluster, sources, |_, _| {}).await?;
+    let (snapshot, mut warnings) = collect(&cluster, wanted, |_, _| {}).await?;
     warnings.extend(cluster.warnings().take());
     Ok((snapshot, warnings))
 }
 
-/// Reads these sources, and returns what to warn of. `on_progress` learns how many objects of a
+/// Reads what is wanted, and returns what to warn of. `on_progress` learns how many objects of a
 /// source there are so far.
 async fn collect(
     cluster: &Cluster,
-    sources: &BTreeSet<Source>,
+    wanted: &Wanted,
     on_progress: impl Fn(Source, usize) + Send + Sync,
 ) -> anyhow::Result<(Snapshot, Vec<String>)> {
     let mixed = Mutex::new(BTreeSet::new());
@@ -80,8 +107,9 @@ async fn collect(
             mixed.insert(note.source);
         }
     };
+    let sources = &wanted.sources;
     // All lists at once are too much state for the stack.
-    let mut snapshot = Box::pin(snapshot::collect(cluster, sources, note)).await?;
+    let mut snapshot = Box::pin(snapshot::collect(cluster, sources, wanted.configz, note)).await?;
     let mixed = mixed.into_inner().unwrap_or_else(PoisonError::into_inner);
     let warnings = mixed.into_iter().map(|source| {
         format!(

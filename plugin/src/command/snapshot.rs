@@ -6,7 +6,7 @@ use nodelife_cluster::snapshot;
 use nodelife_core::format::count;
 use nodelife_core::snapshot::{Snapshot, Source};
 
-use super::input;
+use super::input::{self, Wanted};
 use crate::cli::{ClusterArgs, InputArgs, SnapshotArgs};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
@@ -17,13 +17,11 @@ pub(crate) async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
     let mut sources = input::lists();
-    if args.configz {
-        sources.insert(Source::KubeletConfigs);
-    }
     if args.probe {
         sources.insert(Source::NodeRestriction);
     }
-    let snapshot = input::read(&InputArgs::default(), &sources, cluster, printer).await?;
+    let wanted = Wanted::new(sources, args.configz);
+    let snapshot = input::read(&InputArgs::default(), &wanted, cluster, printer).await?;
     let mut written = snapshot.clone();
     if args.redact {
         snapshot::redact(&mut written)?;
@@ -33,7 +31,7 @@ pub(crate) async fn run(
     } else {
         snapshot::write(&written, &args.output)?;
     }
-    print_summary(&snapshot, &sources, &args.output, printer);
+    print_summary(&snapshot, wanted.sources(), &args.output, printer);
     Ok(ExitStatus::Done)
 }
 

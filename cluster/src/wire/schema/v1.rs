@@ -20,11 +20,12 @@ static TAINT: [Field; 4] = [
     field(4, "timeAdded", Time),
 ];
 
-static NODE_STATUS: [Field; 9] = [
+static NODE_STATUS: [Field; 10] = [
     field(1, "capacity", QUANTITIES),
     field(2, "allocatable", QUANTITIES),
     field(4, "conditions", Messages(&NODE_CONDITION)),
     field(5, "addresses", Messages(&ADDRESS)),
+    field(6, "daemonEndpoints", Kind::Message(&DAEMON_ENDPOINTS)),
     field(7, "nodeInfo", Kind::Message(&NODE_INFO)),
     field(8, "images", Messages(&IMAGE)),
     field(9, "volumesInUse", Texts),
@@ -42,6 +43,11 @@ static NODE_CONDITION: [Field; 6] = [
 ];
 
 static ADDRESS: [Field; 2] = [field(1, "type", Text), field(2, "address", Text)];
+
+static DAEMON_ENDPOINTS: [Field; 1] =
+    [field(1, "kubeletEndpoint", Kind::Message(&DAEMON_ENDPOINT))];
+
+static DAEMON_ENDPOINT: [Field; 1] = [field(1, "Port", Int)];
 
 static NODE_INFO: [Field; 11] = [
     field(1, "machineID", Text),

@@ -13,7 +13,8 @@ use nodelife_core::text::Str;
 
 use crate::cli::{AuditArgs, AuditFormat, ClusterArgs};
 use crate::command::config::ConfigFile;
-use crate::command::{input, rules};
+use crate::command::input::{self, Wanted};
+use crate::command::rules;
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::Printer;
 use crate::report::{AuditReport, Baseline, Report, command_line, unchecked};
@@ -146,8 +147,8 @@ impl AuditRun {
         cluster: &ClusterArgs,
         printer: &mut Printer,
     ) -> anyhow::Result<(Snapshot, AuditReport)> {
-        let sources = sources(&self.args, &self.rules());
-        let snapshot = input::read(&self.args.input, &sources, cluster, printer).await?;
+        let wanted = wanted(&self.args, &self.rules());
+        let snapshot = input::read(&self.args.input, &wanted, cluster, printer).await?;
         input::check_nodes(&snapshot, &self.selection.nodes, &self.args.input)?;
         warn_unknown_label(&self.args, &snapshot, printer);
         let audit = self.judge(&snapshot, self.input.clone());
@@ -219,7 +220,7 @@ impl AuditRun {
 
 /// What these rules and the report read. Kubelets are asked when the user says so, and only then:
 /// rules that do not need their configurations know more with them.
-pub(super) fn sources(args: &AuditArgs, rules: &[&Rule]) -> BTreeSet<Source> {
+pub(super) fn wanted(args: &AuditArgs, rules: &[&Rule]) -> Wanted {
     let mut sources: BTreeSet<Source> = rules
         .iter()
         .flat_map(|rule| rule.sources)
@@ -233,15 +234,10 @@ pub(super) fn sources(args: &AuditArgs, rules: &[&Rule]) -> BTreeSet<Source> {
     if args.outputs.iter().any(|o| o.format == AuditFormat::Html) {
         sources.insert(Source::Pods);
     }
-    if args.configz {
-        sources.insert(Source::KubeletConfigs);
-    } else {
-        sources.remove(&Source::KubeletConfigs);
-    }
     if !args.probe {
         sources.remove(&Source::NodeRestriction);
     }
-    sources
+    Wanted::new(sources, args.configz)
 }
 
 /// Tells of a label of --group-by that would make one group of all nodes.

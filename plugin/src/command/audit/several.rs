@@ -10,7 +10,7 @@ use nodelife_core::clusters::{AuditReportList, ClusterResult, Profile, differenc
 use nodelife_core::format::count;
 use nodelife_core::text::Str;
 
-use super::audit_run::{AuditRun, by_severity, describe_input, sources};
+use super::audit_run::{AuditRun, by_severity, describe_input, wanted};
 use crate::cli::{AuditArgs, AuditFormat, ClusterArgs};
 use crate::command::contexts::Contexts;
 use crate::command::input;
@@ -126,8 +126,8 @@ impl AuditRun {
     async fn audit_beside_others(&self, cluster: &ClusterArgs) -> anyhow::Result<ClusterAudit> {
         let mut rules = self.rules();
         rules.extend(self.comparing());
-        let sources = sources(&self.args, &rules);
-        let (snapshot, warnings) = input::read_beside_others(&sources, cluster).await?;
+        let wanted = wanted(&self.args, &rules);
+        let (snapshot, warnings) = input::read_beside_others(&wanted, cluster).await?;
         let report = self.judge(&snapshot, describe_input(&self.args, cluster));
         let tables = |format: AuditFormat| {
             let mut outputs = self.args.outputs.iter();

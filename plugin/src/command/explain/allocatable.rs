@@ -1,6 +1,5 @@
 //! `explain allocatable`
 
-use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use nodelife_core::allocatable::provider::{NodeSize, Provider};
@@ -15,7 +14,7 @@ use nodelife_core::snapshot::Source;
 use super::alike::alike;
 use super::configuration;
 use crate::cli::{AllocatableArgs, ClusterArgs};
-use crate::command::input;
+use crate::command::input::{self, Wanted};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::{Cell, Printer, Table, style};
 
@@ -112,11 +111,8 @@ async fn of_nodes(
         Some(_) => None,
         None => configuration::of_files(&args.kubelet, &args.eviction)?,
     };
-    let mut sources = BTreeSet::from([Source::Nodes]);
-    if args.kubelet.configz {
-        sources.insert(Source::KubeletConfigs);
-    }
-    let snapshot = input::read(&args.input, &sources, cluster, printer).await?;
+    let wanted = Wanted::new([Source::Nodes], args.kubelet.configz);
+    let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
     let nodes = input::select_nodes(&snapshot, &args.node, &args.input)?;
     let why = snapshot.why_missing(Source::KubeletConfigs);
     let why = why.unwrap_or("it was not read");

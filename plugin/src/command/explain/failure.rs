@@ -5,8 +5,8 @@ use std::io::Write as _;
 use nodelife_core::failure::{self, FailureTimeline};
 use nodelife_core::snapshot::Source;
 
-use crate::cli::{ClusterArgs, FailureArgs, NodeArgs};
-use crate::command::input;
+use crate::cli::{ClusterArgs, ConfigzArgs, FailureArgs, NodeArgs};
+use crate::command::input::{self, Wanted};
 use crate::exit::ExitStatus;
 use crate::output::{Printer, Table};
 
@@ -15,8 +15,8 @@ pub(super) async fn run(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    let sources = [Source::Nodes, Source::Pods].into();
-    let snapshot = input::read(&args.input, &sources, cluster, printer).await?;
+    let wanted = Wanted::new([Source::Nodes, Source::Pods], ConfigzArgs::default());
+    let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
     if let Some(reason) = snapshot.why_missing(Source::Pods) {
         anyhow::bail!("cannot predict what happens to the pods: pods not read: {reason}");
     }

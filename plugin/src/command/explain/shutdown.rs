@@ -1,7 +1,6 @@
 //! `explain shutdown`
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
 use std::io::Write as _;
 
 use nodelife_core::format::{self, count};
@@ -13,7 +12,7 @@ use nodelife_core::snapshot::Source;
 use super::alike::alike;
 use super::configuration;
 use crate::cli::{ClusterArgs, EvictionArgs, ShutdownArgs};
-use crate::command::input;
+use crate::command::input::{self, Wanted};
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table, style};
 
@@ -23,11 +22,8 @@ pub(super) async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
     let from_files = configuration::of_files(&args.kubelet, &EvictionArgs::default())?;
-    let mut sources = BTreeSet::from([Source::Nodes, Source::Pods]);
-    if args.kubelet.configz {
-        sources.insert(Source::KubeletConfigs);
-    }
-    let snapshot = input::read(&args.input, &sources, cluster, printer).await?;
+    let wanted = Wanted::new([Source::Nodes, Source::Pods], args.kubelet.configz);
+    let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
     if let Some(reason) = snapshot.why_missing(Source::Pods) {
         anyhow::bail!("cannot predict what happens to the pods: pods not read: {reason}");
     }

@@ -5,8 +5,8 @@ use std::io::Write as _;
 use nodelife_core::snapshot::Source;
 use nodelife_core::zone::{Settings, Zone, ZoneReport, ZoneState, failures_to_partial};
 
-use crate::cli::{ClusterArgs, ZonesArgs};
-use crate::command::input;
+use crate::cli::{ClusterArgs, ConfigzArgs, ZonesArgs};
+use crate::command::input::{self, Wanted};
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table, style};
 
@@ -15,8 +15,8 @@ pub(super) async fn run(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    let sources = [Source::Nodes].into();
-    let snapshot = input::read(&args.input, &sources, cluster, printer).await?;
+    let wanted = Wanted::new([Source::Nodes], ConfigzArgs::default());
+    let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
     let settings = args.controller.settings(snapshot.server_version.as_deref());
     let report = ZoneReport::of(&snapshot.nodes, &settings, snapshot.taken_at);
     if !printer.document("ZoneReport", &report, &args.output)? {

@@ -11,8 +11,8 @@ use nodelife_core::nodes::{self, NodesReport, Options};
 use nodelife_core::snapshot::Source;
 
 use super::contexts::Contexts;
-use super::input;
-use crate::cli::{ClusterArgs, NodesArgs};
+use super::input::{self, Wanted};
+use crate::cli::{ClusterArgs, ConfigzArgs, NodesArgs};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::{Document, Printer};
 use crate::report::nodes::{KIND, View};
@@ -41,8 +41,8 @@ pub(crate) async fn run(
         check_screen(&args)?;
         return watch::watch(&options, view, cluster, printer).await;
     }
-    let sources = nodes::SOURCES.into();
-    let snapshot = input::read(&args.input, &sources, cluster, printer).await?;
+    let wanted = Wanted::new(nodes::SOURCES, ConfigzArgs::default());
+    let snapshot = input::read(&args.input, &wanted, cluster, printer).await?;
     let snapshot = nodes::narrowed(snapshot);
     if let Some(reason) = snapshot.why_missing(Source::Nodes) {
         anyhow::bail!("failed to read the nodes: {reason}");

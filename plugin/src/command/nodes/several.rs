@@ -8,9 +8,9 @@ use nodelife_core::format::count;
 use nodelife_core::nodes::{self, NodesReport, Options};
 use nodelife_core::snapshot::Source;
 
-use crate::cli::{ClusterArgs, NodesArgs, NodesFormat};
+use crate::cli::{ClusterArgs, ConfigzArgs, NodesArgs, NodesFormat};
 use crate::command::contexts::Contexts;
-use crate::command::input;
+use crate::command::input::{self, Wanted};
 use crate::exit::{ExitStatus, UsageError};
 use crate::output::{Document, Printer};
 use crate::report::nodes::{LIST_KIND, View};
@@ -94,8 +94,8 @@ async fn read(
     options: &Options,
     cluster: &ClusterArgs,
 ) -> anyhow::Result<(NodesReport, Vec<String>)> {
-    let sources = nodes::SOURCES.into();
-    let (snapshot, warnings) = input::read_beside_others(&sources, cluster).await?;
+    let wanted = Wanted::new(nodes::SOURCES, ConfigzArgs::default());
+    let (snapshot, warnings) = input::read_beside_others(&wanted, cluster).await?;
     let snapshot = nodes::narrowed(snapshot);
     if let Some(reason) = snapshot.why_missing(Source::Nodes) {
         anyhow::bail!("failed to read the nodes: {reason}");

@@ -9,7 +9,9 @@ use std::time::Duration;
 use nodelife_cluster::evict::Removal;
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::watch::{Update, Watch};
-use nodelife_cluster::{ApiError, ClientOptions, Cluster, ConnectError, listing, snapshot};
+use nodelife_cluster::{
+    ApiError, ClientOptions, Cluster, Configz, ConnectError, listing, snapshot,
+};
 use nodelife_core::object::Pod;
 use nodelife_core::snapshot::Source;
 use nodelife_tests::fixture::{BudgetFixture, PodFixture};
@@ -119,7 +121,7 @@ async fn forbidden_lists_are_named_with_their_verb() {
     let stranger = Identity::Node("stranger".to_owned());
     let cluster = Cluster::connect(&options(plane, &stranger)).await.unwrap();
     let sources = BTreeSet::from([Source::Pods, Source::ClusterRoles, Source::CsiNodes]);
-    let snapshot = snapshot::collect(&cluster, &sources, |_note| {})
+    let snapshot = snapshot::collect(&cluster, &sources, Configz::Proxy, |_note| {})
         .await
         .unwrap();
     let reason = snapshot.why_missing(Source::ClusterRoles).unwrap();

@@ -3,6 +3,7 @@
 
 mod allocatable;
 mod cluster;
+mod configz;
 mod drain;
 mod failure;
 mod faults;

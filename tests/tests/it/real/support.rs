@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
+use kube::api::ListParams;
 use nodelife_core::quantity::Quantity;
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::real_nodes::{RealNode, RealNodes, Traces};
@@ -41,6 +43,36 @@ pub(super) async fn allocatable_equals(cluster: &RealNodes, node: &RealNode) {
             "{name}: {line:#}"
         );
     }
+}
+
+/// Approves the serving certificate that a node asks for which began as a bootstrapper, and waits
+/// until its kubelet has it.
+pub(super) async fn approve_serving_certificate(cluster: &RealNodes, node: &RealNode) {
+    let admin = cluster.plane.admin().await.unwrap();
+    let requests: Api<CertificateSigningRequest> = Api::all(admin);
+    let requests = &requests;
+    let serving = async || {
+        let user = format!("system:node:{}", node.name);
+        let all = requests.list(&ListParams::default()).await?.items;
+        let mut all = all.into_iter();
+        anyhow::Ok(all.find(|one| {
+            one.spec.signer_name == "kubernetes.io/kubelet-serving"
+                && one.spec.username.as_ref() == Some(&user)
+        }))
+    };
+    let request = wait_until("a request for a serving certificate", TIMEOUT, serving).await;
+    let request = request.unwrap().metadata.name.unwrap();
+    let approve = ["certificate", "approve", &request];
+    let approved = kubectl(cluster).run(approve).await.unwrap();
+    approved.success().unwrap();
+    cluster.ready(node).await.unwrap();
+    wait_until("the serving certificate", TIMEOUT, async || {
+        let list = ["ls", "/var/lib/kubelet/pki/kubelet-server-current.pem"];
+        node.run(&list).await?.success()?;
+        Ok(Some(()))
+    })
+    .await
+    .unwrap();
 }
 
 pub(super) async fn nothing_is_left(traces: &Traces) {

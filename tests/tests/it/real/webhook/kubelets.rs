@@ -2,16 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{ListParams, LogParams, Patch, PatchParams, PostParams};
+use kube::api::{LogParams, Patch, PatchParams, PostParams};
 use kube::{Api, Client};
 use nodelife_tests::real_nodes::{MANNERS, NodeOptions, RealNode};
-use nodelife_tests::{Installation, TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
 
 use super::scene::{Scene, failures};
+use crate::real::support::approve_serving_certificate;
 
 /// The name of the webhook that answers for nodes.
 const RESTRICTION: &str = "admission webhook \"node-restriction.nodelife.dev\" denied the request";
@@ -26,7 +26,7 @@ async fn kubelets_join_and_run_pods_and_may_do_no_more() {
     let before = failures(&installation).await;
     foreign_writes_are_refused(scene).await;
 
-    let node = joined(scene, &installation).await;
+    let node = joined(scene).await;
     renews(admin, &node.name).await;
     static_pod(&node, admin).await;
     token(scene, &node).await;
@@ -69,40 +69,12 @@ async fn foreign_writes_are_refused(scene: &Scene) {
 }
 
 /// A node that begins as a bootstrapper, and whose serving certificate is approved.
-async fn joined(scene: &Scene, installation: &Installation<'_>) -> RealNode {
+async fn joined(scene: &Scene) -> RealNode {
     scene.cluster.allow_bootstrap().await.unwrap();
     let node = scene
         .power_on(NodeOptions::default().zone("c").bootstrap())
         .await;
-    let requests: Api<CertificateSigningRequest> = Api::all(installation.admin.clone());
-    let requests = &requests;
-    let serving = async || {
-        let user = format!("system:node:{}", node.name);
-        let all = requests.list(&ListParams::default()).await?.items;
-        let mut all = all.into_iter();
-        anyhow::Ok(all.find(|one| {
-            one.spec.signer_name == "kubernetes.io/kubelet-serving"
-                && one.spec.username.as_ref() == Some(&user)
-        }))
-    };
-    let request = wait_until("a request for a serving certificate", TIMEOUT, serving).await;
-    let request = request.unwrap().metadata.name.unwrap();
-    let approve = ["certificate", "approve", &request];
-    installation
-        .kubectl
-        .run(approve)
-        .await
-        .unwrap()
-        .success()
-        .unwrap();
-    scene.cluster.ready(&node).await.unwrap();
-    wait_until("the serving certificate", TIMEOUT, async || {
-        let list = ["ls", "/var/lib/kubelet/pki/kubelet-server-current.pem"];
-        node.run(&list).await?.success()?;
-        Ok(Some(()))
-    })
-    .await
-    .unwrap();
+    approve_serving_certificate(&scene.cluster, &node).await;
     node
 }
 
