@@ -1,4 +1,6 @@
-//! Formatting of durations, counts and lists of names for people.
+//! Formatting of durations, counts, lists of names and missing nodes for people.
+
+use crate::object::Node;
 
 /// Seconds as `45s`, `12m`, `3h20m` or `9d`.
 pub fn duration(seconds: i64) -> String {
@@ -31,6 +33,18 @@ pub fn first<'a>(shown: usize, names: impl IntoIterator<Item = &'a str>) -> Stri
         0 => first.join(", "),
         more => format!("{} and {more} more", first.join(", ")),
     }
+}
+
+/// The API server's own words for a node that is not there, and the one that may be meant: the only
+/// one that begins like that.
+pub fn node_not_found(name: &str, place: &str, nodes: &[Node]) -> String {
+    let names = nodes.iter().map(|node| node.metadata.name.as_str());
+    let mut meant = names.filter(|known| !name.is_empty() && known.starts_with(name));
+    let hint = match (meant.next(), meant.next()) {
+        (Some(only), None) => format!("; did you mean {only}?"),
+        _ => String::new(),
+    };
+    format!("nodes \"{name}\" not found{place}{hint}")
 }
 
 /// What a parser says on its first line, without the drawing of the place below it.

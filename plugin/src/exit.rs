@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use nodelife_cluster::ConnectError;
+use nodelife_drain::DrainStatus;
 
 use crate::output::Printer;
 
@@ -67,6 +68,20 @@ impl ExitStatus {
             Self::Usage
         } else {
             Self::Failed
+        }
+    }
+}
+
+impl From<DrainStatus> for ExitStatus {
+    fn from(status: DrainStatus) -> Self {
+        match status {
+            DrainStatus::Done => Self::Done,
+            DrainStatus::Refused => Self::Refused,
+            DrainStatus::Blocked => Self::Blocked,
+            DrainStatus::Stuck => Self::Stuck,
+            DrainStatus::Impossible => Self::Impossible,
+            DrainStatus::Failed => Self::Failed,
+            DrainStatus::Interrupted => Self::Interrupted,
         }
     }
 }

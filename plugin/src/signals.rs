@@ -3,6 +3,7 @@
 use std::io;
 
 use anyhow::Context as _;
+use futures::future::BoxFuture;
 #[cfg(unix)]
 use tokio::signal::unix as system;
 #[cfg(windows)]
@@ -74,6 +75,12 @@ impl Interrupts {
             _ = self.0.recv() => {}
             _ = self.1.recv() => {}
         }
+    }
+}
+
+impl nodelife_drain::Interrupts for Interrupts {
+    fn next(&mut self) -> BoxFuture<'_, ()> {
+        Box::pin(Self::next(self))
     }
 }
 

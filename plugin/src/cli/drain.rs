@@ -1,5 +1,6 @@
 //! Flags of `drain`: those of `kubectl drain` v1.36 with the same meaning, and our own.
 
+use std::str::FromStr as _;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -7,6 +8,7 @@ use nodelife_core::disruption::{BudgetKey, ImplicitBudget};
 use nodelife_core::drain::{EvictionOrder, PodRule};
 use nodelife_core::object::{IntOrString, LabelSelector};
 use nodelife_core::selector::label_selector;
+use nodelife_drain::MaxUnavailable;
 
 use super::InputArgs;
 use super::duration::go_duration;
@@ -77,7 +79,7 @@ pub(crate) struct DrainArgs {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..), value_name = "N")]
     pub(crate) max_per_zone: Option<u16>,
     /// Start no node while N nodes, or N% of them, are cordoned or not Ready, whoever cordoned them
-    #[arg(long, value_parser = max_unavailable, value_name = "N|N%")]
+    #[arg(long, value_parser = MaxUnavailable::from_str, value_name = "N|N%")]
     pub(crate) max_unavailable: Option<MaxUnavailable>,
     /// Wait this long after a node before the next one starts
     #[arg(long, default_value = "0s", value_parser = go_duration, value_name = "DURATION")]
@@ -202,34 +204,6 @@ pub(crate) enum DryRun {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ImplicitBudgetArg(pub(crate) Option<ImplicitBudget>);
 
-/// `--max-unavailable`
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum MaxUnavailable {
-    Count(u16),
-    Percent(u16),
-}
-
-impl MaxUnavailable {
-    /// Of so many nodes, rounded down, and at least one.
-    pub(crate) fn of(self, nodes: usize) -> usize {
-        match self {
-            Self::Count(count) => usize::from(count),
-            Self::Percent(percent) => (nodes.saturating_mul(usize::from(percent)) / 100).max(1),
-        }
-    }
-}
-
-fn max_unavailable(text: &str) -> Result<MaxUnavailable, String> {
-    let (number, make): (_, fn(u16) -> MaxUnavailable) = match text.strip_suffix('%') {
-        Some(number) => (number, MaxUnavailable::Percent),
-        None => (text, MaxUnavailable::Count),
-    };
-    match number.parse() {
-        Ok(number @ 1..) => Ok(make(number)),
-        _ => Err("expected a number of nodes or a percentage, at least 1".to_owned()),
-    }
-}
-
 fn implicit_budget(text: &str) -> Result<ImplicitBudgetArg, String> {
     if text == "none" {
         return Ok(ImplicitBudgetArg(None));
@@ -331,17 +305,31 @@ impl From<OrderArg> for EvictionOrder {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_percentage_of_nodes_is_rounded_down_to_at_least_one() {
-        for (text, nodes, most) in [("2", 50, 2), ("10%", 50, 5), ("10%", 59, 5), ("10%", 3, 1)] {
-            assert_eq!(max_unavailable(text).unwrap().of(nodes), most, "{text}");
+impl From<OnImpossible> for nodelife_drain::OnImpossible {
+    fn from(what: OnImpossible) -> Self {
+        match what {
+            OnImpossible::Refuse => Self::Refuse,
+            OnImpossible::Partial => Self::Partial,
+            OnImpossible::Wait => Self::Wait,
+            OnImpossible::Quarantine => Self::Quarantine,
         }
-        for wrong in ["0", "0%", "-1", "ten", "", "%"] {
-            assert!(max_unavailable(wrong).is_err(), "{wrong}");
+    }
+}
+
+impl From<OnRefused> for nodelife_drain::OnRefused {
+    fn from(what: OnRefused) -> Self {
+        match what {
+            OnRefused::Node => Self::Node,
+            OnRefused::All => Self::All,
+        }
+    }
+}
+
+impl From<SurgeStrategy> for nodelife_drain::SurgeStrategy {
+    fn from(how: SurgeStrategy) -> Self {
+        match how {
+            SurgeStrategy::Restart => Self::Restart,
+            SurgeStrategy::Scale => Self::Scale,
         }
     }
 }

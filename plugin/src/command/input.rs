@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use jiff::SignedDuration;
 use nodelife_cluster::{Cluster, Configz, snapshot};
 use nodelife_core::audit::Selection;
-use nodelife_core::format::count;
+use nodelife_core::format::{self, count};
 use nodelife_core::natural;
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::{Clock, Snapshot, Source};
@@ -239,19 +239,7 @@ pub(crate) fn check_nodes(
             } else {
                 " in the files of -f"
             };
-            anyhow::bail!(node_not_found(name, place, &snapshot.nodes))
+            anyhow::bail!(format::node_not_found(name, place, &snapshot.nodes))
         }
     }
-}
-
-/// The API server's own words for a node that is not there, and the one that may be meant: the only
-/// one that begins like that.
-pub(crate) fn node_not_found(name: &str, place: &str, nodes: &[Node]) -> String {
-    let names = nodes.iter().map(|node| node.metadata.name.as_str());
-    let mut meant = names.filter(|known| !name.is_empty() && known.starts_with(name));
-    let hint = match (meant.next(), meant.next()) {
-        (Some(only), None) => format!("; did you mean {only}?"),
-        _ => String::new(),
-    };
-    format!("nodes \"{name}\" not found{place}{hint}")
 }

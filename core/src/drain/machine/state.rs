@@ -471,6 +471,11 @@ impl Tracked {
         }
     }
 
+    /// Whether nothing more is to become of it: it is gone, or stays.
+    pub fn is_done(&self) -> bool {
+        matches!(self.outcome(), Outcome::Evicted | Outcome::Skipped)
+    }
+
     /// Whether an eviction was sent whose effect is not known, or that nobody could send.
     pub fn is_unclear(&self) -> bool {
         match &self.state {

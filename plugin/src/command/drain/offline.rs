@@ -3,12 +3,12 @@
 use anyhow::bail;
 use jiff::Timestamp;
 use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_drain::{Prepared, plan_snapshot};
 
-use super::options::{make_plan, permissions};
 use super::plan;
+use super::settings::settings;
 use crate::cli::drain::DrainArgs;
 use crate::command::input;
-use crate::drain::{ClusterView, select_from, warn_budgets_unreadable};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
@@ -24,18 +24,13 @@ pub(super) fn plan(args: &DrainArgs, printer: &mut Printer) -> anyhow::Result<Ex
         }
     }
     warn_missing(&snapshot, printer);
-    let nodes = select_from(&snapshot.nodes, &args.nodes, args.selector.as_ref())?;
     let now = snapshot.taken_at.unwrap_or_else(Timestamp::now);
-    let mut view = ClusterView::of(snapshot, nodes);
-    if let Some(why) = &view.budgets_unreadable {
-        warn_budgets_unreadable(why, printer);
+    let prepared = plan_snapshot(snapshot, &settings(args, None), now, printer)?;
+    let refused = matches!(prepared, Prepared::Refused { .. });
+    if let Some(plan) = prepared.plan() {
+        plan::print(plan, args.output, refused, printer)?;
     }
-    let permissions = permissions(args);
-    let make = |view: &ClusterView| make_plan(args, &permissions, view, now);
-    let drain = make(&view);
-    let (drain, refusals) = plan::refuse(args, drain, &mut view, make, printer);
-    plan::print(&drain, args.output, refusals.all, printer)?;
-    Ok(refusals.status)
+    Ok(prepared.status().into())
 }
 
 fn warn_missing(snapshot: &Snapshot, printer: &mut Printer) {

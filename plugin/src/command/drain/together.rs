@@ -10,8 +10,6 @@ use crate::output::{Cell, Table};
 
 /// More pods than these are not listed one by one, unless they are of one node.
 const MANY: usize = 40;
-/// So many sentences are told one by one.
-const FEW: usize = 8;
 /// Reasons that are told of each action.
 const REASONS: usize = 5;
 /// Names that are told of each reason.
@@ -88,62 +86,4 @@ fn row(table: &mut Table, action: Action, pods: &[&PlannedPod], reason: &str) {
 
 fn name(pod: &PlannedPod) -> String {
     format!("{}/{}", pod.namespace, pod.name)
-}
-
-/// Sentences about pods, `a/b: text`. Of many, one for each text, `a/b, a/c and 3 more: text`, and
-/// of many texts the first ones.
-pub(super) fn sentences<'a>(texts: impl IntoIterator<Item = (String, &'a str)>) -> Vec<String> {
-    let texts: Vec<_> = texts.into_iter().collect();
-    if texts.len() <= FEW {
-        let each = texts.into_iter();
-        return each.map(|(name, text)| format!("{name}: {text}")).collect();
-    }
-    let mut names: Vec<(&str, Vec<String>)> = Vec::new();
-    let mut index: BTreeMap<&str, usize> = BTreeMap::new();
-    for (name, text) in texts {
-        let at = *index.entry(text).or_insert(names.len());
-        match names.get_mut(at) {
-            Some((_, names)) => names.push(name),
-            None => names.push((text, vec![name])),
-        }
-    }
-    let sentences = names.into_iter().map(|(text, mut names)| {
-        names.sort_by(|a, b| natural::compare(a, b));
-        let names = names.iter().map(String::as_str);
-        format!("{}: {text}", format::first(NAMES, names))
-    });
-    first(sentences.collect())
-}
-
-/// The first of the texts, and how many more there are.
-pub(super) fn first(mut texts: Vec<String>) -> Vec<String> {
-    let more = texts.split_off(texts.len().min(FEW)).len();
-    if more > 0 {
-        texts.push(format!("{more} more; -o json has all"));
-    }
-    texts
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn equal_texts_are_one_sentence_if_there_are_many() {
-        let texts = |number| (0..number).map(|i| (i.to_string(), ["old", "new"][i % 2]));
-        assert_eq!(sentences(texts(3)), ["0: old", "1: new", "2: old"]);
-        assert_eq!(
-            sentences(texts(12)),
-            ["0, 2, 4 and 3 more: old", "1, 3, 5 and 3 more: new"]
-        );
-    }
-
-    #[test]
-    fn further_texts_are_counted() {
-        let texts = |number: usize| (0..number).map(|i| i.to_string()).collect::<Vec<_>>();
-        assert_eq!(first(texts(FEW)), texts(FEW));
-        let cut = first(texts(FEW + 2));
-        assert_eq!(cut.len(), FEW + 1);
-        assert_eq!(cut.last().unwrap(), "2 more; -o json has all");
-    }
 }

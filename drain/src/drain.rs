@@ -1,0 +1,109 @@
+//! `Drain`: a drain that is planned, and runs.
+
+use nodelife_cluster::Cluster;
+use nodelife_core::drain::{DrainOptions, DrainPlan};
+
+use crate::executor::{Executor, ExecutorOptions};
+use crate::identity::DrainIdentity;
+use crate::interrupts::Interrupts;
+use crate::refusals::Refusals;
+use crate::reporter::Reporter;
+use crate::status::DrainStatus;
+use crate::view::ClusterView;
+use crate::view::watches::Watches;
+
+/// What the preparation came to.
+#[derive(Debug)]
+pub enum Prepared {
+    /// Nothing can be done; the reporter was told why.
+    Refused {
+        /// What that makes of the drain.
+        status: DrainStatus,
+        /// The plan; none where a right is missing.
+        plan: Option<Box<DrainPlan>>,
+    },
+    /// What the drain would do, as `dry_run` asked for.
+    Planned {
+        /// What the nodes that were refused make of the drain.
+        status: DrainStatus,
+        /// The plan.
+        plan: Box<DrainPlan>,
+    },
+    /// A drain that can be run.
+    Ready(Box<Drain>),
+}
+
+impl Prepared {
+    /// What it makes of the drain so far.
+    pub fn status(&self) -> DrainStatus {
+        match self {
+            Self::Refused { status, .. } | Self::Planned { status, .. } => *status,
+            Self::Ready(drain) => drain.refusals().status,
+        }
+    }
+
+    /// The plan; none where a right is missing.
+    pub fn plan(&self) -> Option<&DrainPlan> {
+        match self {
+            Self::Refused { plan, .. } => plan.as_deref(),
+            Self::Planned { plan, .. } => Some(plan),
+            Self::Ready(drain) => Some(drain.plan()),
+        }
+    }
+}
+
+/// A drain that is planned and has changed nothing yet. It can be dropped.
+pub struct Drain {
+    pub(crate) cluster: Cluster,
+    pub(crate) plan: DrainPlan,
+    pub(crate) machine: DrainOptions,
+    pub(crate) view: ClusterView,
+    pub(crate) watches: Watches,
+    pub(crate) executor: ExecutorOptions,
+}
+
+impl std::fmt::Debug for Drain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut drain = f.debug_struct("Drain");
+        drain.field("plan", &self.plan).finish_non_exhaustive()
+    }
+}
+
+impl Drain {
+    /// What it is going to do.
+    pub fn plan(&self) -> &DrainPlan {
+        &self.plan
+    }
+
+    /// The nodes that it leaves alone, and why.
+    pub fn refusals(&self) -> &Refusals {
+        &self.executor.refusals
+    }
+
+    /// Locks, cordons, evicts, waits; at the end gives the locks back.
+    ///
+    /// If the future is dropped, the drain stops at once where it is: its requests are cancelled, and
+    /// nothing is uncordoned or given back. A drain of the same identity can go on from there.
+    ///
+    /// # Errors
+    ///
+    /// The locks could not be taken, or the report not be given. What happens after the locks is told
+    /// to the reporter, and the status says so.
+    pub async fn run(
+        self,
+        identity: DrainIdentity,
+        interrupts: &mut dyn Interrupts,
+        reporter: &mut dyn Reporter,
+    ) -> anyhow::Result<DrainStatus> {
+        let executor = Executor::new(
+            self.cluster,
+            self.machine,
+            self.view,
+            self.executor,
+            identity,
+            reporter,
+        );
+        // Large, and a program may run many.
+        Box::pin(executor.run(self.watches, interrupts)).await
+    }
+}

@@ -1,0 +1,153 @@
+//! Reports blocked budgets and failed watches.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use nodelife_cluster::ApiError;
+use nodelife_core::disruption::BudgetRefusal;
+use nodelife_core::drain::{BlockReason, DrainEvent, PodState};
+use nodelife_core::format::count;
+
+use super::Executor;
+use super::blocked::BudgetPods;
+use crate::events::EventReason;
+use crate::warnings::warn_budgets_unreadable;
+
+/// How long a budget lets nothing go before that is told: waves that follow each other are no
+/// trouble.
+const REPORT_AFTER: SignedDuration = SignedDuration::from_secs(10);
+
+/// How many watches in a row may be answered that the credentials are not accepted.
+const MAX_UNAUTHORIZED: u32 = 5;
+
+/// What a watch waits after it was forbidden for at least four seconds: an API server that has just
+/// started forbids everything until its authorizer has read the roles.
+const LONG_FORBIDDEN: Duration = Duration::from_secs(4);
+
+/// How many of a budget's pods are named.
+const MAX_NAMED: usize = 5;
+
+impl Executor<'_> {
+    /// Has the node's events tell of budgets that let nothing go for too long, and asks, once for
+    /// each, which of its pods it lacks.
+    pub(super) fn report_blocked(&mut self, now: Timestamp) {
+        if now < self.report_at {
+            return;
+        }
+        // What is blocked from now on is told of no earlier.
+        self.report_at = now + REPORT_AFTER;
+        for tracked in self.machine.pods() {
+            let Some(since) = self.machine.stalled_since(tracked) else {
+                continue;
+            };
+            let due = since + REPORT_AFTER;
+            if now < due {
+                self.report_at = self.report_at.min(due);
+                continue;
+            }
+            let meta = &tracked.pod.metadata;
+            let text = format!("{}/{}: {}", meta.namespace, meta.name, tracked.state);
+            let about = tracked.budget().unwrap_or_default();
+            let node = &tracked.pod.spec.node_name;
+            self.events
+                .record(node, EventReason::Blocked, &about, &text);
+            let PodState::Blocked(blocked) = &tracked.state else {
+                continue;
+            };
+            let BlockReason::Budget { budget, refusal } = &blocked.block else {
+                continue;
+            };
+            if matches!(refusal, BudgetRefusal::BudgetsUnreadable(_)) {
+                // Which pods it counts is not known.
+                continue;
+            }
+            self.blocked.ask(self.cluster.clone(), budget.clone());
+        }
+    }
+
+    /// Says what the operator of a blocked pod will do about it.
+    pub(super) fn print_outlook(&mut self, uid: &str) {
+        if let Some((pod, outlook)) = self.machine.outlook_of(uid) {
+            let text = format!("{pod}: {outlook}");
+            self.reporter.note(text);
+        }
+    }
+
+    /// Names the pods that a budget lacks.
+    pub(super) fn report_unhealthy(&mut self, (budget, pods): BudgetPods) {
+        let pods = match pods {
+            Ok(pods) => pods,
+            Err(error) => return tracing::debug!(%budget, %error, "failed to list its pods"),
+        };
+        let unhealthy = self.machine.unhealthy_pods(&budget, &pods, self.now());
+        if unhealthy.is_empty() {
+            return;
+        }
+        let named: Vec<String> = unhealthy
+            .iter()
+            .take(MAX_NAMED)
+            .map(ToString::to_string)
+            .collect();
+        let more = if unhealthy.len() > MAX_NAMED {
+            "; …"
+        } else {
+            ""
+        };
+        self.reporter.note(format_args!(
+            "budget {budget}: {}: {}{more}",
+            count(unhealthy.len(), "unhealthy pod"),
+            named.join("; ")
+        ));
+    }
+
+    /// Trouble that passes is told and waited out; a right that is missing for long does not come
+    /// back.
+    pub(super) fn watch_failed(
+        &mut self,
+        (what, essential): (&str, bool),
+        error: ApiError,
+        wait: Duration,
+    ) -> anyhow::Result<()> {
+        if !essential {
+            tracing::debug!(what, %error, "a watch failed");
+            return Ok(());
+        }
+        // One 401 may be the authentication webhook's, many are the credentials'.
+        self.unauthorized += u32::from(matches!(error, ApiError::Unauthorized { .. }));
+        let is_final = match error {
+            ApiError::Forbidden(_) => wait >= LONG_FORBIDDEN,
+            ApiError::Untrusted { .. } => true,
+            _ => self.unauthorized > MAX_UNAUTHORIZED,
+        };
+        if is_final {
+            return Err(anyhow::Error::from(error).context(format!("failed to watch {what}")));
+        }
+        self.reporter
+            .warn(format_args!("watch of {what} failed, retrying: {error}"));
+        Ok(())
+    }
+
+    /// Who may not watch nodes drains them all the same.
+    pub(super) fn nodes_forbidden(&mut self, why: &ApiError) {
+        if !std::mem::replace(&mut self.nodes_forbidden, true) {
+            self.reporter.note(format_args!(
+                "cannot notice whether somebody uncordons or deletes a node: {why}"
+            ));
+        }
+    }
+
+    /// The right to see budgets was lost under way. The drain goes on as it would have begun without
+    /// it: the API server holds each eviction to the budgets as before, and to end here would
+    /// leave a node half empty for the sake of a plan. A right that is given back is noticed.
+    pub(super) fn budgets_unreadable(&mut self, why: &ApiError) -> anyhow::Result<()> {
+        self.decide()?;
+        // The watch tries again, and is told the same.
+        if !self.machine.can_read_budgets() {
+            return Ok(());
+        }
+        if !self.options.method.delete {
+            warn_budgets_unreadable(why, self.reporter);
+        }
+        self.step(DrainEvent::BudgetsUnreadable)
+    }
+}

@@ -1,0 +1,104 @@
+//! Carries out what the state machine decides.
+
+use jiff::Timestamp;
+use nodelife_cluster::list::ListFilter;
+use nodelife_core::drain::Effect;
+
+use super::{Executor, requests};
+use crate::node::cordon;
+use crate::view::watches::pod_filter;
+
+impl Executor<'_> {
+    pub(super) fn carry_out(&mut self, effect: Effect, now: Timestamp) -> anyhow::Result<()> {
+        let cluster = self.cluster.clone();
+        let method = self.options.method;
+        match effect {
+            Effect::Evict {
+                namespace,
+                name,
+                uid,
+            } => {
+                self.requests.spawn(requests::send_removal(
+                    cluster, method, namespace, name, uid,
+                ));
+            }
+            Effect::Bypass {
+                namespace,
+                name,
+                uid,
+                budget,
+                at_least,
+            } => {
+                self.reporter.warn(format_args!(
+                    "{namespace}/{name}: deleted, bypassing budget {budget} (--force-after, \
+                     --bypass-pdb)"
+                ));
+                let method = method.past_budgets(at_least);
+                self.requests.spawn(requests::send_removal(
+                    cluster, method, namespace, name, uid,
+                ));
+            }
+            Effect::Count {
+                namespace,
+                workload,
+                labels,
+                with_pending,
+            } => {
+                let filter = ListFilter {
+                    namespace: Some(namespace.to_string()),
+                    labels: Some(labels).filter(|labels| !labels.is_empty()),
+                    ..ListFilter::default()
+                };
+                self.requests
+                    .spawn(requests::count(cluster, filter, workload, with_pending));
+            }
+            Effect::Get {
+                namespace,
+                name,
+                uid,
+            } => {
+                self.requests
+                    .spawn(requests::get_pod(cluster, namespace, name, uid));
+            }
+            Effect::GetOwner { namespace, owner } => {
+                self.requests
+                    .spawn(requests::look_up_owner(cluster, namespace, owner));
+            }
+            Effect::Confirm { node, request } => {
+                let filter = pod_filter(&node, self.view.namespace.as_deref());
+                self.requests
+                    .spawn(requests::confirm(cluster, node, filter, request));
+            }
+            Effect::Changed { uid } => {
+                if let Some(tracked) = self.machine.pod(&uid) {
+                    self.reporter.pod_changed(tracked, now)?;
+                }
+            }
+            Effect::Cordon { node } => {
+                let mut nodes = self.view.nodes.iter();
+                let Some(known) = nodes.find(|known| known.metadata.name == node).cloned() else {
+                    return Ok(());
+                };
+                if !known.spec.unschedulable {
+                    self.cordoned.push(node.clone());
+                }
+                let cordon_owner = self.cordon_owner.clone();
+                self.cordons.spawn(async move {
+                    let done = cordon::cordon(&cluster, &known, &cordon_owner, false).await;
+                    (node, done)
+                });
+            }
+            Effect::Outlook { uid } => self.print_outlook(&uid),
+            Effect::Left { node, loss } => self.node_left(&node, loss),
+            Effect::Awaits { node } => self.print_awaited(&node),
+            Effect::Gate { node } => self.start_gate(node),
+            Effect::Soaks { .. } | Effect::TooManyUnavailable { .. } | Effect::Yielded { .. } => {
+                self.print_turn(&effect);
+            }
+            // Its pod was told of.
+            Effect::Done { .. } if self.machine.pods_are_named() => {}
+            Effect::Done { node } => self.node_done(&node),
+        }
+        Ok(())
+    }
+}

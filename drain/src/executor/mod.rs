@@ -1,0 +1,421 @@
+//! Executor of a drain: runs the state machine against the cluster.
+
+mod blocked;
+mod diagnose;
+mod effects;
+mod finish;
+mod operators;
+mod pace;
+mod requests;
+mod result;
+mod start;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures::FutureExt as _;
+use jiff::Timestamp;
+use nodelife_cluster::Cluster;
+use nodelife_cluster::node::NodePatch;
+use nodelife_core::drain::{CordonOwner, DrainEvent, DrainOptions, Machine, with_waiting_taint};
+use nodelife_core::object::Node;
+use nodelife_core::text::Str;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use crate::events::Events;
+use crate::gate::{Gate, GateEvent, Gates};
+use crate::identity::DrainIdentity;
+use crate::interrupts::Interrupts;
+use crate::node::conditions::Conditions;
+use crate::node::cordon::{self, CordonOutcome};
+use crate::node::lock::{Locks, RELEASE_TIMEOUT};
+use crate::node::uncordon::undo;
+use crate::refusals::Refusals;
+use crate::removal::RemovalMethod;
+use crate::reporter::{Progress, Reporter};
+use crate::status::DrainStatus;
+use crate::surge::Surges;
+use crate::view::ClusterView;
+use crate::view::watches::{WatchEvent, Watches};
+use blocked::BlockedBudgets;
+use operators::OperatorReader;
+use pace::Pace;
+
+/// How long the last events, and giving the locks back, may take each after `--timeout`.
+const FINAL_TIMEOUT: Duration = Duration::from_millis(400);
+
+pub(crate) struct Executor<'a> {
+    cluster: Cluster,
+    machine: Machine,
+    options: ExecutorOptions,
+    view: ClusterView,
+    reporter: &'a mut dyn Reporter,
+    /// Whether the report was given.
+    reported: bool,
+    identity: DrainIdentity,
+    started_at: Timestamp,
+    /// What the nodes bear that this run cordons.
+    cordon_owner: CordonOwner,
+    cordoned: Vec<Str>,
+    events: Events,
+    conditions: Conditions,
+    /// The requests that are on their way; dropped, and so cancelled, with the drain.
+    requests: JoinSet<DrainEvent>,
+    /// The cordons that are on their way.
+    cordons: JoinSet<(Str, anyhow::Result<CordonOutcome>)>,
+    /// What the cordons that failed come to.
+    failed: DrainStatus,
+    /// Answers in a row to watches that the credentials are not accepted.
+    unauthorized: u32,
+    /// Whether it was told that the nodes cannot be watched.
+    nodes_forbidden: bool,
+    /// Whether each node is cordoned when its turn comes.
+    cordon_each: bool,
+    blocked: BlockedBudgets,
+    /// When it is looked next for budgets that let nothing go for long.
+    report_at: Timestamp,
+    operators: OperatorReader,
+    gates: Gates,
+    /// What the machine has not taken in yet.
+    queue: Vec<DrainEvent>,
+    pace: Pace,
+}
+
+/// What a drain does beside evicting.
+pub(crate) struct ExecutorOptions {
+    pub(crate) method: RemovalMethod,
+    /// When `--timeout` is over.
+    pub(crate) end: Option<Instant>,
+    /// Whether what was not drained is uncordoned again.
+    pub(crate) undo_on_failure: bool,
+    /// What decides after each node whether others follow.
+    pub(crate) gate: Option<Arc<dyn Gate>>,
+    pub(crate) surges: Surges,
+    /// Whether the nodes get conditions that tell of the drain.
+    pub(crate) node_conditions: bool,
+    /// Nodes that are cordoned and left alone.
+    pub(crate) quarantine: Vec<Node>,
+    pub(crate) refusals: Refusals,
+}
+
+impl<'a> Executor<'a> {
+    pub(crate) fn new(
+        cluster: Cluster,
+        machine: DrainOptions,
+        mut view: ClusterView,
+        options: ExecutorOptions,
+        mut identity: DrainIdentity,
+        reporter: &'a mut dyn Reporter,
+    ) -> Self {
+        let places: Vec<Str> = match view.namespace {
+            Some(_) => view.pods.keys().cloned().collect(),
+            None => view.nodes.iter().map(|n| n.metadata.name.clone()).collect(),
+        };
+        let store = std::mem::take(&mut view.store);
+        let now = cluster.clock().now();
+        let started_at = *identity.since.get_or_insert(now);
+        Self {
+            started_at,
+            cordon_owner: identity.cordon_owner(now),
+            cordoned: Vec::new(),
+            cordon_each: machine.cordon_each,
+            machine: Machine::new(machine, places, store),
+            reporter,
+            reported: false,
+            events: Events::new(&cluster, &view.nodes, &identity.instance),
+            conditions: Conditions::new(&cluster, &view.nodes, options.node_conditions),
+            identity,
+            view,
+            requests: JoinSet::new(),
+            cordons: JoinSet::new(),
+            failed: DrainStatus::Done,
+            unauthorized: 0,
+            nodes_forbidden: false,
+            options,
+            blocked: BlockedBudgets::default(),
+            report_at: Timestamp::UNIX_EPOCH,
+            operators: OperatorReader::default(),
+            gates: Gates::new(),
+            queue: Vec::new(),
+            pace: Pace::default(),
+            cluster,
+        }
+    }
+
+    /// Locks, cordons, evicts, waits.
+    pub(crate) async fn run(
+        mut self,
+        watches: Watches,
+        interrupts: &mut dyn Interrupts,
+    ) -> anyhow::Result<DrainStatus> {
+        let mut locks = Locks::new(&self.cluster, &self.identity);
+        let alone = self.view.nodes.len() == 1;
+        if let [only] = self.view.nodes.as_slice()
+            && !only.spec.unschedulable
+        {
+            self.cordoned.push(only.metadata.name.clone());
+        }
+        let (cordon_owner, each) = (self.cordon_owner.clone(), self.cordon_each);
+        let beside = |node: &Node| {
+            if alone {
+                // One write for both.
+                cordon::cordon_patch(node, &cordon_owner)
+            } else {
+                NodePatch {
+                    taints: with_waiting_taint(node).filter(|_| each),
+                    ..NodePatch::default()
+                }
+            }
+        };
+        let taken = tokio::select! {
+            taken = locks.acquire(&self.view.nodes, beside, self.reporter) => taken,
+            () = interrupts.next() => Ok(Some(self.interrupted())),
+            () = deadline(self.options.end) => Ok(Some(self.timed_out())),
+        };
+        let ended = match taken {
+            Ok(None) => match self.drive(watches, interrupts, &mut locks).await {
+                // What is left, and what became of the rest, is told all the same.
+                Err(error) => self.fail(&error),
+                ended => ended,
+            },
+            Ok(Some(status)) => {
+                if status == DrainStatus::Refused {
+                    self.cordoned.clear();
+                }
+                Ok(status)
+            }
+            Err(error) => Err(error),
+        };
+        self.give_report(ended.as_ref().err())?;
+        let timeout = self.final_timeout();
+        let restore = self.options.surges.restore(&self.cluster, self.reporter);
+        if tokio::time::timeout(timeout * 5, restore).await.is_err() {
+            self.options.surges.warn_left(self.reporter);
+        }
+        let to_uncordon = self.to_uncordon();
+        if !to_uncordon.is_empty() && !matches!(ended, Ok(DrainStatus::Done)) {
+            tokio::select! {
+                () = self.undo(to_uncordon) => {}
+                () = interrupts.next() => {}
+            }
+        }
+        tokio::join!(
+            async {
+                self.conditions.finish(timeout, self.reporter).await;
+                self.events.finish(timeout, self.reporter).await;
+            },
+            locks.release(timeout),
+        );
+        ended
+    }
+
+    /// How long each of the last requests may take.
+    fn final_timeout(&self) -> Duration {
+        match self.options.end {
+            Some(end) if end <= Instant::now() => FINAL_TIMEOUT,
+            _ => RELEASE_TIMEOUT,
+        }
+    }
+
+    fn timed_out(&mut self) -> DrainStatus {
+        self.not_started("timed out (--timeout)", DrainStatus::Failed)
+    }
+
+    fn interrupted(&mut self) -> DrainStatus {
+        self.not_started("interrupted", DrainStatus::Interrupted)
+    }
+
+    fn not_started(&mut self, why: &str, status: DrainStatus) -> DrainStatus {
+        let nodes: Vec<&str> = self.cordoned.iter().map(Str::as_str).collect();
+        let cordoned = if nodes.is_empty() {
+            "nothing was changed".to_owned()
+        } else {
+            format!(
+                "nothing was evicted; possibly cordoned: {}",
+                nodes.join(" ")
+            )
+        };
+        let text = format!("{why} before the drain began: {cordoned}");
+        self.reporter.note(text);
+        status
+    }
+
+    async fn undo(&mut self, nodes: Vec<Str>) {
+        let owner = &self.cordon_owner;
+        undo(&self.cluster, &nodes, Some(owner), false, self.reporter).await;
+    }
+
+    async fn drive(
+        &mut self,
+        mut watches: Watches,
+        interrupts: &mut dyn Interrupts,
+        locks: &mut Locks,
+    ) -> anyhow::Result<DrainStatus> {
+        let locked = match self.view.nodes.as_slice() {
+            [only] => locks.locked(&only.metadata.name).cloned(),
+            _ => None,
+        };
+        let lost = locks.keep_renewed();
+        tokio::pin!(lost);
+        let end = self.options.end;
+        let cordoned = tokio::select! {
+            cordoned = self.cordon_nodes(locked) => cordoned,
+            why = &mut lost => anyhow::bail!("{why}; nothing was evicted"),
+            () = interrupts.next() => return Ok(self.interrupted()),
+            () = deadline(end) => return Ok(self.timed_out()),
+        };
+        cordoned?;
+        self.start_machine()?;
+        while !self.machine.is_finished() {
+            let now = self.now();
+            let wake = self.queue.is_empty().then(|| self.wake_at(now)).flatten();
+            let event = tokio::select! {
+                biased;
+                () = interrupts.next() => {
+                    if self.machine.stopped().is_some() {
+                        // The second time: whatever is on its way is left to itself.
+                        break;
+                    }
+                    self.step(DrainEvent::Interrupted)?;
+                    self.reporter.interrupted(!self.machine.is_finished());
+                    continue;
+                }
+                // Before what a busy cluster always has: renewals go on only while this is polled.
+                why = &mut lost => {
+                    // The nodes are another drain's now, and so are their cordons.
+                    self.cordoned.clear();
+                    anyhow::bail!("{why}; no more pods are evicted")
+                }
+                () = self.pace.wait(), if !self.queue.is_empty() => {
+                    self.take_ready(&mut watches)?;
+                    self.decide()?;
+                    continue;
+                }
+                Some(answer) = self.requests.join_next() => answer?,
+                Some(done) = self.cordons.join_next() => {
+                    let (node, done) = done?;
+                    self.cordon_ended(node, done)
+                }
+                Some((text, pods)) = self.options.surges.next_failed() => {
+                    self.reporter.warn(text);
+                    for (uid, why) in pods {
+                        self.step(DrainEvent::Unrelieved { uid, why })?;
+                    }
+                    continue;
+                }
+                Some(event) = self.gates.next() => match event {
+                    GateEvent::Line(line) => {
+                        self.reporter.note(format_args!("gate: {line}"));
+                        continue;
+                    }
+                    GateEvent::Ended { node, result } => self.gate_ended(node, result),
+                },
+                Some(objects) = self.operators.next() => DrainEvent::Operators(Box::new(objects)),
+                Some(pending) = self.blocked.next() => {
+                    self.report_unhealthy(pending);
+                    continue;
+                }
+                // Until the next decision, changes wait where they arrive.
+                shown = watches.next(), if self.queue.is_empty() => {
+                    self.take(shown)?;
+                    continue;
+                }
+                () = sleep_until(wake, now) => DrainEvent::Tick,
+            };
+            // A node is said to be done while the list that shows it is fresh.
+            let is_urgent = matches!(event, DrainEvent::Confirmed { .. });
+            self.queue.push(event);
+            if is_urgent {
+                self.decide()?;
+            }
+        }
+        self.check_reachable().await;
+        self.finish()
+    }
+
+    /// Queues what the watches show by now.
+    fn take_ready(&mut self, watches: &mut Watches) -> anyhow::Result<()> {
+        while let Some(shown) = watches.next().now_or_never() {
+            self.take(shown)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, shown: Option<WatchEvent>) -> anyhow::Result<()> {
+        match shown.context("failed to watch the cluster")? {
+            WatchEvent::Event(event) => {
+                self.unauthorized = 0;
+                self.queue.push(event);
+            }
+            WatchEvent::BudgetsForbidden(error) => self.budgets_unreadable(&error)?,
+            WatchEvent::NodesForbidden(error) => self.nodes_forbidden(&error),
+            WatchEvent::Failed {
+                what,
+                essential,
+                error,
+                wait,
+            } => self.watch_failed((&what, essential), error, wait)?,
+        }
+        Ok(())
+    }
+
+    /// When something is due that no event brings.
+    fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let wake = self
+            .machine
+            .wake_at(now)
+            .into_iter()
+            .chain([self.report_at])
+            .chain(self.operators.next_at());
+        wake.chain(self.reporter.wake_at(now)).min()
+    }
+
+    /// Has the machine take in an event at once, after those that came before it.
+    fn step(&mut self, event: DrainEvent) -> anyhow::Result<()> {
+        self.queue.push(event);
+        self.decide()
+    }
+
+    /// Has the machine take in what has come, and does what it says.
+    fn decide(&mut self) -> anyhow::Result<()> {
+        let begun = Instant::now();
+        let now = self.now();
+        for effect in self.machine.step_all(self.queue.drain(..), now) {
+            self.carry_out(effect, now)?;
+        }
+        self.report_blocked(now);
+        self.operators
+            .read_if_due(&self.cluster, &self.machine, now);
+        let progress = Progress {
+            machine: &self.machine,
+            nodes: &self.view.nodes,
+            started_at: self.started_at,
+            now,
+        };
+        self.reporter.progress(&progress);
+        self.pace.decided(begun);
+        Ok(())
+    }
+
+    fn now(&self) -> Timestamp {
+        self.cluster.clock().now()
+    }
+}
+
+/// Waits until the time is over; for ever where there is no end.
+async fn deadline(end: Option<Instant>) {
+    match end {
+        Some(end) => tokio::time::sleep_until(end).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Waits for a time of the server's clock; for ever if there is none.
+async fn sleep_until(wake: Option<Timestamp>, now: Timestamp) {
+    match wake.map(|at| std::time::Duration::try_from(at.duration_since(now))) {
+        Some(wait) => tokio::time::sleep(wait.unwrap_or_default()).await,
+        None => std::future::pending().await,
+    }
+}

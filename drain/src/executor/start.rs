@@ -1,0 +1,159 @@
+//! Start of a drain: cordons, and the initial state of the machine.
+
+use nodelife_core::drain::{DrainEvent, DrainProgress, Effect, NodeLoss};
+use nodelife_core::object::Node;
+use nodelife_core::text::Str;
+
+use super::Executor;
+use crate::events::EventReason;
+use crate::node::cordon::{self, CordonOutcome};
+use crate::status::DrainStatus;
+
+impl Executor<'_> {
+    /// What was read before the cordon is where the machine starts.
+    pub(super) fn start_machine(&mut self) -> anyhow::Result<()> {
+        for (node, pods) in std::mem::take(&mut self.view.pods) {
+            self.step(DrainEvent::Listed { node, pods })?;
+        }
+        Ok(())
+    }
+
+    /// Cordons all nodes, or those whose turn does not come later. `locked`: the only node, as
+    /// its lock left it.
+    pub(super) async fn cordon_nodes(&mut self, locked: Option<Node>) -> anyhow::Result<()> {
+        for node in self.options.quarantine.clone() {
+            let name = &node.metadata.name;
+            match cordon::cordon(&self.cluster, &node, &self.cordon_owner, true).await {
+                Ok(CordonOutcome::Cordoned { .. }) => self.reporter.note(format_args!(
+                    "node/{name}: quarantined: cordoned, no pods are evicted"
+                )),
+                Ok(CordonOutcome::Gone(_)) => {
+                    let text = format_args!("node/{name}: {}", NodeLoss::Deleted);
+                    self.reporter.note(text);
+                }
+                Err(error) => self.cordon_failed(&error),
+            }
+        }
+        for mut node in self.view.excluded.clone() {
+            let mut cordoned = self.options.quarantine.iter();
+            node.spec.unschedulable |=
+                cordoned.any(|other| other.metadata.uid == node.metadata.uid);
+            self.step(DrainEvent::NodeSeen {
+                node: node.metadata.name.clone(),
+                found: Some(Box::new(node)),
+            })?;
+        }
+        for node in self.view.nodes.clone() {
+            let name = node.metadata.name.clone();
+            self.step(DrainEvent::NodeSeen {
+                node: name.clone(),
+                found: Some(Box::new(node.clone())),
+            })?;
+            if self.cordon_each {
+                continue;
+            }
+            let locked = locked.as_ref().filter(|node| node.spec.unschedulable);
+            let done = if let Some(locked) = locked {
+                Ok(CordonOutcome::Cordoned {
+                    changed: !node.spec.unschedulable,
+                    version: locked.metadata.resource_version.clone(),
+                })
+            } else {
+                if !self.cordoned.contains(&name) && !node.spec.unschedulable {
+                    self.cordoned.push(name.clone());
+                }
+                cordon::cordon(&self.cluster, &node, &self.cordon_owner, false).await
+            };
+            let event = self.cordon_ended(name, done);
+            self.step(event)?;
+        }
+        Ok(())
+    }
+
+    /// What the end of a cordon is for the machine.
+    pub(super) fn cordon_ended(
+        &mut self,
+        node: Str,
+        done: anyhow::Result<CordonOutcome>,
+    ) -> DrainEvent {
+        match done {
+            Ok(CordonOutcome::Cordoned { changed, version }) => {
+                self.node_cordoned(&node, changed);
+                DrainEvent::Cordoned { node, version }
+            }
+            Ok(CordonOutcome::Gone(found)) => DrainEvent::NodeSeen { node, found },
+            Err(error) => {
+                self.cordon_failed(&error);
+                DrainEvent::CordonFailed { node }
+            }
+        }
+    }
+
+    fn cordon_failed(&mut self, error: &anyhow::Error) {
+        self.reporter.error(error);
+        self.failed = self.failed.and(if cordon::is_refused(error) {
+            DrainStatus::Impossible
+        } else {
+            DrainStatus::Failed
+        });
+    }
+
+    /// The drain of a node ended before the node was empty.
+    pub(super) fn node_left(&mut self, node: &Str, loss: NodeLoss) {
+        if loss == NodeLoss::CordonFailed {
+            // That was told.
+            return;
+        }
+        if !loss.keeps_cordon() {
+            // The cordon, if there is one, is not ours any more.
+            self.cordoned.retain(|cordoned| cordoned != node);
+        }
+        self.conditions.write(node, DrainProgress::Stopped);
+        self.reporter.note(format_args!("node/{node}: {loss}"));
+        if matches!(loss, NodeLoss::Uncordoned | NodeLoss::TimedOut) {
+            let text = loss.to_string();
+            self.events.record(node, EventReason::Stopped, "", &text);
+        }
+    }
+
+    /// Says what the next node waits for.
+    pub(super) fn print_turn(&mut self, effect: &Effect) {
+        let text = match effect {
+            Effect::Soaks { node } => format!("node/{node}: the next node waits for --soak"),
+            Effect::TooManyUnavailable { nodes } => format!(
+                "the next node waits: cordoned or not Ready (--max-unavailable): {}",
+                nodes.join(" ")
+            ),
+            Effect::Yielded { node } => format!(
+                "node/{node}: only budgets block it; other nodes are drained before it gets another \
+                 turn"
+            ),
+            _ => return,
+        };
+        self.reporter.note(text);
+    }
+
+    pub(super) fn start_gate(&mut self, node: Str) {
+        let Some(gate) = self.options.gate.clone() else {
+            return;
+        };
+        let text = format_args!("node/{node}: running {}", gate.name());
+        self.reporter.note(text);
+        let drained = self.machine.is_drained(&node);
+        self.gates.start(&gate, node, drained);
+    }
+
+    /// A node is cordoned: its pods are evicted from now on.
+    fn node_cordoned(&mut self, node: &Str, changed: bool) {
+        let how = if changed {
+            "cordoned"
+        } else {
+            "already cordoned"
+        };
+        self.reporter.note(format_args!("node/{node}: {how}"));
+        let text = format!("{} is draining the node", self.events.instance());
+        self.events.record(node, EventReason::Started, "", &text);
+        self.conditions.write(node, DrainProgress::Begun);
+        self.options.surges.start(&self.cluster, node);
+    }
+}

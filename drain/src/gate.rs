@@ -1,0 +1,81 @@
+//! `Gate`: decides after each node whether others follow.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use nodelife_core::text::Str;
+use tokio::sync::mpsc::{self, Receiver, Sender};
+use tokio::task::JoinSet;
+
+/// How many lines may wait to be told before the gate has to wait.
+const MAX_LINES: usize = 64;
+
+/// Decides after each node, and the soak, whether others follow.
+pub trait Gate: Send + Sync {
+    /// What it is, for sentences: `the command of --gate`.
+    fn name(&self) -> &str;
+
+    /// Whether others may follow `node`, or why not. `drained`: whether its drain found it empty. The
+    /// future is dropped with the drain.
+    fn check(
+        &self,
+        node: Str,
+        drained: bool,
+        lines: GateLines,
+    ) -> BoxFuture<'static, Result<(), String>>;
+}
+
+/// Where a gate tells what it does.
+#[derive(Clone, Debug)]
+pub struct GateLines(Sender<GateEvent>);
+
+impl GateLines {
+    /// Tells a line; whether anybody still listens.
+    pub async fn tell(&self, line: String) -> bool {
+        self.0.send(GateEvent::Line(line)).await.is_ok()
+    }
+}
+
+#[derive(Debug)]
+pub(crate) enum GateEvent {
+    /// A line that a gate told.
+    Line(String),
+    Ended {
+        node: Str,
+        result: Result<(), String>,
+    },
+}
+
+/// The gates that decide; dropped with this.
+pub(crate) struct Gates {
+    running: JoinSet<()>,
+    sender: Sender<GateEvent>,
+    events: Receiver<GateEvent>,
+}
+
+impl Gates {
+    pub(crate) fn new() -> Self {
+        let (sender, events) = mpsc::channel(MAX_LINES);
+        Self {
+            running: JoinSet::new(),
+            sender,
+            events,
+        }
+    }
+
+    /// Has the gate decide about this node.
+    pub(crate) fn start(&mut self, gate: &Arc<dyn Gate>, node: Str, drained: bool) {
+        let sender = self.sender.clone();
+        let check = gate.check(node.clone(), drained, GateLines(sender.clone()));
+        self.running.spawn(async move {
+            let result = check.await;
+            // Who does not listen has ended.
+            let _ = sender.send(GateEvent::Ended { node, result }).await;
+        });
+    }
+
+    /// What a gate told, or how it decided. May be cancelled without losing one.
+    pub(crate) async fn next(&mut self) -> Option<GateEvent> {
+        self.events.recv().await
+    }
+}

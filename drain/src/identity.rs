@@ -1,0 +1,56 @@
+//! `DrainIdentity`: under which name a drain locks and cordons.
+
+use jiff::Timestamp;
+use nodelife_core::drain::{CordonOwner, Lock};
+
+use crate::process;
+
+/// Who drains. Another drain with the same identity is the same one, gone on in another process: its
+/// locks and its cordons are its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DrainIdentity {
+    /// The holder of the locks, for people.
+    pub holder: String,
+    /// The process that holds the locks, where no other one can go on; otherwise empty.
+    pub process: String,
+    /// Who cordons, for people; with `since` it is the annotation of a cordoned node.
+    pub cordoned_by: String,
+    /// Who reports the Events.
+    pub instance: String,
+    /// When the drain began first; none where it begins now.
+    pub since: Option<Timestamp>,
+}
+
+impl DrainIdentity {
+    /// A drain of this process, and of no other.
+    pub fn of_process() -> Self {
+        let holder = process::name();
+        Self {
+            process: process::own(),
+            cordoned_by: std::env::var("USER").unwrap_or_else(|_| "nodelife".to_owned()),
+            instance: holder.clone(),
+            holder,
+            since: None,
+        }
+    }
+
+    /// When the drain began.
+    pub(crate) fn began(&self, now: Timestamp) -> Timestamp {
+        self.since.unwrap_or(now)
+    }
+
+    /// The lock of a drain that is here now.
+    pub(crate) fn lock(&self, now: Timestamp) -> Lock {
+        Lock {
+            holder: self.holder.clone(),
+            process: self.process.clone(),
+            since: self.began(now),
+            renewed_at: now,
+        }
+    }
+
+    /// The mark on the nodes that it cordons.
+    pub fn cordon_owner(&self, now: Timestamp) -> CordonOwner {
+        CordonOwner::new(&self.cordoned_by, self.began(now))
+    }
+}

@@ -1,0 +1,40 @@
+//! The engine of drains: plans a drain of nodes, and carries it out on a cluster.
+//!
+//! [`prepare`] reads the cluster and plans, [`Drain::run`] locks, cordons, evicts and waits. The
+//! decisions are those of [`nodelife_core::drain`]; a [`Reporter`] is told what happens. Drains share
+//! nothing but the [`Cluster`](nodelife_cluster::Cluster): many run side by side.
+
+mod drain;
+mod events;
+mod executor;
+mod gate;
+mod identity;
+mod interrupts;
+mod node;
+mod prepare;
+mod process;
+mod refusals;
+mod removal;
+mod reporter;
+pub mod sentences;
+mod settings;
+mod status;
+mod surge;
+mod view;
+mod warnings;
+
+pub use drain::{Drain, Prepared};
+pub use gate::{Gate, GateLines};
+pub use identity::DrainIdentity;
+pub use interrupts::Interrupts;
+pub use node::uncordon::{UndoSettings, undo_drain};
+pub use prepare::{PodSettings, is_forbidden, plan_snapshot, prepare, prepare_pods};
+pub use refusals::Refusals;
+pub use removal::{RemovalMethod, check_evictions};
+pub use reporter::{DrainEnd, Level, Progress, Reporter};
+pub use settings::{
+    DrainSettings, MaxUnavailable, NodeSelection, OnImpossible, OnRefused, SurgeStrategy,
+};
+pub use status::DrainStatus;
+pub use view::nodes::{SelectedNodes, select_nodes};
+pub use warnings::warn_of_pods;

@@ -1,0 +1,110 @@
+//! Writes cordons.
+
+use anyhow::{Context as _, bail};
+use nodelife_cluster::node::NodePatch;
+use nodelife_cluster::{ApiError, Cluster, resource, retry_on_conflict};
+use nodelife_core::drain::{CORDONED_BY, CordonOwner, without_waiting_taint};
+use nodelife_core::object::Node;
+use nodelife_core::text::Str;
+
+/// The label of a node whose pods cannot all be evicted, and that was cordoned and left alone.
+const QUARANTINE: (&str, &str) = ("nodelife.dev/drain", "quarantined");
+
+/// The patch that cordons this node, and takes off it that it waits; empty where there is
+/// nothing to do.
+pub(crate) fn cordon_patch(node: &Node, cordon_owner: &CordonOwner) -> NodePatch {
+    let taints = without_waiting_taint(node);
+    let mut patch = NodePatch {
+        // A list is replaced as a whole.
+        resource_version: taints
+            .as_ref()
+            .map(|_| node.metadata.resource_version.to_string()),
+        taints,
+        ..NodePatch::default()
+    };
+    if !node.spec.unschedulable {
+        patch.unschedulable = Some(true);
+        patch.annotations = vec![(CORDONED_BY.to_owned(), Some(cordon_owner.to_string()))];
+    }
+    patch
+}
+
+/// What became of an attempt to cordon a node.
+pub(crate) enum CordonOutcome {
+    Cordoned {
+        /// Whether it was schedulable before.
+        changed: bool,
+        /// The resource version in which it is cordoned.
+        version: Str,
+    },
+    /// The node is not there; another may bear its name.
+    Gone(Option<Box<Node>>),
+}
+
+/// Cordons a node as it was read before the drain. With `quarantine` it is marked as one that is
+/// left alone.
+///
+/// `kubectl drain` v1.36 goes on without (`RunCordonOrUncordon` prints the error), and
+/// evicts pods that the scheduler may put back.
+pub(crate) async fn cordon(
+    cluster: &Cluster,
+    known: &Node,
+    cordon_owner: &CordonOwner,
+    quarantine: bool,
+) -> anyhow::Result<CordonOutcome> {
+    let name = &known.metadata.name;
+    let context = || format!("failed to cordon node {name}; nothing was evicted from it");
+    let written = retry_on_conflict(|| write(cluster, known, cordon_owner, quarantine)).await;
+    let (before, after) = match written.with_context(context)? {
+        Ok(written) => written,
+        Err(other) => return Ok(CordonOutcome::Gone(other)),
+    };
+    if !after.spec.unschedulable {
+        bail!("failed to cordon node {name}: the API server left it schedulable");
+    }
+    // The answer to the attempt before may have been lost, not the attempt.
+    let ours = CordonOwner::of(&before).is_some_and(|owner| owner == *cordon_owner);
+    Ok(CordonOutcome::Cordoned {
+        changed: !before.spec.unschedulable || ours,
+        version: after.metadata.resource_version.clone(),
+    })
+}
+
+/// Reads a node and cordons it: the node before and after, or what is in its place.
+async fn write(
+    cluster: &Cluster,
+    known: &Node,
+    cordon_owner: &CordonOwner,
+    quarantine: bool,
+) -> Result<Result<(Node, Node), Option<Box<Node>>>, ApiError> {
+    let name = &known.metadata.name;
+    let found: Option<Node> = cluster.get(resource::NODES.all().named(name)).await?;
+    let node = match found {
+        Some(node) if node.metadata.uid == known.metadata.uid => node,
+        other => return Ok(Err(other.map(Box::new))),
+    };
+    let mut patch = cordon_patch(&node, cordon_owner);
+    if quarantine {
+        let (label, value) = QUARANTINE;
+        patch.labels = vec![(label.to_owned(), Some(value.to_owned()))];
+    }
+    let after = if patch == NodePatch::default() {
+        node.clone()
+    } else {
+        match cluster.patch_node(name, &patch, false).await {
+            Err(ApiError::NotFound(_)) => return Ok(Err(None)),
+            after => after?,
+        }
+    };
+    Ok(Ok((node, after)))
+}
+
+/// Whether the API server said that it will not have the cordon, and would not later.
+pub(crate) fn is_refused(error: &anyhow::Error) -> bool {
+    match error.downcast_ref::<ApiError>() {
+        Some(ApiError::Forbidden(_)) => true,
+        // A webhook may deny with a status of its own.
+        Some(ApiError::Refused(answer)) => (400..500).contains(&answer.code) && answer.code != 429,
+        _ => false,
+    }
+}

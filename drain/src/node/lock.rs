@@ -1,0 +1,344 @@
+//! Acquires, renews and releases the locks of a drain on its nodes.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures::{StreamExt as _, future, stream};
+use nodelife_cluster::node::NodePatch;
+use nodelife_cluster::{ApiError, Cluster, resource, retry_on_conflict};
+use nodelife_core::drain::{LOCK_ANNOTATION, LOCK_RENEWAL, Lock, without_waiting_taint};
+use nodelife_core::object::Node;
+use nodelife_core::text::Str;
+use tokio::time::{Instant, MissedTickBehavior};
+
+use crate::identity::DrainIdentity;
+use crate::process;
+use crate::reporter::Reporter;
+use crate::status::DrainStatus;
+
+/// How often it is tried to take a lock while the node changes under the request.
+const MAX_ATTEMPTS: usize = 5;
+
+/// How many locks are renewed at the same time.
+const MAX_RENEWALS: usize = 10;
+
+/// How long giving the locks back may take: they pass on by themselves as well.
+pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The nodes that this drain has to itself.
+pub(crate) struct Locks {
+    owner: LockOwner,
+    held: Vec<Held>,
+}
+
+/// This drain, and what it writes on its nodes.
+#[derive(Clone)]
+struct LockOwner {
+    cluster: Cluster,
+    lock: Lock,
+}
+
+struct Held {
+    node: Str,
+    /// The annotation as it was last written.
+    text: String,
+    /// The node as the lock left it.
+    locked: Node,
+}
+
+/// What became of an attempt to take a lock.
+enum LockOutcome {
+    Ours(String, Box<Node>),
+    Theirs(Lock),
+    /// The right to patch nodes is missing; only a node that is cordoned can be drained then.
+    NotAllowed(ApiError),
+    /// Somebody deleted the node.
+    Gone,
+}
+
+impl LockOwner {
+    /// The lock on a node, if it is another's and its holder lives, as far as anybody knows.
+    fn held_by_other(&self, node: &Node) -> Option<Lock> {
+        let now = self.cluster.clock().now();
+        Lock::on(node)
+            .filter(|lock| !lock.is_of(&self.lock) && !lock.has_expired(now))
+            .filter(|lock| !process::is_dead(lock))
+    }
+
+    async fn acquire_one(
+        &self,
+        mut node: Node,
+        beside: impl Fn(&Node) -> NodePatch,
+    ) -> anyhow::Result<LockOutcome> {
+        let mut lock_only = false;
+        let text = self.text()?;
+        let name = node.metadata.name.clone();
+        for _ in 0..MAX_ATTEMPTS {
+            if let Some(theirs) = self.held_by_other(&node) {
+                return Ok(LockOutcome::Theirs(theirs));
+            }
+            if let Some(there) = Lock::text_on(&node)
+                && Lock::on(&node).is_some_and(|lock| lock.is_of(&self.lock))
+            {
+                // The answer to the attempt before was lost, not the attempt.
+                return Ok(LockOutcome::Ours(there.to_owned(), Box::new(node)));
+            }
+            let mut patch = if lock_only {
+                NodePatch::default()
+            } else {
+                beside(&node)
+            };
+            let more = patch != NodePatch::default();
+            let lock = (LOCK_ANNOTATION.to_owned(), Some(text.clone()));
+            patch.annotations.push(lock);
+            patch.resource_version = Some(node.metadata.resource_version.to_string());
+            match self.cluster.patch_node(&name, &patch, false).await {
+                Ok(patched) => return Ok(LockOutcome::Ours(text, Box::new(patched))),
+                Err(ApiError::Conflict(_)) => {}
+                // It may be the rest that is not wanted: who asks for that alone is told so.
+                Err(ApiError::Refused(_)) if more => lock_only = true,
+                Err(why @ ApiError::Forbidden(_)) => return Ok(LockOutcome::NotAllowed(why)),
+                Err(ApiError::NotFound(_)) => return Ok(LockOutcome::Gone),
+                Err(error) if error.is_transient() => {}
+                Err(error) => return Err(error.into()),
+            }
+            node = match self.read(&name).await? {
+                Some(node) => node,
+                None => return Ok(LockOutcome::Gone),
+            };
+        }
+        anyhow::bail!(
+            "gave up after {MAX_ATTEMPTS} attempts: the node kept changing, or the API server \
+             kept failing"
+        )
+    }
+
+    async fn read(&self, node: &str) -> Result<Option<Node>, ApiError> {
+        self.cluster.get(resource::NODES.all().named(node)).await
+    }
+
+    fn text(&self) -> serde_json::Result<String> {
+        serde_json::to_string(&self.lock)
+    }
+}
+
+impl Locks {
+    pub(crate) fn new(cluster: &Cluster, identity: &DrainIdentity) -> Self {
+        Self {
+            owner: LockOwner {
+                lock: identity.lock(cluster.clock().now()),
+                cluster: cluster.clone(),
+            },
+            held: Vec::new(),
+        }
+    }
+
+    /// Locks the nodes, all or none; the status to end with if one is held by another drain.
+    /// `beside`: what else is written on a node with its lock.
+    pub(crate) async fn acquire(
+        &mut self,
+        nodes: &[Node],
+        beside: impl Fn(&Node) -> NodePatch,
+        reporter: &mut dyn Reporter,
+    ) -> anyhow::Result<Option<DrainStatus>> {
+        // As they were read a moment ago: what is held is then said without a write.
+        if let Some(status) = self.check(nodes, reporter) {
+            return Ok(Some(status));
+        }
+        let mut theirs = Vec::new();
+        let mut renewals = renewals();
+        for node in nodes {
+            let name = &node.metadata.name;
+            let owner = self.owner.clone();
+            let acquired = owner.acquire_one(node.clone(), &beside);
+            tokio::pin!(acquired);
+            let taken = loop {
+                tokio::select! {
+                    taken = &mut acquired => break taken,
+                    // Where there are many nodes, or the API server is slow, the first locks must
+                    // not expire before the last is taken.
+                    _ = renewals.tick() => {
+                        if let Some(lost) = self.renew().await {
+                            anyhow::bail!(lost);
+                        }
+                    }
+                }
+            };
+            match taken.with_context(|| format!("failed to lock node {name}"))? {
+                LockOutcome::Ours(text, locked) => self.held.push(Held {
+                    node: name.clone(),
+                    text,
+                    locked: *locked,
+                }),
+                LockOutcome::Theirs(lock) => theirs.push((name.clone(), lock)),
+                // Its cordon will tell.
+                LockOutcome::Gone => {}
+                LockOutcome::NotAllowed(why) => reporter.warn(format_args!(
+                    "node/{name}: could not lock: a concurrent drain is not prevented: {why}"
+                )),
+            }
+        }
+        let refused = self.print_refusal(&theirs, reporter);
+        if refused.is_some() {
+            self.release(RELEASE_TIMEOUT).await;
+        }
+        Ok(refused)
+    }
+
+    /// The status to end with if one of the nodes, as they were read, is held by another drain.
+    pub(crate) fn check(&self, nodes: &[Node], reporter: &mut dyn Reporter) -> Option<DrainStatus> {
+        let theirs: Vec<_> = nodes
+            .iter()
+            .filter_map(|node| Some((node.metadata.name.clone(), self.owner.held_by_other(node)?)))
+            .collect();
+        self.print_refusal(&theirs, reporter)
+    }
+
+    fn print_refusal(
+        &self,
+        theirs: &[(Str, Lock)],
+        reporter: &mut dyn Reporter,
+    ) -> Option<DrainStatus> {
+        if theirs.is_empty() {
+            return None;
+        }
+        let now = self.owner.cluster.clock().now();
+        for (node, lock) in theirs {
+            reporter.note(format_args!("node/{node}: {}", lock.describe(now)));
+        }
+        reporter.note("refused: another drain holds the lock; nothing was changed");
+        Some(DrainStatus::Refused)
+    }
+
+    /// A node as its lock left it; none where it is not locked.
+    pub(crate) fn locked(&self, node: &str) -> Option<&Node> {
+        let held = self.held.iter().find(|held| held.node == node)?;
+        Some(&held.locked)
+    }
+
+    /// Renews them for ever. Ends when one was lost, with the sentence that says to whom.
+    /// Dropping it between two renewals, or in the middle of one, does no harm.
+    pub(crate) async fn keep_renewed(&mut self) -> String {
+        let mut renewals = renewals();
+        loop {
+            renewals.tick().await;
+            if let Some(lost) = self.renew().await {
+                return lost;
+            }
+        }
+    }
+
+    /// Renews all of them. The sentence that says to whom one was lost.
+    async fn renew(&mut self) -> Option<String> {
+        self.owner.lock.renewed_at = self.owner.cluster.clock().now();
+        let text = &self.owner.text().ok()?;
+        let LockOwner { cluster, lock } = &self.owner;
+        let renewed = stream::iter(&mut self.held)
+            .map(|held| renew(cluster, lock, held, text))
+            .buffer_unordered(MAX_RENEWALS);
+        let mut lost = pin!(renewed.filter_map(future::ready));
+        lost.next().await
+    }
+
+    /// Gives them back, within `timeout`. What cannot be given back passes on by itself.
+    pub(crate) async fn release(&mut self, timeout: Duration) {
+        let all = async {
+            let LockOwner { cluster, lock } = &self.owner;
+            for held in &mut self.held {
+                // Its turn may not have come.
+                if without_waiting_taint(&held.locked).is_some() {
+                    forget_waiting(cluster, &held.node).await;
+                }
+                if let Ok(false) = swap(cluster, held, None).await
+                    && let Ok(Some(text)) = still_ours(cluster, lock, &held.node).await
+                {
+                    held.text = text;
+                    // Whatever becomes of it, nobody is left to do more.
+                    let _ = swap(cluster, held, None).await;
+                }
+            }
+        };
+        if tokio::time::timeout(timeout, all).await.is_err() {
+            tracing::debug!("the locks pass on by themselves");
+        }
+        self.held.clear();
+    }
+}
+
+/// When locks are due to be renewed.
+fn renewals() -> tokio::time::Interval {
+    let period = Duration::try_from(LOCK_RENEWAL).unwrap_or_default();
+    let mut renewals = tokio::time::interval_at(Instant::now() + period, period);
+    renewals.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    renewals
+}
+
+/// Takes off a node that it waiting for its turn, where it does. Best effort: the drain is over.
+async fn forget_waiting(cluster: &Cluster, name: &Str) {
+    let _ = retry_on_conflict(|| async {
+        let node: Option<Node> = cluster.get(resource::NODES.all().named(name)).await?;
+        let Some(node) = node else { return Ok(()) };
+        let Some(taints) = without_waiting_taint(&node) else {
+            return Ok(());
+        };
+        let patch = NodePatch {
+            taints: Some(taints),
+            resource_version: Some(node.metadata.resource_version.to_string()),
+            ..NodePatch::default()
+        };
+        cluster.patch_node(name, &patch, false).await.map(drop)
+    })
+    .await;
+}
+
+async fn renew(cluster: &Cluster, own: &Lock, held: &mut Held, text: &str) -> Option<String> {
+    match swap(cluster, held, Some(text)).await {
+        Ok(true) => {
+            text.clone_into(&mut held.text);
+            return None;
+        }
+        Ok(false) => {}
+        Err(error) => {
+            tracing::debug!(node = %held.node, %error, "failed to renew the lock");
+            return None;
+        }
+    }
+    let found: Option<Node> = cluster
+        .get(resource::NODES.all().named(&held.node))
+        .await
+        .ok()?;
+    // Another of its name is not ours: whoever follows the nodes says so.
+    let node = found.filter(|node| node.metadata.uid == held.locked.metadata.uid)?;
+    let now = cluster.clock().now();
+    match Lock::on(&node) {
+        // An answer was lost, not the renewal.
+        Some(lock) if lock.is_of(own) => {
+            Lock::text_on(&node)?.clone_into(&mut held.text);
+            None
+        }
+        Some(lock) => Some(format!(
+            "node/{}: another drain has taken the lock: {}",
+            held.node,
+            lock.describe(now)
+        )),
+        None => Some(format!(
+            "node/{}: somebody removed the annotation {LOCK_ANNOTATION}",
+            held.node
+        )),
+    }
+}
+
+async fn swap(cluster: &Cluster, held: &Held, new: Option<&str>) -> Result<bool, ApiError> {
+    cluster
+        .swap_annotation(&held.node, LOCK_ANNOTATION, &held.text, new)
+        .await
+}
+
+/// The text of the lock on a node, if it is this run's.
+async fn still_ours(cluster: &Cluster, own: &Lock, node: &str) -> Result<Option<String>, ApiError> {
+    let found: Option<Node> = cluster.get(resource::NODES.all().named(node)).await?;
+    Ok(found
+        .filter(|node| Lock::on(node).is_some_and(|lock| lock.is_of(own)))
+        .and_then(|node| Lock::text_on(&node).map(ToOwned::to_owned)))
+}

@@ -1,0 +1,7 @@
+//! Writes to nodes: cordons, locks and conditions, and what the end of a cordon takes back.
+
+pub(crate) mod conditions;
+pub(crate) mod cordon;
+mod evacuation;
+pub(crate) mod lock;
+pub(crate) mod uncordon;

@@ -1,0 +1,143 @@
+//! `--undo`: uncordons nodes that a drain has cordoned.
+
+use nodelife_cluster::node::NodePatch;
+use nodelife_cluster::{ApiError, Cluster, retry_on_conflict};
+use nodelife_core::drain::{
+    CORDONED_BY, ConditionChange, CordonOwner, UncordonDecision, without_waiting_taint,
+};
+use nodelife_core::object::Node;
+use nodelife_core::text::Str;
+
+use super::evacuation;
+use super::lock::{Locks, RELEASE_TIMEOUT};
+use crate::identity::DrainIdentity;
+use crate::reporter::Reporter;
+use crate::status::DrainStatus;
+use crate::surge::undo_surges;
+
+/// What [`undo_drain`] takes back.
+#[derive(Clone, Debug)]
+pub struct UndoSettings {
+    /// Who takes it back: locks of the same identity are its own.
+    pub identity: DrainIdentity,
+    /// Whether only the cordons of the same identity are taken back, or those of all drains.
+    pub own_only: bool,
+    /// Whether it is told and not done.
+    pub dry_run: bool,
+}
+
+/// Takes back what drains did to these nodes: cordons, taints, conditions, replicas, and at last the
+/// lock. Does nothing under another drain that is at work on one of them.
+///
+/// # Errors
+///
+/// The locks could not be taken. A node that cannot be uncordoned is told, and the status says so.
+pub async fn undo_drain(
+    cluster: &Cluster,
+    nodes: &[Node],
+    settings: &UndoSettings,
+    reporter: &mut dyn Reporter,
+) -> anyhow::Result<DrainStatus> {
+    let UndoSettings {
+        identity,
+        own_only,
+        dry_run,
+    } = settings;
+    let mut locks = Locks::new(cluster, identity);
+    let refused = if *dry_run {
+        locks.check(nodes, reporter)
+    } else {
+        locks
+            .acquire(nodes, |_| NodePatch::default(), reporter)
+            .await?
+    };
+    if let Some(status) = refused {
+        return Ok(status);
+    }
+    let names: Vec<_> = nodes.iter().map(|n| n.metadata.name.clone()).collect();
+    let own = own_only.then(|| identity.cordon_owner(cluster.clock().now()));
+    let mut status = undo(cluster, &names, own.as_ref(), *dry_run, reporter).await;
+    let names = names.into_iter().collect();
+    status = status.and(undo_surges(cluster, &names, *dry_run, reporter).await);
+    locks.release(RELEASE_TIMEOUT).await;
+    Ok(status)
+}
+
+/// Uncordons those of the nodes that a drain cordoned; `run`: only this one. `dry`: says it
+/// alone. A node that fails is told, and holds up no other.
+pub(crate) async fn undo(
+    cluster: &Cluster,
+    nodes: &[Str],
+    run: Option<&CordonOwner>,
+    dry: bool,
+    reporter: &mut dyn Reporter,
+) -> DrainStatus {
+    let mut status = DrainStatus::Done;
+    for node in nodes {
+        let would = if dry { "would be " } else { "" };
+        let what = match retry_on_conflict(|| one(cluster, node, run, dry)).await {
+            Ok(UncordonDecision::Uncordon) => {
+                if !dry {
+                    evacuation::cancel(cluster, node, reporter).await;
+                }
+                format!("{would}uncordoned")
+            }
+            Ok(UncordonDecision::RemoveAnnotation | UncordonDecision::Nothing) => {
+                "not cordoned".to_owned()
+            }
+            Ok(UncordonDecision::NotOurs) => {
+                "left cordoned: no nodelife drain cordoned it".to_owned()
+            }
+            Ok(UncordonDecision::RecordonedByOther) => {
+                "left cordoned: somebody cordoned it again since".to_owned()
+            }
+            Ok(UncordonDecision::OtherRun) => "left cordoned: another drain cordoned it".to_owned(),
+            Err(ApiError::NotFound(_)) => "not there any more".to_owned(),
+            Err(error) => {
+                reporter.warn(format_args!("failed to uncordon node {node}: {error}"));
+                status = status.and(match error {
+                    ApiError::Forbidden(_) => DrainStatus::Impossible,
+                    _ => DrainStatus::Failed,
+                });
+                continue;
+            }
+        };
+        reporter.note(format_args!("node/{node}: {what}"));
+    }
+    status
+}
+
+async fn one(
+    cluster: &Cluster,
+    name: &Str,
+    run: Option<&CordonOwner>,
+    dry: bool,
+) -> Result<UncordonDecision, ApiError> {
+    let (node, writer) = cluster.node_and_cordoner(name).await?;
+    let undo = nodelife_core::drain::uncordon_decision(&node, writer.as_deref(), run);
+    let ours = matches!(
+        undo,
+        UncordonDecision::Uncordon | UncordonDecision::RemoveAnnotation
+    );
+    let taints = without_waiting_taint(&node);
+    let tainted = taints.is_some();
+    let patch = NodePatch {
+        unschedulable: (undo == UncordonDecision::Uncordon).then_some(false),
+        annotations: ours
+            .then(|| (CORDONED_BY.to_owned(), None))
+            .into_iter()
+            .collect(),
+        taints,
+        resource_version: Some(node.metadata.resource_version.to_string()),
+        ..NodePatch::default()
+    };
+    if (ours || tainted) && !dry {
+        cluster.patch_node(name, &patch, false).await?;
+    }
+    let conditions = ConditionChange::undo(&node);
+    let may_clear = ours || undo == UncordonDecision::Nothing;
+    if may_clear && !dry && conditions != ConditionChange::default() {
+        cluster.patch_conditions(&node, &conditions).await?;
+    }
+    Ok(undo)
+}

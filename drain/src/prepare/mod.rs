@@ -1,0 +1,203 @@
+//! Prepares a drain: reads the cluster, plans and refuses; nothing is changed yet.
+
+mod options;
+mod pods;
+mod refuse;
+mod rights;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use nodelife_cluster::Cluster;
+use nodelife_core::drain::DrainPlan;
+use nodelife_core::snapshot::Snapshot;
+
+use crate::drain::{Drain, Prepared};
+use crate::executor::ExecutorOptions;
+use crate::reporter::Reporter;
+use crate::settings::{DrainSettings, NodeSelection, OnImpossible};
+use crate::status::DrainStatus;
+use crate::surge::Surges;
+use crate::view::ClusterView;
+use crate::view::nodes::{select_from, select_nodes};
+use crate::view::surroundings::list_all_pods;
+use crate::view::watches::Watches;
+use crate::warnings::{warn_budgets_unreadable, warn_leaving};
+use refuse::refuse;
+use rights::{forbidden_namespace, may_remove_pods, missing_permission};
+
+pub use pods::{PodSettings, prepare_pods};
+pub use rights::is_forbidden;
+
+/// Reads the cluster, plans and refuses.
+///
+/// # Errors
+///
+/// The cluster could not be read, or a node is not there. [`is_forbidden`] tells a missing right.
+pub async fn prepare(
+    cluster: &Cluster,
+    settings: &DrainSettings,
+    reporter: &mut dyn Reporter,
+) -> anyhow::Result<Prepared> {
+    let (drains, method) = (!settings.dry_run, settings.method);
+    // Where the nodes are named nothing has to wait for their list.
+    let mut watches = match &settings.nodes {
+        NodeSelection::Named(names) if drains => Some(Watches::open(cluster, names)),
+        _ => None,
+    };
+    let (selected, all_pods, missing, evicts) = tokio::join!(
+        select_nodes(cluster, &settings.nodes),
+        list_all_pods(cluster),
+        missing_permission(cluster, settings),
+        async { !drains || may_remove_pods(cluster, method, ("", "")).await },
+    );
+    let selected = selected?;
+    if let Some(missing) = missing {
+        return Ok(not_allowed(&missing, reporter));
+    }
+    if drains && watches.is_none() {
+        let nodes = selected.nodes.iter();
+        let names: Vec<_> = nodes.map(|n| n.metadata.name.clone()).collect();
+        watches = Some(Watches::open(cluster, &names));
+    }
+    let mut view =
+        ClusterView::load(cluster, selected, all_pods, watches.as_mut(), reporter).await?;
+    if let Some(why) = &view.budgets_unreadable
+        && !settings.permissions.disable_eviction
+    {
+        warn_budgets_unreadable(why, reporter);
+    }
+    note_cordoned_together(settings, &mut view);
+    let make = |view: &ClusterView| settings.plan(view, cluster.clock().now());
+    let mut plan = make(&view);
+    let surges = if let Some(how) = settings.surge {
+        Surges::select(cluster, &view, &mut plan, (how, method), reporter).await?
+    } else {
+        Surges::default()
+    };
+    let (plan, refusals) = refuse(settings, plan, &mut view, make, reporter);
+    if refusals.all {
+        return Ok(Prepared::Refused {
+            status: refusals.status,
+            plan: Some(Box::new(plan)),
+        });
+    }
+    if drains {
+        let mut missing = view
+            .missing_for_wait_ready()
+            .filter(|_| settings.wait_ready);
+        if missing.is_none() && !evicts {
+            missing = forbidden_namespace(cluster, method, &plan).await;
+        }
+        if let Some(missing) = missing {
+            return Ok(not_allowed(&missing, reporter));
+        }
+    }
+    let Some(mut watches) = watches else {
+        return Ok(Prepared::Planned {
+            status: refusals.status,
+            plan: Box::new(plan),
+        });
+    };
+    let quarantine = if settings.on_impossible == OnImpossible::Quarantine {
+        view.exclude_nodes(&plan)
+    } else {
+        Vec::new()
+    };
+    warn_leaving(&plan, &quarantine, reporter);
+    if settings.wait_ready {
+        warn_uncounted(&view, &plan, reporter);
+    }
+    follow_nodes(settings, cluster, &view, &mut watches);
+    let claims = if settings.wait_volumes {
+        watches.follow_attachments(cluster);
+        view.claims(cluster).await?
+    } else {
+        BTreeMap::new()
+    };
+    Ok(Prepared::Ready(Box::new(Drain {
+        machine: settings.machine(&plan, &view, claims, cluster),
+        plan,
+        view,
+        watches,
+        executor: ExecutorOptions {
+            method,
+            end: settings.end,
+            undo_on_failure: settings.undo_on_failure,
+            node_conditions: settings.node_conditions,
+            gate: settings.gate.clone(),
+            surges,
+            quarantine,
+            refusals,
+        },
+        cluster: cluster.clone(),
+    })))
+}
+
+/// Plans from a snapshot, and refuses.
+///
+/// # Errors
+///
+/// A node is not there.
+pub fn plan_snapshot(
+    snapshot: Snapshot,
+    settings: &DrainSettings,
+    now: Timestamp,
+    reporter: &mut dyn Reporter,
+) -> anyhow::Result<Prepared> {
+    let nodes = select_from(&snapshot.nodes, &settings.nodes)?;
+    let mut view = ClusterView::of(snapshot, nodes);
+    if let Some(why) = &view.budgets_unreadable {
+        warn_budgets_unreadable(why, reporter);
+    }
+    let make = |view: &ClusterView| settings.plan(view, now);
+    let plan = make(&view);
+    let (plan, refusals) = refuse(settings, plan, &mut view, make, reporter);
+    let (status, plan) = (refusals.status, Box::new(plan));
+    Ok(if refusals.all {
+        Prepared::Refused {
+            status,
+            plan: Some(plan),
+        }
+    } else {
+        Prepared::Planned { status, plan }
+    })
+}
+
+fn not_allowed(missing: &str, reporter: &mut dyn Reporter) -> Prepared {
+    reporter.note(missing);
+    Prepared::Refused {
+        status: DrainStatus::Impossible,
+        plan: None,
+    }
+}
+
+/// Has the plan know which nodes are cordoned at once: no pod moves from one of them to another.
+fn note_cordoned_together(settings: &DrainSettings, view: &mut ClusterView) {
+    if !settings.cordons_each(view) {
+        let names = view.nodes.iter().map(|node| node.metadata.name.clone());
+        view.store.operators.around.draining = names.collect();
+    }
+}
+
+fn warn_uncounted(view: &ClusterView, plan: &DrainPlan, reporter: &mut dyn Reporter) {
+    for controller in view.uncounted_controllers(plan) {
+        reporter.warn(format_args!(
+            "--wait-ready does not wait for the pods of {controller}: drain does not know how \
+             many of them it wants"
+        ));
+    }
+}
+
+/// Watches the nodes, and those that only count as available or not.
+fn follow_nodes(
+    settings: &DrainSettings,
+    cluster: &Cluster,
+    view: &ClusterView,
+    watches: &mut Watches,
+) {
+    watches.follow_nodes(cluster, &view.nodes);
+    if settings.max_unavailable.is_some() {
+        watches.follow_nodes(cluster, &view.excluded);
+    }
+}

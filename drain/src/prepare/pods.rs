@@ -1,0 +1,135 @@
+//! Prepares the eviction of single pods, without a node and its cordon.
+
+use anyhow::bail;
+use nodelife_cluster::Cluster;
+use nodelife_core::disruption::ImplicitBudget;
+use nodelife_core::drain::{
+    Action, DrainOptions, DrainPlan, EvictionOrder, Permissions, PlanOptions,
+};
+use nodelife_core::text::Str;
+use tokio::time::Instant;
+
+use super::options::deadline;
+use crate::drain::{Drain, Prepared};
+use crate::executor::ExecutorOptions;
+use crate::refusals::Refusals;
+use crate::removal::RemovalMethod;
+use crate::reporter::Reporter;
+use crate::status::DrainStatus;
+use crate::surge::Surges;
+use crate::view::ClusterView;
+use crate::view::watches::Watches;
+use crate::warnings::warn_budgets_unreadable;
+
+/// Which pods to evict, and how.
+#[derive(Clone, Debug, Default)]
+pub struct PodSettings {
+    /// Their namespace.
+    pub namespace: String,
+    /// Their names, each once.
+    pub names: Vec<Str>,
+    /// How they are removed.
+    pub method: RemovalMethod,
+    /// Whether to plan and change nothing.
+    pub dry_run: bool,
+    /// When it ends at the latest.
+    pub end: Option<Instant>,
+}
+
+/// Reads the pods, plans and refuses.
+///
+/// # Errors
+///
+/// The cluster could not be read, or a pod is not there.
+pub async fn prepare_pods(
+    cluster: &Cluster,
+    settings: &PodSettings,
+    reporter: &mut dyn Reporter,
+) -> anyhow::Result<Prepared> {
+    let (namespace, names) = (settings.namespace.as_str(), &settings.names);
+    let method = settings.method;
+    let implicit = ImplicitBudget::default();
+    let mut watches = Watches::open_in(cluster, names, Some(namespace));
+    let which = (namespace, names.len());
+    let view = ClusterView::load_named(cluster, which, &mut watches, reporter).await?;
+    for name in names {
+        if view.pods.get(name).is_none_or(Vec::is_empty) {
+            bail!("pods \"{name}\" not found in namespace {namespace}");
+        }
+    }
+    if let Some(why) = &view.budgets_unreadable {
+        warn_budgets_unreadable(why, reporter);
+    }
+    // Who names a pod means it: what drain asks a flag for is only told.
+    let permissions = Permissions {
+        named: true,
+        force: true,
+        delete_emptydir_data: true,
+        ..Permissions::default()
+    };
+    let options = PlanOptions {
+        deletes: method.delete,
+        order: EvictionOrder::default(),
+        concurrency: 1,
+        grace_period_seconds: method.grace_period_seconds,
+        now: cluster.clock().now(),
+    };
+    let plan = view.plan(&permissions, Some(&implicit), &options);
+    let status = refuse(&plan, reporter);
+    if status != DrainStatus::Done {
+        return Ok(Prepared::Refused {
+            status,
+            plan: Some(Box::new(plan)),
+        });
+    }
+    if settings.dry_run {
+        return Ok(Prepared::Planned {
+            status,
+            plan: Box::new(plan),
+        });
+    }
+    for pod in plan.with(Action::Evict) {
+        for warning in &pod.warnings {
+            reporter.warn(format_args!("{}/{}: {warning}", pod.namespace, pod.name));
+        }
+    }
+    Ok(Prepared::Ready(Box::new(Drain {
+        plan,
+        machine: DrainOptions {
+            permissions,
+            deadline: deadline(settings.end, cluster),
+            concurrency: usize::MAX,
+            implicit: Some(implicit),
+            grace_period_seconds: method.grace_period_seconds,
+            ..DrainOptions::default()
+        },
+        view,
+        watches,
+        executor: ExecutorOptions {
+            method,
+            end: settings.end,
+            undo_on_failure: false,
+            node_conditions: false,
+            gate: None,
+            surges: Surges::default(),
+            quarantine: Vec::new(),
+            refusals: Refusals::default(),
+        },
+        cluster: cluster.clone(),
+    })))
+}
+
+/// Says which pods cannot be evicted, and the status to end with.
+fn refuse(plan: &DrainPlan, reporter: &mut dyn Reporter) -> DrainStatus {
+    let goes = |action| matches!(action, Action::Evict | Action::Wait);
+    let mut status = DrainStatus::Done;
+    for pod in plan.pods.iter().filter(|pod| !goes(pod.action)) {
+        let (namespace, name, reason) = (&pod.namespace, &pod.name, &pod.reason);
+        reporter.note(format_args!("{namespace}/{name}: {reason}"));
+        status = DrainStatus::Impossible;
+    }
+    if status != DrainStatus::Done {
+        reporter.note("refused: nothing was changed");
+    }
+    status
+}

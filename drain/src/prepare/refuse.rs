@@ -1,0 +1,83 @@
+//! Takes the nodes out of a drain with pods that may not or cannot be evicted.
+
+use std::collections::BTreeMap;
+
+use nodelife_core::drain::{Action, DrainPlan};
+use nodelife_core::format;
+use nodelife_core::text::Str;
+
+use crate::refusals::Refusals;
+use crate::reporter::Reporter;
+use crate::sentences;
+use crate::settings::{DrainSettings, OnImpossible, OnRefused};
+use crate::status::DrainStatus;
+use crate::view::ClusterView;
+
+/// Says which pods are in the way, and leaves their nodes out of the drain and its plan: all nodes
+/// if none would be left, or with `--on-refused=all`.
+pub(super) fn refuse(
+    settings: &DrainSettings,
+    plan: DrainPlan,
+    view: &mut ClusterView,
+    replan: impl FnOnce(&ClusterView) -> DrainPlan,
+    reporter: &mut dyn Reporter,
+) -> (DrainPlan, Refusals) {
+    let mut status = DrainStatus::Done;
+    let mut reasons: BTreeMap<Str, Vec<String>> = BTreeMap::new();
+    let mut told = Vec::new();
+    for (action, with) in [
+        (Action::Refuse, DrainStatus::Refused),
+        (Action::Impossible, DrainStatus::Impossible),
+    ] {
+        for pod in plan.with(action) {
+            let (namespace, name, reason) = (&pod.namespace, &pod.name, &pod.reason);
+            told.push((
+                format!("{namespace}/{name} on {}", pod.node),
+                reason.as_str(),
+            ));
+            if action == Action::Refuse || settings.on_impossible == OnImpossible::Refuse {
+                status = status.and(with);
+                let reasons = reasons.entry(pod.node.clone()).or_default();
+                reasons.push(format!("{namespace}/{name}: {reason}"));
+            }
+        }
+    }
+    for sentence in sentences::about_pods(told) {
+        reporter.note(sentence);
+    }
+    if reasons.is_empty() {
+        return (plan, Refusals::default());
+    }
+    let (refused, rest): (Vec<Str>, Vec<Str>) = plan
+        .nodes
+        .iter()
+        .cloned()
+        .partition(|node| reasons.contains_key(node));
+    let all = rest.is_empty() || settings.on_refused == OnRefused::All;
+    reporter.note(if all {
+        let nodes = first_nodes(&plan.nodes);
+        format!("refused to drain {nodes}: nothing was changed")
+    } else {
+        format!("refused to drain {}: left as it is", first_nodes(&refused))
+    });
+    let reasons = reasons.into_iter();
+    let refusals = Refusals {
+        status,
+        all,
+        nodes: reasons
+            .map(|(node, reasons)| (node, reasons.join("; ")))
+            .collect(),
+    };
+    if all {
+        return (plan, refusals);
+    }
+    view.exclude(&refused);
+    let rest = replan(view);
+    (plan.refuse(&refused, rest), refusals)
+}
+
+/// Names of nodes, the first ones of many.
+fn first_nodes(nodes: &[Str]) -> String {
+    const SHOWN: usize = 10;
+    format::first(SHOWN, nodes.iter().map(Str::as_str))
+}

@@ -1,0 +1,114 @@
+//! Removes pods, by eviction or by DELETE.
+
+use nodelife_cluster::Cluster;
+use nodelife_cluster::evict::Removal;
+use nodelife_core::drain::{Action, DrainPlan, EvictionResult, Throttle};
+use nodelife_core::text::Str;
+
+use crate::reporter::Reporter;
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RemovalMethod {
+    /// By DELETE, which no budget stops.
+    pub delete: bool,
+    /// Seconds between the signal and the kill; absent: the pod's own.
+    pub grace_period_seconds: Option<u32>,
+}
+
+impl RemovalMethod {
+    /// The right that it takes, and how `kubectl auth can-i` asks for it.
+    pub fn permission(self) -> (&'static str, &'static str) {
+        if self.delete {
+            ("delete pods", "delete pods")
+        } else {
+            ("create pods/eviction", "create pods --subresource=eviction")
+        }
+    }
+
+    /// By DELETE; with at least so many seconds to stop where the user gave fewer.
+    pub(super) fn past_budgets(self, at_least: Option<u32>) -> Self {
+        Self {
+            delete: true,
+            grace_period_seconds: self
+                .grace_period_seconds
+                .map(|given| given.max(1))
+                .or(at_least),
+        }
+    }
+}
+
+/// Evicts or deletes a pod, once.
+pub(super) async fn remove(
+    cluster: &Cluster,
+    method: RemovalMethod,
+    (namespace, name, uid): (&Str, &Str, &Str),
+    dry_run: bool,
+) -> EvictionResult {
+    let removal = Removal {
+        namespace: namespace.to_string(),
+        name: name.to_string(),
+        uid: uid.to_string(),
+        grace_period_seconds: method.grace_period_seconds,
+        dry_run,
+    };
+    let answer = if method.delete {
+        cluster.delete_pod(&removal).await
+    } else {
+        cluster.evict(&removal).await
+    };
+    match answer {
+        Ok(raw) => EvictionResult::of(&raw),
+        Err(error) => EvictionResult::Uncertain {
+            message: error.to_string(),
+            retry_after: None,
+        },
+    }
+}
+
+/// Asks the API server about each eviction of the plan, once: webhooks and missing rights
+/// show. A refusal of a budget is not repeated (kubectl v1.36 waits for ever), and what the
+/// server says of budgets is not taken: a dry run does not count what the ones before took.
+pub async fn check_evictions(
+    cluster: &Cluster,
+    plan: &DrainPlan,
+    method: RemovalMethod,
+    reporter: &mut dyn Reporter,
+) {
+    for pod in plan.with(Action::Evict).chain(plan.with(Action::Delete)) {
+        let which = (&pod.namespace, &pod.name, &pod.uid);
+        let reply = remove(cluster, method, which, true).await;
+        if let Some(objection) = objection(&reply) {
+            reporter.warn(format_args!(
+                "{}/{}: the API server says: {objection}",
+                pod.namespace, pod.name
+            ));
+        }
+    }
+}
+
+/// What a reply to a dry run says against an eviction; nothing where only the budget has
+/// something to say, since the plan knows that better.
+fn objection(reply: &EvictionResult) -> Option<String> {
+    match reply {
+        EvictionResult::Accepted
+        | EvictionResult::BudgetExhausted { .. }
+        | EvictionResult::BudgetNotObserved { .. }
+        | EvictionResult::NotFound
+        | EvictionResult::Conflict => None,
+        EvictionResult::BudgetBroken(message)
+        | EvictionResult::Denied { message, .. }
+        | EvictionResult::Forbidden(message)
+        | EvictionResult::Unauthorized(message)
+        | EvictionResult::Uncertain { message, .. }
+        | EvictionResult::Invalid(message) => Some(message.clone()),
+        EvictionResult::SeveralBudgets => Some("more than one budget selects it".to_owned()),
+        EvictionResult::NamespaceTerminating => Some("its namespace is being deleted".to_owned()),
+        EvictionResult::Throttled {
+            by: Throttle::PriorityAndFairness,
+            ..
+        } => Some("the API server's priority and fairness rejected the dry run".to_owned()),
+        EvictionResult::Throttled { .. } => {
+            Some("the API server was too busy for the dry run".to_owned())
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! `Reporter`: who is told what a drain does.
+
+use std::fmt::Display;
+
+use jiff::Timestamp;
+use nodelife_core::drain::{DrainReport, Machine, Tracked};
+use nodelife_core::object::Node;
+use nodelife_core::text::Str;
+
+use crate::status::DrainStatus;
+
+/// How much a sentence matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    /// It is good to know.
+    Note,
+    /// It must be known.
+    Warning,
+}
+
+/// Takes in what a drain tells. All but sentences and errors may be ignored.
+pub trait Reporter: Send {
+    /// A sentence.
+    fn tell(&mut self, level: Level, text: &dyn Display);
+
+    /// Why something failed.
+    fn error(&mut self, error: &anyhow::Error);
+
+    /// The state of a pod changed.
+    ///
+    /// # Errors
+    ///
+    /// End the drain.
+    fn pod_changed(&mut self, _pod: &Tracked, _now: Timestamp) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    /// The state of the drain after a decision: after each event of a small drain, and five times a
+    /// second in one of thousands of pods.
+    fn progress(&mut self, _progress: &Progress<'_>) {}
+
+    /// When [`Reporter::progress`] is wanted again although nothing has happened.
+    fn wake_at(&self, _now: Timestamp) -> Option<Timestamp> {
+        None
+    }
+
+    /// Somebody asked to stop; `waits`: for answers to what was sent before.
+    fn interrupted(&mut self, _waits: bool) {
+        self.tell(Level::Note, &"interrupted");
+    }
+
+    /// The drain has ended.
+    fn ended(&mut self, _end: &DrainEnd<'_>) {}
+
+    /// The report, once, when the drain has ended.
+    ///
+    /// # Errors
+    ///
+    /// The drain ends with them.
+    fn report(&mut self, _report: &DrainReport) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
+
+impl dyn Reporter + '_ {
+    /// A sentence that is good to know.
+    pub fn note(&mut self, text: impl Display) {
+        self.tell(Level::Note, &text);
+    }
+
+    /// A sentence that must be known.
+    pub fn warn(&mut self, text: impl Display) {
+        self.tell(Level::Warning, &text);
+    }
+}
+
+/// A drain as it stands. Borrowed: nothing is copied before the reporter wants it.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// Nodes and pods, and what has become of each.
+    pub machine: &'a Machine,
+    /// The nodes as they were before the drain.
+    pub nodes: &'a [Node],
+    /// When the drain began.
+    pub started_at: Timestamp,
+    /// The time, by the API server's clock.
+    pub now: Timestamp,
+}
+
+/// How a drain ended.
+#[derive(Clone, Copy, Debug)]
+pub struct DrainEnd<'a> {
+    /// How it stands.
+    pub progress: Progress<'a>,
+    /// What it comes to.
+    pub status: DrainStatus,
+    /// The nodes whose cordon is taken back.
+    pub to_uncordon: &'a [Str],
+}

@@ -1,0 +1,412 @@
+//! `ClusterView`: the state of the cluster before the drain.
+
+pub(crate) mod nodes;
+pub(crate) mod operators;
+pub(crate) mod surroundings;
+mod sync;
+pub(crate) mod watches;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nodelife_cluster::list::ListFilter;
+use nodelife_cluster::{ApiError, Cluster, listing};
+use nodelife_core::disruption::{
+    BudgetRefusal, Budgets, EvictionDecision, ImplicitBudget, decide, keeps_replicas,
+};
+use nodelife_core::drain::{
+    Action, DrainPlan, InventoryContext, Permissions, PlanContext, PlanOptions, Store, inventory,
+};
+use nodelife_core::object::{Node, Pod, WorkloadKind, claims};
+use nodelife_core::operator;
+use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_core::text::Str;
+use nodelife_core::workload::Workloads;
+use nodelife_core::zone::ZoneKey;
+
+use crate::reporter::Reporter;
+use nodes::SelectedNodes;
+use surroundings::ClusterObjects;
+use watches::Watches;
+
+pub(crate) struct ClusterView {
+    /// The nodes that are to be drained, in order.
+    pub(crate) nodes: Vec<Node>,
+    /// Those that were taken out of the drain.
+    pub(crate) excluded: Vec<Node>,
+    /// The namespace of the pods where these are named, and no nodes.
+    pub(crate) namespace: Option<Str>,
+    /// By their nodes, or by their own names.
+    pub(crate) pods: BTreeMap<Str, Vec<Pod>>,
+    /// All budgets, and the controllers of the pods.
+    pub(crate) store: Store,
+    /// Why the budgets may not be seen, where that is so.
+    pub(crate) budgets_unreadable: Option<String>,
+    /// The kinds of controllers that keep replicas and whose objects may not be watched.
+    unwatched: Vec<WorkloadKind>,
+    /// All pods of the namespaces whose budgets allow nothing: what such a budget can
+    /// allow at best is judged by them.
+    budget_pods: Vec<Pod>,
+    /// Where the pods could go, as far as that was read.
+    objects: Option<ClusterObjects>,
+}
+
+impl ClusterView {
+    /// Reads it all, through the watches where there are some: what they list first is
+    /// then read once. `list_all_pods`: all pods, or why those were not read.
+    pub(crate) async fn load(
+        cluster: &Cluster,
+        selected: SelectedNodes,
+        list_all_pods: Result<Vec<Pod>, String>,
+        mut watches: Option<&mut Watches>,
+        reporter: &mut dyn Reporter,
+    ) -> anyhow::Result<Self> {
+        let mut view = Self {
+            nodes: selected.nodes,
+            ..Self::empty()
+        };
+        match watches.as_deref_mut() {
+            Some(watches) => view.wait_for_lists(watches, view.nodes.len()).await?,
+            None => view.list(cluster).await?,
+        }
+        let nodes = selected
+            .all
+            .ok_or_else(|| "no permission to list nodes".to_owned());
+        let around = nodes.and_then(|nodes| Ok((nodes, list_all_pods?)));
+        view.load_objects(cluster, around, reporter).await;
+        view.load_rest(cluster, watches, reporter).await?;
+        Ok(view)
+    }
+
+    fn empty() -> Self {
+        Self {
+            nodes: Vec::new(),
+            excluded: Vec::new(),
+            namespace: None,
+            pods: BTreeMap::new(),
+            store: Store::default(),
+            budgets_unreadable: None,
+            unwatched: Vec::new(),
+            budget_pods: Vec::new(),
+            objects: None,
+        }
+    }
+
+    /// Reads pods by their names, as many as the watches are of.
+    pub(crate) async fn load_named(
+        cluster: &Cluster,
+        (namespace, pods): (&str, usize),
+        watches: &mut Watches,
+        reporter: &mut dyn Reporter,
+    ) -> anyhow::Result<Self> {
+        let mut view = Self {
+            namespace: Some(namespace.into()),
+            ..Self::empty()
+        };
+        view.wait_for_lists(watches, pods).await?;
+        view.load_rest(cluster, Some(watches), reporter).await?;
+        Ok(view)
+    }
+
+    /// Reads what the budgets of the pods go by, and their controllers.
+    async fn load_rest(
+        &mut self,
+        cluster: &Cluster,
+        watches: Option<&mut Watches>,
+        reporter: &mut dyn Reporter,
+    ) -> anyhow::Result<()> {
+        let exhausted = self.exhausted_namespaces();
+        for namespace in &exhausted {
+            let pods = if let Some(objects) = &self.objects {
+                let here = |pod: &&Pod| pod.metadata.namespace == *namespace;
+                objects.pods.iter().filter(here).cloned().collect()
+            } else {
+                let filter = in_namespace(namespace);
+                let listed = cluster.list(&listing::PODS, &filter, |_| {}).await?;
+                listed.items
+            };
+            self.budget_pods.extend(pods);
+        }
+        let sources = operator::sources(self.all_pods());
+        let known = self.objects.as_ref();
+        let known = known.map(|objects| (objects.pods.clone(), objects.nodes.clone()));
+        self.store.operators = operators::read(cluster, &sources, known).await;
+        self.load_workloads(cluster, !exhausted.is_empty(), watches, reporter)
+            .await
+    }
+
+    /// The scene that a snapshot holds.
+    pub(crate) fn of(snapshot: Snapshot, nodes: Vec<Node>) -> Self {
+        let on = |node: &Node| {
+            let name = &node.metadata.name;
+            let pods = snapshot.pods.iter();
+            let pods = pods.filter(|pod| pod.spec.node_name == *name);
+            (name.clone(), pods.cloned().collect())
+        };
+        let budgets_unreadable = snapshot.why_missing(Source::Budgets).map(str::to_owned);
+        let mut budgets = Budgets::of(snapshot.budgets.iter().cloned());
+        if budgets_unreadable.is_some() {
+            budgets.set_unreadable();
+        }
+        Self {
+            pods: nodes.iter().map(on).collect(),
+            nodes,
+            store: Store {
+                workloads: Workloads::of(&snapshot),
+                budgets,
+                ..Store::default()
+            },
+            budgets_unreadable,
+            budget_pods: snapshot.pods.clone(),
+            objects: Some(ClusterObjects {
+                nodes: snapshot.nodes,
+                pods: snapshot.pods,
+                volumes: snapshot.volumes.unwrap_or_default(),
+            }),
+            ..Self::empty()
+        }
+    }
+
+    /// Reads where the pods could go. Without it the plan says less, and the drain does the same.
+    async fn load_objects(
+        &mut self,
+        cluster: &Cluster,
+        around: Result<(Vec<Node>, Vec<Pod>), String>,
+        reporter: &mut dyn Reporter,
+    ) {
+        let read = match around {
+            Ok(around) => {
+                let mut volumes = self.all_pods().flat_map(|pod| &pod.spec.volumes);
+                let volumes = volumes.any(|volume| volume.persistent_volume_claim.is_some());
+                surroundings::read(cluster, around, volumes).await
+            }
+            Err(why) => Err(why),
+        };
+        match read {
+            Ok(objects) => self.objects = Some(objects),
+            Err(why) => reporter.note(format_args!(
+                "cannot check whether the pods fit on other nodes: {why}"
+            )),
+        }
+    }
+
+    async fn list(&mut self, cluster: &Cluster) -> Result<(), ApiError> {
+        for node in &self.nodes {
+            let name = node.metadata.name.clone();
+            let filter = ListFilter::on_node(&name);
+            let listed = cluster.list(&listing::PODS, &filter, |_| {}).await?;
+            self.pods.insert(name, listed.items);
+        }
+        match cluster
+            .list(&listing::BUDGETS, &ListFilter::default(), |_| {})
+            .await
+        {
+            Ok(listed) => self.store.budgets = Budgets::of(listed.items),
+            Err(error @ ApiError::Forbidden(_)) => self.budgets_unreadable(&error),
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// What to tell who asks for `--wait-ready` and may not watch what it goes by.
+    pub(crate) fn missing_for_wait_ready(&self) -> Option<String> {
+        let kinds: Vec<String> = self
+            .unwatched
+            .iter()
+            .map(|kind| format!("{kind}s"))
+            .collect();
+        (!kinds.is_empty()).then(|| {
+            format!(
+                "refused: --wait-ready requires permission to list and watch {}; nothing was \
+                 changed",
+                kinds.join(" and ")
+            )
+        })
+    }
+
+    /// The controllers of pods that go of which nobody here knows how many replicas they want: those
+    /// of operators.
+    pub(crate) fn uncounted_controllers(&self, plan: &DrainPlan) -> BTreeSet<String> {
+        let leaving = plan.with(Action::Evict).chain(plan.with(Action::Delete));
+        let leaving: BTreeSet<&str> = leaving.map(|pod| &*pod.uid).collect();
+        self.all_pods()
+            .filter(|pod| leaving.contains(&*pod.metadata.uid))
+            .filter_map(|pod| {
+                let controller = pod.metadata.controller()?;
+                let (kind, name) = (&controller.kind, &controller.name);
+                WorkloadKind::of(controller)
+                    .is_none()
+                    .then(|| format!("{kind} {}/{name}", pod.metadata.namespace))
+            })
+            .collect()
+    }
+
+    /// Takes out the nodes with pods that cannot be evicted as things are.
+    pub(crate) fn exclude_nodes(&mut self, plan: &DrainPlan) -> Vec<Node> {
+        let pods = plan.pods.iter();
+        let stuck = pods.filter(|pod| plan.impossible.contains_key(&pod.uid));
+        let stuck: Vec<Str> = stuck.map(|pod| pod.node.clone()).collect();
+        self.exclude(&stuck)
+    }
+
+    /// Takes nodes out of the drain.
+    pub(crate) fn exclude(&mut self, nodes: &[Str]) -> Vec<Node> {
+        let is_out = |node: &Node| nodes.contains(&node.metadata.name);
+        let (out, kept) = std::mem::take(&mut self.nodes)
+            .into_iter()
+            .partition(is_out);
+        self.nodes = kept;
+        let out: Vec<Node> = out;
+        for node in &out {
+            self.pods.remove(&node.metadata.name);
+        }
+        self.excluded.extend(out.iter().cloned());
+        out
+    }
+
+    fn all_pods(&self) -> impl Iterator<Item = &Pod> {
+        self.pods.values().flatten()
+    }
+
+    /// The claim that each volume is bound to.
+    pub(crate) async fn claims(
+        &self,
+        cluster: &Cluster,
+    ) -> Result<BTreeMap<Str, (Str, Str)>, ApiError> {
+        if let Some(objects) = &self.objects {
+            return Ok(claims(&objects.volumes));
+        }
+        let all = ListFilter::default();
+        let listed = cluster.list(&listing::VOLUMES, &all, |_| {}).await?;
+        Ok(claims(&listed.items))
+    }
+
+    /// The zone of each node that has one.
+    pub(crate) fn zones(&self) -> BTreeMap<Str, Str> {
+        self.nodes
+            .iter()
+            .map(|node| (node, ZoneKey::of(&node.metadata.labels)))
+            .filter(|(_, zone)| !zone.is_empty())
+            .map(|(node, zone)| (node.metadata.name.clone(), Str::from(zone.to_string())))
+            .collect()
+    }
+
+    /// Namespaces of pods whose budget allows nothing now.
+    fn exhausted_namespaces(&self) -> BTreeSet<Str> {
+        self.all_pods()
+            .filter(|pod| {
+                matches!(
+                    decide(pod, &self.store.budgets),
+                    EvictionDecision::Refused {
+                        refusal: BudgetRefusal::Exhausted { .. },
+                        ..
+                    }
+                )
+            })
+            .map(|pod| pod.metadata.namespace.clone())
+            .collect()
+    }
+
+    /// Lists the controllers of the kinds that the pods name, each kind once; `scales`:
+    /// the Deployments above ReplicaSets too.
+    async fn load_workloads(
+        &mut self,
+        cluster: &Cluster,
+        scales: bool,
+        mut watches: Option<&mut Watches>,
+        reporter: &mut dyn Reporter,
+    ) -> anyhow::Result<()> {
+        let mut namespaces: BTreeMap<WorkloadKind, BTreeSet<Str>> = BTreeMap::new();
+        for pod in self.all_pods().chain(&self.budget_pods) {
+            let Some(kind) = pod.metadata.controller().and_then(WorkloadKind::of) else {
+                continue;
+            };
+            let namespace = pod.metadata.namespace.clone();
+            if kind == WorkloadKind::ReplicaSet && scales {
+                namespaces
+                    .entry(WorkloadKind::Deployment)
+                    .or_default()
+                    .insert(namespace.clone());
+            }
+            namespaces.entry(kind).or_default().insert(namespace);
+        }
+        for (kind, namespaces) in namespaces {
+            let Some(listing) = listing::WORKLOADS
+                .iter()
+                .find(|listing| listing.kind == kind.as_str())
+            else {
+                continue;
+            };
+            let filter = match namespaces.iter().next() {
+                Some(only) if namespaces.len() == 1 => in_namespace(only),
+                _ => ListFilter::default(),
+            };
+            let met = match watches.as_deref_mut() {
+                // How many of its pods are Ready is followed through the drain.
+                Some(watches) if keeps_replicas(kind) => {
+                    watches.follow(cluster, kind, listing, filter);
+                    self.wait_for_kind(watches, kind).await?
+                }
+                _ => cluster
+                    .list(listing, &filter, |_| {})
+                    .await
+                    .map(|listed| self.store.workloads.add_listed([kind], listed.items)),
+            };
+            match met {
+                Ok(()) => {}
+                Err(ApiError::Forbidden(why)) => {
+                    let mut unknown = format!("whether each {kind} still exists");
+                    if keeps_replicas(kind) {
+                        unknown.push_str(" and how many of its pods are Ready");
+                        self.unwatched.push(kind);
+                    }
+                    reporter.warn(format_args!("cannot check {unknown}: {why}"));
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn plan(
+        &self,
+        permissions: &Permissions,
+        implicit: Option<&ImplicitBudget>,
+        options: &PlanOptions,
+    ) -> DrainPlan {
+        // Each pod once: a pod without a controller counts for one.
+        let known: BTreeMap<&str, &Pod> = self
+            .all_pods()
+            .chain(&self.budget_pods)
+            .map(|pod| (pod.metadata.uid.as_str(), pod))
+            .collect();
+        let known: Vec<Pod> = known.into_values().cloned().collect();
+        let around = InventoryContext {
+            budgets: &self.store.budgets,
+            workloads: &self.store.workloads,
+            operators: &self.store.operators,
+            pods: &known,
+            now: options.now,
+        };
+        let items = inventory(self.all_pods(), permissions, around);
+        let outlook = self.objects.as_ref().map(|objects| PlanContext {
+            nodes: &objects.nodes,
+            pods: &objects.pods,
+            volumes: &objects.volumes,
+        });
+        DrainPlan::new(
+            self.nodes.iter().map(|n| n.metadata.name.clone()).collect(),
+            &items,
+            &self.store.budgets,
+            implicit.map(|implicit| (implicit, &self.store.workloads)),
+            options,
+            outlook.as_ref(),
+        )
+    }
+}
+
+fn in_namespace(namespace: &Str) -> ListFilter {
+    ListFilter {
+        namespace: Some(namespace.to_string()),
+        ..ListFilter::default()
+    }
+}

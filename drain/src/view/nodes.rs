@@ -1,0 +1,93 @@
+//! Selection of the nodes to drain.
+
+use anyhow::bail;
+use nodelife_cluster::list::ListFilter;
+use nodelife_cluster::{ApiError, Cluster, listing, resource};
+use nodelife_core::format;
+use nodelife_core::object::Node;
+use nodelife_core::text::Str;
+
+use crate::settings::NodeSelection;
+
+/// The nodes of a drain, and all others as far as they may be read.
+#[derive(Debug)]
+pub struct SelectedNodes {
+    /// Those that are to be drained, in this order.
+    pub nodes: Vec<Node>,
+    /// All nodes of the cluster; none where the right to list them is missing.
+    pub all: Option<Vec<Node>>,
+}
+
+/// The nodes of a drain, in this order.
+///
+/// # Errors
+///
+/// A node is not there, or none matches; the API server does not answer.
+pub async fn select_nodes(
+    cluster: &Cluster,
+    selection: &NodeSelection,
+) -> anyhow::Result<SelectedNodes> {
+    select(cluster, selection)
+        .await
+        .map_err(|error| match error.downcast::<ApiError>() {
+            Ok(error) => cluster.connect_error(error).into(),
+            Err(error) => error,
+        })
+}
+
+async fn select(cluster: &Cluster, selection: &NodeSelection) -> anyhow::Result<SelectedNodes> {
+    let all = match cluster
+        .list(&listing::NODES, &ListFilter::default(), |_| {})
+        .await
+    {
+        Ok(listed) => listed.items,
+        Err(error) => {
+            return match (error, selection) {
+                // Who may read a node and not list them can still drain it by its name.
+                (ApiError::Forbidden(_), NodeSelection::Named(names)) => Ok(SelectedNodes {
+                    nodes: get(cluster, names).await?,
+                    all: None,
+                }),
+                (error, _) => Err(error.into()),
+            };
+        }
+    };
+    Ok(SelectedNodes {
+        nodes: select_from(&all, selection)?,
+        all: Some(all),
+    })
+}
+
+/// The nodes that are selected, out of all.
+pub(crate) fn select_from(all: &[Node], selection: &NodeSelection) -> anyhow::Result<Vec<Node>> {
+    let names = match selection {
+        NodeSelection::Named(names) => names,
+        NodeSelection::Matching(selector) => {
+            let taken = all
+                .iter()
+                .filter(|node| selector.matches(&node.metadata.labels));
+            let nodes: Vec<Node> = taken.cloned().collect();
+            if nodes.is_empty() {
+                bail!("no node matches --selector");
+            }
+            return Ok(nodes);
+        }
+    };
+    let find = |name: &Str| {
+        let node = all.iter().find(|node| node.metadata.name == *name);
+        node.cloned()
+            .ok_or_else(|| anyhow::anyhow!(format::node_not_found(name, "", all)))
+    };
+    names.iter().map(find).collect()
+}
+
+async fn get(cluster: &Cluster, names: &[Str]) -> anyhow::Result<Vec<Node>> {
+    let mut nodes = Vec::with_capacity(names.len());
+    for name in names {
+        match cluster.get(resource::NODES.all().named(name)).await? {
+            Some(node) => nodes.push(node),
+            None => bail!("nodes \"{name}\" not found"),
+        }
+    }
+    Ok(nodes)
+}

@@ -1,0 +1,91 @@
+//! Reads the resources of operators that guard their pods, as far as they may be read.
+
+use nodelife_cluster::list::ListFilter;
+use nodelife_cluster::resource::Resource;
+use nodelife_cluster::{ApiError, Cluster, listing};
+use nodelife_core::object::{Node, Pod};
+use nodelife_core::operator::{OperatorObjects, OperatorResource, Sources};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What is read already: the pods of all namespaces, and the nodes.
+pub(crate) type Known = Option<(Vec<Pod>, Vec<Node>)>;
+
+#[derive(Deserialize)]
+struct List {
+    #[serde(default)]
+    items: Vec<Value>,
+}
+
+/// Reads what tells how the operators of some pods act. What cannot be read is left out: then
+/// nothing is claimed about those pods.
+pub(crate) async fn read(cluster: &Cluster, sources: &Sources, known: Known) -> OperatorObjects {
+    let mut objects = OperatorObjects::default();
+    let mut found = false;
+    for (resource, namespace) in sources {
+        match read_one(cluster, *resource, namespace).await {
+            Ok(Some(items)) => {
+                found |= !items.is_empty();
+                objects.add(*resource, items);
+            }
+            Ok(None) => {}
+            Err(error) => tracing::debug!(?resource, %error, "not read"),
+        }
+    }
+    if !found {
+        return objects;
+    }
+    let (pods, nodes) = match known {
+        Some((pods, nodes)) => (pods, Some(nodes)),
+        None => around(cluster, sources).await,
+    };
+    objects.around.pods = pods;
+    objects.around.nodes = nodes;
+    objects
+}
+
+/// The pods of the namespaces, and the nodes, as far as they may be read.
+async fn around(cluster: &Cluster, sources: &Sources) -> (Vec<Pod>, Option<Vec<Node>>) {
+    let mut pods = Vec::new();
+    let namespaces = sources.iter().map(|(_, namespace)| namespace.as_str());
+    let namespaces: std::collections::BTreeSet<&str> = namespaces.collect();
+    for namespace in namespaces
+        .into_iter()
+        .filter(|namespace| !namespace.is_empty())
+    {
+        let filter = ListFilter {
+            namespace: Some(namespace.to_owned()),
+            ..ListFilter::default()
+        };
+        if let Ok(listed) = cluster.list(&listing::PODS, &filter, |_| {}).await {
+            pods.extend(listed.items);
+        }
+    }
+    let all = ListFilter::default();
+    let nodes = cluster.list(&listing::NODES, &all, |_| {}).await;
+    (pods, nodes.ok().map(|listed| listed.items))
+}
+
+/// The objects of a resource; none where the API server does not serve it.
+async fn read_one(
+    cluster: &Cluster,
+    resource: OperatorResource,
+    namespace: &str,
+) -> Result<Option<Vec<Value>>, ApiError> {
+    let path = resource.path();
+    for version in path.versions {
+        let mut target = Resource::grouped(path.group, version, path.plural).all();
+        if !namespace.is_empty() {
+            target = target.in_namespace(namespace);
+        }
+        if let Some(name) = path.name {
+            // The resource itself is always served.
+            let object = cluster.get::<Value>(target.named(name)).await?;
+            return Ok(Some(object.into_iter().collect()));
+        }
+        if let Some(list) = cluster.get::<List>(target).await? {
+            return Ok(Some(list.items));
+        }
+    }
+    Ok(None)
+}

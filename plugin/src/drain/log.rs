@@ -1,0 +1,295 @@
+//! Progress log of a drain: one line for each change.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write as _;
+
+use jiff::{SignedDuration, Timestamp};
+use nodelife_core::drain::{
+    DrainReport, NodeLoss, NodePhase, Outcome, PodState, StopReason, Tracked, diagnosis,
+};
+use nodelife_core::text::Str;
+use nodelife_drain::{DrainEnd, DrainStatus, Level, Progress, Reporter};
+use serde::Serialize;
+
+use super::screen::screen;
+use crate::cli::drain::DrainFormat;
+use crate::output::Printer;
+
+/// Tells how a drain goes on.
+pub(crate) struct ProgressLog<'a> {
+    printer: &'a mut Printer,
+    /// Whether each change of a state goes to stdout.
+    print_events: bool,
+    /// The format of the report on stdout (`-o`).
+    report: Option<DrainFormat>,
+    /// What each pod that is blocked was last said to be blocked by, by its UID.
+    blocks: BTreeMap<Str, PodState>,
+    /// When the screen was first and last painted.
+    painted: Option<(Timestamp, Timestamp)>,
+    /// Whether something changed since, too soon to be painted.
+    repaint_pending: bool,
+}
+
+/// At most so often the screen is painted, and at least so often, since times go on.
+const REPAINT: (SignedDuration, SignedDuration) = (
+    SignedDuration::from_millis(100),
+    SignedDuration::from_secs(1),
+);
+
+/// One line of `--events jsonl`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Line<'a> {
+    time: Timestamp,
+    namespace: &'a str,
+    name: &'a str,
+    uid: &'a str,
+    node: &'a str,
+    /// What the outcome would be if the drain ended now.
+    outcome: Outcome,
+    message: String,
+    /// The budget that is in the way, as namespace/name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    budget: Option<String>,
+    attempts: u32,
+}
+
+impl<'a> ProgressLog<'a> {
+    pub(crate) fn new(
+        printer: &'a mut Printer,
+        print_events: bool,
+        report: Option<DrainFormat>,
+    ) -> Self {
+        Self {
+            printer,
+            print_events,
+            report,
+            blocks: BTreeMap::new(),
+            painted: None,
+            repaint_pending: false,
+        }
+    }
+
+    /// The screen to paint on. The events on stdout may be on the same terminal, so they and
+    /// the painting exclude each other.
+    fn canvas(&self) -> Option<(usize, usize)> {
+        self.printer.canvas().filter(|_| !self.print_events)
+    }
+
+    pub(crate) fn printer(&mut self) -> &mut Printer {
+        self.printer
+    }
+
+    fn print_state(&mut self, tracked: &Tracked) {
+        let first = tracked.attempts <= 1;
+        let same = self.is_blocked_as_before(tracked);
+        let worth = match &tracked.state {
+            PodState::Skipped(_)
+            | PodState::Waiting
+            | PodState::CheckingOwner
+            | PodState::Fetching => false,
+            // Repeated attempts are told by what they were answered.
+            PodState::Evicting => first,
+            // The eviction was told; what somebody else deleted was not.
+            PodState::Terminating { .. } => !tracked.accepted && tracked.attempts == 0,
+            // Between two refusals of the same budget it was only asked again.
+            PodState::Blocked(_) => !same,
+            PodState::Completing
+            | PodState::Gone
+            | PodState::Refused(_)
+            | PodState::Impossible(_)
+            | PodState::GivenUp(_)
+            | PodState::Stuck => true,
+        };
+        // What passes is painted on a terminal, and what stays is written.
+        let painted = matches!(tracked.state, PodState::Evicting | PodState::Blocked(_));
+        if !worth || (painted && self.canvas().is_some()) {
+            return;
+        }
+        let meta = &tracked.pod.metadata;
+        let took = match (tracked.started_at, tracked.finished_at) {
+            (Some(start), Some(end)) => {
+                format!(" after {:.1} s", end.duration_since(start).as_secs_f64())
+            }
+            _ => String::new(),
+        };
+        let (namespace, name) = (&meta.namespace, &meta.name);
+        self.printer
+            .note(format_args!("{namespace}/{name}: {}{took}", tracked.state));
+    }
+
+    /// Whether that was the last that was said of it, though it was tried again since.
+    fn is_blocked_as_before(&mut self, tracked: &Tracked) -> bool {
+        let uid = &tracked.pod.metadata.uid;
+        match &tracked.state {
+            PodState::Blocked(_) => {
+                let before = self.blocks.insert(uid.clone(), tracked.state.clone());
+                before.is_some_and(|before| before.reads_like(&tracked.state))
+            }
+            PodState::Waiting
+            | PodState::CheckingOwner
+            | PodState::Evicting
+            | PodState::Fetching => false,
+            _ => {
+                self.blocks.remove(uid);
+                false
+            }
+        }
+    }
+}
+
+impl Reporter for ProgressLog<'_> {
+    fn tell(&mut self, level: Level, text: &dyn fmt::Display) {
+        self.printer.tell(level, text);
+    }
+
+    fn error(&mut self, error: &anyhow::Error) {
+        self.printer.error(error);
+    }
+
+    fn pod_changed(&mut self, tracked: &Tracked, now: Timestamp) -> anyhow::Result<()> {
+        if self.print_events {
+            let meta = &tracked.pod.metadata;
+            let line = Line {
+                time: now,
+                namespace: &meta.namespace,
+                name: &meta.name,
+                uid: &meta.uid,
+                node: &tracked.pod.spec.node_name,
+                outcome: tracked.outcome(),
+                message: tracked.state.to_string(),
+                budget: tracked.budget(),
+                attempts: tracked.attempts,
+            };
+            serde_json::to_writer(self.printer.data(), &line)?;
+            writeln!(self.printer.data())?;
+            self.printer.flush()?;
+        }
+        self.print_state(tracked);
+        Ok(())
+    }
+
+    /// Paints what stands where, on a terminal alone.
+    fn progress(&mut self, progress: &Progress<'_>) {
+        let Some(size) = self.canvas() else { return };
+        let now = progress.now;
+        let (started, last) = self.painted.unwrap_or((now, Timestamp::UNIX_EPOCH));
+        self.repaint_pending = now.duration_since(last) < REPAINT.0;
+        if self.repaint_pending {
+            return;
+        }
+        self.painted = Some((started, now));
+        let lines = screen(progress.machine, progress.nodes, (started, now), size);
+        self.printer.live(lines);
+    }
+
+    fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let pause = if self.repaint_pending {
+            REPAINT.0
+        } else {
+            REPAINT.1
+        };
+        self.canvas().map(|_| now + pause)
+    }
+
+    fn interrupted(&mut self, waits: bool) {
+        let more = if waits {
+            ": waiting for pending evictions; press Ctrl-C again to exit now"
+        } else {
+            ""
+        };
+        self.printer.note(format_args!("interrupted{more}"));
+    }
+
+    /// Says how it ended, and how to go on.
+    fn ended(&mut self, end: &DrainEnd<'_>) {
+        let Progress {
+            machine,
+            nodes,
+            now,
+            ..
+        } = end.progress;
+        self.printer.live(Vec::new());
+        // An interruption was told when it happened.
+        if machine.stopped() == Some(StopReason::Deadline) {
+            self.printer.note("timed out (--timeout)");
+        }
+        if end.status == DrainStatus::Done {
+            return;
+        }
+        let mut left: Vec<&Tracked> = machine.pods().filter(|t| !t.is_done()).collect();
+        left.sort_by(|a, b| {
+            let (a, b) = (&a.pod.metadata, &b.pod.metadata);
+            (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid))
+        });
+        for tracked in left {
+            let meta = &tracked.pod.metadata;
+            self.printer.note(format_args!(
+                "{}/{} on {}: {} ({})",
+                meta.namespace,
+                meta.name,
+                tracked.pod.spec.node_name,
+                tracked.state,
+                outcome_word(tracked, now)
+            ));
+            for reason in diagnosis(&tracked.pod, nodes, now) {
+                self.printer.note(format_args!("  {reason}"));
+            }
+        }
+        for (node, phase) in machine.nodes() {
+            if let NodePhase::Left(loss) = phase
+                && loss != NodeLoss::Deleted
+            {
+                self.printer
+                    .note(format_args!("node/{node}: not drained: {loss}"));
+            }
+        }
+        let (open, kept): (Vec<&str>, Vec<&str>) = machine
+            .nodes()
+            .filter(|(node, phase)| {
+                let begun = match phase {
+                    NodePhase::Waiting | NodePhase::Cordoning => false,
+                    NodePhase::Left(loss) => loss.keeps_cordon() && machine.had_turn(node),
+                    _ => true,
+                };
+                begun && !machine.is_drained(node)
+            })
+            .map(|(node, _)| node.as_str())
+            .partition(|node| end.to_uncordon.iter().any(|back| back.as_str() == *node));
+        let on = "to continue, run the same command again";
+        if machine.pods_are_named() {
+            self.printer.note(on);
+            return;
+        }
+        if !open.is_empty() {
+            let open = open.join(" ");
+            self.printer.note(format_args!("not drained: {open}; {on}"));
+        }
+        if !kept.is_empty() {
+            let kept = kept.join(" ");
+            self.printer.note(format_args!(
+                "not drained and still cordoned: {kept}; {on}; to give up: kubectl nodelife drain \
+                 {kept} --undo"
+            ));
+        }
+    }
+
+    fn report(&mut self, report: &DrainReport) -> anyhow::Result<()> {
+        match self.report {
+            Some(format) => self.printer.drain_document(report, format),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What became of a pod that is left, in a word: one that has grace left is not stuck yet.
+fn outcome_word(tracked: &Tracked, now: Timestamp) -> String {
+    let due = tracked.pod.metadata.deletion_timestamp;
+    match &tracked.state {
+        PodState::Terminating { .. } if due.is_none_or(|due| due > now) => {
+            "not gone yet".to_owned()
+        }
+        _ => tracked.outcome().to_string(),
+    }
+}
