@@ -21,7 +21,8 @@ pub use eviction::{EvictionResult, Throttle};
 pub use inventory::{InventoryContext, InventoryItem, inspect, inventory};
 pub use machine::{
     Awaited, BlockReason, Blocked, DrainEvent, DrainReport, Effect, Machine, NodeLoss, NodePhase,
-    NodeReport, Outcome, PodReport, PodState, ReplicaCount, StopReason, Tracked, Unevictable,
+    NodeReport, Outcome, PodCounts, PodReport, PodState, ReplicaCount, StopReason, Tracked,
+    Unevictable,
 };
 pub use node::{
     CORDONED_BY, ConditionChange, CordonOwner, DRAIN_IN_PROGRESS, DRAINED, DrainProgress,

@@ -81,6 +81,24 @@ pub struct PodReport {
     pub finished_at: Option<Timestamp>,
 }
 
+/// How many pods have come to each [`Outcome`], or would if the drain ended now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodCounts {
+    /// Gone, by an eviction of this drain.
+    pub evicted: usize,
+    /// They stay, or went by themselves.
+    pub skipped: usize,
+    /// It is not their turn yet.
+    pub pending: usize,
+    /// Something is in the way.
+    pub blocked: usize,
+    /// Evicted, but not gone.
+    pub stuck: usize,
+    /// They cannot be evicted as things are.
+    pub impossible: usize,
+}
+
 impl DrainReport {
     /// The report of a drain that ended before it read any pod.
     pub fn not_begun(nodes: Vec<Str>, error: Option<String>, now: Timestamp) -> Self {
@@ -137,11 +155,38 @@ impl Machine {
         (!self.pods_on(node).any(went)).then_some(&barred.pod.metadata.namespace)
     }
 
+    /// How many pods have come to what.
+    pub fn counts(&self) -> PodCounts {
+        let mut counts = PodCounts::default();
+        for tracked in self.pods() {
+            *match tracked.outcome() {
+                Outcome::Evicted => &mut counts.evicted,
+                Outcome::Skipped => &mut counts.skipped,
+                Outcome::Pending => &mut counts.pending,
+                Outcome::Blocked => &mut counts.blocked,
+                Outcome::Stuck => &mut counts.stuck,
+                Outcome::Impossible => &mut counts.impossible,
+            } += 1;
+        }
+        counts
+    }
+
     /// The report, as of now. `nodes`: what is known of them, for what they say about pods that
     /// do not go.
     pub fn report(&self, nodes: &[Node], started_at: Timestamp, now: Timestamp) -> DrainReport {
+        self.report_of(nodes, (started_at, now), |_| true)
+    }
+
+    /// The report, with the pods alone that are `wanted`.
+    pub fn report_of(
+        &self,
+        nodes: &[Node],
+        (started_at, now): (Timestamp, Timestamp),
+        wanted: impl Fn(&Tracked) -> bool,
+    ) -> DrainReport {
         let mut pods: Vec<PodReport> = self
             .pods()
+            .filter(|tracked| wanted(tracked))
             .map(|tracked| {
                 let meta = &tracked.pod.metadata;
                 PodReport {

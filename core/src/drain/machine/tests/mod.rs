@@ -269,6 +269,16 @@ fn gives_up_stuck_and_blocked_pods_after_their_timeouts() {
     assert!(drain.machine.is_finished());
     let report = drain.machine.report(&[], drain.now, drain.now);
     assert!(!report.nodes[0].drained);
+    let counts = PodCounts {
+        blocked: 1,
+        stuck: 1,
+        ..PodCounts::default()
+    };
+    assert_eq!(drain.machine.counts(), counts);
+    let now = (drain.now, drain.now);
+    let wanted = |tracked: &Tracked| tracked.outcome() == Outcome::Stuck;
+    let report = drain.machine.report_of(&[], now, wanted);
+    assert_eq!((report.nodes.len(), report.pods.len()), (1, 1));
 }
 
 #[test]
