@@ -38,3 +38,31 @@ pub use settings::{
 pub use status::DrainStatus;
 pub use view::nodes::{SelectedNodes, select_nodes};
 pub use warnings::warn_of_pods;
+
+#[cfg(test)]
+mod tests {
+    use nodelife_cluster::Cluster;
+    use nodelife_core::object::Node;
+
+    use super::*;
+
+    fn can_be_a_task<T: Send>(_: T) {}
+
+    /// Compiles if programs can run many drains as tasks.
+    fn drains(
+        cluster: &Cluster,
+        (settings, undo): (&DrainSettings, &UndoSettings),
+        (nodes, drain): (&[Node], Drain),
+        interrupts: &mut dyn Interrupts,
+        reporter: &mut dyn Reporter,
+    ) {
+        can_be_a_task(prepare(cluster, settings, reporter));
+        can_be_a_task(undo_drain(cluster, nodes, undo, reporter));
+        can_be_a_task(drain.run(DrainIdentity::of_process(), interrupts, reporter));
+    }
+
+    #[test]
+    fn drains_can_be_tasks() {
+        let _ = drains;
+    }
+}

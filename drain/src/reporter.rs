@@ -87,6 +87,15 @@ pub struct Progress<'a> {
     pub now: Timestamp,
 }
 
+impl Progress<'_> {
+    /// The report as of now, with the pods alone that are `wanted`; [`Machine::counts`] has the
+    /// number of all.
+    pub fn report(&self, wanted: impl Fn(&Tracked) -> bool) -> DrainReport {
+        self.machine
+            .report_of(self.nodes, (self.started_at, self.now), wanted)
+    }
+}
+
 /// How a drain ended.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainEnd<'a> {

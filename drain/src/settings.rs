@@ -23,8 +23,8 @@ pub struct DrainSettings {
     pub nodes: NodeSelection,
     /// What may be evicted.
     pub permissions: Permissions,
-    /// How pods are removed.
-    pub method: RemovalMethod,
+    /// Seconds that each pod gets to stop; absent: its own grace period.
+    pub grace_period_seconds: Option<u32>,
     /// Whether to plan and change nothing (`--dry-run`).
     pub dry_run: bool,
     /// When the drain ends at the latest (`--timeout`).
@@ -74,7 +74,7 @@ impl Default for DrainSettings {
         Self {
             nodes: NodeSelection::default(),
             permissions: Permissions::default(),
-            method: RemovalMethod::default(),
+            grace_period_seconds: None,
             dry_run: false,
             end: None,
             concurrency: 1,
@@ -96,6 +96,16 @@ impl Default for DrainSettings {
             blocked_timeout: None,
             undo_on_failure: false,
             node_conditions: false,
+        }
+    }
+}
+
+impl DrainSettings {
+    /// How pods are removed.
+    pub fn method(&self) -> RemovalMethod {
+        RemovalMethod {
+            delete: self.permissions.disable_eviction,
+            grace_period_seconds: self.grace_period_seconds,
         }
     }
 }

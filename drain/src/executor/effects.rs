@@ -79,7 +79,7 @@ impl Executor<'_> {
                 let Some(known) = nodes.find(|known| known.metadata.name == node).cloned() else {
                     return Ok(());
                 };
-                if !known.spec.unschedulable {
+                if self.cordons(&known) {
                     self.cordoned.push(node.clone());
                 }
                 let cordon_owner = self.cordon_owner.clone();

@@ -153,7 +153,7 @@ impl<'a> Executor<'a> {
         let mut locks = Locks::new(&self.cluster, &self.identity);
         let alone = self.view.nodes.len() == 1;
         if let [only] = self.view.nodes.as_slice()
-            && !only.spec.unschedulable
+            && self.cordons(only)
         {
             self.cordoned.push(only.metadata.name.clone());
         }
@@ -209,6 +209,12 @@ impl<'a> Executor<'a> {
             locks.release(timeout),
         );
         ended
+    }
+
+    /// Whether the cordon of a node, as it was before the drain, is this drain's: it is to come, or
+    /// came from an earlier process of the drain.
+    fn cordons(&self, node: &Node) -> bool {
+        !node.spec.unschedulable || cordon::is_cordon_of(node, &self.cordon_owner)
     }
 
     /// How long each of the last requests may take.

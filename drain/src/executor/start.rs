@@ -55,11 +55,11 @@ impl Executor<'_> {
             let locked = locked.as_ref().filter(|node| node.spec.unschedulable);
             let done = if let Some(locked) = locked {
                 Ok(CordonOutcome::Cordoned {
-                    changed: !node.spec.unschedulable,
+                    changed: self.cordons(&node),
                     version: locked.metadata.resource_version.clone(),
                 })
             } else {
-                if !self.cordoned.contains(&name) && !node.spec.unschedulable {
+                if !self.cordoned.contains(&name) && self.cordons(&node) {
                     self.cordoned.push(name.clone());
                 }
                 cordon::cordon(&self.cluster, &node, &self.cordon_owner, false).await

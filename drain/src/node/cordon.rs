@@ -29,6 +29,11 @@ pub(crate) fn cordon_patch(node: &Node, cordon_owner: &CordonOwner) -> NodePatch
     patch
 }
 
+/// Whether this drain cordoned a node.
+pub(crate) fn is_cordon_of(node: &Node, cordon_owner: &CordonOwner) -> bool {
+    node.spec.unschedulable && CordonOwner::of(node).is_some_and(|owner| owner == *cordon_owner)
+}
+
 /// What became of an attempt to cordon a node.
 pub(crate) enum CordonOutcome {
     Cordoned {
@@ -62,10 +67,9 @@ pub(crate) async fn cordon(
     if !after.spec.unschedulable {
         bail!("failed to cordon node {name}: the API server left it schedulable");
     }
-    // The answer to the attempt before may have been lost, not the attempt.
-    let ours = CordonOwner::of(&before).is_some_and(|owner| owner == *cordon_owner);
     Ok(CordonOutcome::Cordoned {
-        changed: !before.spec.unschedulable || ours,
+        // The answer to the attempt before may have been lost, not the attempt.
+        changed: !before.spec.unschedulable || is_cordon_of(&before, cordon_owner),
         version: after.metadata.resource_version.clone(),
     })
 }

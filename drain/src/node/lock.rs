@@ -78,11 +78,10 @@ impl LockOwner {
             if let Some(theirs) = self.held_by_other(&node) {
                 return Ok(LockOutcome::Theirs(theirs));
             }
-            if let Some(there) = Lock::text_on(&node)
-                && Lock::on(&node).is_some_and(|lock| lock.is_of(&self.lock))
-            {
-                // The answer to the attempt before was lost, not the attempt.
-                return Ok(LockOutcome::Ours(there.to_owned(), Box::new(node)));
+            // The answer to the attempt before was lost, not the attempt. A lock of this drain that
+            // another process left is written anew: it may be about to expire.
+            if Lock::text_on(&node) == Some(text.as_str()) {
+                return Ok(LockOutcome::Ours(text, Box::new(node)));
             }
             let mut patch = if lock_only {
                 NodePatch::default()

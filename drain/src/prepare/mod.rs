@@ -39,7 +39,7 @@ pub async fn prepare(
     settings: &DrainSettings,
     reporter: &mut dyn Reporter,
 ) -> anyhow::Result<Prepared> {
-    let (drains, method) = (!settings.dry_run, settings.method);
+    let (drains, method) = (!settings.dry_run, settings.method());
     // Where the nodes are named nothing has to wait for their list.
     let mut watches = match &settings.nodes {
         NodeSelection::Named(names) if drains => Some(Watches::open(cluster, names)),

@@ -24,10 +24,10 @@ impl DrainSettings {
     /// The plan for what is in view.
     pub(crate) fn plan(&self, view: &ClusterView, now: Timestamp) -> DrainPlan {
         let options = PlanOptions {
-            deletes: self.method.delete,
+            deletes: self.permissions.disable_eviction,
             order: self.order,
             concurrency: self.concurrency,
-            grace_period_seconds: self.method.grace_period_seconds,
+            grace_period_seconds: self.grace_period_seconds,
             now,
         };
         view.plan(&self.permissions, self.implicit_budget.as_ref(), &options)
@@ -52,7 +52,7 @@ impl DrainSettings {
             concurrency: self.concurrency,
             order: self.order,
             implicit: self.implicit_budget.clone(),
-            grace_period_seconds: self.method.grace_period_seconds,
+            grace_period_seconds: self.grace_period_seconds,
             node_timeout: signed(self.node_timeout),
             pod_timeout: signed(self.pod_timeout),
             blocked_timeout: signed(self.blocked_timeout),

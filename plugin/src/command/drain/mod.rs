@@ -125,7 +125,7 @@ async fn begin(
         }
         Prepared::Planned { plan, .. } => {
             if args.dry_run == DryRun::Server {
-                check_evictions(&cluster, &plan, settings.method, printer).await;
+                check_evictions(&cluster, &plan, settings.method(), printer).await;
             }
             plan::print(&plan, args.output, false, printer)?;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use jiff::SignedDuration;
 use nodelife_core::drain::Permissions;
-use nodelife_drain::{DrainSettings, Gate, NodeSelection, RemovalMethod};
+use nodelife_drain::{DrainSettings, Gate, NodeSelection};
 use tokio::time::Instant;
 
 use crate::cli::drain::{DrainArgs, DryRun};
@@ -20,10 +20,7 @@ pub(super) fn settings(args: &DrainArgs, end: Option<Instant>) -> DrainSettings 
             None => NodeSelection::named(input::node_names(&args.nodes)),
         },
         permissions: permissions(args),
-        method: RemovalMethod {
-            delete: args.safety.disable_eviction,
-            grace_period_seconds: u32::try_from(args.grace_period).ok(),
-        },
+        grace_period_seconds: u32::try_from(args.grace_period).ok(),
         dry_run: args.dry_run != DryRun::None,
         end,
         concurrency: usize::from(args.concurrency),
