@@ -36,7 +36,7 @@ async fn lock_from_elsewhere(env: &TestEnvironment, node: &str, silent: SignedDu
 }
 
 /// The lock, without the time of its last renewal: which run it is of.
-async fn lock_on(env: &TestEnvironment, node: &str) -> Option<Value> {
+pub(super) async fn lock_on(env: &TestEnvironment, node: &str) -> Option<Value> {
     let nodes: Api<Node> = Api::all(env.namespace.client().clone());
     let node = nodes.get(node).await.unwrap();
     let text = node.metadata.annotations?.get(ANNOTATION).cloned()?;

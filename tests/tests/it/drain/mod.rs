@@ -76,6 +76,7 @@ mod api_responses;
 mod between;
 mod budgets;
 mod disturbances;
+mod engine;
 mod evict;
 mod faults;
 mod flags;
