@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use futures::{StreamExt as _, future, stream};
+use futures::{FutureExt as _, StreamExt as _, future, stream};
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster, resource, retry_on_conflict};
 use nodelife_core::drain::{LOCK_ANNOTATION, LOCK_RENEWAL, Lock, without_waiting_taint};
@@ -233,9 +233,12 @@ impl Locks {
         self.owner.lock.renewed_at = self.owner.cluster.clock().now();
         let text = &self.owner.text().ok()?;
         let LockOwner { cluster, lock } = &self.owner;
-        let renewed = stream::iter(&mut self.held)
-            .map(|held| renew(cluster, lock, held, text))
-            .buffer_unordered(MAX_RENEWALS);
+        // Made before the stream: a closure in it would keep the future of a drain from being `Send`.
+        let held = self.held.iter_mut();
+        let renewals: Vec<_> = held
+            .map(|held| renew(cluster, lock, held, text).boxed())
+            .collect();
+        let renewed = stream::iter(renewals).buffer_unordered(MAX_RENEWALS);
         let mut lost = pin!(renewed.filter_map(future::ready));
         lost.next().await
     }
