@@ -18,7 +18,6 @@ mod certificate;
 mod error;
 mod history;
 mod leaf;
-mod lease;
 mod lifetimes;
 mod names;
 mod observed;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use kube::Client;
+use nodelife_cluster::{Cluster, LeaseLock, LeaseName};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +14,6 @@ use crate::certificate::{Encoded, Fingerprint};
 use crate::error::Error;
 use crate::history::History;
 use crate::leaf::Leaf;
-use crate::lease::LeaseLock;
 use crate::lifetimes::Lifetimes;
 use crate::names::ObjectNames;
 use crate::observed::{Now, Observed};
@@ -24,6 +23,11 @@ use crate::store::{CaSecret, Reading, Store};
 /// One pass reads and writes a few objects; an API server that takes longer than this for it is
 /// treated as unreachable.
 const PASS: Duration = Duration::from_secs(20);
+/// How long a holder of the Lease may be silent, as in client-go's leader election
+/// (`LeaseDuration`, `RenewDeadline`, `RetryPeriod` are 15, 10 and 2 s).
+const LEASE_DURATION: Duration = Duration::from_secs(15);
+/// A third of it: two renewals may fail.
+const RENEW_AFTER: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, Default)]
 pub struct Report {
@@ -49,7 +53,7 @@ pub struct RotatorStatus {
 
 /// Carries out what [`step`] decides.
 pub struct Rotator {
-    client: Client,
+    cluster: Cluster,
     store: Store,
     lifetimes: Lifetimes,
     history: History,
@@ -57,11 +61,12 @@ pub struct Rotator {
 }
 
 impl Rotator {
-    /// `client` must not retry by itself: the loop does, after a new read.
-    pub fn new(client: Client, names: ObjectNames, lifetimes: Lifetimes) -> Self {
+    /// Starts without a history of the caBundles.
+    pub fn new(cluster: Cluster, names: ObjectNames, lifetimes: Lifetimes) -> Self {
         Self {
-            store: Store::new(client.clone(), names),
-            client,
+            // Its client does not retry by itself: the loop does, after a new read.
+            store: Store::new(cluster.client(), names),
+            cluster,
             lifetimes,
             history: History::default(),
             started: Instant::now(),
@@ -121,7 +126,11 @@ impl Rotator {
         status: watch::Sender<RotatorStatus>,
         cancel: CancellationToken,
     ) {
-        let mut lock = LeaseLock::new(self.client.clone(), &self.store.names, identity);
+        let lease = LeaseName {
+            namespace: self.store.names.namespace.clone(),
+            name: self.store.names.lease.clone(),
+        };
+        let mut lock = LeaseLock::new(self.cluster.clone(), &lease, identity, LEASE_DURATION);
         loop {
             let again = tokio::select! {
                 biased;
@@ -144,7 +153,7 @@ impl Rotator {
 
     /// One turn of the loop; whether the next one is due at once.
     async fn turn(&mut self, lock: &mut LeaseLock, status: &watch::Sender<RotatorStatus>) -> bool {
-        let holder = match lock.hold().await {
+        let holder = match lock.hold(RENEW_AFTER).await {
             Ok(holder) => holder,
             Err(error) => {
                 // Without a Lease two writers may both be active, which is only wasteful.

@@ -5,6 +5,7 @@
 //! - [`listing`]: the resources that can be listed and watched, and how they decode
 //! - [`list`], [`watch`]: paged lists, and streams that survive what networks do
 //! - [`evict`], [`node`]: the few writes, each a minimal body of our own
+//! - [`LeaseLock`]: a Lease that one process holds at a time
 //! - [`snapshot`]: all that an audit or a plan needs, from a cluster or from files
 
 mod access;
@@ -13,6 +14,7 @@ pub mod error;
 pub mod evict;
 mod json;
 mod kubelet;
+mod lease_lock;
 pub mod list;
 pub mod listing;
 pub mod node;
@@ -30,6 +32,7 @@ pub use access::Permission;
 pub use client::{ClientOptions, Cluster, Identity, USER_AGENT};
 pub use error::{ApiError, ConnectError};
 pub use kubelet::Configz;
+pub use lease_lock::{LeaseLock, LeaseName, unique_identity};
 pub use retry::retry_on_conflict;
 pub use warning::ServerWarnings;
 pub use whole_file::{WriteError, write_whole};

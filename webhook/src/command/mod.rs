@@ -2,7 +2,6 @@
 
 mod certs;
 mod export;
-mod process;
 mod review;
 mod serve;
 

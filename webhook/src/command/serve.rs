@@ -11,14 +11,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use clap::Args;
+use nodelife_process::{ShutdownSignals, bind, serve_health, start_logging};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
-use super::process::{ShutdownSignals, bind, start_logging};
 use crate::config;
 use crate::server::{
     Acceptor, Certificates, ClientCa, LookupClient, Metrics, Shutdown, State, health_router,
-    raise_file_limit, serve_health, server_config,
+    raise_file_limit, server_config,
 };
 
 /// Reviews that are decided at the same moment, of which each can take several MiB: a node of many

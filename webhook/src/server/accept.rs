@@ -12,14 +12,14 @@ use http::header::CONNECTION;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nodelife_process::{Connections, EXHAUSTED, Turns};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::task::TaskTracker;
 
-use super::connections::Connections;
-use super::deadline::{DeadlineStream, Deadlines, Turns};
+use super::deadline::{DeadlineStream, Deadlines};
 use super::handler::{State, answer};
 use super::metrics::Handshake;
 
@@ -48,8 +48,6 @@ const CONNECTIONS: usize = 1024;
 const OTHER_FILES: u64 = 256;
 /// Largest head of a request; the API server sends a few hundred bytes.
 const LARGEST_HEAD: usize = 16 << 10;
-/// Pause after a failed accept, for example without free file descriptors.
-pub(super) const EXHAUSTED: Duration = Duration::from_millis(100);
 
 pub(crate) struct Acceptor {
     pub(crate) tls: Arc<ArcSwap<ServerConfig>>,

@@ -7,76 +7,14 @@
 use std::io;
 use std::mem;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use nodelife_process::Turns;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 const TIMED_OUT: io::ErrorKind = io::ErrorKind::TimedOut;
-
-/// Counts the turns of a connection: it is odd while a request is handled, whose body has its own
-/// deadline.
-#[derive(Clone, Debug)]
-pub(super) struct Turns(Arc<Counted>);
-
-#[derive(Debug)]
-struct Counted {
-    turns: AtomicUsize,
-    begun: Instant,
-    /// Of the last turn, since `begun`.
-    milliseconds: AtomicU64,
-    ends: AtomicBool,
-}
-
-impl Default for Turns {
-    fn default() -> Self {
-        Self(Arc::new(Counted {
-            turns: AtomicUsize::new(0),
-            begun: Instant::now(),
-            milliseconds: AtomicU64::new(0),
-            ends: AtomicBool::new(false),
-        }))
-    }
-}
-
-impl Turns {
-    /// Called at the end of a head and at the end of its response.
-    pub(super) fn pass(&self) {
-        let since = u64::try_from(self.0.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.0.milliseconds.store(since, Ordering::Relaxed);
-        self.0.turns.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn count(&self) -> usize {
-        self.0.turns.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn is_handling(&self) -> bool {
-        self.count() % 2 == 1
-    }
-
-    pub(super) fn has_answered(&self) -> bool {
-        self.count() > 1
-    }
-
-    /// When the last turn began.
-    pub(super) fn since(&self) -> Instant {
-        self.0.begun + Duration::from_millis(self.0.milliseconds.load(Ordering::Relaxed))
-    }
-
-    /// Ends the connection as soon as it has been idle for [`Deadlines::settled`]: its reader finds
-    /// the end of the stream. The connection's task has to be polled after this.
-    pub(super) fn end_when_idle(&self) {
-        self.0.ends.store(true, Ordering::Relaxed);
-    }
-
-    fn ends(&self) -> bool {
-        self.0.ends.load(Ordering::Relaxed)
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Deadlines {

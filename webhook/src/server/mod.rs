@@ -6,7 +6,6 @@
 
 mod accept;
 mod client_ca;
-mod connections;
 mod deadline;
 mod handler;
 mod health;
@@ -19,7 +18,7 @@ mod tls;
 pub(crate) use accept::{Acceptor, raise_file_limit};
 pub(crate) use client_ca::ClientCa;
 pub(crate) use handler::State;
-pub(crate) use health::{router as health_router, serve as serve_health};
+pub(crate) use health::router as health_router;
 pub(crate) use lookup::LookupClient;
 pub(crate) use metrics::Metrics;
 pub(crate) use shutdown::Shutdown;

@@ -2,11 +2,11 @@
 
 use axum::Router;
 use axum::extract::State as Shared;
-use axum::response::IntoResponse;
+use axum::response::Response;
 use axum::routing::get;
-use http::{StatusCode, header};
 use jiff::Timestamp;
 use nodelife_certs::RotatorStatus;
+use nodelife_process::metrics_response;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -27,14 +27,10 @@ pub(super) fn router(status: watch::Receiver<RotatorStatus>) -> Router {
         .with_state(status)
 }
 
-async fn metrics(Shared(status): Shared<watch::Receiver<RotatorStatus>>) -> impl IntoResponse {
-    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+async fn metrics(Shared(status): Shared<watch::Receiver<RotatorStatus>>) -> Response {
     let status = status.borrow().clone();
     let mut text = String::new();
-    match encode(&mut text, &registry(&status)) {
-        Ok(()) => Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], text)),
-        Err(_) => Err(StatusCode::INTERNAL_SERVER_ERROR),
-    }
+    metrics_response(encode(&mut text, &registry(&status)).map(|()| text))
 }
 
 fn registry(status: &RotatorStatus) -> Registry {

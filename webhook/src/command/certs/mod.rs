@@ -11,16 +11,14 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use jiff::Timestamp;
 use nodelife_certs::{Lifetimes, Rotator, RotatorStatus};
-use nodelife_cluster::{ClientOptions, Cluster, ConnectError};
+use nodelife_cluster::{ClientOptions, Cluster, unique_identity};
+use nodelife_process::{ShutdownSignals, bind, connect, serve_health, start_logging};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use self::args::{LifetimeArguments, NameArguments};
-use super::process::{ShutdownSignals, bind, start_logging};
-use crate::server::serve_health;
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -80,7 +78,7 @@ async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let names = arguments.names.into();
     if arguments.once {
         let cluster = Cluster::connect(&options).await?;
-        let mut rotator = Rotator::new(cluster.client(), names, lifetimes);
+        let mut rotator = Rotator::new(cluster, names, lifetimes);
         let done = rotator.settle().await?;
         tracing::info!(actions = done.len(), "nothing left to do");
         return Ok(ExitCode::SUCCESS);
@@ -98,8 +96,10 @@ async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
             let Some(cluster) = connect(&options, interval, &cancel).await else {
                 return;
             };
-            let rotator = Rotator::new(cluster.client(), names, lifetimes);
-            rotator.run(identity(), interval, sender, cancel).await;
+            let rotator = Rotator::new(cluster, names, lifetimes);
+            rotator
+                .run(unique_identity("nodelife-certs"), interval, sender, cancel)
+                .await;
         }
     });
     tokio::select! {
@@ -116,39 +116,4 @@ async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
     }
     tasks.shutdown().await;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Retries until the API server answers: certs may start before it, and restarts by the kubelet
-/// would back off.
-async fn connect(
-    options: &ClientOptions,
-    interval: Duration,
-    cancel: &CancellationToken,
-) -> Option<Cluster> {
-    loop {
-        let error = tokio::select! {
-            biased;
-            () = cancel.cancelled() => return None,
-            connected = Cluster::connect(options) => match connected {
-                Ok(cluster) => return Some(cluster),
-                Err(error) => error,
-            },
-        };
-        if let ConnectError::Kubeconfig { .. } = error {
-            tracing::error!(%error, "no usable cluster");
-            return None;
-        }
-        tracing::warn!(%error, "failed to connect, retrying");
-        tokio::select! {
-            () = cancel.cancelled() => return None,
-            () = tokio::time::sleep(interval) => {}
-        }
-    }
-}
-
-/// The holder of the Lease: the Pod's name, made unique as in client-go.
-fn identity() -> String {
-    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "nodelife-certs".to_owned());
-    let start = Timestamp::now().as_nanosecond();
-    format!("{host}_{}_{start}", std::process::id())
 }

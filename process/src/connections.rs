@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use super::deadline::Turns;
+use crate::turns::Turns;
 
 #[derive(Debug)]
-pub(super) struct Connections {
+pub struct Connections {
     most: usize,
     open: Mutex<Open>,
 }
@@ -34,14 +34,14 @@ struct Connection {
 
 /// The place of one connection, free again when it is dropped.
 #[derive(Debug)]
-pub(super) struct Place {
+pub struct Place {
     id: u64,
     connections: Arc<Connections>,
     closed: CancellationToken,
 }
 
 impl Connections {
-    pub(super) fn new(most: usize) -> Arc<Self> {
+    pub fn new(most: usize) -> Arc<Self> {
         Arc::new(Self {
             most,
             open: Mutex::default(),
@@ -49,7 +49,7 @@ impl Connections {
     }
 
     /// A place for a new connection; when all are taken, another connection is told to close.
-    pub(super) fn enter(self: &Arc<Self>, peer: IpAddr, turns: Turns) -> Place {
+    pub fn enter(self: &Arc<Self>, peer: IpAddr, turns: Turns) -> Place {
         let mut open = self.open();
         while open.all.len() >= self.most {
             let Some(closed) = open.to_close().and_then(|id| open.all.remove(&id)) else {
@@ -98,7 +98,7 @@ impl Open {
 
 impl Place {
     /// Ends when the connection must close for another.
-    pub(super) async fn closed(&self) {
+    pub async fn closed(&self) {
         self.closed.cancelled().await;
     }
 }

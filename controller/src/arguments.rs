@@ -1,0 +1,70 @@
+//! The command line of `nodelife-controller`.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser};
+
+use crate::leader::Times;
+
+/// The controller of nodelife: what goes on in the cluster without a terminal.
+#[derive(Debug, Parser)]
+#[command(name = "nodelife-controller", version, about)]
+pub struct Arguments {
+    /// Kubeconfig of the cluster; default: KUBECONFIG, or the Pod's ServiceAccount.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Address of /livez, /readyz and /metrics, over plain HTTP.
+    #[arg(long, value_name = "ADDR", default_value = "[::]:8081")]
+    pub(crate) health_listen: SocketAddr,
+    #[command(flatten)]
+    pub(crate) leader_election: LeaderElection,
+}
+
+/// The flags of the leader election; they have the names of kube-controller-manager's.
+#[derive(Debug, Args)]
+pub(crate) struct LeaderElection {
+    /// Seconds for which the Lease holds after a renewal.
+    #[arg(
+        long = "leader-elect-lease-duration",
+        value_name = "SECONDS",
+        default_value_t = 12
+    )]
+    lease_duration: u32,
+    /// Seconds for which a leader may fail to renew; then it stops.
+    #[arg(
+        long = "leader-elect-renew-deadline",
+        value_name = "SECONDS",
+        default_value_t = 8
+    )]
+    renew_deadline: u32,
+    /// Seconds between two attempts to acquire or to renew.
+    #[arg(
+        long = "leader-elect-retry-period",
+        value_name = "SECONDS",
+        default_value_t = 2
+    )]
+    retry_period: u32,
+    /// Name of the Lease.
+    #[arg(
+        long = "leader-elect-resource-name",
+        value_name = "NAME",
+        default_value = "nodelife-controller"
+    )]
+    pub(crate) resource_name: String,
+    /// Namespace of the Lease; default: the Pod's, or that of the kubeconfig's context.
+    #[arg(long = "leader-elect-resource-namespace", value_name = "NAMESPACE")]
+    pub(crate) resource_namespace: Option<String>,
+}
+
+impl LeaderElection {
+    pub(crate) fn times(&self) -> Times {
+        let seconds = |seconds: u32| Duration::from_secs(seconds.into());
+        Times {
+            lease_duration: seconds(self.lease_duration),
+            renew_deadline: seconds(self.renew_deadline),
+            retry_period: seconds(self.retry_period),
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! `/livez`, `/readyz` and `/metrics` of the controller, over plain HTTP.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use axum::Router;
+use axum::extract::State as Shared;
+use axum::response::Response;
+use axum::routing::get;
+use http::StatusCode;
+use nodelife_process::metrics_response;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+
+/// Whether this replica leads, for metrics. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct LeaderStatus {
+    leads: Gauge,
+    terms: Counter,
+}
+
+impl LeaderStatus {
+    /// Registers the metrics.
+    pub fn register(registry: &mut Registry) -> Self {
+        let status = Self::default();
+        registry.register(
+            "controller_leader",
+            "1 when this replica is the leader, whose parts run",
+            status.leads.clone(),
+        );
+        registry.register(
+            "controller_terms",
+            "How often this replica became the leader",
+            status.terms.clone(),
+        );
+        status
+    }
+
+    pub(crate) fn set(&self, leads: bool) {
+        self.leads.set(leads.into());
+        if leads {
+            self.terms.inc();
+        }
+    }
+}
+
+/// The registry of all metrics, with the program's version in it.
+pub fn new_registry() -> Registry {
+    let mut registry = Registry::with_prefix("nodelife");
+    registry.register(
+        "build",
+        "Version of the program",
+        Info::new(vec![("version", env!("CARGO_PKG_VERSION"))]),
+    );
+    registry
+}
+
+/// What probes and scrapers are told.
+#[derive(Debug)]
+pub struct Health {
+    registry: Registry,
+    ready: AtomicBool,
+}
+
+impl Health {
+    /// Not ready yet.
+    pub fn new(registry: Registry) -> Arc<Self> {
+        Arc::new(Self {
+            registry,
+            ready: AtomicBool::new(false),
+        })
+    }
+
+    /// Ready, be it as the leader or to become it, or not.
+    pub fn set_ready(&self, ready: bool) {
+        self.ready.store(ready, Ordering::Relaxed);
+    }
+}
+
+/// The routes for probes and scrapers.
+///
+/// Liveness is unconditional: every request has a deadline, so that nothing hangs, and an
+/// unreachable API server is no reason for a restart.
+pub fn router(health: Arc<Health>) -> Router {
+    Router::new()
+        .route("/livez", get(|| async { "ok\n" }))
+        .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
+        .with_state(health)
+}
+
+async fn ready(Shared(health): Shared<Arc<Health>>) -> (StatusCode, &'static str) {
+    if health.ready.load(Ordering::Relaxed) {
+        (StatusCode::OK, "ok\n")
+    } else {
+        (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "not connected to the API server, or shutting down\n",
+        )
+    }
+}
+
+async fn metrics(Shared(health): Shared<Arc<Health>>) -> Response {
+    let mut text = String::new();
+    metrics_response(encode(&mut text, &health.registry).map(|()| text))
+}

@@ -1,0 +1,245 @@
+//! The leader election: parts run only while this replica holds the Lease.
+//!
+//! The times have client-go's meaning. A leader that could not renew for `renew_deadline` stops its
+//! parts, and is done with that [`STOP_LIMIT`] later, before `lease_duration` is over and another
+//! replica may start its own.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use nodelife_cluster::{Cluster, LeaseLock, LeaseName};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
+
+use crate::health::LeaderStatus;
+use crate::part::{Part, Parts, Term};
+
+/// How long parts have to end after a term; then they are dropped.
+pub const STOP_LIMIT: Duration = Duration::from_secs(2);
+/// How long a part that failed waits before it runs again, the first time and at most.
+const RESTART: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+/// How long the release of the Lease may take at the end of the program.
+const RELEASE_LIMIT: Duration = Duration::from_secs(2);
+
+/// The times of an election.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    /// How long the Lease holds after a renewal.
+    pub lease_duration: Duration,
+    /// How long a leader may fail to renew.
+    pub renew_deadline: Duration,
+    /// Between two attempts to acquire or to renew.
+    pub retry_period: Duration,
+}
+
+impl Times {
+    /// Why these times cannot keep two leaders apart.
+    pub fn problem(&self) -> Option<String> {
+        let Self {
+            lease_duration: lease,
+            renew_deadline: deadline,
+            retry_period: retry,
+        } = *self;
+        if retry.is_zero() {
+            return Some("the retry period is zero".to_owned());
+        }
+        if deadline <= retry {
+            return Some(format!(
+                "the renew deadline ({deadline:?}) is not longer than the retry period ({retry:?})"
+            ));
+        }
+        (lease <= deadline + STOP_LIMIT).then(|| {
+            format!(
+                "the lease duration ({lease:?}) is not longer than the renew deadline \
+                 ({deadline:?}) and {STOP_LIMIT:?} in which the leader stops"
+            )
+        })
+    }
+}
+
+/// A candidate in the election of one Lease.
+pub struct Election {
+    cluster: Cluster,
+    lock: LeaseLock,
+    times: Times,
+    status: LeaderStatus,
+}
+
+/// Why a term ended.
+enum End {
+    Lost,
+    Cancelled,
+}
+
+impl Election {
+    /// `identity` has to differ between replicas.
+    pub fn new(
+        cluster: Cluster,
+        lease: &LeaseName,
+        identity: String,
+        times: Times,
+        status: LeaderStatus,
+    ) -> Self {
+        Self {
+            lock: LeaseLock::new(cluster.clone(), lease, identity, times.lease_duration),
+            cluster,
+            times,
+            status,
+        }
+    }
+
+    /// Competes for the Lease, and runs `parts` in each term, until `cancel`; then releases it.
+    pub async fn run(mut self, parts: &Parts, cancel: &CancellationToken) {
+        while self.acquire(cancel).await {
+            tracing::info!(identity = self.lock.identity(), "started leading");
+            self.status.set(true);
+            let end = self.lead(parts, cancel).await;
+            self.status.set(false);
+            match end {
+                End::Lost => tracing::warn!("stopped leading: the Lease was not renewed in time"),
+                End::Cancelled => break,
+            }
+        }
+        match timeout(RELEASE_LIMIT, self.lock.release()).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "failed to release the Lease"),
+            Err(_elapsed) => tracing::warn!("failed to release the Lease in time"),
+        }
+    }
+
+    /// Waits until this replica holds the Lease; `false` if `cancel` came first.
+    async fn acquire(&mut self, cancel: &CancellationToken) -> bool {
+        loop {
+            let attempt = timeout(self.times.renew_deadline, self.lock.hold(Duration::ZERO));
+            let attempt = tokio::select! {
+                biased;
+                () = cancel.cancelled() => return false,
+                attempt = attempt => attempt,
+            };
+            match attempt {
+                Ok(Ok(true)) => return true,
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => tracing::warn!(%error, "failed to acquire the Lease, retrying"),
+                Err(_elapsed) => tracing::warn!("failed to acquire the Lease in time, retrying"),
+            }
+            tokio::select! {
+                biased;
+                () = cancel.cancelled() => return false,
+                () = tokio::time::sleep(self.times.retry_period) => {}
+            }
+        }
+    }
+
+    /// Runs the parts and renews the Lease until it is lost or `cancel` comes. No part runs any
+    /// more when this returns.
+    async fn lead(&mut self, parts: &Parts, cancel: &CancellationToken) -> End {
+        let term = Term {
+            cluster: self.cluster.clone(),
+            cancel: CancellationToken::new(),
+            identity: self.lock.identity().into(),
+        };
+        let mut tasks = JoinSet::new();
+        for part in parts {
+            tasks.spawn(keep_running(Arc::clone(part), term.clone()));
+        }
+        let end = tokio::select! {
+            biased;
+            () = cancel.cancelled() => End::Cancelled,
+            () = self.renew() => End::Lost,
+        };
+        term.cancel.cancel();
+        let all = async { while tasks.join_next().await.is_some() {} };
+        if timeout(STOP_LIMIT, all).await.is_err() {
+            tracing::warn!("a part did not stop by itself");
+        }
+        tasks.shutdown().await;
+        end
+    }
+
+    /// Renews the Lease for as long as that succeeds in time.
+    async fn renew(&mut self) {
+        loop {
+            let Some(renewed) = self.lock.renewed_at() else {
+                return;
+            };
+            let deadline = Instant::from_std(renewed) + self.times.renew_deadline;
+            let next = Instant::now() + self.times.retry_period;
+            tokio::time::sleep_until(next.min(deadline)).await;
+            match timeout_at(deadline, self.lock.hold(Duration::ZERO)).await {
+                Ok(Ok(true)) => {}
+                Ok(Ok(false)) | Err(_) => return,
+                Ok(Err(error)) => tracing::warn!(%error, "failed to renew the Lease, retrying"),
+            }
+        }
+    }
+}
+
+/// Runs a part until the end of the term, again after a failure or a panic.
+async fn keep_running(part: Arc<dyn Part>, term: Term) {
+    let (mut pause, longest) = RESTART;
+    loop {
+        let part_name = part.name();
+        let run = AssertUnwindSafe(Arc::clone(&part).run(term.clone())).catch_unwind();
+        let begun = Instant::now();
+        let ended = run.await;
+        if term.cancel.is_cancelled() {
+            return;
+        }
+        match ended {
+            Ok(Ok(())) => tracing::warn!(part = part_name, "the part ended, starting it again"),
+            Ok(Err(error)) => {
+                let error = format!("{error:#}");
+                tracing::error!(
+                    part = part_name,
+                    error,
+                    "the part failed, starting it again"
+                );
+            }
+            Err(_panic) => {
+                tracing::error!(part = part_name, "the part panicked, starting it again");
+            }
+        }
+        if begun.elapsed() > longest {
+            pause = RESTART.0;
+        }
+        tokio::select! {
+            () = term.cancel.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+        }
+        pause = (pause * 2).min(longest);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(lease: u64, deadline: u64, retry: u64) -> Times {
+        Times {
+            lease_duration: Duration::from_secs(lease),
+            renew_deadline: Duration::from_secs(deadline),
+            retry_period: Duration::from_secs(retry),
+        }
+    }
+
+    #[test]
+    fn a_leader_stops_before_its_lease_expires() {
+        assert_eq!(times(12, 8, 2).problem(), None);
+        assert!(
+            times(10, 8, 2)
+                .problem()
+                .unwrap()
+                .contains("lease duration")
+        );
+        assert!(
+            times(12, 2, 2)
+                .problem()
+                .unwrap()
+                .contains("renew deadline")
+        );
+        assert!(times(12, 8, 0).problem().is_some());
+    }
+}

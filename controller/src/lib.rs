@@ -1,0 +1,15 @@
+//! The controller of nodelife: parts that run in the cluster while their replica is the leader.
+//!
+//! - [`Arguments`], [`run`]: the program
+//! - [`part`]: what a part is and gets
+//! - [`leader`]: the leader election, which starts and stops the parts
+//! - [`health`]: probes and metrics
+
+mod arguments;
+pub mod health;
+pub mod leader;
+pub mod part;
+mod run;
+
+pub use arguments::Arguments;
+pub use run::run;

@@ -1,0 +1,105 @@
+//! The program: connects, serves probes, and takes part in the election until a signal comes.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use nodelife_cluster::{ClientOptions, LeaseName, unique_identity};
+use nodelife_process::{ShutdownSignals, bind, connect, serve_health, start_logging};
+use prometheus_client::registry::Registry;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::arguments::Arguments;
+use crate::health::{Health, LeaderStatus, new_registry, router};
+use crate::leader::Election;
+use crate::part::Parts;
+
+/// One thread renews the Lease while a part computes on the other.
+const THREADS: usize = 2;
+/// Between two attempts to connect.
+const CONNECT_PAUSE: Duration = Duration::from_secs(2);
+
+/// Runs the controller until SIGTERM or SIGINT; 130 after a second one.
+///
+/// # Errors
+///
+/// The flags contradict each other, or the controller cannot start.
+pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    start_logging();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(THREADS)
+        .enable_all()
+        .build()
+        .context("failed to start the runtime")?;
+    runtime.block_on(control(arguments))
+}
+
+/// The parts that the flags choose.
+fn parts(_arguments: &Arguments, _registry: &mut Registry) -> Parts {
+    Vec::new()
+}
+
+async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let times = arguments.leader_election.times();
+    if let Some(problem) = times.problem() {
+        anyhow::bail!("invalid times of the leader election: {problem}");
+    }
+    let mut signals = ShutdownSignals::new()?;
+    let mut registry = new_registry();
+    let status = LeaderStatus::register(&mut registry);
+    let parts = parts(&arguments, &mut registry);
+    let health = Health::new(registry);
+    let listener = bind(arguments.health_listen).await?;
+    tracing::info!(
+        health = %listener.local_addr()?,
+        version = env!("CARGO_PKG_VERSION"),
+        parts = ?parts.iter().map(|part| part.name()).collect::<Vec<_>>(),
+        "starting"
+    );
+
+    let mut tasks = JoinSet::new();
+    tasks.spawn(serve_health(listener, router(Arc::clone(&health))));
+    let cancel = CancellationToken::new();
+    let election = tasks.spawn({
+        let (cancel, health) = (cancel.clone(), Arc::clone(&health));
+        let options = ClientOptions {
+            kubeconfig: arguments.kubeconfig.into_iter().collect(),
+            ..ClientOptions::default()
+        };
+        let flags = arguments.leader_election;
+        async move {
+            let Some(cluster) = connect(&options, CONNECT_PAUSE, &cancel).await else {
+                return;
+            };
+            health.set_ready(true);
+            let namespace = flags.resource_namespace;
+            let lease = LeaseName {
+                namespace: namespace.unwrap_or_else(|| cluster.namespace().to_owned()),
+                name: flags.resource_name,
+            };
+            let identity = unique_identity("nodelife-controller");
+            let election = Election::new(cluster, &lease, identity, times, status);
+            election.run(&parts, &cancel).await;
+        }
+    });
+    tokio::select! {
+        () = signals.next() => tracing::info!("shutting down"),
+        // The health server and the election end by themselves only after a failure.
+        _ = tasks.join_next() => anyhow::bail!("the controller stopped unexpectedly, see the log"),
+    }
+    health.set_ready(false);
+    cancel.cancel();
+    // Parts have a limit to end, and the release of the Lease has one.
+    let leave = async { while !election.is_finished() && tasks.join_next().await.is_some() {} };
+    let code = tokio::select! {
+        () = leave => ExitCode::SUCCESS,
+        () = signals.next() => {
+            tracing::warn!("second signal: exiting now");
+            ExitCode::from(130)
+        }
+    };
+    tasks.shutdown().await;
+    Ok(code)
+}
