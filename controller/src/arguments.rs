@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser};
+use clap::{ArgAction, Args, Parser};
 
 use crate::leader::Times;
 
@@ -18,6 +18,21 @@ pub struct Arguments {
     /// Address of /livez, /readyz and /metrics, over plain HTTP.
     #[arg(long, value_name = "ADDR", default_value = "[::]:8081")]
     pub(crate) health_listen: SocketAddr,
+    /// Audit the cluster all the time, and write reports, Events and metrics.
+    #[arg(
+        long,
+        value_name = "BOOL",
+        default_value_t = true,
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = ArgAction::Set
+    )]
+    pub(crate) audit: bool,
+    /// Configuration file of the audit, with excludes and severities, as `kubectl nodelife audit
+    /// --config` takes it; read at the start.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) audit_config: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) leader_election: LeaderElection,
 }

@@ -110,10 +110,15 @@ impl Election {
         }
     }
 
+    /// How long one attempt may take: a request that hangs must not use up the deadline.
+    fn attempt_limit(&self) -> Duration {
+        self.times.retry_period * 2
+    }
+
     /// Waits until this replica holds the Lease; `false` if `cancel` came first.
     async fn acquire(&mut self, cancel: &CancellationToken) -> bool {
         loop {
-            let attempt = timeout(self.times.renew_deadline, self.lock.hold(Duration::ZERO));
+            let attempt = timeout(self.attempt_limit(), self.lock.hold(Duration::ZERO));
             let attempt = tokio::select! {
                 biased;
                 () = cancel.cancelled() => return false,
@@ -168,10 +173,15 @@ impl Election {
             let deadline = Instant::from_std(renewed) + self.times.renew_deadline;
             let next = Instant::now() + self.times.retry_period;
             tokio::time::sleep_until(next.min(deadline)).await;
-            match timeout_at(deadline, self.lock.hold(Duration::ZERO)).await {
-                Ok(Ok(true)) => {}
-                Ok(Ok(false)) | Err(_) => return,
+            let limit = deadline.min(Instant::now() + self.attempt_limit());
+            match timeout_at(limit, self.lock.hold(Duration::ZERO)).await {
+                Ok(Ok(true)) => continue,
+                Ok(Ok(false)) => return,
                 Ok(Err(error)) => tracing::warn!(%error, "failed to renew the Lease, retrying"),
+                Err(_elapsed) => tracing::warn!("failed to renew the Lease in time, retrying"),
+            }
+            if Instant::now() >= deadline {
+                return;
             }
         }
     }

@@ -3,9 +3,11 @@
 //! - [`Arguments`], [`run`]: the program
 //! - [`part`]: what a part is and gets
 //! - [`leader`]: the leader election, which starts and stops the parts
+//! - [`audit`]: the audit that never sleeps
 //! - [`health`]: probes and metrics
 
 mod arguments;
+pub mod audit;
 pub mod health;
 pub mod leader;
 pub mod part;

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments::Arguments;
+use crate::audit::AuditPart;
 use crate::health::{Health, LeaderStatus, new_registry, router};
 use crate::leader::Election;
 use crate::part::Parts;
@@ -37,8 +38,13 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 /// The parts that the flags choose.
-fn parts(_arguments: &Arguments, _registry: &mut Registry) -> Parts {
-    Vec::new()
+fn parts(arguments: &Arguments, registry: &mut Registry) -> anyhow::Result<Parts> {
+    let mut parts = Parts::new();
+    if arguments.audit {
+        let audit = AuditPart::new(arguments.audit_config.as_deref(), registry)?;
+        parts.push(Arc::new(audit));
+    }
+    Ok(parts)
 }
 
 async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
@@ -49,7 +55,7 @@ async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let mut signals = ShutdownSignals::new()?;
     let mut registry = new_registry();
     let status = LeaderStatus::register(&mut registry);
-    let parts = parts(&arguments, &mut registry);
+    let parts = parts(&arguments, &mut registry)?;
     let health = Health::new(registry);
     let listener = bind(arguments.health_listen).await?;
     tracing::info!(

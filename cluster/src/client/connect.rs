@@ -10,7 +10,7 @@ use super::clock::SharedClock;
 use super::credentials::{self, Credentials};
 use super::options::{self, ClientOptions};
 use super::session::Session;
-use super::{Cluster, USER_AGENT};
+use super::{Cluster, ServerVersion, USER_AGENT};
 use crate::error::{ApiError, ConnectError};
 use crate::request::Call;
 use crate::warning::ServerWarnings;
@@ -57,7 +57,10 @@ impl Cluster {
     ) -> Result<Self, ConnectError> {
         let mut cluster = Self::build(config, request_timeout)?;
         match cluster.fetch_version().await {
-            Ok(()) => Ok(cluster),
+            Ok(version) => {
+                cluster.version = version.map(Arc::new);
+                Ok(cluster)
+            }
             Err(error) => Err(cluster.connect_error(error)),
         }
     }
@@ -127,16 +130,18 @@ impl Cluster {
         }
     }
 
-    /// Asks for the version. An authorizer may hide it; a failure of any other kind means
-    /// that nothing else would work either.
-    async fn fetch_version(&mut self) -> Result<(), ApiError> {
+    /// Asks for the version, which an upgrade may have changed since the connection; none if an
+    /// authorizer hides it.
+    ///
+    /// # Errors
+    ///
+    /// A failure of any other kind means that nothing else would work either.
+    pub async fn fetch_version(&self) -> Result<Option<ServerVersion>, ApiError> {
         let call = Call::path("/version");
         let answer = self.exchange(&call).await?;
         if answer.code() == 403 {
-            return Ok(());
+            return Ok(None);
         }
-        let answer = self.accept(&call, answer)?;
-        self.version = Some(Arc::new(answer.json(&call)?));
-        Ok(())
+        self.accept(&call, answer)?.json(&call).map(Some)
     }
 }

@@ -1,0 +1,166 @@
+//! [`Content`]: what one report of the audit is to say, and the division of an audit into reports.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use foldhash::HashMap;
+use nodelife_core::audit::{Audit, Finding, Skipped};
+use nodelife_core::snapshot::Snapshot;
+use nodelife_core::text::Str;
+use ring::digest::{Context, SHA256};
+
+/// The report on everything that belongs to no node.
+pub(super) const CLUSTER_REPORT: &str = "nodelife-cluster";
+
+/// What the names of the reports on nodes begin with.
+const NODE_PREFIX: &str = "nodelife-node-";
+
+/// The longest name of an object.
+const MAX_NAME: usize = 253;
+
+/// The node that a report is about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct NodeRef {
+    pub(super) name: Str,
+    pub(super) uid: Str,
+}
+
+/// The reports by name.
+pub(super) type Contents = BTreeMap<String, Content>;
+
+/// What one report is to say.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Content {
+    /// None for the report on the cluster.
+    pub(super) node: Option<NodeRef>,
+    /// Worst first.
+    pub(super) findings: Vec<Finding>,
+    /// The rules that were not checked: in the report on the cluster alone.
+    pub(super) skipped: Vec<Skipped>,
+}
+
+/// Identifies what a report says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Digest {
+    /// Which rules fail on which objects, and how bad that is.
+    pub(super) facts: String,
+    /// The facts with the numbers in their messages, ages among them.
+    pub(super) texts: String,
+}
+
+impl Content {
+    pub(super) fn digest(&self) -> Digest {
+        let (mut facts, mut texts) = (Context::new(&SHA256), Context::new(&SHA256));
+        let mut fact = |words: &[&str], text: &str| {
+            for word in words {
+                for context in [&mut facts, &mut texts] {
+                    context.update(word.as_bytes());
+                    context.update(b"\0");
+                }
+            }
+            texts.update(text.as_bytes());
+            texts.update(b"\0");
+        };
+        if let Some(node) = &self.node {
+            fact(&[&node.uid], "");
+        }
+        for finding in &self.findings {
+            let severity = format!("{:?}", finding.severity);
+            let subject = finding.subject.path();
+            fact(&[&finding.rule, &severity, &subject], &finding.message);
+        }
+        for skipped in &self.skipped {
+            fact(&[&skipped.rule, "skipped"], &skipped.reason);
+        }
+        Digest {
+            facts: hex(facts),
+            texts: hex(texts),
+        }
+    }
+}
+
+/// So many bits as keep reports apart that differ.
+fn hex(context: Context) -> String {
+    let digest = context.finish();
+    let bytes = digest.as_ref().iter().take(8);
+    bytes.fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Divides the findings: those about a node and its pods go to the node's report, all others to the
+/// cluster's.
+pub(super) fn divide(audit: Audit, snapshot: &Snapshot) -> Contents {
+    let nodes: HashMap<&str, &Str> = (snapshot.nodes.iter())
+        .map(|node| (node.metadata.name.as_str(), &node.metadata.uid))
+        .collect();
+    let has_pods = audit.findings.iter().any(|f| f.subject.kind == "Pod");
+    let pods = snapshot.pods.iter().filter(|_| has_pods);
+    let node_of_pod: HashMap<(&str, &str), &str> = pods
+        .map(|pod| {
+            let meta = &pod.metadata;
+            (
+                (meta.namespace.as_str(), meta.name.as_str()),
+                pod.spec.node_name.as_str(),
+            )
+        })
+        .collect();
+    let mut contents = Contents::new();
+    let cluster = Content {
+        skipped: audit.skipped,
+        ..Content::default()
+    };
+    contents.insert(CLUSTER_REPORT.to_owned(), cluster);
+    for finding in audit.findings {
+        let subject = &finding.subject;
+        let node = match subject.kind.as_str() {
+            "Node" => Some(subject.name.as_str()),
+            "Pod" => {
+                let namespace = subject.namespace.as_deref().unwrap_or_default();
+                node_of_pod
+                    .get(&(namespace, subject.name.as_str()))
+                    .copied()
+            }
+            _ => None,
+        };
+        let node = node.and_then(|name| nodes.get_key_value(name));
+        let name = node.map_or_else(|| CLUSTER_REPORT.to_owned(), |(name, _)| report_name(name));
+        let content = contents.entry(name).or_insert_with(|| Content {
+            node: node.map(|(name, uid)| NodeRef {
+                name: Str::from(*name),
+                uid: (*uid).clone(),
+            }),
+            ..Content::default()
+        });
+        content.findings.push(finding);
+    }
+    contents
+}
+
+/// The name of a node's report. A name that is too long is cut, and made unique by its digest.
+pub(super) fn report_name(node: &str) -> String {
+    let name = format!("{NODE_PREFIX}{node}");
+    if name.len() <= MAX_NAME {
+        return name;
+    }
+    let mut context = Context::new(&SHA256);
+    context.update(node.as_bytes());
+    let digest = hex(context);
+    // Names of nodes are ASCII.
+    let start: String = name.chars().take(MAX_NAME - digest.len() - 1).collect();
+    format!("{start}-{digest}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_report_has_a_name_of_its_own() {
+        assert_eq!(report_name("worker-1"), "nodelife-node-worker-1");
+        let [a, b] = ["a", "b"].map(|end| report_name(&format!("{}{end}", "n".repeat(250))));
+        assert_eq!((a.len(), b.len()), (MAX_NAME, MAX_NAME));
+        assert_ne!(a, b);
+    }
+}

@@ -1,0 +1,188 @@
+//! The audit that never sleeps: the rules of `kubectl nodelife audit`, over watches.
+//!
+//! ```text
+//! watches ─► Feed ─► Store (one Snapshot) ─► core::audit ─► Contents ─► Publisher ─► ClusterReports
+//!                                                        ├► News ─► Events
+//!                                                        └► AuditMetrics
+//! ```
+//!
+//! Every audit checks all rules on the whole snapshot: it takes some milliseconds, so that a pause
+//! of [`PAUSE_FACTOR`] times as long keeps it below a fiftieth of a core, whatever the size of the
+//! cluster, and time itself may make a finding at any moment.
+
+mod config;
+mod content;
+mod feed;
+mod metrics;
+mod news;
+mod publisher;
+mod report;
+mod store;
+#[cfg(test)]
+mod tests;
+mod watched;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use nodelife_cluster::snapshot::collect;
+use nodelife_cluster::{ApiError, Cluster};
+use nodelife_core::audit::{self, Selection};
+use nodelife_core::snapshot::{Snapshot, Source};
+use prometheus_client::registry::Registry;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use self::content::{Contents, divide};
+use self::feed::Feed;
+use self::metrics::AuditMetrics;
+use self::news::News;
+use self::publisher::Publisher;
+use self::store::Store;
+use crate::part::{Part, Term};
+
+/// After an audit, a pause of so many times its duration, within these limits: the shorter one
+/// lets changes that belong together arrive.
+const PAUSE_FACTOR: u32 = 75;
+const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
+/// How often the facts that cannot be watched are asked for: the server's version, and whether
+/// the Node authorizer is on.
+const BETWEEN_FACTS: Duration = Duration::from_mins(10);
+/// The same, after the API server could not be reached.
+const FACTS_AGAIN: Duration = Duration::from_secs(5);
+
+/// The part `audit` of the controller.
+pub struct AuditPart {
+    selection: Selection,
+    metrics: AuditMetrics,
+}
+
+impl AuditPart {
+    /// Reads the configuration file and registers the metrics.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or is not valid.
+    pub fn new(config: Option<&Path>, registry: &mut Registry) -> anyhow::Result<Self> {
+        let metrics = AuditMetrics::default();
+        registry.register_collector(Box::new(metrics.clone()));
+        Ok(Self {
+            selection: config::read(config)?,
+            metrics,
+        })
+    }
+
+    async fn audit(&self, term: &Term) {
+        let mut feed = Feed::new(&term.cluster);
+        let mut store = Store::default();
+        let mut news = News::new(term.cluster.clone(), &term.identity);
+        let (wanted, receiver) = watch::channel(Arc::new(Contents::new()));
+        let mut tasks = JoinSet::new();
+        tasks.spawn(Publisher::new(term.cluster.clone()).run(receiver));
+
+        let (mut facts, mut has_facts) = (facts_at(&term.cluster, Instant::now()), false);
+        let mut next = Instant::now();
+        loop {
+            tokio::select! {
+                biased;
+                () = term.cancel.cancelled() => break,
+                read = &mut facts => {
+                    let again = match read {
+                        Ok(read) => {
+                            store.set_facts(read);
+                            has_facts = true;
+                            BETWEEN_FACTS
+                        }
+                        Err(error) => {
+                            tracing::warn!(%error, "failed to ask for the server's version, retrying");
+                            FACTS_AGAIN
+                        }
+                    };
+                    facts = facts_at(&term.cluster, Instant::now() + again);
+                }
+                () = sleep_until(next), if has_facts => {
+                    let took = self.check(&mut store, &mut news, &wanted, term.cluster.clock().now());
+                    let (shortest, longest) = PAUSE;
+                    next = Instant::now() + (took * PAUSE_FACTOR).clamp(shortest, longest);
+                }
+                change = feed.next() => match change {
+                    Some(change) => change(&mut store),
+                    None => break,
+                },
+            }
+        }
+    }
+
+    /// Audits once, if every list has arrived; returns how long it took.
+    fn check(
+        &self,
+        store: &mut Store,
+        news: &mut News,
+        wanted: &watch::Sender<Arc<Contents>>,
+        now: Timestamp,
+    ) -> Duration {
+        let begun = Instant::now();
+        let contents = store.judge(now, |snapshot| {
+            let audit = audit::audit(snapshot, &self.selection, now);
+            news.tell(&audit.findings, snapshot, now);
+            let took = begun.elapsed();
+            self.metrics
+                .observe(&audit, snapshot.nodes.len(), now, took);
+            divide(audit, snapshot)
+        });
+        if let Some(contents) = contents {
+            wanted.send_if_modified(|known| {
+                let is_new = **known != contents;
+                if is_new {
+                    *known = Arc::new(contents);
+                }
+                is_new
+            });
+        }
+        begun.elapsed()
+    }
+}
+
+impl Part for AuditPart {
+    fn name(&self) -> &'static str {
+        "audit"
+    }
+
+    fn run(self: Arc<Self>, term: Term) -> BoxFuture<'static, anyhow::Result<()>> {
+        async move {
+            // Also if the part is dropped.
+            let _clear = ClearAtEnd(&self.metrics);
+            self.audit(&term).await;
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+struct ClearAtEnd<'a>(&'a AuditMetrics);
+
+impl Drop for ClearAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// Asks, at this time, for what cannot be watched.
+fn facts_at(cluster: &Cluster, at: Instant) -> BoxFuture<'static, Result<Snapshot, ApiError>> {
+    let cluster = cluster.clone();
+    async move {
+        sleep_until(at).await;
+        let version = cluster.fetch_version().await?;
+        let sources = BTreeSet::from([Source::NodeAuthorizer]);
+        let mut facts = collect(&cluster, &sources, |_| {}).await?;
+        facts.server_version = version.map(|version| version.git_version.as_str().into());
+        Ok(facts)
+    }
+    .boxed()
+}

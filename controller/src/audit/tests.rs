@@ -1,0 +1,226 @@
+//! Random sequences of watch events: the store's findings are those of a snapshot that is made
+//! from scratch.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fastrand::Rng;
+use jiff::Timestamp;
+use nodelife_cluster::ApiError;
+use nodelife_cluster::listing::Object;
+use nodelife_cluster::watch::Update;
+use nodelife_core::audit::{Audit, Selection, audit};
+use nodelife_core::object::{Meta, WorkloadKind};
+use nodelife_core::snapshot::Snapshot;
+use nodelife_core::text::Str;
+
+use super::store::Store;
+use super::watched::{self, Watched, forget};
+
+const SEQUENCES: u64 = 1000;
+const EVENTS: usize = 60;
+
+/// What the API server has of one kind, and what it may come to have.
+struct Kind<T: 'static> {
+    watched: &'static Watched<T>,
+    pool: Vec<T>,
+    /// By their keys in etcd.
+    there: BTreeMap<String, T>,
+    /// Why it cannot be read.
+    refusal: Option<String>,
+}
+
+/// A kind, whatever its type.
+trait Random {
+    /// Lists everything.
+    fn list(&mut self, store: &mut Store);
+    /// One change of the cluster, as a watch tells it.
+    fn step(&mut self, random: &mut Rng, store: &mut Store);
+    /// The list as an audit would read it, in the API server's order.
+    fn write(&self, snapshot: &mut Snapshot);
+}
+
+fn place(meta: &Meta) -> String {
+    format!("{}/{}", meta.namespace, meta.name)
+}
+
+impl<T: Object> Kind<T> {
+    fn boxed(watched: &'static Watched<T>, examples: &[Snapshot]) -> Box<dyn Random> {
+        let mut pool = Vec::new();
+        let mut there = BTreeMap::new();
+        for (number, example) in examples.iter().enumerate() {
+            let mut example = example.clone();
+            let objects = watched.list(&mut example).drain(..);
+            for object in objects.filter(|one| watched.rank_of(one) == watched.rank) {
+                if number == 0 {
+                    there.insert(place(object.metadata()), object.clone());
+                }
+                pool.push(object);
+            }
+        }
+        Box::new(Self {
+            watched,
+            pool,
+            there,
+            refusal: None,
+        })
+    }
+}
+
+impl<T: Object> Random for Kind<T> {
+    fn list(&mut self, store: &mut Store) {
+        self.refusal = None;
+        let all = self.there.values().cloned().collect();
+        store.apply(self.watched, Update::Listed(all));
+    }
+
+    fn step(&mut self, random: &mut Rng, store: &mut Store) {
+        match random.u8(0..40) {
+            0 | 1 => self.list(store),
+            2 => {
+                let error = ApiError::NotFound(Box::default());
+                self.refusal = Some(error.to_string());
+                let wait = Duration::from_secs(1);
+                store.apply(self.watched, Update::Failed { error, wait });
+            }
+            _ if self.refusal.is_some() => self.list(store),
+            3..=24 => {
+                let Some(object) = random.choice(&self.pool).cloned() else {
+                    return;
+                };
+                let known = self.there.insert(place(object.metadata()), object.clone());
+                // A name is taken over after its holder has gone.
+                if let Some(known) = known
+                    && known.metadata().uid != object.metadata().uid
+                {
+                    store.apply(self.watched, Update::Deleted(known));
+                }
+                store.apply(self.watched, Update::Applied(object));
+            }
+            _ => {
+                let Some(key) = random.choice(self.there.keys()).cloned() else {
+                    return;
+                };
+                let gone = self.there.remove(&key).unwrap();
+                store.apply(self.watched, Update::Deleted(gone));
+            }
+        }
+    }
+
+    fn write(&self, snapshot: &mut Snapshot) {
+        let list = self.watched.list(snapshot);
+        if let Some(reason) = &self.refusal {
+            let reason = Str::from(reason.as_str());
+            snapshot.missing.insert(self.watched.source, reason);
+        } else {
+            list.extend(self.there.values().cloned());
+        }
+    }
+}
+
+fn examples() -> [Snapshot; 2] {
+    let healthy = include_str!("../../../examples/healthy-cluster.json");
+    let faulty = include_str!("../../../examples/faulty-cluster.json");
+    [healthy, faulty].map(|text| serde_json::from_str(text).unwrap())
+}
+
+fn kinds(examples: &[Snapshot]) -> Vec<Box<dyn Random>> {
+    let mut kinds = vec![
+        Kind::boxed(&watched::NODES, examples),
+        Kind::boxed(&watched::LEASES, examples),
+        Kind::boxed(&watched::PODS, examples),
+        Kind::boxed(&watched::BUDGETS, examples),
+        Kind::boxed(&watched::VOLUMES, examples),
+        Kind::boxed(&watched::VOLUME_ATTACHMENTS, examples),
+        Kind::boxed(&watched::CSI_NODES, examples),
+        Kind::boxed(&watched::SIGNING_REQUESTS, examples),
+        Kind::boxed(&watched::CLUSTER_ROLES, examples),
+        Kind::boxed(&watched::CLUSTER_ROLE_BINDINGS, examples),
+        Kind::boxed(&watched::EVENTS, examples),
+    ];
+    let workloads = watched::WORKLOADS.iter();
+    kinds.extend(workloads.map(|workloads| Kind::boxed(workloads, examples)));
+    kinds
+}
+
+/// The audit of a snapshot that is read anew.
+fn from_scratch(kinds: &[Box<dyn Random>], facts: &Snapshot, now: Timestamp) -> Audit {
+    let mut snapshot = Snapshot {
+        taken_at: Some(now),
+        server_version: facts.server_version.clone(),
+        node_authorizer: facts.node_authorizer.clone(),
+        node_restriction: facts.node_restriction.clone(),
+        ..Snapshot::default()
+    };
+    for kind in kinds {
+        kind.write(&mut snapshot);
+    }
+    for source in snapshot.missing.clone().into_keys() {
+        forget(&mut snapshot, source);
+        if source == nodelife_core::snapshot::Source::Workloads {
+            snapshot.workloads.clear();
+        }
+    }
+    audit(&snapshot, &Selection::default(), now)
+}
+
+fn facts(example: &Snapshot) -> Snapshot {
+    Snapshot {
+        server_version: example.server_version.clone(),
+        node_authorizer: example.node_authorizer.clone(),
+        node_restriction: example.node_restriction.clone(),
+        ..Snapshot::default()
+    }
+}
+
+#[test]
+fn a_watched_cluster_has_the_findings_of_one_read_anew() {
+    let examples = examples();
+    let now = examples[1].taken_at.unwrap();
+    let mut most = 0;
+    for seed in 0..SEQUENCES {
+        let mut random = Rng::with_seed(seed);
+        let start = usize::from(random.bool());
+        let mut kinds = kinds(&[&examples[start..], &examples[..start]].concat());
+        let mut store = Store::default();
+        store.set_facts(facts(&examples[1]));
+        for kind in &mut kinds {
+            kind.list(&mut store);
+        }
+        for _ in 0..random.usize(0..EVENTS) {
+            let kind = random.usize(0..kinds.len());
+            kinds[kind].step(&mut random, &mut store);
+        }
+        let judge = |snapshot: &Snapshot| audit(snapshot, &Selection::default(), now);
+        let watched = store.judge(now, judge).unwrap();
+        let expected = from_scratch(&kinds, &examples[1], now);
+        most = most.max(expected.findings.len());
+        assert_eq!(watched.skipped, expected.skipped, "seed {seed}");
+        for (one, other) in watched.findings.iter().zip(&expected.findings) {
+            assert_eq!(one, other, "seed {seed}");
+        }
+        assert_eq!(watched, expected, "seed {seed}");
+    }
+    assert!(most > 50, "the sequences make few findings: {most}");
+}
+
+#[test]
+fn nothing_is_judged_before_every_list_has_arrived() {
+    let mut kinds = kinds(&examples());
+    let mut store = Store::default();
+    let last = kinds.len() - 1;
+    for kind in &mut kinds[..last] {
+        kind.list(&mut store);
+    }
+    assert_eq!(store.judge(Timestamp::UNIX_EPOCH, |_| ()), None);
+    kinds[last].list(&mut store);
+    assert_eq!(store.judge(Timestamp::UNIX_EPOCH, |_| ()), Some(()));
+}
+
+#[test]
+fn workloads_are_ranked_in_the_order_of_their_kinds() {
+    for (workloads, kind) in watched::WORKLOADS.iter().zip(WorkloadKind::ALL) {
+        assert_eq!(workloads.listing.kind, kind.as_str());
+        assert_eq!(workloads.rank, kind as usize);
+    }
+}
