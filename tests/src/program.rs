@@ -286,6 +286,11 @@ pub fn webhook() -> Result<PathBuf> {
     workspace_program("nodelife-webhook")
 }
 
+/// The built `nodelife-controller`.
+pub fn controller() -> Result<PathBuf> {
+    workspace_program("nodelife-controller")
+}
+
 /// The supervisor of [`crate::supervise`]. Cargo has built it beside the tests of this crate;
 /// for the tests of another crate it is built here.
 pub(crate) fn supervisor() -> Result<PathBuf> {

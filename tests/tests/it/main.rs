@@ -20,6 +20,7 @@ mod certs;
 mod child_process;
 mod cluster;
 mod control_plane;
+mod controller;
 mod drain;
 mod failure;
 mod fixture;

@@ -31,13 +31,13 @@ fn render(folder: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// `.` and every overlay.
+/// `.`, every overlay and the controller.
 fn folders() -> Vec<String> {
     let overlays = fs::read_dir(manifests().join("overlays")).unwrap();
     let mut all: Vec<String> = overlays
         .map(|one| format!("overlays/{}", one.unwrap().file_name().to_str().unwrap()))
         .collect();
-    all.push(".".to_owned());
+    all.extend([".", "controller"].map(str::to_owned));
     all.sort();
     all
 }

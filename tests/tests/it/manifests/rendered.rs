@@ -180,7 +180,12 @@ fn the_manifests_run_the_images() {
     let users: BTreeSet<&str> = users.collect();
     assert_eq!(users.len(), 1);
     let (user, group) = users.first().unwrap().split_once(':').unwrap();
-    for file in ["base/webhook.yaml", "base/certs.yaml", "audit/cronjob.yaml"] {
+    for file in [
+        "base/webhook.yaml",
+        "base/certs.yaml",
+        "controller/controller.yaml",
+        "audit/cronjob.yaml",
+    ] {
         let pod = read(file);
         assert!(pod.contains(&format!("runAsUser: {user}\n")), "{file}");
         assert!(pod.contains(&format!("runAsGroup: {group}\n")), "{file}");
@@ -188,7 +193,11 @@ fn the_manifests_run_the_images() {
     let version = env!("CARGO_PKG_VERSION");
     // What is copied passes the list of what is sent to the build at all.
     let mut sent = "*\n".to_owned();
-    for (name, folder) in [("kubectl-nodelife", "audit"), ("nodelife-webhook", "base")] {
+    for (name, folder) in [
+        ("kubectl-nodelife", "audit"),
+        ("nodelife-controller", "controller"),
+        ("nodelife-webhook", "base"),
+    ] {
         let kustomization = read(&format!("{folder}/kustomization.yaml"));
         let image = format!("  - name: {name}\n    newTag: {version}\n");
         assert!(kustomization.contains(&image), "{kustomization}");

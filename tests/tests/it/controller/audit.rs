@@ -1,0 +1,272 @@
+//! Tests of the audit in the controller, with exactly the rights of its manifests.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::installation::NAMESPACE;
+use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::{ControlPlane, Identity, Part, TIMEOUT, wait_until};
+use serde_json::{Value, json};
+
+use super::support::{Controller, NAME, USER};
+
+/// Fires for a node without a zone.
+const RULE: &str = "NL-LBL-001";
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+#[tokio::test]
+async fn reports_equal_an_audit_and_follow_a_fault() {
+    let plane = ControlPlane::options()
+        .with(Part::ControllerManager)
+        .start()
+        .await
+        .unwrap();
+    let controller = Controller::install(&plane).await;
+    may_do_exactly_what_is_documented(&controller).await;
+    pods_are_admitted(&controller).await;
+    for name in ["worker-1", "worker-2"] {
+        let node = NodeFixture::new(name).zone("a");
+        node.create(&controller.admin).await.unwrap();
+    }
+    // Without the resource the audit goes on, and says so once.
+    let program = controller.start("one");
+    logs(&program, "no ClusterReports of openreports.io").await;
+    program.terminate(TIMEOUT).await.unwrap();
+
+    controller.define_reports().await;
+    let program = controller.start("two");
+    equal(&controller).await;
+    set_zone(&controller, Value::Null).await;
+    wait_until("the fault in the report", TIMEOUT, async || {
+        let report = controller
+            .get(&["clusterreport", "nodelife-node-worker-1"])
+            .await?;
+        let results = report["results"].as_array().unwrap();
+        let found = results.iter().find(|result| result["rule"] == RULE);
+        let owner = &report["metadata"]["ownerReferences"][0];
+        assert_eq!(
+            (&owner["kind"], &owner["name"]),
+            (&json!("Node"), &json!("worker-1"))
+        );
+        Ok(found.map(drop))
+    })
+    .await
+    .unwrap();
+    equal(&controller).await;
+    events(&controller, "AuditFinding").await;
+    set_zone(&controller, json!("a")).await;
+    events(&controller, "AuditFindingResolved").await;
+    equal(&controller).await;
+    refused_nothing(&plane);
+
+    // The report goes with its node.
+    let delete = ["delete", "node", "worker-1"];
+    controller
+        .kubectl
+        .run(delete)
+        .await
+        .unwrap()
+        .success()
+        .unwrap();
+    wait_until("the end of the node's report", TIMEOUT, async || {
+        let reports = reports(&controller).await?;
+        Ok((!reports.contains("nodelife-node-worker-1")).then_some(()))
+    })
+    .await
+    .unwrap();
+    program.terminate(TIMEOUT).await.unwrap();
+    assert_eq!(
+        controller.leader().await.unwrap(),
+        "",
+        "the Lease was not released"
+    );
+}
+
+/// Gives `worker-1` a zone, or takes it away.
+async fn set_zone(controller: &Controller<'_>, zone: Value) {
+    let nodes: Api<Node> = Api::all(controller.admin.clone());
+    let labels = Patch::Merge(json!({"metadata": {"labels": {ZONE: zone}}}));
+    let patched = nodes.patch("worker-1", &PatchParams::default(), &labels);
+    patched.await.unwrap();
+}
+
+async fn logs(program: &nodelife_tests::supervise::Supervised, text: &str) {
+    wait_until(text, TIMEOUT, async || {
+        let log = fs::read_to_string(program.log())?;
+        Ok((log.matches(text).count() == 1).then_some(()))
+    })
+    .await
+    .unwrap();
+}
+
+/// Waits for an Event of this reason about the planted fault.
+async fn events(controller: &Controller<'_>, reason: &str) {
+    wait_until(reason, TIMEOUT, async || {
+        let selector = format!("reason={reason}");
+        let words = [
+            "get",
+            "events.events.k8s.io",
+            "-n",
+            "default",
+            "-o",
+            "json",
+            "--field-selector",
+            &selector,
+        ];
+        let text = controller.kubectl.run(words).await?.success()?;
+        let events: Value = serde_json::from_str(&text)?;
+        let events = events["items"].as_array().unwrap();
+        let found = events.iter().find(|event| {
+            event["note"].as_str().unwrap().starts_with(RULE)
+                && event["regarding"]["name"] == "worker-1"
+        });
+        Ok(found.map(drop))
+    })
+    .await
+    .unwrap();
+}
+
+/// Names of the reports.
+async fn reports(controller: &Controller<'_>) -> anyhow::Result<BTreeSet<String>> {
+    let reports = controller.get(&["clusterreports"]).await?;
+    let reports = reports["items"].as_array().unwrap().iter();
+    let name = |one: &Value| one["metadata"]["name"].as_str().unwrap().to_owned();
+    Ok(reports.map(name).collect())
+}
+
+/// Waits until the reports hold the findings of an audit by the plugin: rule, outcome, object; and
+/// the rules that were not checked.
+async fn equal(controller: &Controller<'_>) {
+    wait_until(
+        "the findings of an audit in the reports",
+        TIMEOUT,
+        async || {
+            let audit = controller.audit().await?;
+            let mut expected = BTreeSet::new();
+            for finding in audit["findings"].as_array().unwrap() {
+                let severity = match finding["severity"].as_str().unwrap() {
+                    "error" => "high",
+                    "warning" => "medium",
+                    _ => "info",
+                };
+                let subject = &finding["subject"];
+                let kind = subject["kind"].as_str().unwrap().to_lowercase();
+                let namespace = subject["namespace"].as_str().map(|name| format!("{name}/"));
+                let namespace = namespace.unwrap_or_default();
+                let name = subject["name"].as_str().unwrap();
+                let object = format!("{kind}/{namespace}{name}");
+                let rule = finding["rule"].as_str().unwrap();
+                expected.insert(format!("{rule} {severity} {object}"));
+            }
+            for skipped in audit["skipped"].as_array().unwrap() {
+                expected.insert(format!("{} - skipped", skipped["rule"].as_str().unwrap()));
+            }
+            let reports = controller.get(&["clusterreports"]).await?;
+            let reports = reports["items"].as_array().unwrap();
+            let results = reports.iter().filter_map(|one| one["results"].as_array());
+            let found: BTreeSet<String> = results
+                .flatten()
+                .map(|result| {
+                    let severity = result["severity"].as_str().unwrap_or("-");
+                    let subject = result["properties"]["subject"].as_str().unwrap();
+                    format!("{} {severity} {subject}", result["rule"].as_str().unwrap())
+                })
+                .collect();
+            anyhow::ensure!(
+                found == expected,
+                "only in the reports: {:?}; only in the audit: {:?}",
+                found.difference(&expected).collect::<Vec<_>>(),
+                expected.difference(&found).collect::<Vec<_>>()
+            );
+            anyhow::ensure!(!found.is_empty(), "there are no findings at all");
+            Ok(Some(()))
+        },
+    )
+    .await
+    .unwrap();
+}
+
+/// The API server has refused no request but those for reports, before they were defined.
+fn refused_nothing(plane: &ControlPlane) {
+    let events = plane.audit_events().unwrap();
+    let ours = events.iter().filter(|event| event.username() == USER);
+    let refused: Vec<_> = ours
+        .filter(|event| event.code() >= 400 && !matches!(event.code(), 404 | 409))
+        .collect();
+    assert!(refused.is_empty(), "{refused:?}");
+}
+
+async fn may_do_exactly_what_is_documented(controller: &Controller<'_>) {
+    let user = Identity::User {
+        name: USER.to_owned(),
+        groups: vec!["system:authenticated".to_owned()],
+    };
+    let kubectl = Kubectl::new(controller.plane, &user).unwrap();
+    let permissions = async |namespace: &str| -> Vec<String> {
+        let list = ["auth", "can-i", "--list", "--no-headers", "-n", namespace];
+        let output = kubectl.run(list).await.unwrap().success().unwrap();
+        let mut permissions: Vec<String> = output
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .filter(|line| !line.starts_with('[') && !line.starts_with("selfsubject"))
+            .collect();
+        permissions.sort();
+        permissions
+    };
+    let in_cluster = [
+        "certificatesigningrequests.certificates.k8s.io [] [] [list watch]",
+        "clusterreports.openreports.io [] [] [list get create patch delete]",
+        "clusterrolebindings.rbac.authorization.k8s.io [] [] [list watch]",
+        "clusterroles.rbac.authorization.k8s.io [] [] [list watch]",
+        "csinodes.storage.k8s.io [] [] [list watch]",
+        "daemonsets.apps [] [] [list watch]",
+        "deployments.apps [] [] [list watch]",
+        "events [] [] [list watch]",
+        "events.events.k8s.io [] [] [create]",
+        "jobs.batch [] [] [list watch]",
+        "nodes [] [] [list watch]",
+        "persistentvolumes [] [] [list watch]",
+        "poddisruptionbudgets.policy [] [] [list watch]",
+        "pods [] [] [list watch]",
+        "replicasets.apps [] [] [list watch]",
+        "replicationcontrollers [] [] [list watch]",
+        "statefulsets.apps [] [] [list watch]",
+        "subjectaccessreviews.authorization.k8s.io [] [] [create]",
+        "volumeattachments.storage.k8s.io [] [] [list watch]",
+    ];
+    for (namespace, leases) in [
+        (
+            NAMESPACE,
+            &[
+                "leases.coordination.k8s.io [] [] [create]",
+                "leases.coordination.k8s.io [] [nodelife-controller] [get patch]",
+            ][..],
+        ),
+        (
+            "kube-node-lease",
+            &["leases.coordination.k8s.io [] [] [list watch]"],
+        ),
+        ("default", &[]),
+    ] {
+        let mut documented: Vec<&str> = in_cluster.iter().chain(leases).copied().collect();
+        documented.sort_unstable();
+        assert_eq!(permissions(namespace).await, documented, "{namespace}");
+    }
+}
+
+/// A pod as the Deployment would make it, in the namespace that enforces restricted.
+async fn pods_are_admitted(controller: &Controller<'_>) {
+    let deployment = controller.get(&["deployment", NAME]).await.unwrap();
+    let mut pod = deployment["spec"]["template"].clone();
+    pod["metadata"]["name"] = json!(NAME);
+    let pod: Pod = serde_json::from_value(pod).unwrap();
+    let pods: Api<Pod> = Api::namespaced(controller.admin.clone(), NAMESPACE);
+    let dry = PostParams {
+        dry_run: true,
+        ..PostParams::default()
+    };
+    pods.create(&dry, &pod).await.unwrap();
+}

@@ -1,0 +1,5 @@
+//! Tests of nodelife-controller: its manifests, the leader election and the audit.
+
+mod audit;
+mod leader;
+mod support;
