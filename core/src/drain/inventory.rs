@@ -1,10 +1,13 @@
 //! Inventory: a verdict for each pod of the nodes to drain.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use super::behavior::{self, Behavior};
 use super::options::Permissions;
 use super::returning::ReturnReason;
+use super::scope::PlanScope;
 use super::verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};
 use crate::disruption::{
     BudgetKey, BudgetRefusal, Budgets, EvictionDecision, decide, is_operated, protections,
@@ -32,6 +35,8 @@ pub struct InventoryItem {
     pub verdict: PodVerdict,
     /// It goes when the pods of a lower order are gone.
     pub order: i32,
+    /// What is lost with it, as the user allowed.
+    pub losses: BTreeSet<&'static str>,
     /// What the user should know all the same.
     pub warnings: Vec<String>,
 }
@@ -42,14 +47,33 @@ pub fn inspect(
     permissions: &Permissions,
     context: InventoryContext<'_>,
 ) -> InventoryItem {
-    let mut warnings = Vec::new();
-    let verdict = verdict(pod, permissions, context, &mut warnings);
+    let mut notes = Notes::default();
+    let mut verdict = verdict(pod, permissions, context, &mut notes);
+    let covers = |scope: &PlanScope| scope.covers(pod, &notes.losses);
+    let removes = matches!(
+        verdict,
+        PodVerdict::Evict(_)
+            | PodVerdict::Impossible(_)
+            | PodVerdict::Await(WaitReason::Completion(_))
+            | PodVerdict::Skip(SkipReason::DaemonSetLast)
+    );
+    if removes && !permissions.approved.as_deref().is_none_or(covers) {
+        verdict = PodVerdict::Refuse(vec![MissingFlag::NotPlanned], None);
+    }
     InventoryItem {
         pod: pod.clone(),
         verdict,
         order: behavior::order(pod, &permissions.rules),
-        warnings,
+        losses: notes.losses,
+        warnings: notes.warnings,
     }
+}
+
+/// What a verdict comes with.
+#[derive(Default)]
+struct Notes {
+    losses: BTreeSet<&'static str>,
+    warnings: Vec<String>,
 }
 
 /// The verdicts for all pods of `nodes`, by namespace and name.
@@ -73,7 +97,7 @@ fn verdict(
     pod: &Pod,
     permissions: &Permissions,
     context: InventoryContext<'_>,
-    warnings: &mut Vec<String>,
+    notes: &mut Notes,
 ) -> PodVerdict {
     if pod.is_mirror() {
         return PodVerdict::Skip(SkipReason::Mirror);
@@ -92,7 +116,7 @@ fn verdict(
         if !permissions.evict_daemon_sets || asked || pod.is_terminating() {
             return PodVerdict::Skip(SkipReason::DaemonSet);
         }
-        let needs = needs(pod, permissions, context.workloads, warnings);
+        let needs = needs(pod, permissions, context.workloads, notes);
         return if needs.is_empty() {
             PodVerdict::Skip(SkipReason::DaemonSetLast)
         } else {
@@ -116,11 +140,11 @@ fn verdict(
         // It runs no more: neither its data nor its budget is at stake.
         return PodVerdict::Evict(decide(pod, context.budgets));
     }
-    warnings.extend(behavior::objection(pod));
+    notes.warnings.extend(behavior::objection(pod));
     if let Some((Behavior::WaitCompleted, origin)) = asked {
         return PodVerdict::Await(WaitReason::Completion(origin));
     }
-    let needs = needs(pod, permissions, context.workloads, warnings);
+    let needs = needs(pod, permissions, context.workloads, notes);
     let decision = decide(pod, context.budgets);
     let bypassed = |why: &Impossible| {
         permissions.disable_eviction || why.budget().is_some_and(|b| permissions.bypass.contains(b))
@@ -134,14 +158,16 @@ fn verdict(
         return PodVerdict::Refuse(needs, impossible);
     }
     if let Some(reason) = ReturnReason::foreseen(pod, context.workloads) {
-        warnings.push(format!(
+        notes.warnings.push(format!(
             "may come back to its node after the eviction: {reason}"
         ));
     }
     if let Some(impossible) = impossible {
         return PodVerdict::Impossible(impossible);
     }
-    warnings.extend(outlook.map(|outlook| outlook.to_string()));
+    notes
+        .warnings
+        .extend(outlook.map(|outlook| outlook.to_string()));
     PodVerdict::Evict(decision)
 }
 
@@ -150,12 +176,13 @@ fn needs(
     pod: &Pod,
     permissions: &Permissions,
     workloads: &Workloads,
-    warnings: &mut Vec<String>,
+    notes: &mut Notes,
 ) -> Vec<MissingFlag> {
     let mut needs = Vec::new();
     let mut weigh = |need: MissingFlag, allowed: bool| {
         if allowed {
-            warnings.push(need.to_string());
+            notes.losses.insert(need.loss());
+            notes.warnings.push(need.to_string());
         } else {
             needs.push(need);
         }

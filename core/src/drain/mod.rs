@@ -12,6 +12,7 @@ mod node;
 mod options;
 mod plan;
 mod returning;
+mod scope;
 mod store;
 mod stuck;
 mod verdict;
@@ -32,6 +33,7 @@ pub use node::{
 pub use options::{Bypass, DrainOptions, EvictionOrder, Permissions};
 pub use plan::{Action, DrainPlan, Estimate, PlanContext, PlanOptions, PlannedPod, Seconds};
 pub use returning::ReturnReason;
+pub use scope::{Manner, PlanScope, SavedPlan};
 pub use store::Store;
 pub use stuck::diagnosis;
 pub use verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};

@@ -1,10 +1,12 @@
 //! Options of a drain, from its flags.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::behavior::PodRule;
+use super::scope::PlanScope;
 use super::verdict::Impossible;
 use crate::disruption::{BudgetKey, ImplicitBudget};
 use crate::object::LabelSelector;
@@ -34,6 +36,8 @@ pub struct Permissions {
     /// `--skip-wait-for-delete-timeout`: pods whose deletion is due for longer are
     /// not waited for.
     pub skip_overdue: Option<SignedDuration>,
+    /// What an approved plan removes: other pods are refused.
+    pub approved: Option<Arc<PlanScope>>,
 }
 
 /// What the drain is asked to do.

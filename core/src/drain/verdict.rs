@@ -89,9 +89,22 @@ pub enum MissingFlag {
     NoController,
     /// The controller that it names is gone.
     ControllerGone { kind: Str, name: Str },
+    /// The approved plan does not remove it.
+    NotPlanned,
 }
 
 impl MissingFlag {
+    /// What is lost with the pod if the flag is given, in one word.
+    pub fn loss(&self) -> &'static str {
+        match self {
+            Self::Unprotect(_) => "protected",
+            Self::DeleteEmptyDir { .. } => "emptyDir",
+            Self::NoController => "noController",
+            Self::ControllerGone { .. } => "controllerGone",
+            Self::NotPlanned => "notPlanned",
+        }
+    }
+
     /// What to do about it.
     pub fn remedy(&self) -> String {
         match self {
@@ -100,6 +113,7 @@ impl MissingFlag {
             }
             Self::DeleteEmptyDir { .. } => "use --delete-emptydir-data".to_owned(),
             Self::NoController | Self::ControllerGone { .. } => "use --force".to_owned(),
+            Self::NotPlanned => "make and approve a new plan".to_owned(),
         }
     }
 }
@@ -121,6 +135,7 @@ impl fmt::Display for MissingFlag {
                     "its controller {kind} {name} is gone; nothing would recreate it"
                 )
             }
+            Self::NotPlanned => f.write_str("the approved plan does not remove it"),
         }
     }
 }

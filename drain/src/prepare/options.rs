@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::Cluster;
-use nodelife_core::drain::{Bypass, DrainOptions, DrainPlan, PlanOptions};
+use nodelife_core::drain::{Bypass, DrainOptions, DrainPlan, Manner, PlanOptions};
 use nodelife_core::text::Str;
 use tokio::time::Instant;
 
-use crate::settings::{DrainSettings, OnImpossible};
+use crate::settings::{DrainSettings, OnImpossible, SurgeStrategy};
 use crate::view::ClusterView;
 
 impl DrainSettings {
@@ -24,13 +24,34 @@ impl DrainSettings {
     /// The plan for what is in view.
     pub(crate) fn plan(&self, view: &ClusterView, now: Timestamp) -> DrainPlan {
         let options = PlanOptions {
-            deletes: self.permissions.disable_eviction,
+            manner: self.manner(),
             order: self.order,
             concurrency: self.concurrency,
-            grace_period_seconds: self.grace_period_seconds,
             now,
         };
         view.plan(&self.permissions, self.implicit_budget.as_ref(), &options)
+    }
+
+    /// How pods go.
+    fn manner(&self) -> Manner {
+        let bypassed = self.permissions.bypass.iter();
+        Manner {
+            disable_eviction: self.permissions.disable_eviction,
+            grace_period_seconds: self.grace_period_seconds,
+            evict_daemon_sets: self.permissions.evict_daemon_sets,
+            bypass_pdb: bypassed.map(|key| key.to_string().into()).collect(),
+            force_after_seconds: self.force_after.map(|after| after.as_secs()),
+            on_impossible: match self.on_impossible {
+                OnImpossible::Refuse => None,
+                OnImpossible::Partial => Some("partial".into()),
+                OnImpossible::Wait => Some("wait".into()),
+                OnImpossible::Quarantine => Some("quarantine".into()),
+            },
+            surge: self.surge.map(|surge| match surge {
+                SurgeStrategy::Restart => "restart".into(),
+                SurgeStrategy::Scale => "scale".into(),
+            }),
+        }
     }
 
     /// The options of the state machine.

@@ -4,7 +4,7 @@ use anyhow::bail;
 use nodelife_cluster::Cluster;
 use nodelife_core::disruption::ImplicitBudget;
 use nodelife_core::drain::{
-    Action, DrainOptions, DrainPlan, EvictionOrder, Permissions, PlanOptions,
+    Action, DrainOptions, DrainPlan, EvictionOrder, Manner, Permissions, PlanOptions,
 };
 use nodelife_core::text::Str;
 use tokio::time::Instant;
@@ -68,10 +68,13 @@ pub async fn prepare_pods(
         ..Permissions::default()
     };
     let options = PlanOptions {
-        deletes: method.delete,
+        manner: Manner {
+            disable_eviction: method.delete,
+            grace_period_seconds: method.grace_period_seconds,
+            ..Manner::default()
+        },
         order: EvictionOrder::default(),
         concurrency: 1,
-        grace_period_seconds: method.grace_period_seconds,
         now: cluster.clock().now(),
     };
     let plan = view.plan(&permissions, Some(&implicit), &options);

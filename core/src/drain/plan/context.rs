@@ -4,18 +4,17 @@ use jiff::Timestamp;
 
 use crate::drain::inventory::InventoryItem;
 use crate::drain::options::EvictionOrder;
+use crate::drain::scope::Manner;
 use crate::object::{Node, PersistentVolume, Pod};
 
 /// How the drain goes about.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct PlanOptions {
-    /// Whether budgets are passed by.
-    pub deletes: bool,
+    /// How pods go.
+    pub manner: Manner,
     pub order: EvictionOrder,
     /// How many nodes are emptied at once.
     pub concurrency: usize,
-    /// Seconds that each pod has to stop, where the user said so.
-    pub grace_period_seconds: Option<u32>,
     pub now: Timestamp,
 }
 

@@ -99,7 +99,7 @@ impl Schedule<'_> {
             if pod.is_terminal() {
                 return 0;
             }
-            let grace = self.options.grace_period_seconds;
+            let grace = self.options.manner.grace_period_seconds;
             let seconds = grace.map_or_else(
                 || u64::try_from(shutdown::grace(pod)).unwrap_or(0),
                 u64::from,
@@ -275,10 +275,9 @@ mod tests {
             leaving: &leaving,
             terminating: &BTreeMap::new(),
             options: &PlanOptions {
-                deletes: false,
+                manner: crate::drain::Manner::default(),
                 order: EvictionOrder::None,
                 concurrency,
-                grace_period_seconds: None,
                 now: Timestamp::UNIX_EPOCH,
             },
         };

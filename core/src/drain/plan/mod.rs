@@ -9,14 +9,15 @@ mod refused;
 mod startup;
 mod waves;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use jiff::Timestamp;
 use serde::Serialize;
 
 use super::inventory::InventoryItem;
-use super::verdict::{Impossible, PodVerdict, WaitReason};
+use super::scope::{Manner, PlanScope, workload_of};
+use super::verdict::{Impossible, PodVerdict, SkipReason, WaitReason};
 use crate::disruption::{BudgetKey, Budgets, EvictionDecision, Exemption, ImplicitBudget};
 use crate::scheduling::Placement;
 use crate::text::Str;
@@ -41,6 +42,11 @@ pub struct DrainPlan {
     pub kind: &'static str,
     /// The nodes, in the order in which they are emptied.
     pub nodes: Vec<Str>,
+    /// What an approval of this plan covers, as `sha256:…`: the nodes, the manner, and the
+    /// workloads that lose pods. Plans with the same digest do the same.
+    pub digest: String,
+    /// How pods go; settings that change nothing are absent.
+    pub manner: Manner,
     /// Nodes that are left alone: pods of theirs need a flag, or cannot be evicted.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Str>,
@@ -78,8 +84,18 @@ pub struct PlannedPod {
     pub uid: Str,
     /// Node.
     pub node: Str,
+    /// The workload that it belongs to: Deployment/web, or the pod itself where no controller
+    /// manages it.
+    pub workload: String,
     /// What would happen.
     pub action: Action,
+    /// Whether the drain removes it sooner or later: at once, after it has completed, or last of
+    /// all.
+    pub removed: bool,
+    /// What is lost with it, and needed a flag: `emptyDir`, `protected`, `noController`,
+    /// `controllerGone`.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub losses: BTreeSet<&'static str>,
     /// In which round, counted from 1; absent for pods that are not evicted, and where the
     /// budgets may not be seen.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -153,7 +169,7 @@ impl DrainPlan {
         options: &PlanOptions,
         outlook: Option<&PlanContext<'_>>,
     ) -> Self {
-        let deletes = options.deletes;
+        let deletes = options.manner.disable_eviction;
         let mut order: Vec<&InventoryItem> = items.iter().collect();
         // As the machine takes them: pods that are not Ready first.
         order.sort_by_key(|item| (tier(item, options.order), item.pod.is_ready()));
@@ -215,10 +231,10 @@ impl DrainPlan {
             .map(|item| {
                 let uid = item.pod.metadata.uid.as_str();
                 let wave = wave_of.get(uid).copied();
-                planned(item, wave, nowhere.remove(uid), deletes)
+                planned(item, wave, nowhere.remove(uid), &options.manner)
             })
             .collect();
-        Self {
+        let mut plan = Self {
             api_version: crate::API_VERSION,
             kind: "DrainPlan",
             waves: foreseen.then(|| wave_of.values().copied().max().unwrap_or(0)),
@@ -239,7 +255,25 @@ impl DrainPlan {
                 })
                 .collect(),
             pods,
+            digest: String::new(),
+            manner: options.manner.clone(),
+        };
+        plan.renew_digest();
+        plan
+    }
+
+    /// What an approval of this plan covers.
+    pub fn scope(&self) -> PlanScope {
+        let mut scope = PlanScope::new(self.nodes.iter().cloned(), self.manner.clone());
+        for pod in self.pods.iter().filter(|pod| pod.removed) {
+            let which = (&*pod.namespace, &*pod.workload, &*pod.uid);
+            scope.add(which, pod.losses.iter().copied());
         }
+        scope
+    }
+
+    fn renew_digest(&mut self) {
+        self.digest = self.scope().digest();
     }
 
     /// Lets a pod go after all that cannot be evicted as things are, since the drain will change
@@ -251,8 +285,10 @@ impl DrainPlan {
         let relieved = |pod: &&mut PlannedPod| pod.uid == uid && pod.action == Action::Impossible;
         for pod in self.pods.iter_mut().filter(relieved) {
             pod.action = Action::Evict;
+            pod.removed = true;
             how.clone_into(&mut pod.reason);
         }
+        self.renew_digest();
     }
 
     /// The pods with this action.
@@ -280,7 +316,7 @@ fn planned(
     item: &InventoryItem,
     wave: Option<u32>,
     unschedulable: Option<String>,
-    deletes: bool,
+    manner: &Manner,
 ) -> PlannedPod {
     let meta = &item.pod.metadata;
     let (action, reason, budget) = match &item.verdict {
@@ -296,7 +332,7 @@ fn planned(
             (Action::Refuse, reasons.join("; "), budget.cloned())
         }
         PodVerdict::Impossible(why) => (Action::Impossible, why.to_string(), why.budget().cloned()),
-        PodVerdict::Evict(decision) if deletes => (
+        PodVerdict::Evict(decision) if manner.disable_eviction => (
             Action::Delete,
             "bypassing its budgets".to_owned(),
             under(decision),
@@ -308,12 +344,28 @@ fn planned(
         name: meta.name.clone(),
         uid: meta.uid.clone(),
         node: item.pod.spec.node_name.clone(),
+        workload: workload_of(&item.pod),
         action,
+        removed: is_removed(&item.verdict, manner),
+        losses: item.losses.clone(),
         wave,
         reason,
         budget: budget.map(|key| key.to_string()),
         unschedulable,
         warnings: item.warnings.clone(),
+    }
+}
+
+/// Whether the drain sends an eviction or deletion of the pod, now or later.
+fn is_removed(verdict: &PodVerdict, manner: &Manner) -> bool {
+    match verdict {
+        PodVerdict::Evict(_)
+        | PodVerdict::Await(WaitReason::Completion(_))
+        | PodVerdict::Skip(SkipReason::DaemonSetLast) => true,
+        // It is evicted again if that shortens its grace period.
+        PodVerdict::Await(WaitReason::Terminating) => manner.grace_period_seconds.is_some(),
+        PodVerdict::Impossible(_) => manner.waits_for_impossible(),
+        PodVerdict::Skip(_) | PodVerdict::Refuse(..) => false,
     }
 }
 

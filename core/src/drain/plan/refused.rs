@@ -23,6 +23,7 @@ impl DrainPlan {
         }
         self.pods.retain(|pod| nodes.contains(&pod.node));
         for pod in &mut self.pods {
+            pod.removed = false;
             if matches!(pod.action, Action::Evict | Action::Delete | Action::Wait) {
                 pod.action = Action::Skip;
                 "its node is refused".clone_into(&mut pod.reason);
@@ -35,6 +36,7 @@ impl DrainPlan {
         rest.pods
             .sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         rest.refused = nodes.to_vec();
+        rest.renew_digest();
         rest
     }
 }

@@ -13,7 +13,9 @@ fn plan(pods: usize, budgets: &[Budget]) -> DrainPlan {
 
 fn plan_under(pods: usize, budgets: &Budgets, deletes: bool) -> DrainPlan {
     let pods: Vec<_> = (0..pods).map(|i| pod(&format!("p{i}"), "n")).collect();
-    plan_for(&pods, budgets, |options, _| options.deletes = deletes)
+    plan_for(&pods, budgets, |options, _| {
+        options.manner.disable_eviction = deletes
+    })
 }
 
 /// A plan for node `n` of two, changed as wanted.
@@ -23,10 +25,9 @@ fn plan_for(
     change: impl FnOnce(&mut PlanOptions, &mut [Node; 2]),
 ) -> DrainPlan {
     let mut options = PlanOptions {
-        deletes: false,
+        manner: Manner::default(),
         order: EvictionOrder::None,
         concurrency: 1,
-        grace_period_seconds: None,
         now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
     };
     let mut nodes = [node("n"), node("m")];
@@ -35,7 +36,7 @@ fn plan_for(
     let items = inventory(
         here,
         &Permissions {
-            disable_eviction: options.deletes,
+            disable_eviction: options.manner.disable_eviction,
             ..Permissions::default()
         },
         InventoryContext {

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use nodelife_core::disruption::{Budgets, EvictionDecision, Exemption, ImplicitBudget, decide};
 use nodelife_core::drain::{
     DrainEvent, DrainOptions, DrainPlan, Effect, EvictionOrder, EvictionResult, InventoryContext,
-    Machine, Permissions, PlanContext, PlanOptions, ReplicaCount, Store, inventory,
+    Machine, Manner, Permissions, PlanContext, PlanOptions, ReplicaCount, Store, inventory,
 };
 use nodelife_core::object::{
     Budget, IntOrString, LabelSelector, Node, NodeCondition, OwnerReference, Pod, PodCondition,
@@ -449,10 +449,9 @@ impl Cluster {
         };
         let items = inventory(here, &Permissions::default(), context);
         let options = PlanOptions {
-            deletes: false,
+            manner: Manner::default(),
             order: EvictionOrder::None,
             concurrency: 1,
-            grace_period_seconds: None,
             now: at(0),
         };
         let around = PlanContext {

@@ -45,6 +45,9 @@ pub(in crate::command) fn print(
     for why in sentences::first(plan.no_estimate.clone()) {
         printer.note(format_args!("no estimate: {why}"));
     }
+    if !plan.nodes.is_empty() {
+        printer.note(format_args!("digest of this plan: {}", plan.digest));
+    }
     Ok(())
 }
 

@@ -66,6 +66,7 @@ fn permissions(args: &DrainArgs) -> Permissions {
         pod_selector: args.pod_selector.clone(),
         rules: args.pod_rule.clone(),
         skip_overdue: (overdue > 0).then(|| SignedDuration::from_secs(overdue)),
+        approved: None,
     }
 }
 
