@@ -23,6 +23,7 @@ pub mod maintenance;
 pub mod natural;
 mod newest_time;
 pub mod node_access;
+pub mod node_maintenance;
 pub mod nodes;
 pub mod object;
 pub mod operator;

@@ -1,0 +1,182 @@
+//! `status` of a NodeMaintenance: how far the drain has come. Pods that are settled are counts, and
+//! lists have limits, so that the object stays small.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::text::Str;
+
+/// How many pods are listed that are not settled.
+pub const MAX_UNSETTLED: usize = 100;
+
+/// How many workloads a plan may list. A larger plan cannot be approved.
+pub const MAX_WORKLOADS: usize = 2000;
+
+/// The types of conditions.
+pub mod condition {
+    /// The plan is made.
+    pub const PLANNED: &str = "Planned";
+    /// Nothing has to be approved, or it was.
+    pub const APPROVED: &str = "Approved";
+    /// The drain is under way.
+    pub const PROGRESSING: &str = "Progressing";
+    /// Every node is drained.
+    pub const DRAINED: &str = "Drained";
+    /// Something is in the way: a budget, a lock, a refused plan.
+    pub const BLOCKED: &str = "Blocked";
+}
+
+/// What the controller has seen and done.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct MaintenanceStatus {
+    /// The generation of the spec that this is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Planned, Approved, Progressing, Drained and Blocked.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<MaintenanceCondition>,
+    /// What the drain does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<PlanStatus>,
+    /// When the drain began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Timestamp>,
+    /// The exit status that kubectl nodelife drain would have ended with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub exit_status: Option<u8>,
+    /// How many nodes are drained, of how many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Str>,
+    /// The nodes, in the order of the drain.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<NodeStatus>,
+    /// The first pods that are not settled, by namespace and name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<UnsettledPod>,
+    /// How many more are not settled.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_pods: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
+/// One of the conditions.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct MaintenanceCondition {
+    /// Its type.
+    #[serde(rename = "type")]
+    pub kind: Str,
+    /// True, False or Unknown.
+    pub status: Str,
+    /// Why, in one word.
+    pub reason: Str,
+    /// Why, in a sentence.
+    #[serde(default)]
+    pub message: Str,
+    /// Since when it has this status.
+    pub last_transition_time: Timestamp,
+}
+
+/// What the drain does.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct PlanStatus {
+    /// What spec.approvedPlan has to be.
+    pub digest: Str,
+    /// How many pods leave now.
+    pub pods: u32,
+    /// The nodes that the plan drains, where it needs approval.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<Str>,
+    /// The workloads that lose pods, and what is lost, where the plan needs approval:
+    /// `namespace/Kind/name emptyDir`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub workloads: Vec<Str>,
+}
+
+/// How far a node has come.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct NodeStatus {
+    /// Its name.
+    pub name: Str,
+    /// Where it stands.
+    pub state: NodeState,
+    /// Why, where there is something to say.
+    #[serde(default, skip_serializing_if = "str::is_empty")]
+    pub message: Str,
+    /// What has become of its pods.
+    #[serde(default)]
+    pub pods: NodeCounts,
+}
+
+/// Where a node stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub enum NodeState {
+    /// Others come first.
+    #[default]
+    Waiting,
+    /// It is cordoned, and its pods are evicted.
+    Draining,
+    /// It is empty; replacements or volumes are waited for.
+    Settling,
+    /// Nothing is left that had to go.
+    Drained,
+    /// The drain of it ended before that.
+    NotDrained,
+    /// It is left as it is: a permission is missing, or a pod can never be evicted.
+    Refused,
+}
+
+/// How many pods of a node have come to what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeCounts {
+    /// Gone, by an eviction.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub evicted: u32,
+    /// They stay, or went by themselves.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub skipped: u32,
+    /// It is not their turn yet, or they are terminating.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub pending: u32,
+    /// A budget, a webhook or the server is in the way.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub blocked: u32,
+    /// Evicted, but not gone.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub stuck: u32,
+    /// They cannot be evicted as things are.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub impossible: u32,
+}
+
+/// A pod that is not settled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "camelCase")]
+pub struct UnsettledPod {
+    /// Namespace.
+    pub namespace: Str,
+    /// Name.
+    pub name: Str,
+    /// Node.
+    pub node: Str,
+    /// What it waits for.
+    pub reason: Str,
+}

@@ -1,0 +1,331 @@
+//! The CustomResourceDefinition, generated from the types.
+//!
+//! `NODELIFE_UPDATE_DOCS=1 cargo test -p nodelife-core --lib node_maintenance` writes it anew.
+
+use std::path::Path;
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use super::*;
+
+#[test]
+fn the_definition_in_manifests_is_that_of_the_types() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../manifests/controller/crd-nodemaintenance.yaml");
+    let definition = definition();
+    if std::env::var_os("NODELIFE_UPDATE_DOCS").is_some() {
+        let text = serde_saphyr::to_string(&definition).unwrap();
+        std::fs::write(&path, format!("{HEAD}{text}")).unwrap();
+    }
+    let text = std::fs::read_to_string(&path).unwrap_or_default();
+    let written: Value = serde_saphyr::from_str(&text).unwrap_or_default();
+    assert_eq!(
+        written, definition,
+        "the file differs from the types: NODELIFE_UPDATE_DOCS=1 cargo test -p nodelife-core --lib \
+         node_maintenance"
+    );
+}
+
+#[test]
+fn a_maintenance_of_500_nodes_is_below_256_kib() {
+    let name = |i: usize| Str::from(format!("node-{i:04}.eu-central-1.compute.example.com"));
+    let mut nm = NodeMaintenance::default();
+    nm.spec.nodes = (0..500).map(name).collect();
+    nm.status.nodes = (0..500)
+        .map(|i| NodeStatus {
+            name: name(i),
+            state: NodeState::Drained,
+            message: Str::default(),
+            pods: NodeCounts {
+                evicted: 110,
+                skipped: 12,
+                ..NodeCounts::default()
+            },
+        })
+        .collect();
+    nm.status.pods = (0..MAX_UNSETTLED)
+        .map(|i| UnsettledPod {
+            namespace: "a-namespace-of-a-team".into(),
+            name: Str::from(format!("a-deployment-with-a-name-{i:010}-abcde")),
+            node: name(i),
+            reason: "waits for budget a-namespace-of-a-team/a-budget: 3 of 4 healthy".into(),
+        })
+        .collect();
+    nm.status.plan = Some(PlanStatus {
+        digest: Str::from(format!("sha256:{:064}", 0)),
+        pods: 55_000,
+        nodes: nm.spec.nodes.clone(),
+        workloads: (0..MAX_WORKLOADS)
+            .map(|i| format!("a-namespace-of-a-team/Deployment/a-name-of-{i:06}").into())
+            .collect(),
+    });
+    let size = serde_json::to_vec(&nm).unwrap().len();
+    assert!(size < 256 << 10, "{size} bytes");
+}
+
+use crate::text::Str;
+
+/// `metav1.LabelSelector`.
+#[derive(JsonSchema)]
+#[schemars(rename_all = "camelCase")]
+#[expect(dead_code, reason = "only its schema")]
+pub(super) struct SelectorSchema {
+    match_labels: Option<std::collections::BTreeMap<String, String>>,
+    match_expressions: Option<Vec<RequirementSchema>>,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema")]
+struct RequirementSchema {
+    key: String,
+    operator: String,
+    values: Option<Vec<String>>,
+}
+
+const HEAD: &str = "\
+# The CustomResourceDefinition of NodeMaintenance, generated from core/src/node_maintenance/:
+# NODELIFE_UPDATE_DOCS=1 cargo test -p nodelife-core --lib node_maintenance
+";
+
+/// A Go duration without a sign.
+const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$";
+
+fn definition() -> Value {
+    let mut spec = structural::<MaintenanceSpec>("What is wanted.");
+    restrict(&mut spec);
+    let status = structural::<MaintenanceStatus>("What the controller has seen and done.");
+    let column =
+        |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
+    let condition = |name: &str, field: &str| {
+        let path = format!(".status.conditions[?(@.type==\"{name}\")].{field}");
+        column(name, "string", &path)
+    };
+    let mut why = condition("Blocked", "message");
+    why["name"] = json!("Why");
+    why["priority"] = json!(1);
+    json!({
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": format!("{PLURAL}.{GROUP}"),
+            "labels": {"app.kubernetes.io/name": "nodelife", "app.kubernetes.io/component": "controller"},
+        },
+        "spec": {
+            "group": GROUP,
+            "scope": "Cluster",
+            "names": {
+                "kind": KIND, "listKind": format!("{KIND}List"), "plural": PLURAL,
+                "singular": "nodemaintenance", "shortNames": ["nm"],
+            },
+            "versions": [{
+                "name": VERSION,
+                "served": true,
+                "storage": true,
+                "subresources": {"status": {}},
+                "additionalPrinterColumns": [
+                    column("Nodes", "string", ".status.progress"),
+                    condition("Approved", "status"),
+                    condition("Progressing", "reason"),
+                    condition("Drained", "status"),
+                    condition("Blocked", "reason"),
+                    column("Age", "date", ".metadata.creationTimestamp"),
+                    why,
+                ],
+                "schema": {"openAPIV3Schema": {
+                    "type": "object",
+                    "description": "A maintenance of nodes: while the object is there, its nodes are \
+                        drained and stay cordoned; deleting it gives back what it took.",
+                    "required": ["spec"],
+                    "properties": {
+                        "apiVersion": {"type": "string"},
+                        "kind": {"type": "string"},
+                        "metadata": {"type": "object"},
+                        "spec": spec,
+                        "status": status,
+                    },
+                }},
+            }],
+        },
+    })
+}
+
+/// What the types do not say: limits, patterns, and rules between fields.
+fn restrict(spec: &mut Value) {
+    let rules = |rules: &[(&str, &str)]| {
+        let rules = rules.iter();
+        let rules = rules.map(|(rule, message)| json!({"rule": rule, "message": message}));
+        Value::Array(rules.collect())
+    };
+    let properties = &mut spec["properties"];
+    properties["nodes"]["maxItems"] = json!(1000);
+    properties["nodes"]["items"]["maxLength"] = json!(253);
+    properties["nodes"]["items"]["minLength"] = json!(1);
+    properties["nodes"]["x-kubernetes-list-type"] = json!("set");
+    properties["approvedPlan"]["pattern"] = json!("^sha256:[0-9a-f]{64}$");
+    properties["approvedPlan"]["maxLength"] = json!(71);
+    properties["maxUnavailable"]["pattern"] = json!("^[1-9][0-9]{0,4}%?$");
+    for (object, fields) in [
+        ("/properties", &["soak"][..]),
+        ("/properties/window/properties", &["duration"]),
+        ("/properties/gate/properties", &["timeout"]),
+        (
+            "/properties/drain/properties",
+            &["forceAfter", "nodeTimeout", "podTimeout", "blockedTimeout"],
+        ),
+    ] {
+        let properties = spec.pointer_mut(object).unwrap();
+        for field in fields {
+            properties[*field]["pattern"] = json!(DURATION);
+            properties[*field]["maxLength"] = json!(32);
+        }
+    }
+    let selector = spec
+        .pointer_mut("/properties/nodeSelector/properties")
+        .unwrap();
+    selector["matchLabels"]["maxProperties"] = json!(32);
+    selector["matchLabels"]["additionalProperties"]["maxLength"] = json!(63);
+    selector["matchExpressions"]["maxItems"] = json!(32);
+    let operators = json!(["In", "NotIn", "Exists", "DoesNotExist"]);
+    let requirement = &mut selector["matchExpressions"]["items"]["properties"];
+    requirement["operator"]["enum"] = operators;
+    requirement["key"]["maxLength"] = json!(317);
+    requirement["values"]["maxItems"] = json!(100);
+    requirement["values"]["items"]["maxLength"] = json!(63);
+    let condition = spec
+        .pointer_mut("/properties/gate/properties/nodeCondition/properties")
+        .unwrap();
+    condition["type"]["maxLength"] = json!(316);
+    condition["status"]["enum"] = json!(["True", "False", "Unknown"]);
+    let drain = spec.pointer_mut("/properties/drain/properties").unwrap();
+    for field in ["bypassPdb", "podRule"] {
+        drain[field]["maxItems"] = json!(100);
+        drain[field]["items"]["maxLength"] = json!(512);
+    }
+    drain["bypassPdb"]["items"]["pattern"] = json!("^[^/]+/[^/]+$");
+    drain["podSelector"]["maxLength"] = json!(1024);
+    drain["implicitBudget"]["pattern"] = json!("^([0-9]{1,5}%?|none)$");
+    drain["concurrency"]["minimum"] = json!(1);
+    drain["maxPerZone"]["minimum"] = json!(1);
+    spec["properties"]["drain"]["x-kubernetes-validations"] = rules(&[
+        (
+            "!has(self.disableEviction) || !self.disableEviction || (has(self.force) && self.force)",
+            "disableEviction bypasses every budget: it requires force",
+        ),
+        (
+            "!has(self.gracePeriod) || self.gracePeriod != 0 || (has(self.force) && self.force)",
+            "gracePeriod 0 kills pods at once: it requires force",
+        ),
+        (
+            "has(self.forceAfter) == (has(self.bypassPdb) && size(self.bypassPdb) > 0)",
+            "forceAfter requires bypassPdb, and bypassPdb requires forceAfter",
+        ),
+    ]);
+    spec["properties"]["gate"]["x-kubernetes-validations"] =
+        rules(&[("has(self.nodeCondition)", "nodeCondition is required")]);
+    spec["properties"]["window"]["x-kubernetes-validations"] = rules(&[
+        (
+            "!has(self.duration) || (has(self.start) && !has(self.end))",
+            "duration requires start, and excludes end",
+        ),
+        (
+            "!has(self.start) || !has(self.end) || self.start < self.end",
+            "the window has to end after its start",
+        ),
+    ]);
+    let mut all = vec![(
+        "(has(self.nodes) && size(self.nodes) > 0) != has(self.nodeSelector)".to_owned(),
+        "give either nodes or nodeSelector".to_owned(),
+    )];
+    for field in [
+        "nodes",
+        "nodeSelector",
+        "drain",
+        "soak",
+        "gate",
+        "maxUnavailable",
+        "approval",
+    ] {
+        all.push((
+            format!(
+                "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} \
+                 == oldSelf.{field})"
+            ),
+            format!("{field} cannot be changed: make a new maintenance"),
+        ));
+    }
+    let all: Vec<(&str, &str)> = all.iter().map(|(a, b)| (a.as_str(), b.as_str())).collect();
+    spec["x-kubernetes-validations"] = rules(&all);
+}
+
+/// The structural schema of a type.
+fn structural<T: JsonSchema>(description: &str) -> Value {
+    let mut settings = SchemaSettings::openapi3().for_deserialize();
+    settings.inline_subschemas = true;
+    let schema = settings.into_generator().into_root_schema_for::<T>();
+    let mut schema = schema.to_value();
+    simplify(&mut schema);
+    schema["description"] = json!(description);
+    schema
+}
+
+/// Takes out what structural schemas may not have, and what says nothing.
+fn simplify(schema: &mut Value) {
+    let Value::Object(fields) = schema else {
+        return;
+    };
+    for name in ["$schema", "title", "nullable", "default", "components"] {
+        fields.remove(name);
+    }
+    // An option of an object or an enumeration.
+    for name in ["anyOf", "allOf"] {
+        if let Some(Value::Array(variants)) = fields.remove(name) {
+            let is_real =
+                |variant: &&Value| variant["enum"] != json!([null]) && variant["type"] != "null";
+            let Some(Value::Object(variant)) = variants.iter().find(is_real).cloned() else {
+                panic!("{name} of nothing");
+            };
+            let description = fields.get("description").cloned();
+            fields.extend(variant);
+            fields.extend(description.map(|text| ("description".to_owned(), text)));
+            fields.remove("nullable");
+        }
+    }
+    // An enumeration each of whose words has a comment.
+    if let Some(Value::Array(words)) = fields.remove("oneOf") {
+        let mut all: Vec<Value> = Vec::new();
+        for word in words {
+            all.extend(word["enum"].as_array().cloned().unwrap_or_default());
+            all.extend(word.get("const").cloned());
+        }
+        fields.insert("type".to_owned(), json!("string"));
+        fields.insert("enum".to_owned(), Value::Array(all));
+    }
+    if let Some(Value::Array(words)) = fields.get_mut("enum") {
+        words.retain(|word| !word.is_null());
+    }
+    if fields.get("format").is_some_and(|f| f != "date-time") {
+        fields.remove("format");
+    }
+    if fields.get("type") == Some(&json!("integer")) {
+        fields.insert("format".to_owned(), json!("int64"));
+        fields.retain(|name, _| name != "maximum");
+    }
+    if let Some(Value::String(text)) = fields.get_mut("description") {
+        *text = text.replace('\n', " ").replace('`', "");
+    }
+    if let Some(Value::Object(properties)) = fields.get_mut("properties") {
+        properties.values_mut().for_each(simplify);
+    }
+    for name in ["items", "additionalProperties"] {
+        if let Some(one) = fields.get_mut(name) {
+            simplify(one);
+        }
+    }
+    let closed = fields.get("additionalProperties") == Some(&json!(false));
+    if closed {
+        fields.remove("additionalProperties");
+    }
+    let _: &Map<String, Value> = fields;
+}
