@@ -4,7 +4,7 @@
 //! - [`request`]: one request, one answer; every byte goes through here
 //! - [`listing`]: the resources that can be listed and watched, and how they decode
 //! - [`list`], [`watch`]: paged lists, and streams that survive what networks do
-//! - [`evict`], [`node`]: the few writes, each a minimal body of our own
+//! - [`evict`], [`node`], [`maintenance`]: the few writes, each a minimal body of our own
 //! - [`LeaseLock`]: a Lease that one process holds at a time
 //! - [`snapshot`]: all that an audit or a plan needs, from a cluster or from files
 
@@ -17,6 +17,7 @@ mod kubelet;
 mod lease_lock;
 pub mod list;
 pub mod listing;
+pub mod maintenance;
 pub mod node;
 mod page;
 pub mod request;

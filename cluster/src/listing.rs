@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 
 use bytes::Bytes;
+use nodelife_core::node_maintenance::NodeMaintenance;
 use nodelife_core::object::{
     Budget, ClusterRole, ClusterRoleBinding, CsiNode, Event, Lease, Meta, Node, PersistentVolume,
     Pod, SigningRequest, VolumeAttachment, Workload, WorkloadKind, WorkloadSpec, WorkloadStatus,
@@ -161,6 +162,13 @@ pub static CLUSTER_ROLE_BINDINGS: Listing<ClusterRoleBinding> = Listing::new(
     &schema::CLUSTER_ROLE_BINDING,
 );
 
+/// Custom resources come in JSON alone.
+pub static NODE_MAINTENANCES: Listing<NodeMaintenance> = Listing::new(
+    crate::resource::NODE_MAINTENANCES,
+    nodelife_core::node_maintenance::KIND,
+    &[],
+);
+
 /// Events; select `involvedObject.kind=Node`, there are many.
 pub static EVENTS: Listing<Event> = Listing::new(crate::resource::EVENTS, "Event", &schema::EVENT);
 
@@ -200,6 +208,7 @@ object!(
     ClusterRole,
     ClusterRoleBinding,
     Event,
+    NodeMaintenance,
 );
 
 /// A controller as it stands in a list: there, items have no kind.

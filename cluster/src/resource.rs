@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use nodelife_core::node_maintenance;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Resource {
     /// API group; empty for the core group.
@@ -49,6 +51,11 @@ impl fmt::Display for Resource {
 pub const NODES: Resource = Resource::core("nodes");
 pub const PODS: Resource = Resource::core("pods");
 pub const EVENTS: Resource = Resource::core("events");
+pub const NODE_MAINTENANCES: Resource = Resource::grouped(
+    node_maintenance::GROUP,
+    node_maintenance::VERSION,
+    node_maintenance::PLURAL,
+);
 
 /// The address of one object, of one of its subresources or of a whole list.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,0 +1,116 @@
+//! Reads and writes NodeMaintenance objects.
+
+use http::Method;
+use nodelife_core::drain::FIELD_MANAGER;
+use nodelife_core::node_maintenance::{KIND, MaintenanceSpec, MaintenanceStatus, NodeMaintenance};
+use serde_json::{Value, json};
+
+use crate::client::Cluster;
+use crate::error::ApiError;
+use crate::request::Call;
+use crate::resource::NODE_MAINTENANCES;
+
+impl Cluster {
+    /// Creates a maintenance, of this name or of one that the server makes.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::NotFound`] if the definition is not installed.
+    pub async fn create_maintenance(
+        &self,
+        name: Option<&str>,
+        spec: &MaintenanceSpec,
+    ) -> Result<NodeMaintenance, ApiError> {
+        let metadata = match name {
+            Some(name) => json!({"name": name}),
+            None => json!({"generateName": "drain-"}),
+        };
+        let body = json!({
+            "apiVersion": nodelife_core::API_VERSION,
+            "kind": KIND,
+            "metadata": metadata,
+            "spec": spec,
+        });
+        let call = Call::create(NODE_MAINTENANCES.all(), &body)?
+            .with_query("fieldManager", FIELD_MANAGER)
+            .with_query("fieldValidation", "Strict");
+        self.call(&call).await?.json(&call)
+    }
+
+    /// Writes the status of exactly this object, of its UID.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::Refused`] with 422 if another object bears its name.
+    pub async fn write_maintenance_status(
+        &self,
+        maintenance: &NodeMaintenance,
+        status: &MaintenanceStatus,
+    ) -> Result<NodeMaintenance, ApiError> {
+        let meta = &maintenance.metadata;
+        let target = NODE_MAINTENANCES.all().named(&meta.name).at("status");
+        let body = json!([
+            {"op": "test", "path": "/metadata/uid", "value": meta.uid},
+            {"op": "add", "path": "/status", "value": status},
+        ]);
+        let call = Call::on(Method::PATCH, "patch", target)
+            .with_query("fieldManager", FIELD_MANAGER)
+            .with_json("application/json-patch+json", &body)?;
+        self.read(&call).await?.json(&call)
+    }
+
+    /// Adds or removes the finalizer of this object.
+    ///
+    /// # Errors
+    ///
+    /// [`ApiError::Conflict`] if the object has changed since it was read.
+    pub async fn set_maintenance_finalizer(
+        &self,
+        maintenance: &NodeMaintenance,
+        finalizer: &str,
+        present: bool,
+    ) -> Result<(), ApiError> {
+        let meta = &maintenance.metadata;
+        let others = meta.finalizers.iter();
+        let mut finalizers: Vec<Value> = others
+            .filter(|other| **other != finalizer)
+            .map(|other| json!(other))
+            .collect();
+        if present {
+            finalizers.push(json!(finalizer));
+        }
+        let body = json!({"metadata": {
+            "uid": meta.uid,
+            "resourceVersion": meta.resource_version,
+            "finalizers": finalizers,
+        }});
+        let target = NODE_MAINTENANCES.all().named(&meta.name);
+        let call = Call::on(Method::PATCH, "patch", target)
+            .with_query("fieldManager", FIELD_MANAGER)
+            .with_json("application/merge-patch+json", &body)?;
+        self.read(&call).await.map(drop)
+    }
+
+    /// Asks for the deletion of exactly this object.
+    ///
+    /// # Errors
+    ///
+    /// By what the status means.
+    pub async fn delete_maintenance(&self, maintenance: &NodeMaintenance) -> Result<(), ApiError> {
+        let meta = &maintenance.metadata;
+        let call = Call::on(
+            Method::DELETE,
+            "delete",
+            NODE_MAINTENANCES.all().named(&meta.name),
+        )
+        .with_json(
+            "application/json",
+            &json!({
+                "apiVersion": "v1",
+                "kind": "DeleteOptions",
+                "preconditions": {"uid": meta.uid},
+            }),
+        )?;
+        self.read(&call).await.map(drop)
+    }
+}
