@@ -1,7 +1,9 @@
 //! `Drain`: a drain that is planned, and runs.
 
+use std::sync::Arc;
+
 use nodelife_cluster::Cluster;
-use nodelife_core::drain::{DrainOptions, DrainPlan};
+use nodelife_core::drain::{DrainOptions, DrainPlan, PlanScope};
 
 use crate::executor::{Executor, ExecutorOptions};
 use crate::identity::DrainIdentity;
@@ -73,6 +75,12 @@ impl Drain {
     /// What it is going to do.
     pub fn plan(&self) -> &DrainPlan {
         &self.plan
+    }
+
+    /// Binds it to an approved plan: a pod that this does not remove is left, also one that comes
+    /// later.
+    pub fn bind(&mut self, approved: Arc<PlanScope>) {
+        self.machine.permissions.approved = Some(approved);
     }
 
     /// The nodes that it leaves alone, and why.

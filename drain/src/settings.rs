@@ -165,6 +165,15 @@ impl MaxUnavailable {
     }
 }
 
+impl fmt::Display for MaxUnavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Count(count) => count.fmt(f),
+            Self::Percent(percent) => write!(f, "{percent}%"),
+        }
+    }
+}
+
 /// `2`, or `10%`.
 impl FromStr for MaxUnavailable {
     type Err = String;

@@ -37,6 +37,21 @@ impl ExitStatus {
         if any { Self::Findings } else { Self::Done }
     }
 
+    /// The status with this code, of a drain elsewhere.
+    pub(crate) fn of_code(code: u8) -> Self {
+        let all = [
+            Self::Done,
+            Self::Refused,
+            Self::Blocked,
+            Self::Stuck,
+            Self::Impossible,
+            Self::Interrupted,
+        ];
+        let mut all = all.into_iter();
+        all.find(|status| status.code() == code)
+            .unwrap_or(Self::Failed)
+    }
+
     pub(crate) fn code(self) -> u8 {
         match self {
             Self::Done => 0,

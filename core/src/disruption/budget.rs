@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::str::FromStr;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -27,6 +28,21 @@ pub struct BudgetKey {
 impl fmt::Display for BudgetKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// `NAMESPACE/NAME`
+impl FromStr for BudgetKey {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('/') {
+            Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => Ok(Self {
+                namespace: namespace.into(),
+                name: name.into(),
+            }),
+            _ => Err("expected NAMESPACE/NAME".to_owned()),
+        }
     }
 }
 

@@ -37,6 +37,23 @@ impl ImplicitBudget {
         Ok(Self(most))
     }
 
+    /// `25%`, a number of pods, or `none`.
+    ///
+    /// # Errors
+    ///
+    /// Any other text.
+    pub fn parse(text: &str) -> Result<Option<Self>, String> {
+        if text == "none" {
+            return Ok(None);
+        }
+        let most = match text.parse::<u16>() {
+            Ok(count) => IntOrString::Int(i32::from(count)),
+            Err(_) => IntOrString::String(text.into()),
+        };
+        let wrong = |_| "expected a number of pods, a percentage or none".to_owned();
+        Self::new(most).map(Some).map_err(wrong)
+    }
+
     /// What it leaves for the workload of this pod; none where the pod is not Ready, has a
     /// controller that keeps no number of replicas, or one that was not read.
     pub(crate) fn counts(&self, pod: &Pod, workloads: &Workloads) -> Option<ImplicitCounts> {

@@ -5,6 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::object::{LabelSelector, Pod};
+use crate::selector::label_selector;
 use crate::text::Str;
 
 /// What Cluster API's drain reads on a pod.
@@ -42,11 +43,42 @@ impl FromStr for Behavior {
     }
 }
 
+impl fmt::Display for Behavior {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Skip => f.write_str("skip"),
+            Self::WaitCompleted => f.write_str("wait-completed"),
+            Self::Order(order) => write!(f, "order={order}"),
+        }
+    }
+}
+
 /// A treatment for the pods with some labels.
 #[derive(Clone, Debug)]
 pub struct PodRule {
     pub selector: LabelSelector,
     pub behavior: Behavior,
+}
+
+/// `SELECTOR:WHAT`
+impl FromStr for PodRule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (selector, behavior) = text
+            .rsplit_once(':')
+            .ok_or("expected SELECTOR:WHAT, for example app=db:order=10")?;
+        Ok(Self {
+            selector: label_selector(selector)?,
+            behavior: behavior.parse()?,
+        })
+    }
+}
+
+impl fmt::Display for PodRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.selector, self.behavior)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! Disruption budgets and label selectors.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -109,6 +110,27 @@ pub struct Requirement {
     /// Values for `In` and `NotIn`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "nullable")]
     pub values: Vec<Str>,
+}
+
+impl fmt::Display for LabelSelector {
+    /// In kubectl's syntax: `a=b,c in (d,e),!f`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plain = self.match_labels.iter();
+        let plain = plain.map(|(key, value)| format!("{key}={value}"));
+        let rest = self.match_expressions.iter().map(|requirement| {
+            let key = &requirement.key;
+            let values = requirement.values.join(",");
+            match requirement.operator.as_str() {
+                "In" if requirement.values.len() == 1 => format!("{key}={values}"),
+                "In" => format!("{key} in ({values})"),
+                "NotIn" => format!("{key} notin ({values})"),
+                "DoesNotExist" => format!("!{key}"),
+                _ => key.to_string(),
+            }
+        });
+        let all: Vec<String> = plain.chain(rest).collect();
+        f.write_str(&all.join(","))
+    }
 }
 
 impl LabelSelector {

@@ -1,12 +1,13 @@
 //! Flags of `drain`: those of `kubectl drain` v1.36 with the same meaning, and our own.
 
+use std::path::PathBuf;
 use std::str::FromStr as _;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 use nodelife_core::disruption::{BudgetKey, ImplicitBudget};
 use nodelife_core::drain::{EvictionOrder, PodRule};
-use nodelife_core::object::{IntOrString, LabelSelector};
+use nodelife_core::object::LabelSelector;
 use nodelife_core::selector::label_selector;
 use nodelife_drain::MaxUnavailable;
 
@@ -30,6 +31,14 @@ Examples:
 
   # Drain all nodes of a pool, one at a time, and print a report for a script
   kubectl nodelife drain -l pool=blue -o json
+
+  # Do only what was planned
+  kubectl nodelife drain worker-1 --dry-run -o json > plan.json
+  kubectl nodelife drain worker-1 --plan plan.json
+
+  # Let the controller drain, and watch it
+  kubectl nodelife drain worker-1 --detach=upgrade
+  kubectl nodelife maintenance watch upgrade
 ")]
 pub(crate) struct DrainArgs {
     /// Nodes to drain, as NAME or node/NAME
@@ -151,6 +160,15 @@ pub(crate) struct DrainArgs {
     /// Print the plan (with --dry-run) or the report of the drain to stdout
     #[arg(long, short = 'o', value_enum, value_name = "FORMAT")]
     pub(crate) output: Option<DrainFormat>,
+    /// Do nothing that this plan does not, which --dry-run -o json wrote; refuse if more would be
+    /// done now
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["undo", "files"])]
+    pub(crate) plan: Option<PathBuf>,
+    /// Let the controller in the cluster drain: create a NodeMaintenance, of this name if one is
+    /// given, and exit
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "", value_name = "NAME",
+          conflicts_with_all = ["undo", "files", "dry_run", "output", "events"])]
+    pub(crate) detach: Option<String>,
     /// Accepted for compatibility with kubectl; no effect
     #[arg(long, hide = true, default_value_t = 500, value_name = "N")]
     pub(crate) chunk_size: u32,
@@ -205,36 +223,15 @@ pub(crate) enum DryRun {
 pub(crate) struct ImplicitBudgetArg(pub(crate) Option<ImplicitBudget>);
 
 fn implicit_budget(text: &str) -> Result<ImplicitBudgetArg, String> {
-    if text == "none" {
-        return Ok(ImplicitBudgetArg(None));
-    }
-    let most = match text.parse::<u16>() {
-        Ok(count) => IntOrString::Int(i32::from(count)),
-        Err(_) => IntOrString::String(text.into()),
-    };
-    ImplicitBudget::new(most)
-        .map(|budget| ImplicitBudgetArg(Some(budget)))
-        .map_err(|_| "expected a number of pods, a percentage or none".to_owned())
+    ImplicitBudget::parse(text).map(ImplicitBudgetArg)
 }
 
 fn pod_rule(text: &str) -> Result<PodRule, String> {
-    let (selector, behavior) = text
-        .rsplit_once(':')
-        .ok_or("expected SELECTOR:WHAT, for example app=db:order=10")?;
-    Ok(PodRule {
-        selector: label_selector(selector)?,
-        behavior: behavior.parse()?,
-    })
+    text.parse()
 }
 
 fn budget_key(text: &str) -> Result<BudgetKey, String> {
-    match text.split_once('/') {
-        Some((namespace, name)) if !namespace.is_empty() && !name.is_empty() => Ok(BudgetKey {
-            namespace: namespace.into(),
-            name: name.into(),
-        }),
-        _ => Err("expected NAMESPACE/NAME".to_owned()),
-    }
+    text.parse()
 }
 
 /// `--order`

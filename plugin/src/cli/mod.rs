@@ -15,6 +15,7 @@ mod format;
 mod help;
 mod input;
 mod kubelet;
+mod maintenance;
 mod man;
 mod node;
 mod nodes;
@@ -45,6 +46,7 @@ pub(crate) use format::{ExplainFormat, Output};
 use help::HELP;
 pub(crate) use input::InputArgs;
 pub(crate) use kubelet::{ConfigzArgs, EvictionArgs, KubeletArgs};
+pub(crate) use maintenance::{MaintenanceArgs, MaintenanceCommand, NameArgs};
 pub(crate) use man::ManArgs;
 pub(crate) use node::NodeArgs;
 pub(crate) use nodes::{NodesArgs, NodesFormat};
@@ -116,6 +118,8 @@ pub(crate) enum Command {
     Drain(DrainArgs),
     #[command(help_template = HELP)]
     Evict(EvictArgs),
+    #[command(help_template = HELP)]
+    Maintenance(MaintenanceArgs),
     #[command(help_template = HELP)]
     Snapshot(SnapshotArgs),
     #[command(help_template = HELP)]

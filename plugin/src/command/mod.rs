@@ -11,6 +11,7 @@ mod evict;
 mod explain;
 mod files;
 pub(crate) mod input;
+mod maintenance;
 mod man;
 mod nodes;
 mod outputs;
@@ -39,6 +40,9 @@ pub(crate) async fn run(cli: Cli, printer: &mut Printer) -> anyhow::Result<ExitS
         Command::Audit(args) => or_interrupted(audit::run(args, &cluster, printer)).await,
         Command::Nodes(args) => or_interrupted(nodes::run(args, &cluster, printer)).await,
         Command::Explain(args) => or_interrupted(explain::run(args, &cluster, printer)).await,
+        Command::Maintenance(args) => {
+            or_interrupted(maintenance::run(args, &cluster, printer)).await
+        }
         Command::Snapshot(args) => or_interrupted(snapshot::run(args, &cluster, printer)).await,
         Command::Webhook(args) => or_interrupted(webhook::run(args, &cluster, printer)).await,
         Command::Config(args) => config::run(&args, printer),

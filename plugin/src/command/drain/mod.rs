@@ -1,11 +1,14 @@
 //! `drain`
 
+mod approved;
+mod detach;
 mod offline;
 mod plan;
 mod settings;
 mod together;
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
@@ -22,6 +25,7 @@ use crate::drain::ProgressLog;
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 use crate::signals;
+pub(super) use detach::NOT_INSTALLED;
 pub(super) use plan::print as print_plan;
 use settings::{check, settings};
 
@@ -31,6 +35,9 @@ pub(crate) async fn run(
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
     check(&args)?;
+    if let Some(name) = &args.detach {
+        return detach::detach(&args, name, cluster, printer).await;
+    }
     if !args.input.files.is_empty() {
         return offline::plan(&args, printer);
     }
@@ -106,6 +113,10 @@ async fn begin(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ControlFlow<ExitStatus, Box<Drain>>> {
+    let approved = match &args.plan {
+        Some(file) => Some((file.as_path(), approved::read(file)?)),
+        None => None,
+    };
     let cluster = connect::prepare(cluster, printer).await?;
     if args.undo {
         return undo(&cluster, settings, printer)
@@ -115,7 +126,15 @@ async fn begin(
     let prepared = nodelife_drain::prepare(&cluster, settings, printer).await?;
     let status = prepared.status().into();
     match prepared {
-        Prepared::Ready(drain) => return Ok(ControlFlow::Continue(drain)),
+        Prepared::Ready(mut drain) => {
+            if let Some((file, approved)) = approved {
+                if approved::refuse(drain.plan(), &approved, file, printer) {
+                    return Ok(ControlFlow::Break(ExitStatus::Refused));
+                }
+                drain.bind(Arc::new(approved));
+            }
+            return Ok(ControlFlow::Continue(drain));
+        }
         Prepared::Refused { plan, .. } => {
             if let Some(plan) = plan
                 && (settings.dry_run || args.output.is_some())
@@ -124,6 +143,11 @@ async fn begin(
             }
         }
         Prepared::Planned { plan, .. } => {
+            if let Some((file, approved)) = &approved
+                && approved::refuse(&plan, approved, file, printer)
+            {
+                return Ok(ControlFlow::Break(ExitStatus::Refused));
+            }
             if args.dry_run == DryRun::Server {
                 check_evictions(&cluster, &plan, settings.method(), printer).await;
             }

@@ -1,0 +1,61 @@
+//! `drain --plan FILE`: the plan that may be carried out, and what the present one does beyond it.
+
+use std::fs;
+use std::path::Path;
+
+use nodelife_core::drain::{DrainPlan, PlanScope, SavedPlan};
+use nodelife_core::format;
+
+use crate::exit::UsageError;
+use crate::output::Printer;
+
+/// What the plan in this file allows.
+pub(super) fn read(file: &Path) -> Result<PlanScope, UsageError> {
+    let wrong = |why: &str| UsageError(format!("{}: {why}", file.display()));
+    let text = fs::read_to_string(file).map_err(|error| wrong(&error.to_string()))?;
+    let saved: SavedPlan = serde_saphyr::from_str(&text)
+        .map_err(|error| wrong(&format::parse_error(&error.to_string())))?;
+    saved.scope().map_err(|why| wrong(&why))
+}
+
+/// Says what this plan does beyond the approved one, in a line each; whether there is any of it.
+pub(super) fn refuse(
+    plan: &DrainPlan,
+    approved: &PlanScope,
+    file: &Path,
+    printer: &mut Printer,
+) -> bool {
+    let beyond = plan.scope().beyond(approved);
+    for line in &beyond {
+        printer.note(line);
+    }
+    if !beyond.is_empty() {
+        printer.note(format_args!(
+            "refused: the present plan does more than that of {}; nothing was changed",
+            file.display()
+        ));
+    }
+    !beyond.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use nodelife_core::sha256;
+    use ring::digest::{SHA256, digest};
+
+    #[test]
+    fn digests_are_those_of_ring() {
+        for length in 0..300_u32 {
+            let text: Vec<u8> = (0..length)
+                .map(|i| u8::try_from(i * 7 % 251).unwrap())
+                .collect();
+            let mut expected = String::from("sha256:");
+            for byte in digest(&SHA256, &text).as_ref() {
+                write!(expected, "{byte:02x}").unwrap();
+            }
+            assert_eq!(sha256::digest(&text), expected, "{length} bytes");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! `maintenance`: shows, watches and cancels drains that the controller carries out.
+
+mod describe;
+mod watch;
+
+use anyhow::bail;
+use nodelife_cluster::list::ListFilter;
+use nodelife_cluster::resource::NODE_MAINTENANCES;
+use nodelife_cluster::{ApiError, Cluster, listing};
+use nodelife_core::format;
+use nodelife_core::node_maintenance::NodeMaintenance;
+
+use crate::cli::{ClusterArgs, MaintenanceArgs, MaintenanceCommand};
+use crate::command::connect;
+use crate::command::drain::NOT_INSTALLED;
+use crate::exit::ExitStatus;
+use crate::output::{Cell, Printer, Table};
+
+pub(crate) async fn run(
+    args: MaintenanceArgs,
+    cluster: &ClusterArgs,
+    printer: &mut Printer,
+) -> anyhow::Result<ExitStatus> {
+    let cluster = connect::connect(cluster, printer).await?;
+    match args.command {
+        MaintenanceCommand::List => list(&cluster, printer).await,
+        MaintenanceCommand::Watch(args) => watch::watch(&cluster, args.name(), printer).await,
+        MaintenanceCommand::Describe(args) => {
+            let found = get(&cluster, args.name()).await?;
+            describe::describe(&found, cluster.clock().now(), printer)?;
+            Ok(ExitStatus::Done)
+        }
+        MaintenanceCommand::Cancel(args) => cancel(&cluster, args.name(), printer).await,
+    }
+}
+
+async fn list(cluster: &Cluster, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
+    let all = ListFilter::default();
+    let listed = match cluster
+        .list(&listing::NODE_MAINTENANCES, &all, |_| {})
+        .await
+    {
+        Ok(listed) => listed.items,
+        Err(ApiError::NotFound(_)) => bail!(NOT_INSTALLED),
+        Err(error) => return Err(error.into()),
+    };
+    if listed.is_empty() {
+        printer.note("no NodeMaintenance found");
+        return Ok(ExitStatus::Done);
+    }
+    let now = cluster.clock().now();
+    let mut table = Table::new(["NAME", "NODES", "STATE", "BLOCKED", "AGE"]);
+    for one in &listed {
+        let age = one.metadata.creation_timestamp;
+        let age = age.map_or(0, |at| now.duration_since(at).as_secs());
+        let blocked = one
+            .blocked()
+            .map_or("-", |blocked| blocked.message.as_str());
+        table.row([
+            Cell::from(one.metadata.name.to_string()),
+            Cell::from(progress(one)),
+            Cell::from(one.state().to_owned()),
+            Cell::from(blocked.to_owned()),
+            Cell::from(format::duration(age)),
+        ]);
+    }
+    printer.table(&table)?;
+    Ok(ExitStatus::Done)
+}
+
+/// How many nodes are drained, of how many.
+fn progress(one: &NodeMaintenance) -> String {
+    let progress = one.status.progress.as_deref();
+    progress.map_or_else(
+        || match one.spec.nodes.len() {
+            0 => "-".to_owned(),
+            nodes => format!("0/{nodes}"),
+        },
+        str::to_owned,
+    )
+}
+
+async fn get(cluster: &Cluster, name: &str) -> anyhow::Result<NodeMaintenance> {
+    match cluster.get(NODE_MAINTENANCES.all().named(name)).await? {
+        Some(found) => Ok(found),
+        None => {
+            let all = ListFilter::default();
+            let listed = cluster
+                .list(&listing::NODE_MAINTENANCES, &all, |_| {})
+                .await;
+            if let Err(ApiError::NotFound(_)) = listed {
+                bail!(NOT_INSTALLED);
+            }
+            bail!("nodemaintenances.nodelife.dev \"{name}\" not found")
+        }
+    }
+}
+
+/// Deletes it, and waits until it is gone: its finalizer goes when the nodes have back what it took.
+async fn cancel(
+    cluster: &Cluster,
+    name: &str,
+    printer: &mut Printer,
+) -> anyhow::Result<ExitStatus> {
+    let found = get(cluster, name).await?;
+    match cluster.delete_maintenance(&found).await {
+        Ok(()) | Err(ApiError::NotFound(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    printer.note(format_args!(
+        "nodemaintenance/{name}: cancelled; waiting until its nodes have back what it took"
+    ));
+    watch::until_gone(cluster, &found, printer).await?;
+    printer.paragraph(format_args!("nodemaintenance.nodelife.dev/{name} deleted"))?;
+    Ok(ExitStatus::Done)
+}
