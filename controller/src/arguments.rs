@@ -33,6 +33,17 @@ pub struct Arguments {
     /// --config` takes it; read at the start.
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_config: Option<PathBuf>,
+    /// Carry out NodeMaintenance objects.
+    #[arg(
+        long,
+        value_name = "BOOL",
+        default_value_t = true,
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = ArgAction::Set
+    )]
+    pub(crate) maintenance: bool,
     #[command(flatten)]
     pub(crate) leader_election: LeaderElection,
 }

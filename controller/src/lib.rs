@@ -5,11 +5,13 @@
 //! - [`leader`]: the leader election, which starts and stops the parts
 //! - [`audit`]: the audit that never sleeps
 //! - [`health`]: probes and metrics
+//! - [`maintenance`]: the part that carries out NodeMaintenance objects
 
 mod arguments;
 pub mod audit;
 pub mod health;
 pub mod leader;
+pub mod maintenance;
 pub mod part;
 mod run;
 

@@ -15,6 +15,7 @@ use crate::arguments::Arguments;
 use crate::audit::AuditPart;
 use crate::health::{Health, LeaderStatus, new_registry, router};
 use crate::leader::Election;
+use crate::maintenance::MaintenancePart;
 use crate::part::Parts;
 
 /// One thread renews the Lease while a part computes on the other.
@@ -43,6 +44,9 @@ fn parts(arguments: &Arguments, registry: &mut Registry) -> anyhow::Result<Parts
     if arguments.audit {
         let audit = AuditPart::new(arguments.audit_config.as_deref(), registry)?;
         parts.push(Arc::new(audit));
+    }
+    if arguments.maintenance {
+        parts.push(Arc::new(MaintenancePart));
     }
     Ok(parts)
 }

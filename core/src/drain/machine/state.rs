@@ -490,7 +490,8 @@ impl Tracked {
         }
     }
 
-    pub(super) fn reason(&self, nodes: &[Node], now: Timestamp) -> String {
+    /// Where it stands; of a pod that does not go, why. `nodes`: what is known of them.
+    pub fn reason(&self, nodes: &[Node], now: Timestamp) -> String {
         match &self.state {
             PodState::Terminating { .. } | PodState::Stuck => {
                 let mut reason = self.state.to_string();

@@ -1,0 +1,109 @@
+//! `StatusReporter`: turns what a drain tells into the status of its object.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use nodelife_core::node_maintenance::{NodeStatus, UnsettledPod};
+use nodelife_core::text::Str;
+use nodelife_drain::{DrainEnd, Level, Progress, Reporter};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::status;
+
+/// How often the state of a drain is taken at most, and so written.
+pub(super) const PERIOD: Duration = Duration::from_secs(1);
+
+/// How long a sentence in the status may be, in characters.
+const MAX_SENTENCE: usize = 512;
+
+/// The state of a drain.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct View {
+    pub(super) nodes: Vec<NodeStatus>,
+    pub(super) pods: Vec<UnsettledPod>,
+    pub(super) more_pods: u32,
+    /// Whether the drain came to its end; not if it never began.
+    pub(super) ended: bool,
+    /// Whether a failure of it is one that a repetition would not mend: its time is over, or its gate
+    /// has failed.
+    pub(super) is_final: bool,
+}
+
+pub(super) struct StatusReporter {
+    name: Str,
+    view: watch::Sender<View>,
+    taken_at: Option<Instant>,
+    /// Whether something has happened since.
+    stale: bool,
+    /// The last sentence, and the last error.
+    pub(super) last: String,
+}
+
+impl StatusReporter {
+    /// One for the maintenance of this name.
+    pub(super) fn new(name: Str) -> (Self, watch::Receiver<View>) {
+        let (view, receiver) = watch::channel(View::default());
+        let reporter = Self {
+            name,
+            view,
+            taken_at: None,
+            stale: false,
+            last: String::new(),
+        };
+        (reporter, receiver)
+    }
+
+    fn take(&mut self, progress: &Progress<'_>, ended: bool) {
+        self.taken_at = Some(Instant::now());
+        self.stale = false;
+        let (pods, more_pods) = status::pods(progress);
+        self.view.send_replace(View {
+            nodes: status::nodes(progress),
+            pods,
+            more_pods,
+            ended,
+            is_final: status::is_final(progress),
+        });
+    }
+
+    fn remember(&mut self, text: String) {
+        self.last = text.chars().take(MAX_SENTENCE).collect();
+    }
+}
+
+impl Reporter for StatusReporter {
+    fn tell(&mut self, level: Level, text: &dyn Display) {
+        let name = &self.name;
+        match level {
+            Level::Note => tracing::info!(maintenance = %name, "{text}"),
+            Level::Warning => tracing::warn!(maintenance = %name, "{text}"),
+        }
+        self.remember(text.to_string());
+    }
+
+    fn error(&mut self, error: &anyhow::Error) {
+        tracing::warn!(maintenance = %self.name, "{error:#}");
+        self.remember(format!("{error:#}"));
+    }
+
+    fn progress(&mut self, progress: &Progress<'_>) {
+        if self.taken_at.is_some_and(|at| at.elapsed() < PERIOD) {
+            self.stale = true;
+        } else {
+            self.take(progress, false);
+        }
+    }
+
+    fn wake_at(&self, now: Timestamp) -> Option<Timestamp> {
+        let period = SignedDuration::try_from(PERIOD).ok()?;
+        self.stale
+            .then(|| now.saturating_add(period).ok())
+            .flatten()
+    }
+
+    fn ended(&mut self, end: &DrainEnd<'_>) {
+        self.take(&end.progress, true);
+    }
+}

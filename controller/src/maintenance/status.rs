@@ -1,0 +1,147 @@
+//! The parts of the status: nodes and pods of a drain as it stands, and conditions.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use nodelife_core::drain::{NodeLoss, NodePhase, Outcome, StopReason};
+use nodelife_core::node_maintenance::{
+    MAX_UNSETTLED, MaintenanceCondition, MaintenanceStatus, NodeCounts, NodeState, NodeStatus,
+    UnsettledPod,
+};
+use nodelife_core::text::Str;
+use nodelife_drain::{DrainStatus, Progress};
+
+/// How long the reason of a pod may be, in characters.
+const MAX_REASON: usize = 300;
+
+/// Each node, and what has become of its pods.
+pub(super) fn nodes(progress: &Progress<'_>) -> Vec<NodeStatus> {
+    let machine = progress.machine;
+    let mut counts: BTreeMap<&str, NodeCounts> = BTreeMap::new();
+    for tracked in machine.pods() {
+        let counts = counts.entry(&tracked.pod.spec.node_name).or_default();
+        *match tracked.outcome() {
+            Outcome::Evicted => &mut counts.evicted,
+            Outcome::Skipped => &mut counts.skipped,
+            Outcome::Pending => &mut counts.pending,
+            Outcome::Blocked => &mut counts.blocked,
+            Outcome::Stuck => &mut counts.stuck,
+            Outcome::Impossible => &mut counts.impossible,
+        } += 1;
+    }
+    let of = |(name, phase): (&Str, NodePhase)| {
+        let (state, message) = match phase {
+            NodePhase::Waiting => (NodeState::Waiting, String::new()),
+            NodePhase::Settling => {
+                let awaited = machine.awaited(name);
+                let awaited: Vec<String> = awaited.iter().map(ToString::to_string).collect();
+                (NodeState::Settling, awaited.join("; "))
+            }
+            NodePhase::Done if machine.is_drained(name) => (NodeState::Drained, String::new()),
+            NodePhase::Done => (NodeState::NotDrained, String::new()),
+            NodePhase::Left(loss @ NodeLoss::Deleted) => (NodeState::Drained, loss.to_string()),
+            NodePhase::Left(loss) => (NodeState::NotDrained, loss.to_string()),
+            NodePhase::Yielded => {
+                let text = "only budgets block it; other nodes have their turn first";
+                (NodeState::Draining, text.to_owned())
+            }
+            _ => (NodeState::Draining, String::new()),
+        };
+        NodeStatus {
+            name: name.clone(),
+            state,
+            message: cut(&message),
+            pods: counts.get(name.as_str()).copied().unwrap_or_default(),
+        }
+    };
+    machine.nodes().map(of).collect()
+}
+
+/// Whether the drain ended at its deadline, or by its gate.
+pub(super) fn is_final(progress: &Progress<'_>) -> bool {
+    let machine = progress.machine;
+    let by_gate = |phase: NodePhase| phase == NodePhase::Left(NodeLoss::GateFailed);
+    machine.stopped() == Some(StopReason::Deadline)
+        || machine.nodes().any(|(_, phase)| by_gate(phase))
+}
+
+/// The first pods that are not settled, by namespace and name, and how many more there are.
+pub(super) fn pods(progress: &Progress<'_>) -> (Vec<UnsettledPod>, u32) {
+    let mut unsettled: Vec<_> = progress
+        .machine
+        .pods()
+        .filter(|tracked| tracked.outcome() > Outcome::Skipped)
+        .collect();
+    unsettled.sort_unstable_by_key(|tracked| {
+        let meta = &tracked.pod.metadata;
+        (&meta.namespace, &meta.name)
+    });
+    let more = unsettled.len().saturating_sub(MAX_UNSETTLED);
+    let listed = unsettled.iter().take(MAX_UNSETTLED).map(|tracked| {
+        let meta = &tracked.pod.metadata;
+        UnsettledPod {
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            node: tracked.pod.spec.node_name.clone(),
+            reason: cut(&tracked.reason(progress.nodes, progress.now)),
+        }
+    });
+    (listed.collect(), u32::try_from(more).unwrap_or(u32::MAX))
+}
+
+fn cut(text: &str) -> Str {
+    let cut: String = text.chars().take(MAX_REASON).collect();
+    cut.into()
+}
+
+/// Sets a condition; its time changes with its status alone.
+pub(super) fn set_condition(
+    status: &mut MaintenanceStatus,
+    (kind, holds): (&str, bool),
+    (reason, message): (&str, &str),
+    now: Timestamp,
+) {
+    let new = MaintenanceCondition {
+        kind: kind.into(),
+        status: if holds { "True" } else { "False" }.into(),
+        reason: reason.into(),
+        message: cut(message),
+        last_transition_time: whole_second(now),
+    };
+    match status.conditions.iter_mut().find(|c| c.kind == new.kind) {
+        Some(old) => {
+            let since = (old.status == new.status).then_some(old.last_transition_time);
+            *old = MaintenanceCondition {
+                last_transition_time: since.unwrap_or(new.last_transition_time),
+                ..new
+            };
+        }
+        None => status.conditions.push(new),
+    }
+}
+
+/// `metav1.Time` has whole seconds.
+fn whole_second(at: Timestamp) -> Timestamp {
+    Timestamp::from_second(at.as_second()).unwrap_or(at)
+}
+
+/// Counts the drained nodes, of how many.
+pub(super) fn count_nodes(status: &mut MaintenanceStatus) {
+    let drained = status.nodes.iter();
+    let drained = drained.filter(|node| node.state == NodeState::Drained);
+    let text = format!("{}/{}", drained.count(), status.nodes.len());
+    status.progress = Some(text.into());
+}
+
+/// The exit status of `kubectl nodelife drain`, and the reason of the conditions.
+pub(super) fn outcome(status: DrainStatus) -> (u8, &'static str) {
+    match status {
+        DrainStatus::Done => (0, "Drained"),
+        DrainStatus::Failed => (1, "Failed"),
+        DrainStatus::Refused => (4, "Refused"),
+        DrainStatus::Blocked => (5, "BlockedByBudget"),
+        DrainStatus::Stuck => (6, "Stuck"),
+        DrainStatus::Impossible => (7, "Impossible"),
+        DrainStatus::Interrupted => (130, "Interrupted"),
+    }
+}
