@@ -28,6 +28,7 @@ mod fixture;
 mod json_schema;
 mod kubeconfig;
 mod leftover;
+mod maintenance;
 mod manifests;
 mod monitoring;
 mod node_access;
