@@ -31,7 +31,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use nodelife_cluster::snapshot::collect;
-use nodelife_cluster::{ApiError, Cluster};
+use nodelife_cluster::{ApiError, Cluster, Configz};
 use nodelife_core::audit::{self, Selection};
 use nodelife_core::snapshot::{Snapshot, Source};
 use prometheus_client::registry::Registry;
@@ -180,7 +180,7 @@ fn facts_at(cluster: &Cluster, at: Instant) -> BoxFuture<'static, Result<Snapsho
         sleep_until(at).await;
         let version = cluster.fetch_version().await?;
         let sources = BTreeSet::from([Source::NodeAuthorizer]);
-        let mut facts = collect(&cluster, &sources, |_| {}).await?;
+        let mut facts = collect(&cluster, &sources, Configz::Proxy, |_| {}).await?;
         facts.server_version = version.map(|version| version.git_version.as_str().into());
         Ok(facts)
     }

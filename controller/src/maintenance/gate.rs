@@ -18,7 +18,7 @@ pub(super) struct ConditionGate {
 }
 
 impl Gate for ConditionGate {
-    fn name(&self) -> &str {
+    fn name(&self) -> &'static str {
         "the gate"
     }
 
@@ -44,7 +44,7 @@ impl Gate for ConditionGate {
                         _ => {}
                     }
                 }
-                std::future::pending().await
+                std::future::pending::<()>().await;
             };
             tokio::time::timeout(timeout, wait)
                 .await

@@ -106,8 +106,11 @@ mod tests {
             maintenance("new", None, &[]),
         ];
         let wants = |names: &[&str]| names.iter().map(|name| Str::from(*name)).collect();
-        let waits = taken(&all[1], &wants(&["b", "c"]), all.iter()).unwrap();
-        assert_eq!(waits.message, "waits for nodemaintenance/one, which has b");
+        let blocked = taken(&all[1], &wants(&["b", "c"]), all.iter()).unwrap();
+        assert_eq!(
+            blocked.message,
+            "blocked for nodemaintenance/one, which has b"
+        );
         assert_eq!(taken(&all[0], &wants(&["a", "b"]), all.iter()), None);
         assert!(taken(&all[2], &wants(&["b"]), all.iter()).is_some());
         assert_eq!(taken(&all[2], &wants(&["c"]), all.iter()), None);

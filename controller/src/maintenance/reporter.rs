@@ -68,7 +68,7 @@ impl StatusReporter {
         });
     }
 
-    fn remember(&mut self, text: String) {
+    fn remember(&mut self, text: &str) {
         self.last = text.chars().take(MAX_SENTENCE).collect();
     }
 }
@@ -80,12 +80,12 @@ impl Reporter for StatusReporter {
             Level::Note => tracing::info!(maintenance = %name, "{text}"),
             Level::Warning => tracing::warn!(maintenance = %name, "{text}"),
         }
-        self.remember(text.to_string());
+        self.remember(&text.to_string());
     }
 
     fn error(&mut self, error: &anyhow::Error) {
         tracing::warn!(maintenance = %self.name, "{error:#}");
-        self.remember(format!("{error:#}"));
+        self.remember(&format!("{error:#}"));
     }
 
     fn progress(&mut self, progress: &Progress<'_>) {

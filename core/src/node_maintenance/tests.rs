@@ -95,6 +95,7 @@ const DURATION: &str = r"^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$";
 fn definition() -> Value {
     let mut spec = structural::<MaintenanceSpec>("What is wanted.");
     restrict(&mut spec);
+    relate(&mut spec);
     let status = structural::<MaintenanceStatus>("What the controller has seen and done.");
     let column =
         |name: &str, kind: &str, path: &str| json!({"name": name, "type": kind, "jsonPath": path});
@@ -151,13 +152,14 @@ fn definition() -> Value {
     })
 }
 
-/// What the types do not say: limits, patterns, and rules between fields.
+fn rules(rules: &[(&str, &str)]) -> Value {
+    let rules = rules.iter();
+    let rules = rules.map(|(rule, message)| json!({"rule": rule, "message": message}));
+    Value::Array(rules.collect())
+}
+
+/// What the types do not say of a field: limits and patterns.
 fn restrict(spec: &mut Value) {
-    let rules = |rules: &[(&str, &str)]| {
-        let rules = rules.iter();
-        let rules = rules.map(|(rule, message)| json!({"rule": rule, "message": message}));
-        Value::Array(rules.collect())
-    };
     let properties = &mut spec["properties"];
     properties["nodes"]["maxItems"] = json!(1000);
     properties["nodes"]["items"]["maxLength"] = json!(253);
@@ -208,6 +210,10 @@ fn restrict(spec: &mut Value) {
     drain["implicitBudget"]["pattern"] = json!("^([0-9]{1,5}%?|none)$");
     drain["concurrency"]["minimum"] = json!(1);
     drain["maxPerZone"]["minimum"] = json!(1);
+}
+
+/// The rules between fields.
+fn relate(spec: &mut Value) {
     spec["properties"]["drain"]["x-kubernetes-validations"] = rules(&[
         (
             "!has(self.disableEviction) || !self.disableEviction || (has(self.force) && self.force)",

@@ -28,8 +28,8 @@ impl Worker {
                 dry_run: false,
             };
             let (mut reporter, _) = StatusReporter::new(meta.name.clone());
-            let reported: &mut dyn Reporter = &mut reporter;
-            let status = undo_drain(&self.cluster, &nodes, &undo, reported)
+            let told: &mut dyn Reporter = &mut reporter;
+            let status = undo_drain(&self.cluster, &nodes, &undo, told)
                 .await
                 .context("failed to give back the nodes")?;
             if status != DrainStatus::Done {

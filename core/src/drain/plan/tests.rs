@@ -14,7 +14,7 @@ fn plan(pods: usize, budgets: &[Budget]) -> DrainPlan {
 fn plan_under(pods: usize, budgets: &Budgets, deletes: bool) -> DrainPlan {
     let pods: Vec<_> = (0..pods).map(|i| pod(&format!("p{i}"), "n")).collect();
     plan_for(&pods, budgets, |options, _| {
-        options.manner.disable_eviction = deletes
+        options.manner.disable_eviction = deletes;
     })
 }
 

@@ -81,19 +81,17 @@ fn progress(one: &NodeMaintenance) -> String {
 }
 
 async fn get(cluster: &Cluster, name: &str) -> anyhow::Result<NodeMaintenance> {
-    match cluster.get(NODE_MAINTENANCES.all().named(name)).await? {
-        Some(found) => Ok(found),
-        None => {
-            let all = ListFilter::default();
-            let listed = cluster
-                .list(&listing::NODE_MAINTENANCES, &all, |_| {})
-                .await;
-            if let Err(ApiError::NotFound(_)) = listed {
-                bail!(NOT_INSTALLED);
-            }
-            bail!("nodemaintenances.nodelife.dev \"{name}\" not found")
-        }
+    if let Some(found) = cluster.get(NODE_MAINTENANCES.all().named(name)).await? {
+        return Ok(found);
     }
+    let all = ListFilter::default();
+    let listed = cluster
+        .list(&listing::NODE_MAINTENANCES, &all, |_| {})
+        .await;
+    if let Err(ApiError::NotFound(_)) = listed {
+        bail!(NOT_INSTALLED);
+    }
+    bail!("nodemaintenances.nodelife.dev \"{name}\" not found")
 }
 
 /// Deletes it, and waits until it is gone: its finalizer goes when the nodes have back what it took.

@@ -89,7 +89,8 @@ async fn reports_equal_an_audit_and_follow_a_fault() {
 async fn set_zone(controller: &Controller<'_>, zone: Value) {
     let nodes: Api<Node> = Api::all(controller.admin.clone());
     let labels = Patch::Merge(json!({"metadata": {"labels": {ZONE: zone}}}));
-    let patched = nodes.patch("worker-1", &PatchParams::default(), &labels);
+    let parameters = PatchParams::default();
+    let patched = nodes.patch("worker-1", &parameters, &labels);
     patched.await.unwrap();
 }
 

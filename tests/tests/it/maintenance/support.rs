@@ -106,7 +106,8 @@ impl<'a> Scene<'a> {
     pub(super) async fn cordon(&self, node: &str, cordoned: bool) {
         let patch = Patch::Merge(json!({"spec": {"unschedulable": cordoned.then_some(true)}}));
         let patched = self.nodes();
-        let patched = patched.patch(node, &PatchParams::default(), &patch);
+        let parameters = PatchParams::default();
+        let patched = patched.patch(node, &parameters, &patch);
         patched.await.unwrap();
     }
 
