@@ -109,7 +109,7 @@ mod tests {
         let blocked = taken(&all[1], &wants(&["b", "c"]), all.iter()).unwrap();
         assert_eq!(
             blocked.message,
-            "blocked for nodemaintenance/one, which has b"
+            "waits for nodemaintenance/one, which has b"
         );
         assert_eq!(taken(&all[0], &wants(&["a", "b"]), all.iter()), None);
         assert!(taken(&all[2], &wants(&["b"]), all.iter()).is_some());
