@@ -57,7 +57,8 @@ struct Written {
 #[derive(Deserialize)]
 struct MetaList {
     metadata: ListMeta,
-    items: Vec<Item>,
+    /// The API server writes null for none.
+    items: Option<Vec<Item>>,
 }
 
 #[derive(Deserialize)]
@@ -144,7 +145,7 @@ impl Publisher {
                 call = call.with_query("continue", next);
             }
             let page: MetaList = self.cluster.read(&call).await?.json(&call)?;
-            for Item { metadata } in page.items {
+            for Item { metadata } in page.items.unwrap_or_default() {
                 let digest = metadata.annotations.get(DIGEST).cloned();
                 found.insert(metadata.name.to_string(), digest.unwrap_or_default());
             }
