@@ -22,7 +22,7 @@ pub(super) fn describe(
     let mut lines = vec![
         ("Name", Some(one.metadata.name.to_string())),
         ("State", Some(one.state().to_owned())),
-        ("Nodes drained", Some(super::progress(one))),
+        ("Nodes drained", Some(super::object::progress(one))),
         ("Created", since(one.metadata.creation_timestamp)),
         ("Started", since(status.started_at)),
         ("Finished", since(status.finished_at)),

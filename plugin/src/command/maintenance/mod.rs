@@ -1,20 +1,20 @@
 //! `maintenance`: shows, watches and cancels drains that the controller carries out.
 
 mod describe;
+mod object;
 mod watch;
 
 use anyhow::bail;
 use nodelife_cluster::list::ListFilter;
-use nodelife_cluster::resource::NODE_MAINTENANCES;
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::format;
-use nodelife_core::node_maintenance::NodeMaintenance;
 
 use crate::cli::{ClusterArgs, MaintenanceArgs, MaintenanceCommand};
 use crate::command::connect;
 use crate::command::drain::NOT_INSTALLED;
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table};
+use object::{get, progress};
 
 pub(crate) async fn run(
     args: MaintenanceArgs,
@@ -66,32 +66,6 @@ async fn list(cluster: &Cluster, printer: &mut Printer) -> anyhow::Result<ExitSt
     }
     printer.table(&table)?;
     Ok(ExitStatus::Done)
-}
-
-/// How many nodes are drained, of how many.
-fn progress(one: &NodeMaintenance) -> String {
-    let progress = one.status.progress.as_deref();
-    progress.map_or_else(
-        || match one.spec.nodes.len() {
-            0 => "-".to_owned(),
-            nodes => format!("0/{nodes}"),
-        },
-        str::to_owned,
-    )
-}
-
-async fn get(cluster: &Cluster, name: &str) -> anyhow::Result<NodeMaintenance> {
-    if let Some(found) = cluster.get(NODE_MAINTENANCES.all().named(name)).await? {
-        return Ok(found);
-    }
-    let all = ListFilter::default();
-    let listed = cluster
-        .list(&listing::NODE_MAINTENANCES, &all, |_| {})
-        .await;
-    if let Err(ApiError::NotFound(_)) = listed {
-        bail!(NOT_INSTALLED);
-    }
-    bail!("nodemaintenances.nodelife.dev \"{name}\" not found")
 }
 
 /// Deletes it, and waits until it is gone: its finalizer goes when the nodes have back what it took.

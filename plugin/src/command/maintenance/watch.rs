@@ -9,7 +9,7 @@ use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::node_maintenance::{NodeMaintenance, NodeState};
 use nodelife_core::text::Str;
 
-use super::get;
+use super::object::get;
 use crate::exit::ExitStatus;
 use crate::output::Printer;
 
