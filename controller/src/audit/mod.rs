@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Every audit checks all rules on the whole snapshot: it takes some milliseconds, so that a pause
-//! of [`PAUSE_FACTOR`] times as long keeps it below a fiftieth of a core, whatever the size of the
+//! of `PAUSE_FACTOR` times as long keeps it below a fiftieth of a core, whatever the size of the
 //! cluster, and time itself may make a finding at any moment.
 
 mod config;

@@ -1,6 +1,6 @@
 //! The maintenance part: carries out NodeMaintenance objects.
 //!
-//! One watch feeds a map of all objects, and each object has a [`Worker`] of its own, so that one that
+//! One watch feeds a map of all objects, and each object has a `Worker` of its own, so that one that
 //! is blocked delays no other. All that a worker has to know after a change of the leader stands in
 //! the object's status; what it did to nodes is marked with an identity made of the object's UID.
 

@@ -43,6 +43,13 @@ fn check(value: &Value, schema: &Value, root: &Value, at: &str, faults: &mut Vec
                     fault(format!("{value} is {holding} of {keyword} {wanted}"));
                 }
             }
+            "uniqueItems" => {
+                let values: Vec<&Value> = value.as_array().into_iter().flatten().collect();
+                let again = |(i, value): (usize, &&Value)| values[..i].contains(value);
+                if values.iter().enumerate().any(again) {
+                    fault(format!("{value} has an item twice"));
+                }
+            }
             // Fulfilled, looked at below, or for people.
             "const"
             | "enum"
