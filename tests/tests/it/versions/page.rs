@@ -18,6 +18,9 @@ with 100,000 generated requests, the same through the API server with the instal
 exported policies, the filters, default tolerations, eviction answers, drains, audits, and the
 installation. This page is generated from what these API servers answered and from nodelife's own
 tables; tests fail when it is out of date (`tests/tests/it/versions/mod.rs`).
+
+On 24 November 2026 each version took 13 to 17 minutes, real kubelets included, on two cores with builds
+beside it; building a control plane took 8 to 12 minutes more.
 ";
 
 #[test]
