@@ -142,7 +142,7 @@ impl News {
         };
         let cluster = self.cluster.clone();
         self.sent
-            .spawn(async move { cluster.call(&call).await.map(drop) });
+            .spawn(async move { create(&cluster, &call).await });
     }
 
     fn event(
@@ -199,6 +199,15 @@ impl News {
                 Ok(Ok(())) | Err(_) => {}
             }
         }
+    }
+}
+
+/// Creates the Event. Sent again while the API server is busy: it has its name, so that none
+/// comes twice.
+async fn create(cluster: &Cluster, call: &Call) -> Result<(), ApiError> {
+    match cluster.read(call).await {
+        Ok(_) | Err(ApiError::Conflict(_)) => Ok(()),
+        Err(error) => Err(error),
     }
 }
 
