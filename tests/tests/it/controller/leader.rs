@@ -17,13 +17,13 @@ async fn another_replica_goes_on_after_the_leaders_end() {
         .await
         .unwrap();
     };
-    let one = controller.start("one");
+    let one = controller.start("one", &[]);
     leads("one").await;
-    let two = controller.start("two");
+    let two = controller.start("two", &[]);
     // A leader that is killed releases nothing: its Lease has to expire.
     one.kill().await.unwrap();
     leads("two").await;
-    let three = controller.start("three");
+    let three = controller.start("three", &[]);
     // A leader that is told to end gives its Lease back.
     assert_eq!(two.terminate(TIMEOUT).await.unwrap(), 0);
     leads("three").await;

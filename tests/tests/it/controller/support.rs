@@ -22,7 +22,10 @@ pub(super) struct Controller<'a> {
     pub(super) plane: &'a ControlPlane,
     pub(super) kubectl: Kubectl,
     pub(super) admin: Client,
-    kubeconfig: PathBuf,
+    /// The ServiceAccount's.
+    pub(super) token: Identity,
+    /// What replicas are started with.
+    pub(super) kubeconfig: PathBuf,
 }
 
 impl<'a> Controller<'a> {
@@ -61,6 +64,7 @@ impl<'a> Controller<'a> {
             kubectl,
             admin,
             kubeconfig: plane.kubeconfig_file(&token).unwrap(),
+            token,
         }
     }
 
@@ -79,8 +83,8 @@ impl<'a> Controller<'a> {
         .unwrap();
     }
 
-    /// Starts a replica as its ServiceAccount.
-    pub(super) fn start(&self, replica: &str) -> Supervised {
+    /// Starts a replica as its ServiceAccount, with these flags.
+    pub(super) fn start(&self, replica: &str, flags: &[&str]) -> Supervised {
         let log = self
             .plane
             .folder()
@@ -92,6 +96,7 @@ impl<'a> Controller<'a> {
             ])
             .args(["--health-listen=127.0.0.1:0"])
             .args([format!("--leader-elect-resource-namespace={NAMESPACE}")])
+            .args(flags.iter().copied())
             .env("HOSTNAME", replica)
             .start()
             .unwrap()
