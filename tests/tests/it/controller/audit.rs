@@ -218,15 +218,17 @@ async fn equal(controller: &Controller<'_>) {
 fn refused_nothing(plane: &ControlPlane) {
     let events = plane.audit_events().unwrap();
     let ours = events.iter().filter(|event| event.username() == USER);
-    let is_cancelled = |event: &AuditEvent| {
+    let says = |event: &AuditEvent, text: &str| {
         let status = event.response_status.as_ref();
-        status.is_some_and(|status| status.message == "context canceled")
+        status.is_some_and(|status| status.message.contains(text))
     };
     let refused: Vec<_> = ours
         // 429: the resource was defined a moment ago.
         .filter(|event| event.code() >= 400 && !matches!(event.code(), 404 | 409 | 429))
         // Answered with 500: the first replica ended while its lists were under way.
-        .filter(|event| !is_cancelled(event))
+        .filter(|event| !says(event, "context canceled"))
+        // Before 1.34 a watch that begins with a list is asked for in vain, once for each resource.
+        .filter(|event| !says(event, "sendInitialEvents is forbidden"))
         .collect();
     assert!(refused.is_empty(), "{refused:?}");
 }
