@@ -103,13 +103,7 @@ async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
     cancel.cancel();
     // Parts have a limit to end, and the release of the Lease has one.
     let leave = async { while !election.is_finished() && tasks.join_next().await.is_some() {} };
-    let code = tokio::select! {
-        () = leave => ExitCode::SUCCESS,
-        () = signals.next() => {
-            tracing::warn!("second signal: exiting now");
-            ExitCode::from(130)
-        }
-    };
+    let code = signals.leave(leave).await;
     tasks.shutdown().await;
     Ok(code)
 }

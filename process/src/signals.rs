@@ -1,5 +1,7 @@
 //! The signals that end a program.
 
+use std::process::ExitCode;
+
 use anyhow::Context as _;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -29,6 +31,17 @@ impl ShutdownSignals {
         tokio::select! {
             _ = self.terminate.recv() => {}
             _ = self.interrupt.recv() => {}
+        }
+    }
+
+    /// Ends with `leave`, and then with success; or with 130 at the next signal.
+    pub async fn leave(&mut self, leave: impl Future<Output = ()>) -> ExitCode {
+        tokio::select! {
+            () = leave => ExitCode::SUCCESS,
+            () = self.next() => {
+                tracing::warn!("second signal: exiting now");
+                ExitCode::from(130)
+            }
         }
     }
 }

@@ -157,13 +157,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
             );
         }
     };
-    let code = tokio::select! {
-        () = leave => ExitCode::SUCCESS,
-        () = signals.next() => {
-            tracing::warn!("second signal: exiting now");
-            ExitCode::from(130)
-        }
-    };
+    let code = signals.leave(leave).await;
     tasks.shutdown().await;
     Ok(code)
 }
