@@ -32,7 +32,6 @@ pub mod request;
 pub mod response;
 mod scheduling;
 pub mod selector;
-pub mod sha256;
 pub mod shutdown;
 pub mod snapshot;
 pub mod taint;

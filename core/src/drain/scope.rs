@@ -8,12 +8,12 @@
 //! drain that removes less than its plan is covered by it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 
 use crate::object::{OwnerReference, Pod};
-use crate::sha256;
 use crate::text::Str;
 
 /// The settings of a drain that decide how pods go.
@@ -155,7 +155,12 @@ impl PlanScope {
         for entry in self.entries() {
             text.extend(["remove ", &entry, "\n"]);
         }
-        sha256::digest(text.as_bytes())
+        let mut digest = String::from("sha256:");
+        for byte in Sha256::digest(text.as_bytes()) {
+            // A String takes all.
+            let _ = write!(digest, "{byte:02x}");
+        }
+        digest
     }
 
     /// Each workload that loses pods, with what is lost: `namespace/Kind/name emptyDir,protected`.

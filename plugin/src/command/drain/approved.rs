@@ -37,25 +37,3 @@ pub(super) fn refuse(
     }
     !beyond.is_empty()
 }
-
-#[cfg(test)]
-mod tests {
-    use std::fmt::Write as _;
-
-    use nodelife_core::sha256;
-    use ring::digest::{SHA256, digest};
-
-    #[test]
-    fn digests_are_those_of_ring() {
-        for length in 0..300_u32 {
-            let text: Vec<u8> = (0..length)
-                .map(|i| u8::try_from(i * 7 % 251).unwrap())
-                .collect();
-            let mut expected = String::from("sha256:");
-            for byte in digest(&SHA256, &text).as_ref() {
-                write!(expected, "{byte:02x}").unwrap();
-            }
-            assert_eq!(sha256::digest(&text), expected, "{length} bytes");
-        }
-    }
-}
