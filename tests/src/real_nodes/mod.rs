@@ -26,9 +26,9 @@ mod manners;
 mod missing;
 mod namespaces;
 mod node;
+mod program_image;
 mod scene;
 mod traces;
-mod webhook_image;
 
 use std::fs;
 use std::io::{Write, stderr};
@@ -48,9 +48,9 @@ pub use image::Image;
 pub use manners::{MANNERS, PAUSE};
 pub use missing::missing;
 pub use node::{Agent, NodeOptions, RealNode};
+pub use program_image::ProgramImage;
 pub use scene::{Scene, deployment, manners};
 pub use traces::Traces;
-pub use webhook_image::WebhookImage;
 
 use crate::control_plane::{ControlPlane, Identity, Options, Part, Site};
 use crate::network::Network;

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::Api;
 use kube::api::ListParams;
 use nodelife_tests::installation::NAMESPACE;
-use nodelife_tests::real_nodes::{NodeOptions, RealNode, RealNodes, WebhookImage, is_left_out};
+use nodelife_tests::real_nodes::{NodeOptions, ProgramImage, RealNode, RealNodes, is_left_out};
 use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -53,7 +53,7 @@ impl Scene {
             .without_admission("DefaultTolerationSeconds");
         let cluster = RealNodes::start(options, nodes).await.unwrap();
         let folder = tempfile::tempdir_in(cluster.plane.folder()).unwrap();
-        let image = WebhookImage::write(folder.path()).unwrap();
+        let image = ProgramImage::WEBHOOK.write(folder.path()).unwrap();
         for node in cluster.nodes() {
             node.load_image(&image).await.unwrap();
         }
@@ -79,7 +79,7 @@ impl Scene {
     /// The installation of a folder of the manifests, which may be there already.
     pub(super) async fn installation(&self, base: &str) -> Installation<'_> {
         let installation = Installation::prepare(&self.cluster.plane, base).await;
-        let (name, tag) = (WebhookImage::NAME, WebhookImage::TAG);
+        let (name, tag) = (ProgramImage::WEBHOOK.name, ProgramImage::TAG);
         installation.unwrap().image(name, tag).unwrap()
     }
 
