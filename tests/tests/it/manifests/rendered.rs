@@ -144,7 +144,9 @@ fn every_overlay_gives_certs_the_configurations_by_name() {
             .split("\n---\n")
             .map(|one| -> Value { serde_saphyr::from_str(one).unwrap() });
         let rules: Vec<Value> = documents
-            .filter(|one| one["kind"] == "ClusterRole")
+            .filter(|one| {
+                one["kind"] == "ClusterRole" && one["metadata"]["name"] == "nodelife-certs"
+            })
             .flat_map(|one| one["rules"].as_array().unwrap().clone())
             .filter(|rule| rule["apiGroups"] == json!(["admissionregistration.k8s.io"]))
             .collect();

@@ -1,0 +1,4 @@
+//! Tests of the controller's manifests: what each half may do.
+
+mod rights;
+mod scene;

@@ -1,0 +1,356 @@
+//! Tests of the controller's rights: each half may do exactly what it needs.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, Patch, PatchParams};
+use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture, WorkloadFixture};
+use nodelife_tests::installation::{NAMESPACE, manifests};
+use nodelife_tests::kubectl::Kubectl;
+use nodelife_tests::{AuditEvent, ControlPlane, Identity, TIMEOUT, TestNamespace, wait_until};
+use serde_json::{Value, json};
+
+use super::scene::{AUDIT, MAINTENANCE, Scene, USER};
+
+/// Both halves: the Lease of the election.
+const ELECTION: &[&str] = &[
+    "leases.coordination.k8s.io [] [] [create]",
+    "leases.coordination.k8s.io [] [nodelife-controller] [get patch]",
+];
+const OF_AUDIT: &[&str] = &[
+    "certificatesigningrequests.certificates.k8s.io [] [] [list watch]",
+    "clusterreports.openreports.io [] [] [create delete get list patch]",
+    "clusterrolebindings.rbac.authorization.k8s.io [] [] [list watch]",
+    "clusterroles.rbac.authorization.k8s.io [] [] [list watch]",
+    "csinodes.storage.k8s.io [] [] [list watch]",
+    "daemonsets.apps [] [] [list watch]",
+    "deployments.apps [] [] [list watch]",
+    "events [] [] [list watch]",
+    "events.events.k8s.io [] [] [create]",
+    "jobs.batch [] [] [list watch]",
+    "nodes [] [] [list watch]",
+    "persistentvolumes [] [] [list watch]",
+    "poddisruptionbudgets.policy [] [] [list watch]",
+    "pods [] [] [list watch]",
+    "replicasets.apps [] [] [list watch]",
+    "replicationcontrollers [] [] [list watch]",
+    "statefulsets.apps [] [] [list watch]",
+    "subjectaccessreviews.authorization.k8s.io [] [] [create]",
+    "volumeattachments.storage.k8s.io [] [] [list watch]",
+];
+const OF_MAINTENANCE: &[&str] = &[
+    "cephclusters.ceph.rook.io [] [] [list]",
+    "clusters.postgresql.cnpg.io [] [] [list]",
+    "configmaps [] [rook-ceph-pdbstatemap] [get]",
+    "daemonsets.apps [] [] [get list]",
+    "deployments.apps [] [] [get list patch]",
+    "engines.longhorn.io [] [] [list]",
+    "events.events.k8s.io [] [] [create]",
+    "evictions.lifecycle.k8s.io [] [] [list]",
+    "instancemanagers.longhorn.io [] [] [list]",
+    "jobs.batch [] [] [get list]",
+    "kafkas.kafka.strimzi.io [] [] [list]",
+    "kubevirts.kubevirt.io [] [] [list]",
+    "nodemaintenances.nodelife.dev [] [] [list patch watch]",
+    "nodemaintenances.nodelife.dev/status [] [] [patch]",
+    "nodes [] [] [get list patch watch]",
+    "nodes/status [] [] [patch]",
+    "persistentvolumes [] [] [list]",
+    "poddisruptionbudgets.policy [] [] [list watch]",
+    "pods [] [] [delete get list watch]",
+    "pods/eviction [] [] [create]",
+    "replicas.longhorn.io [] [] [list]",
+    "replicasets.apps [] [] [get list watch]",
+    "replicationcontrollers [] [] [get list watch]",
+    "settings.longhorn.io [] [] [list]",
+    "statefulsets.apps [] [] [get list watch]",
+    "validatingwebhookconfigurations.admissionregistration.k8s.io [] [strimzi-drain-cleaner] [get]",
+    "virtualmachineinstancemigrations.kubevirt.io [] [] [delete list]",
+    "virtualmachineinstances.kubevirt.io [] [] [list]",
+    "virtualmachineinstances.subresources.kubevirt.io/evacuate [] [] [update]",
+    "virtualmachineinstances.subresources.kubevirt.io/evacuate/cancel [] [] [update]",
+    "volumeattachments.longhorn.io [] [] [list]",
+    "volumeattachments.storage.k8s.io [] [] [list watch]",
+    "volumes.longhorn.io [] [] [list]",
+];
+
+/// A budget that lets no pod of an operator go.
+const GUARDED: &str = "guarded";
+
+#[tokio::test]
+async fn each_half_may_do_exactly_what_is_documented() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let scene = Scene::install(&plane).await;
+    let heartbeats: &[&str] = &["leases.coordination.k8s.io [] [] [list watch]"];
+    for (without, everywhere, leases) in [
+        (MAINTENANCE, OF_AUDIT, heartbeats),
+        (AUDIT, OF_MAINTENANCE, &[]),
+    ] {
+        scene.without(without).await;
+        for (namespace, own) in [
+            ("default", &[][..]),
+            (NAMESPACE, ELECTION),
+            ("kube-node-lease", leases),
+        ] {
+            let documented = everywhere.iter().chain(own);
+            let documented: BTreeSet<String> = documented.map(|&line| line.to_owned()).collect();
+            let granted = granted(&plane, namespace).await;
+            assert_eq!(granted, documented, "without {}: {namespace}", without.file);
+        }
+        scene.apply(&[]).await;
+    }
+}
+
+/// What `kubectl auth can-i --list` says of the account beyond what everybody may do.
+async fn granted(plane: &ControlPlane, namespace: &str) -> BTreeSet<String> {
+    let user = Identity::User {
+        name: USER.to_owned(),
+        groups: vec!["system:authenticated".to_owned()],
+    };
+    let kubectl = Kubectl::new(plane, &user).unwrap();
+    let list = ["auth", "can-i", "--list", "--no-headers", "-n", namespace];
+    let output = kubectl.run(list).await.unwrap().success().unwrap();
+    let lines = output
+        .lines()
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+    lines
+        .filter(|line| !line.starts_with('[') && !line.starts_with("selfsubject"))
+        .map(|line| {
+            // Several rules bring their verbs in any order.
+            let (resource, verbs) = line.rsplit_once('[').unwrap();
+            let mut verbs: Vec<&str> = verbs.trim_end_matches(']').split(' ').collect();
+            verbs.sort_unstable();
+            format!("{resource}[{}]", verbs.join(" "))
+        })
+        .collect()
+}
+
+/// What the roles of a file grant, one right a line.
+fn rules(file: &str, named: &str) -> BTreeSet<String> {
+    let text = std::fs::read_to_string(manifests().join(file)).unwrap();
+    let documents = text.split("\n---\n");
+    let documents = documents.map(|one| serde_saphyr::from_str::<Value>(one).unwrap());
+    let roles = documents.filter(|one| {
+        let name = one["metadata"]["name"].as_str().unwrap();
+        one["kind"] == "ClusterRole" && name.starts_with(named)
+    });
+    let mut rights = BTreeSet::new();
+    for role in roles {
+        for rule in role["rules"].as_array().unwrap() {
+            let words = |field: &str| rule[field].as_array().into_iter().flatten();
+            for (group, resource) in words("apiGroups")
+                .flat_map(|group| words("resources").map(move |resource| (group, resource)))
+            {
+                let names = &rule["resourceNames"];
+                rights.extend(
+                    words("verbs").map(|verb| format!("{verb} {resource} {group} {names}")),
+                );
+            }
+        }
+    }
+    rights
+}
+
+/// A maintenance is a drain: its role is that of the drain, and its objects.
+#[test]
+fn the_role_of_maintenances_is_that_of_a_drain_and_their_objects() {
+    let mut expected = rules("drain/clusterrole.yaml", "nodelife-drain");
+    for (verb, resource) in [
+        ("list", "nodemaintenances"),
+        ("watch", "nodemaintenances"),
+        ("patch", "nodemaintenances"),
+        ("patch", "nodemaintenances/status"),
+    ] {
+        expected.insert(format!(r#""{verb}" "{resource}" "nodelife.dev" null"#));
+    }
+    let file = "controller/rbac-maintenance.yaml";
+    assert_eq!(rules(file, "nodelife-controller-maintenance"), expected);
+}
+
+/// Every setting of a drain, with the rights of this half alone: the API server refuses nothing.
+#[tokio::test]
+async fn a_maintenance_with_every_setting_needs_no_other_right() {
+    let options = ControlPlane::options().with_everything();
+    let plane = options.start().await.unwrap();
+    let scene = Scene::install(&plane).await;
+    scene.without(AUDIT).await;
+    let namespace = TestNamespace::create(&plane, "rights").await.unwrap();
+    workloads(&scene, &namespace).await;
+    let before = [scene.untouched("a").await, scene.untouched("b").await];
+    let controller = scene.start(&["--audit=false"]).await;
+
+    let settings = json!({
+        "force": true, "deleteEmptydirData": true, "evictDaemonsets": true, "surge": "scale",
+        "onImpossible": "wait", "nodeConditions": true, "waitVolumes": true, "waitReady": true,
+    });
+    let gate = json!({"nodeCondition": {"type": "Upgraded", "status": "True"}});
+    let spec = json!({
+        "nodes": ["a", "b"], "drain": settings, "soak": "1s", "gate": gate, "maxUnavailable": "3",
+    });
+    scene.create("evicts", &spec).await;
+    // Who is blocked for a while is asked for by its operator.
+    wait_until("a look at all that guards pods", TIMEOUT, async || {
+        let seen = requests(&plane)?;
+        let asked = seen.iter().any(|event| event.is("list", "evictions"));
+        Ok(asked.then_some(()))
+    })
+    .await
+    .unwrap();
+    let open = r#"{"spec": {"minAvailable": 0}}"#;
+    let patch = [
+        "patch",
+        "pdb",
+        GUARDED,
+        "-n",
+        &namespace.name,
+        "--type=merge",
+        "-p",
+        open,
+    ];
+    scene.run(&patch).await;
+    scene.drained("evicts").await;
+    scene.run(&["delete", "nm", "evicts"]).await;
+    let after = [scene.untouched("a").await, scene.untouched("b").await];
+    assert_eq!(after, before);
+
+    let deletes = json!({"nodes": ["c"], "drain": {"force": true, "disableEviction": true}});
+    scene.create("deletes", &deletes).await;
+    scene.drained("deletes").await;
+    scene.run(&["delete", "nm", "deletes"]).await;
+    controller.terminate(TIMEOUT).await.unwrap();
+
+    let requests = requests(&plane).unwrap();
+    let refused: Vec<_> = requests.iter().filter(|one| one.code() == 403).collect();
+    assert!(refused.is_empty(), "{refused:#?}");
+    // Each setting was at work.
+    for (verb, resource) in [
+        ("create", "pods/eviction"),
+        ("delete", "pods"),
+        ("patch", "nodes"),
+        ("patch", "nodes/status"),
+        ("patch", "deployments"),
+        ("watch", "volumeattachments"),
+        ("create", "events"),
+        ("list", "clusters"),
+        ("list", "kafkas"),
+        ("get", "validatingwebhookconfigurations"),
+        ("list", "cephclusters"),
+        ("list", "instancemanagers"),
+        ("list", "virtualmachineinstances"),
+        ("list", "virtualmachineinstancemigrations"),
+        // Of `evacuate/cancel`.
+        ("update", "virtualmachineinstances/evacuate"),
+        ("patch", "nodemaintenances/status"),
+    ] {
+        let seen = requests.iter().any(|event| event.is(verb, resource));
+        assert!(seen, "no {verb} {resource}");
+    }
+}
+
+/// The controller's requests so far.
+fn requests(plane: &ControlPlane) -> anyhow::Result<Vec<AuditEvent>> {
+    let mut events = plane.audit_events()?;
+    events.retain(|event| event.username() == USER);
+    Ok(events)
+}
+
+/// On `a`: a Deployment that needs another pod first, a DaemonSet, pods of each operator under a
+/// budget that lets none go, and a virtual machine that is to leave. Room is on `b` and `c`.
+async fn workloads(scene: &Scene<'_>, namespace: &TestNamespace) {
+    let upgraded = json!([{"type": "Upgraded", "status": "True", "reason": "Done", "message": ""}]);
+    for name in ["a", "b", "c"] {
+        NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
+        let nodes: Api<Node> = Api::all(scene.admin.clone());
+        let status = Patch::Strategic(json!({"status": {"conditions": upgraded}}));
+        let parameters = PatchParams::default();
+        nodes
+            .patch_status(name, &parameters, &status)
+            .await
+            .unwrap();
+    }
+    for name in ["b", "c"] {
+        scene.run(&["cordon", name]).await;
+    }
+    let single = WorkloadFixture::deployment("single", 1);
+    single.create_ready(namespace, 1).await.unwrap();
+    let budget = BudgetFixture::min_available("single", "single", json!(1));
+    budget.create_counted(namespace, 1).await.unwrap();
+    for name in ["b", "c"] {
+        scene.run(&["uncordon", name]).await;
+    }
+    let agent = WorkloadFixture::daemon_set("agent");
+    agent.create_ready(namespace, 3).await.unwrap();
+
+    let machine = machine(scene, namespace).await;
+    let pods = [
+        (
+            "postgres",
+            Some(("postgresql.cnpg.io/v1", "Cluster")),
+            json!({}),
+        ),
+        (
+            "machine",
+            Some(("kubevirt.io/v1", "VirtualMachineInstance")),
+            json!({}),
+        ),
+        (
+            "manager",
+            Some(("longhorn.io/v1beta2", "InstanceManager")),
+            json!({}),
+        ),
+        (
+            "kafka",
+            None,
+            json!({"strimzi.io/kind": "Kafka", "strimzi.io/broker-role": "true"}),
+        ),
+        (
+            "ceph",
+            None,
+            json!({"app.kubernetes.io/managed-by": "rook-ceph-operator"}),
+        ),
+    ];
+    let count = pods.len();
+    for (name, owner, labels) in pods {
+        let mut pod = PodFixture::new(name).app(GUARDED).bound_to("a");
+        pod = pod.patch(json!({"metadata": {"labels": labels}}));
+        if let Some((version, kind)) = owner {
+            // The garbage collector leaves a pod alone whose owner's kind is not served.
+            let reference = json!([{
+                "apiVersion": version, "kind": kind, "name": "vm", "uid": machine,
+                "controller": true,
+            }]);
+            pod = pod.patch(json!({"metadata": {"ownerReferences": reference}}));
+        }
+        pod.create(namespace).await.unwrap();
+    }
+    let budget = BudgetFixture::min_available(GUARDED, GUARDED, json!(count));
+    let count = count.try_into().unwrap();
+    budget.create_counted(namespace, count).await.unwrap();
+}
+
+/// A virtual machine that is marked to leave `a`: KubeVirt's resource, and no more of it. Its UID.
+async fn machine(scene: &Scene<'_>, namespace: &TestNamespace) -> Value {
+    for name in [
+        "virtualmachineinstances",
+        "virtualmachineinstancemigrations",
+    ] {
+        let file = format!(
+            "{}/crds/{name}.kubevirt.io.json",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        scene.run(&["apply", "--server-side", "-f", &file]).await;
+    }
+    let vm = json!({
+        "apiVersion": "kubevirt.io/v1", "kind": "VirtualMachineInstance",
+        "metadata": {"name": "vm", "namespace": namespace.name},
+        "spec": {"domain": {"devices": {}}, "evictionStrategy": "None"},
+        "status": {"phase": "Running", "nodeName": "a", "evacuationNodeName": "a"},
+    });
+    wait_until("the virtual machine", TIMEOUT, async || {
+        scene.kubectl.apply(&vm.to_string()).await?;
+        let found = scene.get(&["vmi", "vm", "-n", &namespace.name]).await?;
+        Ok(Some(found["metadata"]["uid"].clone()))
+    })
+    .await
+    .unwrap()
+}
