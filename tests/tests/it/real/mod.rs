@@ -4,6 +4,7 @@
 mod allocatable;
 mod cluster;
 mod configz;
+mod controller;
 mod drain;
 mod failure;
 mod faults;
