@@ -45,15 +45,29 @@ Examples:
 Examples:
   # Give back the nodes
   kubectl nodelife maintenance cancel upgrade
+
+  # The controller was uninstalled
+  kubectl nodelife maintenance cancel upgrade --without-controller
 ")]
-    Cancel(NameArgs),
+    Cancel(CancelArgs),
+}
+
+/// The arguments of `maintenance cancel`.
+#[derive(Debug, Args)]
+pub(crate) struct CancelArgs {
+    #[command(flatten)]
+    pub(crate) name: NameArgs,
+    /// Gives back the nodes from here, with your permissions: for a cluster in which no controller
+    /// does
+    #[arg(long)]
+    pub(crate) without_controller: bool,
 }
 
 /// The name of a maintenance.
 #[derive(Debug, Args)]
 pub(crate) struct NameArgs {
     /// Name of the maintenance, as NAME or nodemaintenance/NAME
-    #[arg(value_name = "NAME")]
+    #[arg(value_name = "MAINTENANCE")]
     name: String,
 }
 
@@ -63,6 +77,27 @@ impl NameArgs {
         match self.name.split_once('/') {
             Some((resource, name)) if resource.starts_with("nodemaintenance") => name,
             _ => &self.name,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_maintenance_may_be_named_with_its_resource() {
+        for name in [
+            "upgrade",
+            "nodemaintenance/upgrade",
+            "nodemaintenances/upgrade",
+            // As `kubectl get -o name` prints it.
+            "nodemaintenance.nodelife.dev/upgrade",
+        ] {
+            let args = NameArgs {
+                name: name.to_owned(),
+            };
+            assert_eq!(args.name(), "upgrade", "{name}");
         }
     }
 }

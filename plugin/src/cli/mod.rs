@@ -46,7 +46,7 @@ pub(crate) use format::{ExplainFormat, Output};
 use help::HELP;
 pub(crate) use input::InputArgs;
 pub(crate) use kubelet::{ConfigzArgs, EvictionArgs, KubeletArgs};
-pub(crate) use maintenance::{MaintenanceArgs, MaintenanceCommand};
+pub(crate) use maintenance::{CancelArgs, MaintenanceArgs, MaintenanceCommand};
 pub(crate) use man::ManArgs;
 pub(crate) use node::NodeArgs;
 pub(crate) use nodes::{NodesArgs, NodesFormat};

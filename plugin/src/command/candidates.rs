@@ -1,4 +1,4 @@
-//! Completion candidates: node names and rule ids.
+//! Completion candidates: names of nodes, pods and maintenances, and rule ids.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -61,6 +61,23 @@ pub(super) fn pods() -> Vec<CompletionCandidate> {
     });
     let pods = listed.unwrap_or_default().into_iter();
     pods.map(|pod| CompletionCandidate::new(pod.metadata.name.as_str()))
+        .collect()
+}
+
+/// Names of the maintenances of the cluster that the words so far choose.
+pub(super) fn maintenances() -> Vec<CompletionCandidate> {
+    let listed = words_so_far().and_then(|matches| {
+        let options = ClusterArgs::from_arg_matches(&matches).ok()?.options();
+        answer_of(async {
+            let cluster = Cluster::connect(&options).await.ok()?;
+            let all = ListFilter::default();
+            let listed = cluster.list(&listing::NODE_MAINTENANCES, &all, |_| {});
+            Some(listed.await.ok()?.items)
+        })
+    });
+    let maintenances = listed.unwrap_or_default().into_iter();
+    maintenances
+        .map(|one| CompletionCandidate::new(one.metadata.name.as_str()))
         .collect()
 }
 

@@ -72,7 +72,7 @@ fn answer_kubectl(
     writeln!(out, ":{directive}")
 }
 
-/// The command line, with what a TAB offers for its nodes and rules.
+/// The command line, with what a TAB offers for its nodes, pods, maintenances and rules.
 fn command() -> Command {
     with_candidates(Cli::command())
 }
@@ -86,6 +86,7 @@ fn with_candidates(command: Command) -> Command {
             let candidates = match name.as_str() {
                 "NODE" => ArgValueCandidates::new(candidates::nodes),
                 "POD" => ArgValueCandidates::new(candidates::pods),
+                "MAINTENANCE" => ArgValueCandidates::new(candidates::maintenances),
                 "RULE" => ArgValueCandidates::new(candidates::rules),
                 "ID|GROUP" => ArgValueCandidates::new(candidates::rules_and_groups),
                 _ => return arg,

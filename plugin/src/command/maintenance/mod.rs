@@ -1,5 +1,6 @@
 //! `maintenance`: shows, watches and cancels drains that the controller carries out.
 
+mod cancel;
 mod describe;
 mod object;
 mod watch;
@@ -30,7 +31,7 @@ pub(crate) async fn run(
             describe::describe(&found, cluster.clock().now(), printer)?;
             Ok(ExitStatus::Done)
         }
-        MaintenanceCommand::Cancel(args) => cancel(&cluster, args.name(), printer).await,
+        MaintenanceCommand::Cancel(args) => cancel::cancel(&cluster, &args, printer).await,
     }
 }
 
@@ -65,24 +66,5 @@ async fn list(cluster: &Cluster, printer: &mut Printer) -> anyhow::Result<ExitSt
         ]);
     }
     printer.table(&table)?;
-    Ok(ExitStatus::Done)
-}
-
-/// Deletes it, and waits until it is gone: its finalizer goes when the nodes have back what it took.
-async fn cancel(
-    cluster: &Cluster,
-    name: &str,
-    printer: &mut Printer,
-) -> anyhow::Result<ExitStatus> {
-    let found = get(cluster, name).await?;
-    match cluster.delete_maintenance(&found).await {
-        Ok(()) | Err(ApiError::NotFound(_)) => {}
-        Err(error) => return Err(error.into()),
-    }
-    printer.note(format_args!(
-        "nodemaintenance/{name}: cancelled; waiting until its nodes have back what it took"
-    ));
-    watch::until_gone(cluster, &found, printer).await?;
-    printer.paragraph(format_args!("nodemaintenance.nodelife.dev/{name} deleted"))?;
     Ok(ExitStatus::Done)
 }

@@ -1,4 +1,5 @@
-//! Tests of the controller's manifests: what each half may do.
+//! Tests of the controller's manifests: what each half may do, upgrade, and removal in any order.
 
+mod removal;
 mod rights;
 mod scene;

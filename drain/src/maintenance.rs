@@ -1,0 +1,55 @@
+//! What a `NodeMaintenance` took, and giving it back: by the controller, or by whoever acts for it.
+
+use std::collections::BTreeSet;
+
+use nodelife_cluster::list::ListFilter;
+use nodelife_cluster::{Cluster, listing};
+use nodelife_core::node_maintenance::NodeMaintenance;
+use nodelife_core::text::Str;
+
+use crate::identity::DrainIdentity;
+use crate::node::uncordon::{UndoSettings, undo_drain};
+use crate::reporter::Reporter;
+use crate::status::DrainStatus;
+
+impl DrainIdentity {
+    /// The drain of a maintenance, whoever carries it out. `instance`: who reports the Events.
+    pub fn of_maintenance(maintenance: &NodeMaintenance, instance: String) -> Self {
+        let meta = &maintenance.metadata;
+        let name = format!("nodemaintenance/{} ({})", meta.name, meta.uid);
+        Self {
+            holder: name.clone(),
+            process: String::new(),
+            cordoned_by: name,
+            instance,
+            since: maintenance.status.started_at,
+        }
+    }
+}
+
+/// Gives back what a maintenance took from its nodes, and nothing else. It may be repeated.
+///
+/// # Errors
+///
+/// The nodes could not be listed or locked. A node that fails is told, and the status says so.
+pub async fn give_back(
+    cluster: &Cluster,
+    maintenance: &NodeMaintenance,
+    instance: String,
+    reporter: &mut dyn Reporter,
+) -> anyhow::Result<DrainStatus> {
+    let status = &maintenance.status;
+    if status.started_at.is_none() {
+        return Ok(DrainStatus::Done);
+    }
+    let taken: BTreeSet<&Str> = status.nodes.iter().map(|node| &node.name).collect();
+    let all = ListFilter::default();
+    let mut nodes = cluster.list(&listing::NODES, &all, |_| {}).await?.items;
+    nodes.retain(|node| taken.contains(&node.metadata.name));
+    let undo = UndoSettings {
+        identity: DrainIdentity::of_maintenance(maintenance, instance),
+        own_only: true,
+        dry_run: false,
+    };
+    undo_drain(cluster, &nodes, &undo, reporter).await
+}
