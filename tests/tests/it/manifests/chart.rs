@@ -1,0 +1,202 @@
+//! Tests of the Helm chart: it installs what the manifests do.
+//!
+//! Helm's templates are Go's; the few forms that the chart uses are evaluated here.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use nodelife_tests::installation::manifests;
+use serde_json::{Value, json};
+
+use super::render;
+
+const ENABLED: &str = "controller.enabled";
+
+fn read(file: &str) -> String {
+    fs::read_to_string(manifests().join("chart").join(file)).unwrap()
+}
+
+fn values() -> Value {
+    serde_saphyr::from_str(&read("values.yaml")).unwrap()
+}
+
+/// Sets a value, by its path with dots.
+fn set(values: &mut Value, path: &str, value: Value) {
+    let pointer = format!("/{}", path.replace('.', "/"));
+    *values.pointer_mut(&pointer).unwrap() = value;
+}
+
+/// What Helm makes of the templates; `used` takes the paths of the values.
+fn helm(values: &Value, used: &mut BTreeSet<String>) -> Vec<Value> {
+    let mut lookup = |path: &str| {
+        used.insert(path.to_owned());
+        let pointer = format!("/{}", path.replace('.', "/"));
+        let value = values.pointer(&pointer);
+        value.unwrap_or_else(|| panic!("no value {path}")).clone()
+    };
+    let mut text = String::new();
+    for file in ["templates/nodelife.yaml", "templates/controller.yaml"] {
+        text.push_str("\n---\n");
+        let mut open = Vec::new();
+        for line in read(file).lines() {
+            if let Some(path) = line.strip_prefix("{{- if .Values.") {
+                open.push(lookup(path.strip_suffix(" }}").unwrap()) == true);
+            } else if line == "{{- end }}" {
+                open.pop().unwrap();
+            } else if !open.contains(&false) {
+                text.push_str(&line_of(line, &mut lookup));
+                text.push('\n');
+            }
+        }
+        assert!(open.is_empty(), "{file}");
+    }
+    documents(&text)
+}
+
+/// A line with its placeholders filled in: `{{ FUNCTION .Values.PATH | FUNCTION }}`.
+fn line_of(line: &str, lookup: &mut impl FnMut(&str) -> Value) -> String {
+    let Some((before, rest)) = line.split_once("{{ ") else {
+        return line.to_owned();
+    };
+    let (expression, after) = rest.split_once(" }}").unwrap();
+    let mut stages = expression.split(" | ");
+    let first = stages.next().unwrap();
+    let (function, path) = first.split_once(' ').unwrap_or(("", first));
+    let mut value = lookup(path.strip_prefix(".Values.").unwrap());
+    for function in [function].into_iter().chain(stages) {
+        value = match function {
+            "" => value,
+            "int" => json!(value.as_i64().unwrap()),
+            "toJson" => json!(value.to_string()),
+            "sha256sum" => json!("a digest"),
+            other => panic!("{other} is not known here"),
+        };
+    }
+    let plain = value.as_str().map(str::to_owned);
+    let plain = plain.unwrap_or_else(|| value.to_string());
+    format!("{before}{plain}{}", line_of(after, lookup))
+}
+
+/// The objects of a text, sorted, without what says nothing, and with names that stay.
+fn documents(text: &str) -> Vec<Value> {
+    let texts = text.split("\n---\n").filter(|one| !one.trim().is_empty());
+    let mut all: Vec<Value> = texts
+        .map(|one| serde_saphyr::from_str(one).unwrap())
+        .collect();
+    // Helm has made it before.
+    all.retain(|one| one["kind"] != "Namespace");
+    for one in &mut all {
+        match one["kind"].as_str().unwrap() {
+            "Deployment" => {
+                let template = &mut one["spec"]["template"];
+                for field in ["nodeSelector", "affinity"] {
+                    let spec = template["spec"].as_object_mut().unwrap();
+                    let is_empty = spec.get(field) == Some(&json!({}));
+                    is_empty.then(|| spec.remove(field));
+                }
+                let metadata = template["metadata"].as_object_mut().unwrap();
+                metadata.remove("annotations");
+                if let Some(name) = template.pointer_mut("/spec/volumes/0/configMap/name") {
+                    *name = json!(without_hash(name.as_str().unwrap()));
+                }
+            }
+            "ConfigMap" => {
+                let name = without_hash(one["metadata"]["name"].as_str().unwrap());
+                one["metadata"]["name"] = json!(name);
+                for text in one["data"].as_object_mut().unwrap().values_mut() {
+                    *text = serde_saphyr::from_str(text.as_str().unwrap()).unwrap();
+                }
+            }
+            "CustomResourceDefinition" => {
+                one["metadata"]
+                    .as_object_mut()
+                    .unwrap()
+                    .remove("annotations");
+            }
+            _ => {}
+        }
+    }
+    all.sort_by_key(|one| {
+        let metadata = &one["metadata"];
+        (
+            one["kind"].to_string(),
+            metadata["namespace"].to_string(),
+            metadata["name"].to_string(),
+        )
+    });
+    all
+}
+
+/// kustomize appends a hash of its content.
+fn without_hash(name: &str) -> &str {
+    name.find("-config-")
+        .map_or(name, |at| &name[..at + "-config".len()])
+}
+
+/// With the values that it comes with, the chart installs what install.yaml does.
+#[test]
+fn the_chart_renders_the_installation() {
+    let mut values = values();
+    assert_eq!(values["controller"]["enabled"], false);
+    assert_eq!(helm(&values, &mut BTreeSet::new()), documents(&render(".")));
+
+    set(&mut values, ENABLED, json!(true));
+    let mut used = BTreeSet::from([ENABLED.to_owned()]);
+    let both = format!("{}\n---\n{}", render("."), render("controller"));
+    assert_eq!(helm(&values, &mut used), documents(&both));
+    let paths = values.as_object().unwrap().keys();
+    let paths = paths.filter(|name| *name != "controller").cloned();
+    let below = values["controller"].as_object().unwrap().keys();
+    let paths = paths.chain(below.map(|name| format!("controller.{name}")));
+    // But for what templates/namespace.yaml checks.
+    assert_eq!(used, paths.collect(), "a value is of no effect");
+
+    let about: Value = serde_saphyr::from_str(&read("Chart.yaml")).unwrap();
+    for field in ["version", "appVersion"] {
+        assert_eq!(about[field], env!("CARGO_PKG_VERSION"), "{field}");
+    }
+}
+
+/// A part that is off takes its permissions along.
+#[test]
+fn the_chart_leaves_out_a_part_with_its_permissions() {
+    for (off, on) in [("audit", "maintenance"), ("maintenance", "audit")] {
+        let mut values = values();
+        set(&mut values, ENABLED, json!(true));
+        set(&mut values, &format!("controller.{off}"), json!(false));
+        let all = helm(&values, &mut BTreeSet::new());
+        let name = |one: &Value| one["metadata"]["name"].as_str().unwrap().to_owned();
+        let names: BTreeSet<String> = all.iter().map(name).collect();
+        assert!(
+            !names.contains(&format!("nodelife-controller-{off}")),
+            "{off}"
+        );
+        assert!(
+            names.contains(&format!("nodelife-controller-{on}")),
+            "{off}"
+        );
+        let definition = names.contains("nodemaintenances.nodelife.dev");
+        assert_eq!(definition, on == "maintenance");
+        let controller = all
+            .iter()
+            .find(|one| one["kind"] == "Deployment" && name(one) == "nodelife-controller");
+        let arguments = &controller.unwrap()["spec"]["template"]["spec"]["containers"][0]["args"];
+        let arguments = arguments.as_array().unwrap();
+        for (part, wanted) in [(off, false), (on, true)] {
+            let argument = json!(format!("--{part}={wanted}"));
+            assert!(arguments.contains(&argument), "{arguments:?}");
+        }
+    }
+}
+
+/// `helm upgrade` upgrades the definition, since it is a template, and `helm uninstall` keeps it: its
+/// removal would delete every maintenance.
+#[test]
+fn helm_keeps_the_definition_of_maintenances() {
+    assert!(!manifests().join("chart/crds").exists());
+    let template = read("templates/controller.yaml");
+    let mut texts = template.split("\n---\n");
+    let definition = texts.find(|one| one.contains("kind: CustomResourceDefinition"));
+    let keep = "  annotations:\n    helm.sh/resource-policy: keep\n";
+    assert!(definition.unwrap().contains(keep));
+}
