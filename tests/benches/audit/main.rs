@@ -12,6 +12,7 @@ mod contest;
 mod floor;
 mod link;
 mod meter;
+mod several;
 
 use std::ffi::OsString;
 use std::io::{Write, stdout};
@@ -76,6 +77,9 @@ struct Arguments {
     /// Also over a link of 10 MB/s, compressed and not
     #[arg(long)]
     slow_link: bool,
+    /// Only four clusters and a dead one at once, beside the slowest of them
+    #[arg(long)]
+    several: bool,
     /// Only fill the server, say where it is, and wait for the end of stdin
     #[arg(long)]
     serve: bool,
@@ -111,17 +115,22 @@ fn run(arguments: &Arguments) -> Result<()> {
         let bytes = runtime.block_on(floor::download(kubeconfig.into()))?;
         return Ok(writeln!(stdout(), "{bytes}")?);
     }
+    let nodelife = match &arguments.nodelife {
+        Some(path) => path.clone(),
+        None => program::nodelife()?,
+    };
+    let mut verdict = Verdict::default();
+    if arguments.several {
+        several::run(&runtime, &nodelife, arguments.repeats, &mut verdict)?;
+        say(&busy())?;
+        return verdict.end();
+    }
     let (plane, kubeconfig) = runtime.block_on(filled(arguments))?;
     if arguments.serve {
         say(&format!("KUBECONFIG={}", kubeconfig.display()))?;
         std::io::copy(&mut std::io::stdin(), &mut std::io::sink())?;
         return Ok(());
     }
-    let nodelife = match &arguments.nodelife {
-        Some(path) => path.clone(),
-        None => program::nodelife()?,
-    };
-    let mut verdict = Verdict::default();
     live(arguments, &nodelife, &kubeconfig, &mut verdict)?;
     if arguments.snapshot || arguments.keep_snapshot.is_some() {
         snapshot(arguments, &nodelife, &plane, &kubeconfig, &mut verdict)?;

@@ -11,6 +11,7 @@
 
 mod fleet;
 mod greedy;
+mod maintenance;
 mod race;
 mod scenario;
 
@@ -49,6 +50,9 @@ struct Arguments {
     /// Only these scenarios
     #[arg(long)]
     scenario: Vec<String>,
+    /// Nodes of the scenario `maintenance`, which runs only if it is the one that is named
+    #[arg(long, default_value_t = 500)]
+    nodes: usize,
     /// kubectl-nodelife; by default it is built from this workspace
     #[arg(long, value_name = "PROGRAM")]
     nodelife: Option<PathBuf>,
@@ -86,6 +90,10 @@ async fn run(arguments: &Arguments) -> Result<bool> {
         let kubeconfig = std::env::var_os("KUBECONFIG").unwrap_or_default();
         greedy::drain(&kubeconfig, &arguments.greedy, arguments.pause).await?;
         return Ok(true);
+    }
+    // Minutes for itself alone, without kubectl-nodelife.
+    if arguments.scenario == [maintenance::NAME] {
+        return maintenance::run(arguments.nodes).await;
     }
     let nodelife = match &arguments.nodelife {
         Some(path) => path.canonicalize()?,
