@@ -31,7 +31,9 @@ pub(crate) async fn run(
             describe::describe(&found, cluster.clock().now(), printer)?;
             Ok(ExitStatus::Done)
         }
-        MaintenanceCommand::Cancel(args) => cancel::cancel(&cluster, &args, printer).await,
+        MaintenanceCommand::Cancel(args) => {
+            Box::pin(cancel::cancel(&cluster, &args, printer)).await
+        }
     }
 }
 

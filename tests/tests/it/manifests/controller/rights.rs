@@ -141,10 +141,9 @@ fn rules(file: &str, named: &str) -> BTreeSet<String> {
             for (group, resource) in words("apiGroups")
                 .flat_map(|group| words("resources").map(move |resource| (group, resource)))
             {
-                let names = &rule["resourceNames"];
-                rights.extend(
-                    words("verbs").map(|verb| format!("{verb} {resource} {group} {names}")),
-                );
+                let only = &rule["resourceNames"];
+                rights
+                    .extend(words("verbs").map(|verb| format!("{verb} {resource} {group} {only}")));
             }
         }
     }
