@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::arguments::Arguments;
-use crate::audit::AuditPart;
+use crate::audit::{self, AuditPart};
 use crate::health::{Health, LeaderStatus, new_registry, router};
 use crate::leader::Election;
 use crate::maintenance::MaintenancePart;
@@ -46,7 +46,8 @@ fn parts(arguments: &Arguments, registry: &mut Registry) -> anyhow::Result<Parts
         parts.push(Arc::new(audit));
     }
     if arguments.maintenance {
-        parts.push(Arc::new(MaintenancePart));
+        let audit = Arc::new(audit::selection(arguments.audit_config.as_deref())?);
+        parts.push(Arc::new(MaintenancePart { audit }));
     }
     Ok(parts)
 }

@@ -1,18 +1,29 @@
 //! `Drain`: a drain that is planned, and runs.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::FutureExt as _;
 use nodelife_cluster::Cluster;
-use nodelife_core::drain::{DrainOptions, DrainPlan, PlanScope};
+use nodelife_core::drain::{Action, DrainOptions, DrainPlan, PlanScope};
+use nodelife_core::text::Str;
+use tokio::time::Instant;
 
 use crate::executor::{Executor, ExecutorOptions};
 use crate::identity::DrainIdentity;
 use crate::interrupts::Interrupts;
 use crate::refusals::Refusals;
 use crate::reporter::Reporter;
+use crate::settings::DrainSettings;
 use crate::status::DrainStatus;
 use crate::view::ClusterView;
 use crate::view::watches::Watches;
+
+/// Between two looks at whether a plan has changed, and how many times as long as the last look took
+/// more: a fiftieth of a core.
+const REPLAN_PAUSE: Duration = Duration::from_secs(1);
+const REPLAN_FACTOR: u32 = 50;
 
 /// What the preparation came to.
 #[derive(Debug)]
@@ -57,6 +68,8 @@ impl Prepared {
 /// A drain that is planned and has changed nothing yet. It can be dropped.
 pub struct Drain {
     pub(crate) cluster: Cluster,
+    /// None where pods are named.
+    pub(crate) settings: Option<DrainSettings>,
     pub(crate) plan: DrainPlan,
     pub(crate) machine: DrainOptions,
     pub(crate) view: ClusterView,
@@ -81,6 +94,44 @@ impl Drain {
     /// later.
     pub fn bind(&mut self, approved: Arc<PlanScope>) {
         self.machine.permissions.approved = Some(approved);
+    }
+
+    /// The nodes that it cordons and otherwise leaves alone.
+    pub fn quarantine(&self) -> impl Iterator<Item = &Str> {
+        let nodes = self.executor.quarantine.iter();
+        nodes.map(|node| &node.metadata.name)
+    }
+
+    /// Waits until another plan of these nodes would be made, as far as the watches show what it
+    /// rests on.
+    pub async fn changed(&mut self) {
+        let before = self.outline();
+        loop {
+            match self.watches.next().await {
+                Some(event) => self.view.take_in(event),
+                // The program ends.
+                None => std::future::pending().await,
+            }
+            let begun = Instant::now();
+            while let Some(Some(event)) = self.watches.next().now_or_never() {
+                self.view.take_in(event);
+            }
+            if self.outline() != before {
+                return;
+            }
+            // A large plan takes a while, and clusters are never still.
+            tokio::time::sleep(REPLAN_PAUSE + begun.elapsed() * REPLAN_FACTOR).await;
+        }
+    }
+
+    /// What an approval covers, and the pods that are in the way.
+    fn outline(&self) -> Option<(PlanScope, BTreeSet<Str>)> {
+        let settings = self.settings.as_ref()?;
+        let plan = settings.plan(&self.view, self.cluster.clock().now());
+        let refused = plan.with(Action::Refuse);
+        let refused = refused.chain(plan.with(Action::Impossible));
+        let refused = refused.map(|pod| pod.uid.clone()).collect();
+        Some((plan.scope(), refused))
     }
 
     /// The nodes that it leaves alone, and why.

@@ -19,6 +19,7 @@ mod removal;
 mod reporter;
 pub mod sentences;
 mod settings;
+mod shared;
 mod status;
 mod surge;
 mod view;
@@ -37,6 +38,7 @@ pub use reporter::{DrainEnd, Level, Progress, Reporter};
 pub use settings::{
     DrainSettings, MaxUnavailable, NodeSelection, OnImpossible, OnRefused, SurgeStrategy,
 };
+pub use shared::SharedLimits;
 pub use status::DrainStatus;
 pub use view::nodes::{SelectedNodes, select_nodes};
 pub use warnings::warn_of_pods;

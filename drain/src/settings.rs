@@ -13,6 +13,7 @@ use tokio::time::Instant;
 
 use crate::gate::Gate;
 use crate::removal::RemovalMethod;
+use crate::shared::SharedLimits;
 
 /// What a drain is asked for. The default is that of the flags of `kubectl nodelife drain`, but for
 /// the nodes.
@@ -35,6 +36,8 @@ pub struct DrainSettings {
     pub max_per_zone: Option<usize>,
     /// How many nodes may be cordoned or not Ready, whoever cordoned them.
     pub max_unavailable: Option<MaxUnavailable>,
+    /// What is shared with other drains, of the two limits before.
+    pub shared: Option<Arc<dyn SharedLimits>>,
     /// How long after a node the next one waits.
     pub soak: Duration,
     /// What decides after a node and its soak whether others follow.
@@ -80,6 +83,7 @@ impl Default for DrainSettings {
             concurrency: 1,
             max_per_zone: None,
             max_unavailable: None,
+            shared: None,
             soak: Duration::ZERO,
             gate: None,
             wait_ready: false,
@@ -219,6 +223,12 @@ pub enum SurgeStrategy {
     Restart,
     /// Add a replica, and remove it at the end.
     Scale,
+}
+
+impl fmt::Debug for dyn SharedLimits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedLimits")
+    }
 }
 
 impl fmt::Debug for dyn Gate {

@@ -57,6 +57,15 @@ const BETWEEN_FACTS: Duration = Duration::from_mins(10);
 /// The same, after the API server could not be reached.
 const FACTS_AGAIN: Duration = Duration::from_secs(5);
 
+/// What the configuration file selects.
+///
+/// # Errors
+///
+/// The file cannot be read or is not valid.
+pub(crate) fn selection(config: Option<&Path>) -> anyhow::Result<Selection> {
+    config::read(config)
+}
+
 /// The part `audit` of the controller.
 pub struct AuditPart {
     selection: Selection,

@@ -3,9 +3,12 @@
 //! One watch feeds a map of all objects, and each object has a `Worker` of its own, so that one that
 //! is blocked delays no other. All that a worker has to know after a change of the leader stands in
 //! the object's status; what it did to nodes is marked with an identity made of the object's UID.
+//! One watch of all nodes feeds `Places`, in which the workers of one leader keep apart.
 
+mod audit_gate;
 mod gate;
-mod others;
+mod nodes;
+mod places;
 mod reporter;
 mod settings;
 mod status;
@@ -19,13 +22,16 @@ use anyhow::Context as _;
 use futures::future::BoxFuture;
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::listing;
-use nodelife_cluster::watch::Update;
+use nodelife_cluster::watch::{Update, Watch};
+use nodelife_core::audit::Selection;
 use nodelife_core::node_maintenance::NodeMaintenance;
+use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::part::{Part, Term};
+use places::Places;
 use worker::{All, Worker};
 
 /// After a worker has panicked its object is taken up again.
@@ -33,7 +39,10 @@ const RESTART: Duration = Duration::from_secs(5);
 
 /// Carries out NodeMaintenance objects.
 #[derive(Debug, Default)]
-pub struct MaintenancePart;
+pub struct MaintenancePart {
+    /// What `gate.audit` checks.
+    pub audit: Arc<Selection>,
+}
 
 impl Part for MaintenancePart {
     fn name(&self) -> &'static str {
@@ -43,7 +52,7 @@ impl Part for MaintenancePart {
     fn run(self: Arc<Self>, term: Term) -> BoxFuture<'static, anyhow::Result<()>> {
         Box::pin(async move {
             tokio::select! {
-                ended = serve(&term) => ended,
+                ended = serve(&term, &self.audit) => ended,
                 () = term.cancel.cancelled() => Ok(()),
             }
         })
@@ -51,11 +60,14 @@ impl Part for MaintenancePart {
 }
 
 /// Gives each object a worker until it is dropped, and the workers with it: then no request follows.
-async fn serve(term: &Term) -> anyhow::Result<()> {
+async fn serve(term: &Term, audit: &Arc<Selection>) -> anyhow::Result<()> {
     let mut updates = term
         .cluster
         .watch(&listing::NODE_MAINTENANCES, ListFilter::default());
     let (all, _) = watch::channel(All::new());
+    let places = Places::new();
+    // Only while there is an object that may need it.
+    let mut nodes: Option<Watch<Node>> = None;
     let mut workers: JoinSet<Str> = JoinSet::new();
     let mut served: BTreeSet<Str> = BTreeSet::new();
     loop {
@@ -63,10 +75,13 @@ async fn serve(term: &Term) -> anyhow::Result<()> {
             update = updates.next() => {
                 take_in(&all, update.context("the watch of NodeMaintenances has ended")?);
             }
+            update = next(&mut nodes) => {
+                places.take_in(update.context("the watch of Nodes has ended")?);
+                continue;
+            }
             Some(ended) = workers.join_next() => match ended {
                 Ok(uid) => {
                     served.remove(&uid);
-                    continue;
                 }
                 Err(error) => {
                     tracing::error!(%error, "a maintenance's worker failed");
@@ -76,22 +91,40 @@ async fn serve(term: &Term) -> anyhow::Result<()> {
                 }
             },
         }
-        let new: Vec<NodeMaintenance> = {
-            let all = all.borrow();
-            let new = all
+        let new: Vec<Worker> = {
+            let objects = all.borrow();
+            let new = objects
                 .values()
                 .filter(|one| !served.contains(&one.metadata.uid));
-            new.cloned().collect()
+            new.map(|one| Worker::new(one.clone(), all.subscribe(), (&places, audit), term))
+                .collect()
         };
-        for object in new {
-            let uid = object.metadata.uid.clone();
+        // What each has taken is known before any of them goes on.
+        for worker in new {
+            let uid = worker.uid().clone();
             served.insert(uid.clone());
-            let worker = Worker::new(object, all.subscribe(), term);
             workers.spawn(async move {
                 worker.run().await;
                 uid
             });
         }
+        if served.is_empty() {
+            nodes = None;
+            places.forget_nodes();
+        } else if nodes.is_none() {
+            let watch = term
+                .cluster
+                .list_and_watch(&listing::NODES, ListFilter::default());
+            nodes = Some(watch);
+        }
+    }
+}
+
+/// The next update of a watch, if there is one.
+async fn next(watch: &mut Option<Watch<Node>>) -> Option<Update<Node>> {
+    match watch {
+        Some(watch) => watch.next().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -5,23 +5,29 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::Cluster;
+use nodelife_core::audit::Selection;
 use nodelife_core::disruption::{BudgetKey, ImplicitBudget};
 use nodelife_core::drain::{EvictionOrder, Permissions, PodRule};
 use nodelife_core::go_duration::GoDuration;
 use nodelife_core::node_maintenance::{
-    ImpossibleSpec, MaintenanceSpec, OrderSpec, RefusedSpec, SurgeSpec,
+    AuditGateSpec, ImpossibleSpec, MaintenanceSpec, OrderSpec, RefusedSpec, SurgeSpec,
 };
 use nodelife_core::selector::label_selector;
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainSettings, Gate, OnImpossible, OnRefused, SurgeStrategy};
 
+use super::audit_gate::AuditGate;
 use super::gate::ConditionGate;
 
 /// How long a gate waits that says nothing else.
 const GATE_TIMEOUT: Duration = Duration::from_mins(10);
 
 /// The settings that the spec asks for, but for the nodes and the end; or what is wrong with it.
-pub(super) fn settings(spec: &MaintenanceSpec, cluster: &Cluster) -> Result<DrainSettings, String> {
+pub(super) fn settings(
+    spec: &MaintenanceSpec,
+    cluster: &Cluster,
+    audit: &Arc<Selection>,
+) -> Result<DrainSettings, String> {
     let drain = &spec.drain;
     if drain.disable_eviction && !drain.force {
         return Err("disableEviction bypasses every budget: it requires force".to_owned());
@@ -55,7 +61,7 @@ pub(super) fn settings(spec: &MaintenanceSpec, cluster: &Cluster) -> Result<Drai
         max_per_zone: drain.max_per_zone.map(usize::from),
         max_unavailable: in_field("maxUnavailable", most.transpose())?,
         soak: duration("soak", spec.soak.as_ref())?.unwrap_or_default(),
-        gate: gate(spec, cluster)?,
+        gate: gate(spec, cluster, audit)?,
         wait_ready: drain.wait_ready,
         wait_volumes: drain.wait_volumes,
         once: drain.once,
@@ -106,18 +112,29 @@ pub(super) fn times(
     Ok((window.start, end.into_iter().chain(spec.deadline).min()))
 }
 
-fn gate(spec: &MaintenanceSpec, cluster: &Cluster) -> Result<Option<Arc<dyn Gate>>, String> {
+fn gate(
+    spec: &MaintenanceSpec,
+    cluster: &Cluster,
+    audit: &Arc<Selection>,
+) -> Result<Option<Arc<dyn Gate>>, String> {
     let Some(gate) = &spec.gate else {
         return Ok(None);
     };
-    let condition = gate.node_condition.clone();
-    let condition = condition.ok_or("gate: nodeCondition is required")?;
-    let timeout = duration("gate.timeout", gate.timeout.as_ref())?;
-    Ok(Some(Arc::new(ConditionGate {
-        cluster: cluster.clone(),
-        condition,
-        timeout: timeout.unwrap_or(GATE_TIMEOUT),
-    })))
+    let cluster = cluster.clone();
+    let timeout = duration("gate.timeout", gate.timeout.as_ref())?.unwrap_or(GATE_TIMEOUT);
+    match (gate.node_condition.clone(), gate.audit) {
+        (Some(condition), None) => Ok(Some(Arc::new(ConditionGate {
+            cluster,
+            condition,
+            timeout,
+        }))),
+        (None, Some(AuditGateSpec::NoErrors)) => Ok(Some(Arc::new(AuditGate {
+            cluster,
+            selection: Arc::clone(audit),
+            timeout,
+        }))),
+        _ => Err("gate: give either nodeCondition or audit".to_owned()),
+    }
 }
 
 fn duration(field: &str, text: Option<&Str>) -> Result<Option<Duration>, String> {

@@ -30,7 +30,7 @@ pub use node::{
     FIELD_MANAGER, LOCK_ANNOTATION, LOCK_LEASE, LOCK_RENEWAL, Lock, UncordonDecision,
     uncordon_decision, with_waiting_taint, without_waiting_taint,
 };
-pub use options::{Bypass, DrainOptions, EvictionOrder, Permissions};
+pub use options::{Bypass, DrainOptions, EvictionOrder, InUse, Permissions, Share};
 pub use plan::{Action, DrainPlan, Estimate, PlanContext, PlanOptions, PlannedPod, Seconds};
 pub use returning::ReturnReason;
 pub use scope::{Manner, PlanScope, SavedPlan};

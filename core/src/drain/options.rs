@@ -87,6 +87,24 @@ pub struct DrainOptions {
     pub force: Option<Bypass>,
 }
 
+/// What other drains leave to this one of limits that they keep together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// How many nodes may take no pods, instead of [`DrainOptions::max_unavailable`].
+    pub max_unavailable: Option<usize>,
+    /// How many nodes of each zone others are emptying; those without a zone are one, of no name.
+    pub zones: BTreeMap<Str, usize>,
+}
+
+/// What a drain uses of such limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InUse {
+    /// The nodes that are being emptied, or whose place is not free yet.
+    pub busy: BTreeSet<Str>,
+    /// The nodes that take no pods.
+    pub unavailable: BTreeSet<Str>,
+}
+
 /// Budgets that are bypassed after a timeout, one pod at a time.
 #[derive(Clone, Debug)]
 pub struct Bypass {

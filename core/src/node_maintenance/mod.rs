@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 use crate::object::Meta;
 
 pub use spec::{
-    Approval, Gate, GateCondition, ImpossibleSpec, MaintenanceSpec, OrderSpec, RefusedSpec,
-    SettingsSpec, SurgeSpec, Window,
+    Approval, AuditGateSpec, Gate, GateCondition, ImpossibleSpec, MaintenanceSpec, OrderSpec,
+    RefusedSpec, SettingsSpec, SurgeSpec, Window,
 };
 pub use status::{
     MAX_UNSETTLED, MAX_WORKLOADS, MaintenanceCondition, MaintenanceStatus, NodeCounts, NodeState,

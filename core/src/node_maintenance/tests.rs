@@ -228,8 +228,10 @@ fn relate(spec: &mut Value) {
             "forceAfter requires bypassPdb, and bypassPdb requires forceAfter",
         ),
     ]);
-    spec["properties"]["gate"]["x-kubernetes-validations"] =
-        rules(&[("has(self.nodeCondition)", "nodeCondition is required")]);
+    spec["properties"]["gate"]["x-kubernetes-validations"] = rules(&[(
+        "has(self.nodeCondition) != has(self.audit)",
+        "give either nodeCondition or audit",
+    )]);
     spec["properties"]["window"]["x-kubernetes-validations"] = rules(&[
         (
             "!has(self.duration) || (has(self.start) && !has(self.end))",

@@ -18,9 +18,12 @@ use futures::FutureExt as _;
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
 use nodelife_cluster::node::NodePatch;
-use nodelife_core::drain::{CordonOwner, DrainEvent, DrainOptions, Machine, with_waiting_taint};
+use nodelife_core::drain::{
+    CordonOwner, DrainEvent, DrainOptions, Effect, Machine, with_waiting_taint,
+};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -35,6 +38,7 @@ use crate::node::uncordon::undo;
 use crate::refusals::Refusals;
 use crate::removal::RemovalMethod;
 use crate::reporter::{Progress, Reporter};
+use crate::shared::SharedLimits;
 use crate::status::DrainStatus;
 use crate::surge::Surges;
 use crate::view::ClusterView;
@@ -92,6 +96,8 @@ pub(crate) struct ExecutorOptions {
     pub(crate) undo_on_failure: bool,
     /// What decides after each node whether others follow.
     pub(crate) gate: Option<Arc<dyn Gate>>,
+    /// What other drains leave to this one.
+    pub(crate) shared: Option<Arc<dyn SharedLimits>>,
     pub(crate) surges: Surges,
     /// Whether the nodes get conditions that tell of the drain.
     pub(crate) node_conditions: bool,
@@ -151,8 +157,9 @@ impl<'a> Executor<'a> {
         interrupts: &mut dyn Interrupts,
     ) -> anyhow::Result<DrainStatus> {
         let mut locks = Locks::new(&self.cluster, &self.identity);
-        let alone = self.view.nodes.len() == 1;
-        if let [only] = self.view.nodes.as_slice()
+        let alone = self.view.nodes.len() == 1 && !self.cordon_each;
+        if alone
+            && let [only] = self.view.nodes.as_slice()
             && self.cordons(only)
         {
             self.cordoned.push(only.metadata.name.clone());
@@ -273,6 +280,8 @@ impl<'a> Executor<'a> {
             () = deadline(end) => return Ok(self.timed_out()),
         };
         cordoned?;
+        let shared = self.options.shared.as_ref();
+        let mut shared = shared.map(|shared| shared.changes());
         self.start_machine()?;
         while !self.machine.is_finished() {
             let now = self.now();
@@ -328,6 +337,7 @@ impl<'a> Executor<'a> {
                     self.take(shown)?;
                     continue;
                 }
+                () = changed(&mut shared) => DrainEvent::Tick,
                 () = sleep_until(wake, now) => DrainEvent::Tick,
             };
             // A node is said to be done while the list that shows it is fresh.
@@ -388,7 +398,7 @@ impl<'a> Executor<'a> {
     fn decide(&mut self) -> anyhow::Result<()> {
         let begun = Instant::now();
         let now = self.now();
-        for effect in self.machine.step_all(self.queue.drain(..), now) {
+        for effect in self.effects(now) {
             self.carry_out(effect, now)?;
         }
         self.report_blocked(now);
@@ -405,6 +415,20 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
+    /// What the machine makes of the events that have come.
+    fn effects(&mut self, now: Timestamp) -> Vec<Effect> {
+        let Some(shared) = self.options.shared.clone() else {
+            return self.machine.step_all(self.queue.drain(..), now);
+        };
+        let mut effects = Vec::new();
+        shared.decide(&mut |share| {
+            self.machine.set_share(share);
+            effects = self.machine.step_all(self.queue.drain(..), now);
+            self.machine.in_use()
+        });
+        effects
+    }
+
     fn now(&self) -> Timestamp {
         self.cluster.clock().now()
     }
@@ -415,6 +439,17 @@ async fn deadline(end: Option<Instant>) {
     match end {
         Some(end) => tokio::time::sleep_until(end).await,
         None => std::future::pending().await,
+    }
+}
+
+/// Waits until other drains leave more or less.
+async fn changed(shared: &mut Option<watch::Receiver<()>>) {
+    let open = match shared {
+        Some(shared) => shared.changed().await.is_ok(),
+        None => false,
+    };
+    if !open {
+        std::future::pending().await
     }
 }
 

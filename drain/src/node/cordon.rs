@@ -8,7 +8,7 @@ use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
 /// The label of a node whose pods cannot all be evicted, and that was cordoned and left alone.
-const QUARANTINE: (&str, &str) = ("nodelife.dev/drain", "quarantined");
+pub(super) const QUARANTINE: (&str, &str) = ("nodelife.dev/drain", "quarantined");
 
 /// The patch that cordons this node, and takes off it that it waits; empty where there is
 /// nothing to do.

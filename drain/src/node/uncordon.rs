@@ -8,6 +8,7 @@ use nodelife_core::drain::{
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 
+use super::cordon::QUARANTINE;
 use super::evacuation;
 use super::lock::{Locks, RELEASE_TIMEOUT};
 use crate::identity::DrainIdentity;
@@ -121,10 +122,16 @@ async fn one(
     );
     let taints = without_waiting_taint(&node);
     let tainted = taints.is_some();
+    let (label, value) = QUARANTINE;
+    let is_marked = node.metadata.labels.get(label).is_some_and(|v| *v == value);
     let patch = NodePatch {
         unschedulable: (undo == UncordonDecision::Uncordon).then_some(false),
         annotations: ours
             .then(|| (CORDONED_BY.to_owned(), None))
+            .into_iter()
+            .collect(),
+        labels: (ours && is_marked)
+            .then(|| (label.to_owned(), None))
             .into_iter()
             .collect(),
         taints,
@@ -135,7 +142,10 @@ async fn one(
         cluster.patch_node(name, &patch, false).await?;
     }
     let conditions = ConditionChange::undo(&node);
-    let may_clear = ours || undo == UncordonDecision::Nothing;
+    // Who takes back only what is its own has drained the node, whoever cordoned it before.
+    let may_clear = ours
+        || undo == UncordonDecision::Nothing
+        || run.is_some() && undo == UncordonDecision::NotOurs;
     if may_clear && !dry && conditions != ConditionChange::default() {
         cluster.patch_conditions(&node, &conditions).await?;
     }

@@ -116,6 +116,7 @@ pub async fn prepare(
         BTreeMap::new()
     };
     Ok(Prepared::Ready(Box::new(Drain {
+        settings: Some(settings.clone()),
         machine: settings.machine(&plan, &view, claims, cluster),
         plan,
         view,
@@ -126,6 +127,7 @@ pub async fn prepare(
             undo_on_failure: settings.undo_on_failure,
             node_conditions: settings.node_conditions,
             gate: settings.gate.clone(),
+            shared: settings.shared.clone(),
             surges,
             quarantine,
             refusals,

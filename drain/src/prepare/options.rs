@@ -17,7 +17,7 @@ impl DrainSettings {
     /// cordoned first: what leaves one would only go to the next.
     pub(crate) fn cordons_each(&self, view: &ClusterView) -> bool {
         view.nodes.len() > self.concurrency
-            || view.nodes.len() > 1
+            || (view.nodes.len() > 1 || self.shared.is_some())
                 && (self.max_per_zone.is_some() || self.max_unavailable.is_some())
     }
 

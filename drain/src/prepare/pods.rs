@@ -97,6 +97,7 @@ pub async fn prepare_pods(
         }
     }
     Ok(Prepared::Ready(Box::new(Drain {
+        settings: None,
         plan,
         machine: DrainOptions {
             permissions,
@@ -114,6 +115,7 @@ pub async fn prepare_pods(
             undo_on_failure: false,
             node_conditions: false,
             gate: None,
+            shared: None,
             surges: Surges::default(),
             quarantine: Vec::new(),
             refusals: Refusals::default(),

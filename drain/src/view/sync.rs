@@ -37,6 +37,18 @@ impl ClusterView {
         Ok(())
     }
 
+    /// Takes in what a watch showed after the first lists.
+    pub(crate) fn take_in(&mut self, event: WatchEvent) {
+        match event {
+            WatchEvent::Event(event) => {
+                self.apply(event);
+            }
+            WatchEvent::BudgetsForbidden(error) => self.budgets_unreadable(&error),
+            // The watch tries again by itself.
+            WatchEvent::NodesForbidden(_) | WatchEvent::Failed { .. } => {}
+        }
+    }
+
     /// Takes in what a watch showed; whether it was the list of the budgets.
     fn apply(&mut self, event: DrainEvent) -> bool {
         match event {

@@ -1,10 +1,14 @@
 //! A drain that runs.
 
 use jiff::Timestamp;
-use nodelife_core::node_maintenance::{MaintenanceStatus, NodeMaintenance, condition};
+use nodelife_core::node_maintenance::{
+    FINALIZER, MaintenanceStatus, NodeMaintenance, NodeState, condition,
+};
+use nodelife_core::text::Str;
 use nodelife_drain::{Drain, DrainStatus};
 use tokio::sync::{mpsc, watch};
 
+use super::super::places::{Limits, Place};
 use super::super::reporter::{PERIOD, StatusReporter, View};
 use super::super::status::{count_nodes, set_condition};
 use super::{Next, RETRY, Worker};
@@ -14,11 +18,12 @@ impl Worker {
     pub(super) async fn carry_out(
         &mut self,
         drain: Box<Drain>,
-        mut reporter: StatusReporter,
+        (mut reporter, limits): (StatusReporter, Limits),
         mut view: watch::Receiver<View>,
     ) -> anyhow::Result<Next> {
         let (stop, mut interrupts) = mpsc::unbounded_channel();
         let (identity, mut all) = (self.identity(), self.all.clone());
+        let mut changes = self.all.clone();
         let (name, uid) = (
             self.object.metadata.name.clone(),
             self.object.metadata.uid.clone(),
@@ -42,9 +47,16 @@ impl Worker {
                 std::future::pending::<()>().await;
             };
             let writes = async {
-                while view.changed().await.is_ok() {
+                loop {
+                    tokio::select! {
+                        changed = view.changed() => if changed.is_err() { break },
+                        changed = changes.changed() => if changed.is_err() { break },
+                    }
+                    self.refresh();
+                    self.keep_finalizer().await;
                     let now = self.cluster.clock().now();
-                    let status = with_view(&self.object.status, &view.borrow_and_update(), now);
+                    let mut status = with_view(&self.object.status, &view.borrow_and_update(), now);
+                    note_limit(&mut status, &self.place, limits, now);
                     if let Err(error) = self.write(status).await {
                         tracing::warn!(maintenance = %name, "failed to write the status: {error:#}");
                     }
@@ -59,6 +71,7 @@ impl Worker {
                 () = writes => DrainStatus::Failed,
             }
         };
+        self.place.rest();
         let last = view.borrow().clone();
         if !last.ended {
             if ended == DrainStatus::Refused {
@@ -67,12 +80,12 @@ impl Worker {
                 let text = reporter.last.clone();
                 self.block("NotBegun", &text).await?;
             }
-            return Ok(Next::Changed(RETRY));
+            return Ok(Next::After(RETRY));
         }
         let now = self.cluster.clock().now();
         self.object.status = with_view(&self.object.status, &last, now);
         if !self.refresh() {
-            return Ok(Next::Gone);
+            return Ok(Next::Now);
         }
         if self.object.is_deleted() {
             return Ok(Next::Now);
@@ -81,7 +94,7 @@ impl Worker {
             // The API server was away, or the locks were lost: it goes on from here.
             let text = reporter.last.clone();
             self.block("Failed", &text).await?;
-            return Ok(Next::Changed(RETRY));
+            return Ok(Next::After(RETRY));
         }
         let why = last
             .pods
@@ -94,6 +107,19 @@ impl Worker {
         };
         self.finish(ended, &text).await?;
         Ok(Next::Idle)
+    }
+
+    /// Puts the finalizer back, if somebody took it off while the drain runs.
+    async fn keep_finalizer(&self) {
+        let meta = &self.object.metadata;
+        if self.object.is_deleted() || meta.finalizers.iter().any(|one| *one == FINALIZER) {
+            return;
+        }
+        let cluster = &self.cluster;
+        let set = cluster.set_maintenance_finalizer(&self.object, FINALIZER, true);
+        if let Err(error) = set.await {
+            tracing::debug!(%error, "failed to put the finalizer back");
+        }
     }
 }
 
@@ -125,4 +151,24 @@ fn with_view(status: &MaintenanceStatus, view: &View, now: Timestamp) -> Mainten
         now,
     );
     status
+}
+
+/// Says that a limit over all maintenances is in the way, where no node is drained and one waits.
+fn note_limit(status: &mut MaintenanceStatus, place: &Place, limits: Limits, now: Timestamp) {
+    let is = |state: NodeState| status.nodes.iter().filter(move |node| node.state == state);
+    if is(NodeState::Draining)
+        .chain(is(NodeState::Settling))
+        .next()
+        .is_some()
+    {
+        return;
+    }
+    let waiting: Vec<&Str> = is(NodeState::Waiting).map(|node| &node.name).collect();
+    if waiting.is_empty() {
+        return;
+    }
+    if let Some(wait) = place.limited(limits, &waiting) {
+        let why = (wait.reason, wait.message.as_str());
+        set_condition(status, (condition::BLOCKED, true), why, now);
+    }
 }

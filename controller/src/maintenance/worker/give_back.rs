@@ -8,6 +8,7 @@ use nodelife_core::node_maintenance::FINALIZER;
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainStatus, Reporter, UndoSettings, undo_drain};
 
+use super::super::places::Wait;
 use super::super::reporter::StatusReporter;
 use super::{Next, RETRY, SOON, Worker};
 
@@ -18,25 +19,9 @@ impl Worker {
         if !meta.finalizers.iter().any(|one| *one == FINALIZER) {
             return Ok(Next::Idle);
         }
-        if self.object.status.started_at.is_some() {
-            let taken: BTreeSet<&Str> = self.object.status.nodes.iter().map(|n| &n.name).collect();
-            let mut nodes = self.list_nodes().await?;
-            nodes.retain(|node| taken.contains(&node.metadata.name));
-            let undo = UndoSettings {
-                identity: self.identity(),
-                own_only: true,
-                dry_run: false,
-            };
-            let (mut reporter, _) = StatusReporter::new(meta.name.clone());
-            let told: &mut dyn Reporter = &mut reporter;
-            let status = undo_drain(&self.cluster, &nodes, &undo, told)
-                .await
-                .context("failed to give back the nodes")?;
-            if status != DrainStatus::Done {
-                let text = format!("failed to give back the nodes: {}", reporter.last);
-                self.block("GiveBackFailed", &text).await?;
-                return Ok(Next::Changed(RETRY));
-            }
+        if let Some(wait) = self.return_nodes().await? {
+            self.block(wait.reason, &wait.message).await?;
+            return Ok(Next::Hindered(wait));
         }
         match self
             .cluster
@@ -44,8 +29,61 @@ impl Worker {
             .await
         {
             Ok(()) | Err(ApiError::NotFound(_)) => Ok(Next::Idle),
-            Err(ApiError::Conflict(_)) => Ok(Next::Changed(SOON)),
+            Err(ApiError::Conflict(_)) => Ok(Next::After(SOON)),
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Somebody took the finalizer off: the object is gone before its nodes were given back.
+    pub(super) async fn give_back_late(&mut self) {
+        loop {
+            match self.return_nodes().await {
+                Ok(None) => return,
+                Ok(Some(wait)) => {
+                    let places = self.place.places().clone();
+                    let asker = self.asker(true);
+                    asker.until_other(wait, places, self.cluster.clone()).await;
+                }
+                Err(error) => {
+                    let name = &self.object.metadata.name;
+                    tracing::warn!(maintenance = %name, "{error:#}");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// Gives the nodes back, unless something is in the way.
+    async fn return_nodes(&mut self) -> anyhow::Result<Option<Wait>> {
+        if self.given_back || self.object.status.started_at.is_none() {
+            return Ok(None);
+        }
+        self.know_nodes().await;
+        let asker = self.asker(true);
+        let now = self.cluster.clock().now();
+        let taken: BTreeSet<Str> = {
+            let known = self.place.places().known();
+            if let Some(hindrance) = asker.hindrance(&known, now) {
+                return Ok(Some(hindrance.wait));
+            }
+            asker.wanted(&known).into_iter().collect()
+        };
+        let mut nodes = self.list_nodes().await?;
+        nodes.retain(|node| taken.contains(&node.metadata.name));
+        let undo = UndoSettings {
+            identity: self.identity(),
+            own_only: true,
+            dry_run: false,
+        };
+        let (mut reporter, _) = StatusReporter::new(self.object.metadata.name.clone());
+        let told: &mut dyn Reporter = &mut reporter;
+        let status = undo_drain(&self.cluster, &nodes, &undo, told)
+            .await
+            .context("failed to give back the nodes")?;
+        if status != DrainStatus::Done {
+            anyhow::bail!("failed to give back the nodes: {}", reporter.last);
+        }
+        self.given_back = true;
+        Ok(None)
     }
 }

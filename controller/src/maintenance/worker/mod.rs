@@ -6,33 +6,41 @@
 mod approval;
 mod carry_out;
 mod give_back;
+mod hindrance;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use futures::future::BoxFuture;
 use jiff::Timestamp;
 use nodelife_cluster::list::ListFilter;
+use nodelife_cluster::resource::NODES;
 use nodelife_cluster::{ApiError, Cluster, listing};
+use nodelife_core::audit::Selection;
 use nodelife_core::node_maintenance::{
     FINALIZER, MaintenanceStatus, NodeMaintenance, NodeState, NodeStatus, condition,
 };
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
-use nodelife_drain::{DrainIdentity, DrainSettings, DrainStatus, NodeSelection, Prepared, prepare};
+use nodelife_drain::{
+    Drain, DrainIdentity, DrainSettings, DrainStatus, NodeSelection, Prepared, prepare,
+};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::others;
+use super::places::{Limits, Place, Places, Taken, Wait};
 use super::reporter::StatusReporter;
 use super::settings::{settings, times};
 use super::status::{count_nodes, outcome, set_condition};
 use crate::part::Term;
+use hindrance::Asker;
 
 /// All objects by name.
 pub(in crate::maintenance) type All = BTreeMap<Str, NodeMaintenance>;
 
-/// How long what failed, or another has, waits until it is tried again.
+/// How long what failed waits until it is tried again.
 const RETRY: Duration = Duration::from_secs(5);
 
 /// How long the watch may take to show what was written.
@@ -44,29 +52,60 @@ pub(super) struct Worker {
     instance: String,
     /// Metadata and spec as the watch showed them last; the status as it was written last.
     object: NodeMaintenance,
+    /// The resource version of the last write of the status, or in which it was read.
+    written_in: Option<u64>,
+    /// Whether somebody else has written the status since.
+    is_overwritten: bool,
     all: watch::Receiver<All>,
+    /// What the gate of an audit checks.
+    audit: Arc<Selection>,
+    place: Place,
+    /// When the drain ends at the latest.
+    end: Option<Instant>,
+    given_back: bool,
 }
 
-/// Why a worker looks at its object again.
+/// When a worker looks at its object again, beside when that has changed or its time is over.
 enum Next {
     /// At once.
     Now,
-    /// When the object or another one has changed, or after so long.
-    Changed(Duration),
-    /// When the object has changed.
+    /// After so long.
+    After(Duration),
+    /// When something else is in the way, or nothing.
+    Hindered(Wait),
+    /// When another plan would be made.
+    Planned(Box<Drain>),
     Idle,
-    /// The object is gone.
-    Gone,
 }
 
 impl Worker {
-    pub(super) fn new(object: NodeMaintenance, all: watch::Receiver<All>, term: &Term) -> Self {
-        Self {
+    pub(super) fn new(
+        object: NodeMaintenance,
+        all: watch::Receiver<All>,
+        (places, audit): (&Arc<Places>, &Arc<Selection>),
+        term: &Term,
+    ) -> Self {
+        let worker = Self {
             cluster: term.cluster.clone(),
             instance: term.identity.to_string(),
-            object,
+            written_in: version(&object),
+            is_overwritten: false,
             all,
+            audit: Arc::clone(audit),
+            place: Place::new(places, object.metadata.uid.clone()),
+            end: None,
+            given_back: false,
+            object,
+        };
+        if worker.object.status.started_at.is_some() {
+            // Another replica took them. Whoever has them, this one waits for it.
+            let _ = worker.place.take(worker.taken(&worker.object.status));
         }
+        worker
+    }
+
+    pub(super) fn uid(&self) -> &Str {
+        &self.object.metadata.uid
     }
 
     /// Works until the object is gone.
@@ -76,15 +115,13 @@ impl Worker {
                 Ok(next) => next,
                 Err(error) => self.failed(&error).await,
             };
-            let waited = match next {
-                Next::Now => self.refresh(),
-                Next::Gone => false,
-                Next::Changed(most) => self.changed(Some(most)).await,
-                Next::Idle => self.changed(None).await,
-            };
-            if !waited {
-                return;
+            if !self.wait(next).await {
+                break;
             }
+        }
+        // The end of the leader's term ends the channel as well.
+        if self.all.has_changed().is_ok() {
+            self.give_back_late().await;
         }
     }
 
@@ -97,62 +134,99 @@ impl Worker {
         if now.metadata.uid != self.object.metadata.uid {
             return false;
         }
+        self.is_overwritten = now.status != self.object.status && version(now) > self.written_in;
         self.object.metadata = now.metadata.clone();
         self.object.spec = now.spec.clone();
         true
     }
 
-    /// Waits until the spec changes, or the object is deleted, or time is over; `most`: then a change
-    /// of another object ends the wait as well.
-    async fn changed(&mut self, most: Option<Duration>) -> bool {
-        let before = (self.object.metadata.generation, self.object.is_deleted());
-        let end = most.map(|most| Instant::now() + most);
-        let others = self.others_begun();
+    /// Waits until there is something to do; whether the object is still there.
+    async fn wait(&mut self, next: Next) -> bool {
+        let wake: BoxFuture<'static, ()> = match next {
+            Next::Now => return self.refresh(),
+            Next::Idle => Box::pin(std::future::pending()),
+            Next::After(wait) => Box::pin(tokio::time::sleep(wait)),
+            Next::Hindered(wait) => {
+                let asker = self.asker(self.object.is_deleted());
+                let places = Arc::clone(self.place.places());
+                Box::pin(asker.until_other(wait, places, self.cluster.clone()))
+            }
+            Next::Planned(mut drain) => Box::pin(async move { drain.changed().await }),
+        };
+        let end = self.end;
+        let over = async {
+            match end {
+                Some(end) => tokio::time::sleep_until(end).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            is_there = self.changed() => is_there,
+            () = wake => self.refresh(),
+            () = over => self.refresh(),
+        }
+    }
+
+    /// Waits until the spec changes, the object is deleted, or somebody else takes the finalizer off
+    /// or writes the status.
+    async fn changed(&mut self) -> bool {
+        let state = |object: &NodeMaintenance| {
+            let meta = &object.metadata;
+            (
+                meta.generation,
+                object.is_deleted(),
+                meta.finalizers.clone(),
+            )
+        };
+        let before = state(&self.object);
         loop {
             if !self.refresh() {
                 return false;
             }
-            let now = (self.object.metadata.generation, self.object.is_deleted());
-            let others_changed = most.is_some() && others != self.others_begun();
-            if now != before || others_changed {
+            if state(&self.object) != before || self.is_overwritten {
                 return true;
             }
-            let update = self.all.changed();
-            let is_open = match end {
-                None => update.await.is_ok(),
-                Some(end) => match tokio::time::timeout_at(end, update).await {
-                    Ok(update) => update.is_ok(),
-                    Err(_elapsed) => return self.refresh(),
-                },
-            };
-            if !is_open {
+            if self.all.changed().await.is_err() {
                 return false;
             }
         }
     }
 
-    /// The others that have begun: what they have is waited for.
-    fn others_begun(&self) -> BTreeSet<Str> {
-        let all = self.all.borrow();
-        let begun = all.values().filter(|one| one.status.started_at.is_some());
-        begun.map(|one| one.metadata.uid.clone()).collect()
+    /// Waits until the nodes are known.
+    async fn know_nodes(&self) {
+        let places = self.place.places();
+        let mut changes = places.changes();
+        while places.known().nodes.all().is_none() {
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// `ends`: whether it gives back, or goes on.
+    fn asker(&self, ends: bool) -> Asker {
+        Asker {
+            object: self.object.clone(),
+            identity: self.identity(),
+            ends,
+        }
     }
 
     async fn failed(&mut self, error: &anyhow::Error) -> Next {
         let name = &self.object.metadata.name;
         tracing::warn!(maintenance = %name, "{error:#}");
-        if matches!(error.downcast_ref(), Some(ApiError::NotFound(_))) {
-            // The watch shows whether it is the object.
-            return Next::Changed(RETRY);
-        }
         let text = format!("{error:#}");
         if let Err(error) = self.block("Error", &text).await {
             tracing::debug!(%error, "failed to write the status");
         }
-        Next::Changed(RETRY)
+        Next::After(RETRY)
     }
 
     async fn step(&mut self) -> anyhow::Result<Next> {
+        self.end = None;
+        if self.is_overwritten {
+            self.write(self.object.status.clone()).await?;
+        }
         if self.object.is_deleted() {
             return self.give_back().await;
         }
@@ -163,14 +237,14 @@ impl Worker {
                 .set_maintenance_finalizer(&self.object, FINALIZER, true);
             return match set.await {
                 // The watch shows it soon.
-                Ok(()) | Err(ApiError::Conflict(_)) => Ok(Next::Changed(SOON)),
+                Ok(()) | Err(ApiError::Conflict(_)) => Ok(Next::After(SOON)),
                 Err(error) => Err(error.into()),
             };
         }
         if self.object.status.finished_at.is_some() {
             return Ok(Next::Idle);
         }
-        let asked = settings(&self.object.spec, &self.cluster)
+        let asked = settings(&self.object.spec, &self.cluster, &self.audit)
             .and_then(|settings| Ok((settings, times(&self.object.spec)?)));
         let (mut settings, (start, end)) = match asked {
             Ok(asked) => asked,
@@ -180,58 +254,49 @@ impl Worker {
             }
         };
         let now = self.cluster.clock().now();
+        let left =
+            |until: Timestamp| Duration::try_from(until.duration_since(now)).unwrap_or_default();
         if let Some(start) = start.filter(|start| now < *start) {
             let text = format!("begins at {start:.0}");
-            self.wait("WaitsForWindow", &text).await?;
-            let wait = Duration::try_from(start.duration_since(now)).unwrap_or_default();
-            return Ok(Next::Changed(wait));
+            self.wait_for("WaitsForWindow", &text).await?;
+            return Ok(Next::After(left(start)));
         }
         if end.is_some_and(|end| end <= now) {
             let text = "the deadline or the end of the window came before it was drained";
             self.finish(DrainStatus::Failed, text).await?;
             return Ok(Next::Idle);
         }
-        settings.end = end.map(|end| {
-            let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
-            Instant::now() + left
-        });
+        self.end = end.map(|end| Instant::now() + left(end));
+        settings.end = self.end;
         self.drain(settings).await
     }
 
     /// Plans, waits for others and for the approval, and drains.
     async fn drain(&mut self, mut settings: DrainSettings) -> anyhow::Result<Next> {
-        let wanted = self.wanted_nodes().await?;
-        if wanted.is_empty() && self.object.status.started_at.is_none() {
-            self.block("NoNodes", "no node matches nodeSelector")
-                .await?;
-            return Ok(Next::Changed(RETRY));
+        self.know_nodes().await;
+        self.note_deleted_nodes().await?;
+        let asker = self.asker(false);
+        let (hindrance, wanted) = {
+            let known = self.place.places().known();
+            let now = self.cluster.clock().now();
+            (asker.hindrance(&known, now), asker.wanted(&known))
+        };
+        if let Some(hindrance) = hindrance {
+            let wait = hindrance.wait;
+            self.block(wait.reason, &wait.message).await?;
+            return Ok(Next::Hindered(wait));
         }
         if wanted.is_empty() {
             let text = "no node is left that is to be drained";
             self.finish(DrainStatus::Done, text).await?;
             return Ok(Next::Idle);
         }
-        let waits = {
-            let all = self.all.borrow();
-            let names: BTreeSet<Str> = wanted.iter().cloned().collect();
-            let most = settings.max_unavailable;
-            others::taken(&self.object, &names, all.values()).map_or_else(
-                || {
-                    let left = most
-                        .map(|most| others::left(&self.object, most, wanted.len(), all.values()));
-                    left.transpose()
-                },
-                Err,
-            )
-        };
-        match waits {
-            Ok(left) => settings.max_unavailable = left,
-            Err(wait) => {
-                self.block(wait.reason, &wait.message).await?;
-                return Ok(Next::Changed(RETRY));
-            }
-        }
         settings.nodes = NodeSelection::named(wanted);
+        let limits = Limits {
+            max_unavailable: settings.max_unavailable,
+            max_per_zone: settings.max_per_zone,
+        };
+        settings.shared = Some(self.place.limits(limits));
         let (mut reporter, view) = StatusReporter::new(self.object.metadata.name.clone());
         let mut drain = match prepare(&self.cluster, &settings, &mut reporter).await? {
             Prepared::Ready(drain) => drain,
@@ -244,38 +309,49 @@ impl Worker {
                 return Ok(Next::Idle);
             }
         };
-        if let Some(next) = self.approve(&mut drain).await? {
-            return Ok(next);
+        let (mut status, waits) = self.approve(&mut drain);
+        if let Some((reason, text, blocked)) = waits {
+            self.pause(status, (reason, &text), blocked).await?;
+            return Ok(Next::Planned(drain));
         }
-        let nodes = drain.plan().nodes.clone();
-        let refused = drain.refusals().nodes.clone();
-        self.begin(nodes, refused).await?;
-        self.carry_out(drain, reporter, view).await
+        self.note_begun(&mut status, &drain);
+        if let Err(wait) = self.place.take(self.taken(&status)) {
+            self.block(wait.reason, &wait.message).await?;
+            return Ok(Next::Hindered(wait));
+        }
+        self.write(status).await?;
+        self.carry_out(drain, (reporter, limits), view).await
     }
 
-    /// The nodes that are still to be drained and are there.
-    async fn wanted_nodes(&mut self) -> anyhow::Result<Vec<Str>> {
-        let nodes = self.list_nodes().await?;
-        let begun = self.object.status.started_at.is_some();
-        let spec = &self.object.spec;
-        if !begun {
-            if let Some(selector) = &spec.node_selector {
-                let selected = nodes.iter();
-                let selected = selected.filter(|node| selector.matches(&node.metadata.labels));
-                return Ok(selected.map(|node| node.metadata.name.clone()).collect());
-            }
-            return Ok(spec.nodes.clone());
+    /// What it has with this status.
+    fn taken(&self, status: &MaintenanceStatus) -> Taken {
+        let nodes = status.nodes.iter();
+        let nodes = nodes.filter(|node| node.state != NodeState::Refused);
+        Taken {
+            name: self.object.metadata.name.clone(),
+            nodes: nodes.map(|node| node.name.clone()).collect(),
         }
-        let is_there = |name: &Str| nodes.iter().any(|node| node.metadata.name == *name);
+    }
+
+    /// Nodes that somebody deleted are not waited for.
+    async fn note_deleted_nodes(&mut self) -> anyhow::Result<()> {
+        if self.object.status.started_at.is_none() {
+            return Ok(());
+        }
         for node in &mut self.object.status.nodes {
-            if node.state != NodeState::Drained && !is_there(&node.name) {
+            if node.state == NodeState::Drained
+                || self.place.places().known().nodes.get(&node.name).is_some()
+            {
+                continue;
+            }
+            // The watch may be behind.
+            let found: Option<Node> = self.cluster.get(NODES.all().named(&node.name)).await?;
+            if found.is_none() {
                 node.state = NodeState::Drained;
                 node.message = "somebody deleted it".into();
             }
         }
-        let left = self.object.status.nodes.iter();
-        let left = left.filter(|n| !matches!(n.state, NodeState::Drained | NodeState::Refused));
-        Ok(left.map(|node| node.name.clone()).collect())
+        Ok(())
     }
 
     async fn list_nodes(&self) -> Result<Vec<Node>, ApiError> {
@@ -284,35 +360,33 @@ impl Worker {
         Ok(listed.items)
     }
 
-    /// Writes down what the drain takes, before it takes anything. `refused`: the nodes that it leaves
-    /// alone, and why.
-    async fn begin(
-        &mut self,
-        nodes: Vec<Str>,
-        refused: BTreeMap<Str, String>,
-    ) -> anyhow::Result<()> {
-        let mut status = self.object.status.clone();
+    /// Notes what the drain takes, before it takes anything.
+    fn note_begun(&self, status: &mut MaintenanceStatus, drain: &Drain) {
+        let refused = &drain.refusals().nodes;
         let known: BTreeSet<Str> = status.nodes.iter().map(|n| n.name.clone()).collect();
-        let new = nodes.iter().chain(refused.keys());
+        let new = drain.plan().nodes.iter().chain(refused.keys());
         let new = new.filter(|name| !known.contains(*name));
         status.nodes.extend(new.map(|name| NodeStatus {
             name: name.clone(),
             ..NodeStatus::default()
         }));
+        let quarantine: BTreeSet<&Str> = drain.quarantine().collect();
         for node in &mut status.nodes {
             if let Some(why) = refused.get(&node.name) {
                 node.state = NodeState::Refused;
                 node.message = why.chars().take(300).collect::<String>().into();
+            } else if quarantine.contains(&node.name) {
+                node.state = NodeState::NotDrained;
+                node.message = "quarantined: cordoned, no pods are evicted".into();
             }
         }
         let now = self.cluster.clock().now();
         let seconds = Timestamp::from_second(now.as_second()).unwrap_or(now);
         status.started_at.get_or_insert(seconds);
         let reason = ("Draining", "");
-        set_condition(&mut status, (condition::PROGRESSING, true), reason, now);
-        set_condition(&mut status, (condition::BLOCKED, false), reason, now);
-        count_nodes(&mut status);
-        self.write(status).await
+        set_condition(status, (condition::PROGRESSING, true), reason, now);
+        set_condition(status, (condition::BLOCKED, false), reason, now);
+        count_nodes(status);
     }
 
     /// Who locks and cordons: the same after a change of the leader.
@@ -368,40 +442,46 @@ impl Worker {
 
     /// Says what is in the way.
     async fn block(&mut self, reason: &str, text: &str) -> anyhow::Result<()> {
-        self.pause((reason, text), true).await
+        let status = self.object.status.clone();
+        self.pause(status, (reason, text), true).await
     }
 
     /// Says what is waited for, as it was asked for.
-    async fn wait(&mut self, reason: &str, text: &str) -> anyhow::Result<()> {
-        self.pause((reason, text), false).await
+    async fn wait_for(&mut self, reason: &str, text: &str) -> anyhow::Result<()> {
+        let status = self.object.status.clone();
+        self.pause(status, (reason, text), false).await
     }
 
-    async fn pause(&mut self, why: (&str, &str), blocked: bool) -> anyhow::Result<()> {
-        let mut status = self.object.status.clone();
+    async fn pause(
+        &mut self,
+        mut status: MaintenanceStatus,
+        why: (&str, &str),
+        blocked: bool,
+    ) -> anyhow::Result<()> {
         let now = self.cluster.clock().now();
         set_condition(&mut status, (condition::PROGRESSING, false), why, now);
         set_condition(&mut status, (condition::BLOCKED, blocked), why, now);
         self.write(status).await
     }
 
-    async fn set(&mut self, kind: &str, holds: bool, why: (&str, &str)) -> anyhow::Result<()> {
-        let mut status = self.object.status.clone();
-        let now = self.cluster.clock().now();
-        set_condition(&mut status, (kind, holds), why, now);
-        self.write(status).await
-    }
-
     /// Writes the status, if it has changed.
     async fn write(&mut self, mut status: MaintenanceStatus) -> anyhow::Result<()> {
         status.observed_generation = self.object.metadata.generation;
-        if status == self.object.status {
+        if status == self.object.status && !self.is_overwritten {
             return Ok(());
         }
-        self.cluster
+        let written = self
+            .cluster
             .write_maintenance_status(&self.object, &status)
             .await
             .context("failed to write the status")?;
+        self.written_in = version(&written);
+        self.is_overwritten = false;
         self.object.status = status;
         Ok(())
     }
+}
+
+fn version(object: &NodeMaintenance) -> Option<u64> {
+    object.metadata.resource_version.parse().ok()
 }

@@ -88,10 +88,15 @@ impl Machine {
             .collect()
     }
 
+    /// How many nodes may take no pods.
+    pub(super) fn max_unavailable(&self) -> Option<usize> {
+        self.share.max_unavailable.or(self.settings.max_unavailable)
+    }
+
     /// Says, once for each set of nodes, that only `--max-unavailable` holds up the next node.
     pub(super) fn tell_unavailable(&mut self) {
         let runs = self.nodes.values().any(|phase| phase.has_turn()) || !self.between.is_empty();
-        let Some(most) = self.settings.max_unavailable else {
+        let Some(most) = self.max_unavailable() else {
             return;
         };
         if runs || !self.has_more_nodes() {

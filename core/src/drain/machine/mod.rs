@@ -40,7 +40,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::options::DrainOptions;
+use super::options::{DrainOptions, InUse, Share};
 use super::store::Store;
 use super::verdict::SkipReason;
 use crate::disruption::{BudgetKey, UnhealthyPod};
@@ -60,6 +60,7 @@ pub use state::{
 #[derive(Debug)]
 pub struct Machine {
     settings: DrainOptions,
+    share: Share,
     order: Vec<Str>,
     /// Where each stands in the order.
     places: BTreeMap<Str, usize>,
@@ -103,6 +104,7 @@ impl Machine {
     pub fn new(settings: DrainOptions, nodes: Vec<Str>, store: Store) -> Self {
         Self {
             settings,
+            share: Share::default(),
             nodes: nodes
                 .iter()
                 .map(|node| (node.clone(), NodePhase::Waiting))
@@ -148,6 +150,22 @@ impl Machine {
             .iter()
             .filter_map(|node| self.nodes.get_key_value(node.as_str()))
             .map(|(node, phase)| (node, *phase))
+    }
+
+    /// Sets what other drains leave to this one, from the next step on.
+    pub fn set_share(&mut self, share: Share) {
+        self.share = share;
+    }
+
+    /// What it uses of the limits that drains keep together.
+    pub fn in_use(&self) -> InUse {
+        let has_place = |phase: &NodePhase| phase.has_turn() || *phase == NodePhase::Yielded;
+        let emptied = self.nodes.iter().filter(|(_, phase)| has_place(phase));
+        let emptied = emptied.map(|(node, _)| node);
+        InUse {
+            busy: emptied.chain(self.between.keys()).cloned().collect(),
+            unavailable: self.unavailable_nodes().into_iter().cloned().collect(),
+        }
     }
 
     /// The pods that this budget has to do without. `pods`: all of its namespace.

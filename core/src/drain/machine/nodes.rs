@@ -117,9 +117,14 @@ impl Machine {
 
     /// The nodes whose turn comes: those that had none before the others.
     pub(super) fn next_nodes(&self) -> Vec<Str> {
-        let zone = |node: &Str| self.settings.zones.get(node.as_str());
+        let zone = |node: &Str| {
+            let zone = self.settings.zones.get(node.as_str());
+            zone.map_or("", Str::as_str)
+        };
         let mut busy = 0;
-        let mut busy_in: BTreeMap<Option<&Str>, usize> = BTreeMap::new();
+        let others = self.share.zones.iter();
+        let mut busy_in: BTreeMap<&str, usize> =
+            others.map(|(zone, busy)| (zone.as_str(), *busy)).collect();
         for (node, phase) in self.nodes() {
             if phase.has_turn() {
                 busy += 1;
@@ -131,7 +136,7 @@ impl Machine {
             *busy_in.entry(zone(node)).or_default() += 1;
         }
         let mut out = self.unavailable_nodes();
-        let most_out = match self.settings.max_unavailable {
+        let most_out = match self.max_unavailable() {
             // Until all were seen, it is not known how many are out.
             Some(_) if !self.order.iter().all(|n| self.seen_nodes.contains_key(n)) => 0,
             most => most.unwrap_or(usize::MAX),

@@ -26,6 +26,7 @@ pub(super) fn settings(args: &DrainArgs, end: Option<Instant>) -> DrainSettings 
         concurrency: usize::from(args.concurrency),
         max_per_zone: args.max_per_zone.map(usize::from),
         max_unavailable: args.max_unavailable,
+        shared: None,
         soak: args.soak,
         gate: gate(args),
         wait_ready: args.wait_ready,

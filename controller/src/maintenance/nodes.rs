@@ -1,0 +1,82 @@
+//! `Nodes`: what maintenances go by of all nodes, as a watch shows them.
+
+use std::collections::BTreeMap;
+
+use nodelife_cluster::watch::Update;
+use nodelife_core::drain::{CordonOwner, Lock};
+use nodelife_core::object::{Labels, Node};
+use nodelife_core::text::Str;
+use nodelife_core::zone::ZoneKey;
+
+/// All nodes by name; none before the first list.
+#[derive(Default)]
+pub(super) struct Nodes(Option<BTreeMap<Str, NodeFacts>>);
+
+/// What is kept of a node.
+#[derive(PartialEq)]
+pub(super) struct NodeFacts {
+    pub(super) labels: Labels,
+    /// Whether it takes no pods: it is cordoned or not Ready.
+    pub(super) is_unavailable: bool,
+    pub(super) lock: Option<Lock>,
+    pub(super) cordoned_by: Option<CordonOwner>,
+}
+
+impl NodeFacts {
+    fn of(node: &Node) -> Self {
+        Self {
+            labels: node.metadata.labels.clone(),
+            is_unavailable: node.spec.unschedulable || !node.is_ready(),
+            lock: Lock::on(node),
+            cordoned_by: CordonOwner::of(node),
+        }
+    }
+
+    /// Its zone; empty where it has none.
+    pub(super) fn zone(&self) -> Str {
+        let zone = ZoneKey::of(&self.labels);
+        if zone.is_empty() {
+            Str::default()
+        } else {
+            zone.to_string().into()
+        }
+    }
+}
+
+impl Nodes {
+    /// All of them, once they were listed.
+    pub(super) fn all(&self) -> Option<&BTreeMap<Str, NodeFacts>> {
+        self.0.as_ref()
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&NodeFacts> {
+        self.0.as_ref()?.get(name)
+    }
+
+    /// Takes in what the watch shows; whether anything is kept of it that is new.
+    pub(super) fn take_in(&mut self, update: Update<Node>) -> bool {
+        match update {
+            Update::Listed(nodes) => {
+                let nodes = nodes.iter();
+                let all = nodes.map(|node| (node.metadata.name.clone(), NodeFacts::of(node)));
+                self.0 = Some(all.collect());
+                true
+            }
+            Update::Applied(node) => {
+                let facts = NodeFacts::of(&node);
+                let all = self.0.get_or_insert_default();
+                let is_new = all.get(&node.metadata.name) != Some(&facts);
+                all.insert(node.metadata.name, facts);
+                is_new
+            }
+            Update::Deleted(node) => {
+                let all = self.0.as_mut();
+                all.is_some_and(|all| all.remove(&node.metadata.name).is_some())
+            }
+            Update::Failed { error, wait } => {
+                tracing::warn!(%error, ?wait, "the watch of Nodes failed, retrying");
+                false
+            }
+        }
+    }
+}

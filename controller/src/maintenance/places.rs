@@ -1,0 +1,400 @@
+//! `Places`: which nodes each maintenance has taken and is emptying, for all that one leader carries
+//! out. It is where they keep apart, and share what they may do together.
+//!
+//! Nothing of it has to outlive the leader: what was taken stands in the status of each object, and
+//! which nodes take no pods in the nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use nodelife_cluster::watch::Update;
+use nodelife_core::drain::{InUse, Share};
+use nodelife_core::format;
+use nodelife_core::object::Node;
+use nodelife_core::text::Str;
+use nodelife_drain::{MaxUnavailable, SharedLimits};
+use tokio::sync::watch;
+
+use super::nodes::Nodes;
+
+/// How many nodes a sentence names.
+const SHOWN: usize = 10;
+
+/// What all maintenances of a leader have.
+pub(super) struct Places {
+    known: Mutex<Known>,
+    changes: watch::Sender<()>,
+}
+
+#[derive(Default)]
+pub(super) struct Known {
+    pub(super) nodes: Nodes,
+    /// By UID.
+    taken: BTreeMap<Str, Taken>,
+    /// What the drain of each one uses.
+    in_use: BTreeMap<Str, InUse>,
+    /// The nodes of drains that have ended which the watch does not show to be cordoned yet.
+    unseen: BTreeSet<Str>,
+}
+
+/// What a maintenance has taken.
+pub(super) struct Taken {
+    pub(super) name: Str,
+    /// Its nodes, but for those that it leaves alone.
+    pub(super) nodes: BTreeSet<Str>,
+}
+
+/// Why one has to wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wait {
+    pub(super) reason: &'static str,
+    pub(super) message: String,
+}
+
+/// How many nodes may do without pods at once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Limits {
+    pub(super) max_unavailable: Option<MaxUnavailable>,
+    pub(super) max_per_zone: Option<usize>,
+}
+
+impl Places {
+    pub(super) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            known: Mutex::default(),
+            changes: watch::Sender::new(()),
+        })
+    }
+
+    pub(super) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes with what is taken, and with the nodes.
+    pub(super) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
+    }
+
+    /// Takes in what the watch of nodes shows.
+    pub(super) fn take_in(&self, update: Update<Node>) {
+        let mut known = self.known();
+        match &update {
+            Update::Listed(_) => known.unseen.clear(),
+            Update::Applied(node) if !node.spec.unschedulable => {}
+            Update::Applied(node) | Update::Deleted(node) => {
+                known.unseen.remove(&node.metadata.name);
+            }
+            Update::Failed { .. } => {}
+        }
+        let is_new = known.nodes.take_in(update);
+        drop(known);
+        if is_new {
+            self.changes.send_replace(());
+        }
+    }
+
+    /// Forgets the nodes: they are not watched any more.
+    pub(super) fn forget_nodes(&self) {
+        self.known().nodes = Nodes::default();
+    }
+}
+
+impl Known {
+    /// What another maintenance has of these nodes.
+    pub(super) fn taken(&self, uid: &str, nodes: &BTreeSet<Str>) -> Option<Wait> {
+        let mut others = self.taken.iter().filter(|(other, _)| *other != uid);
+        others.find_map(|(_, other)| {
+            let shared: Vec<&str> = other.nodes.intersection(nodes).map(Str::as_str).collect();
+            (!shared.is_empty()).then(|| Wait {
+                reason: "NodeInMaintenance",
+                message: format!(
+                    "waits for nodemaintenance/{}, which has {}",
+                    other.name,
+                    format::first(SHOWN, shared.into_iter())
+                ),
+            })
+        })
+    }
+
+    /// The nodes of others that take no pods, and how many nodes others have.
+    fn others_out(&self, uid: &str) -> (BTreeSet<&Str>, usize) {
+        let own = self.taken.get(uid).map(|own| &own.nodes);
+        let others = self.taken.iter().filter(|(other, _)| *other != uid);
+        let nodes: BTreeSet<&Str> = others
+            .flat_map(|(_, other)| &other.nodes)
+            .filter(|node| own.is_none_or(|own| !own.contains(*node)))
+            .collect();
+        let is_out = |node: &&&Str| self.is_out(node);
+        let out = nodes.iter().filter(is_out).copied().collect();
+        let there = nodes.iter().filter(|node| self.nodes.get(node).is_some());
+        (out, there.count())
+    }
+
+    /// Whether a node of a maintenance takes no pods.
+    fn is_out(&self, node: &Str) -> bool {
+        let facts = self.nodes.get(node);
+        facts.is_some_and(|facts| facts.is_unavailable)
+            || self.unseen.contains(node)
+            || self
+                .in_use
+                .values()
+                .any(|one| one.unavailable.contains(node))
+    }
+
+    /// How many nodes of each zone others are emptying, and the last of them.
+    fn others_zones(&self, uid: &str) -> BTreeMap<Str, (usize, Str, Str)> {
+        let mut zones: BTreeMap<Str, (usize, Str, Str)> = BTreeMap::new();
+        for (other, in_use) in self.in_use.iter().filter(|(other, _)| *other != uid) {
+            let name = self.taken.get(other).map(|taken| taken.name.clone());
+            for node in &in_use.busy {
+                let Some(facts) = self.nodes.get(node) else {
+                    continue;
+                };
+                let zone = zones.entry(facts.zone()).or_default();
+                *zone = (zone.0 + 1, name.clone().unwrap_or_default(), node.clone());
+            }
+        }
+        zones
+    }
+}
+
+/// What one maintenance has. It is given up when this is dropped.
+pub(super) struct Place {
+    places: Arc<Places>,
+    uid: Str,
+}
+
+impl Place {
+    pub(super) fn new(places: &Arc<Places>, uid: Str) -> Self {
+        Self {
+            places: Arc::clone(places),
+            uid,
+        }
+    }
+
+    pub(super) fn places(&self) -> &Arc<Places> {
+        &self.places
+    }
+
+    /// Takes these nodes, unless another has some of them.
+    pub(super) fn take(&self, taken: Taken) -> Result<(), Wait> {
+        let mut known = self.places.known();
+        if let Some(wait) = known.taken(&self.uid, &taken.nodes) {
+            return Err(wait);
+        }
+        known.taken.insert(self.uid.clone(), taken);
+        drop(known);
+        self.places.changes.send_replace(());
+        Ok(())
+    }
+
+    /// Nothing is emptied any more.
+    pub(super) fn rest(&self) {
+        let mut known = self.places.known();
+        let used = known.in_use.remove(&self.uid).unwrap_or_default();
+        let is_unseen = |node: &Str| {
+            let facts = known.nodes.get(node);
+            facts.is_some_and(|facts| !facts.is_unavailable)
+        };
+        let unseen: Vec<Str> = used.unavailable.into_iter().filter(is_unseen).collect();
+        known.unseen.extend(unseen);
+        drop(known);
+        self.places.changes.send_replace(());
+    }
+
+    /// Its share of the limits.
+    pub(super) fn limits(&self, limits: Limits) -> Arc<dyn SharedLimits> {
+        Arc::new(Shared {
+            places: Arc::clone(&self.places),
+            uid: self.uid.clone(),
+            limits,
+        })
+    }
+
+    /// Why none of these nodes may be begun now, if a limit is why.
+    pub(super) fn limited(&self, limits: Limits, waiting: &[&Str]) -> Option<Wait> {
+        let known = self.places.known();
+        let own = known.taken.get(&self.uid)?;
+        let (mut out, others) = known.others_out(&self.uid);
+        out.extend(own.nodes.iter().filter(|node| known.is_out(node)));
+        if let Some(most) = limits.max_unavailable {
+            let most = most.of(own.nodes.len() + others);
+            if out.len() >= most {
+                let names = format::first(SHOWN, out.iter().map(|node| node.as_str()));
+                return Some(Wait {
+                    reason: "MaxUnavailable",
+                    message: format!(
+                        "waits: {} nodes are cordoned or not Ready, of at most {most}: {names}",
+                        out.len()
+                    ),
+                });
+            }
+        }
+        let zones = known.others_zones(&self.uid);
+        let most = limits.max_per_zone?;
+        let mut full = waiting.iter().filter_map(|node| {
+            let zone = known.nodes.get(node)?.zone();
+            let (count, name, busy) = zones.get(&zone).filter(|(count, ..)| *count >= most)?;
+            Some((count, name, busy, zone))
+        });
+        let (_, name, busy, zone) = full.next()?;
+        Some(Wait {
+            reason: "MaxPerZone",
+            message: format!(
+                "waits for nodemaintenance/{name}, which drains {busy} in zone {zone}"
+            ),
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut known = self.places.known();
+        known.taken.remove(&self.uid);
+        known.in_use.remove(&self.uid);
+        drop(known);
+        self.places.changes.send_replace(());
+    }
+}
+
+struct Shared {
+    places: Arc<Places>,
+    uid: Str,
+    limits: Limits,
+}
+
+impl SharedLimits for Shared {
+    fn decide(&self, decide: &mut dyn FnMut(Share) -> InUse) {
+        let mut known = self.places.known();
+        let mut share = Share::default();
+        if let Some(most) = self.limits.max_unavailable {
+            let own = known.taken.get(&self.uid);
+            let own = own.map_or(0, |own| own.nodes.len());
+            let (out, others) = known.others_out(&self.uid);
+            share.max_unavailable = Some(most.of(own + others).saturating_sub(out.len()));
+        }
+        if self.limits.max_per_zone.is_some() {
+            let zones = known.others_zones(&self.uid).into_iter();
+            share.zones = zones.map(|(zone, (count, ..))| (zone, count)).collect();
+        }
+        let now = decide(share);
+        let is_new = known.in_use.get(&self.uid) != Some(&now);
+        known.in_use.insert(self.uid.clone(), now);
+        drop(known);
+        if is_new {
+            self.places.changes.send_replace(());
+        }
+    }
+
+    fn changes(&self) -> watch::Receiver<()> {
+        self.places.changes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nodelife_core::object::NodeCondition;
+
+    use super::*;
+
+    fn nodes(names: &[&str]) -> BTreeSet<Str> {
+        names.iter().map(|name| Str::from(*name)).collect()
+    }
+
+    /// A node that is Ready, in the zone of its first letter.
+    fn node(name: &str, cordoned: bool) -> Node {
+        let mut node = Node::default();
+        node.metadata.name = name.into();
+        let zone = ("topology.kubernetes.io/zone".into(), name[..1].into());
+        node.metadata.labels.extend([zone]);
+        node.spec.unschedulable = cordoned;
+        node.status.conditions.push(NodeCondition {
+            kind: "Ready".into(),
+            status: "True".into(),
+            ..NodeCondition::default()
+        });
+        node
+    }
+
+    fn places(names: &[&str], cordoned: &[&str]) -> Arc<Places> {
+        let all = names.iter().map(|name| node(name, cordoned.contains(name)));
+        let places = Places::new();
+        places.take_in(Update::Listed(all.collect()));
+        places
+    }
+
+    fn taken(name: &str, names: &[&str]) -> Taken {
+        Taken {
+            name: name.into(),
+            nodes: nodes(names),
+        }
+    }
+
+    #[test]
+    fn a_node_belongs_to_one_until_that_is_dropped() {
+        let places = places(&["a", "b", "c"], &[]);
+        let (one, two) = (
+            Place::new(&places, "1".into()),
+            Place::new(&places, "2".into()),
+        );
+        one.take(taken("one", &["a", "b"])).unwrap();
+        let wait = two.take(taken("two", &["b", "c"])).unwrap_err();
+        assert_eq!(wait.message, "waits for nodemaintenance/one, which has b");
+        drop(one);
+        two.take(taken("two", &["b", "c"])).unwrap();
+    }
+
+    #[test]
+    fn limits_hold_for_what_others_empty_and_have_emptied() {
+        let places = places(&["x1", "x2", "x3", "y1"], &["x3"]);
+        let (one, two) = (
+            Place::new(&places, "1".into()),
+            Place::new(&places, "2".into()),
+        );
+        one.take(taken("one", &["x1", "x3"])).unwrap();
+        two.take(taken("two", &["x2", "y1"])).unwrap();
+        let limits = Limits {
+            max_unavailable: Some(MaxUnavailable::Count(2)),
+            max_per_zone: Some(1),
+        };
+        let share = |place: &Place, busy: &[&str]| {
+            let mut left = Share::default();
+            place.limits(limits).decide(&mut |share| {
+                left = share;
+                InUse {
+                    busy: nodes(busy),
+                    unavailable: nodes(busy),
+                }
+            });
+            left
+        };
+        // x3 is cordoned already, whoever did that.
+        assert_eq!(share(&two, &[]).max_unavailable, Some(1));
+        share(&one, &["x1"]);
+        let left = share(&two, &[]);
+        assert_eq!(left.max_unavailable, Some(0));
+        assert_eq!(
+            left.zones.get("x"),
+            Some(&1).filter(|_| left.zones.len() == 1)
+        );
+        let wait = two.limited(limits, &[&"x2".into()]).unwrap();
+        assert_eq!(wait.reason, "MaxUnavailable");
+        let zones_only = Limits {
+            max_unavailable: None,
+            ..limits
+        };
+        let wait = two.limited(zones_only, &[&"x2".into()]).unwrap();
+        assert!(
+            wait.message
+                .starts_with("waits for nodemaintenance/one, which drains x1 in zone ")
+        );
+        assert_eq!(two.limited(zones_only, &[&"y1".into()]), None);
+        // The drain ends before the watch shows its cordon.
+        one.rest();
+        assert_eq!(share(&two, &[]).max_unavailable, Some(0));
+        places.take_in(Update::Applied(node("x1", true)));
+        assert_eq!(share(&two, &[]).max_unavailable, Some(0));
+        places.take_in(Update::Applied(node("x1", false)));
+        assert_eq!(share(&two, &[]).max_unavailable, Some(1));
+    }
+}

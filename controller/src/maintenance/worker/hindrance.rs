@@ -1,0 +1,149 @@
+//! What keeps a maintenance from going on: nodes that are not there, other maintenances, locks.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use nodelife_cluster::Cluster;
+use nodelife_core::drain::LOCK_LEASE;
+use nodelife_core::format;
+use nodelife_core::node_maintenance::{NodeMaintenance, NodeState};
+use nodelife_core::text::Str;
+use nodelife_drain::DrainIdentity;
+
+use super::super::places::{Known, Places, Wait};
+
+/// How many nodes a sentence names.
+const SHOWN: usize = 10;
+
+/// Something that is in the way.
+pub(super) struct Hindrance {
+    pub(super) wait: Wait,
+    /// When it may be gone although nothing changes.
+    until: Option<Timestamp>,
+}
+
+/// Who asks.
+#[derive(Clone)]
+pub(super) struct Asker {
+    pub(super) object: NodeMaintenance,
+    pub(super) identity: DrainIdentity,
+    /// Whether it gives back, or goes on.
+    pub(super) ends: bool,
+}
+
+impl Asker {
+    /// What is in the way now.
+    pub(super) fn hindrance(&self, known: &Known, now: Timestamp) -> Option<Hindrance> {
+        let wanted = self.wanted(known);
+        if !self.ends {
+            if wanted.is_empty() && self.object.status.started_at.is_none() {
+                return Some(hindrance(
+                    "NoNodes",
+                    "no node matches nodeSelector".to_owned(),
+                ));
+            }
+            let missing = wanted.iter().filter(|name| known.nodes.get(name).is_none());
+            let missing: Vec<&str> = missing.map(Str::as_str).collect();
+            if !missing.is_empty() {
+                let names = format::first(SHOWN, missing);
+                let text = format!("waits for nodes that are not there: {names}");
+                return Some(hindrance("NodeNotFound", text));
+            }
+            let set: BTreeSet<Str> = wanted.iter().cloned().collect();
+            if let Some(wait) = known.taken(&self.object.metadata.uid, &set) {
+                return Some(Hindrance { wait, until: None });
+            }
+        }
+        self.locked(&wanted, known, now)
+    }
+
+    /// The nodes that it is about: those that are left to drain, or to be given back.
+    pub(super) fn wanted(&self, known: &Known) -> Vec<Str> {
+        let NodeMaintenance { spec, status, .. } = &self.object;
+        if status.started_at.is_none() {
+            let Some(selector) = &spec.node_selector else {
+                return spec.nodes.clone();
+            };
+            let nodes = known.nodes.all().into_iter().flatten();
+            let selected = nodes.filter(|(_, facts)| selector.matches(&facts.labels));
+            return selected.map(|(name, _)| name.clone()).collect();
+        }
+        let own = self.identity.cordon_owner(Timestamp::UNIX_EPOCH);
+        let is_wanted = |state: NodeState, name: &Str| match state {
+            NodeState::Refused => false,
+            NodeState::Drained => self.ends,
+            // It has taken nothing where it has not begun, and another is at work.
+            NodeState::Waiting if self.ends => {
+                let facts = known.nodes.get(name);
+                let cordoned_by = facts.and_then(|facts| facts.cordoned_by.as_ref());
+                cordoned_by == Some(&own) || !facts.is_some_and(|facts| facts.lock.is_some())
+            }
+            _ => true,
+        };
+        let nodes = status.nodes.iter();
+        let wanted = nodes.filter(|node| is_wanted(node.state, &node.name));
+        wanted.map(|node| node.name.clone()).collect()
+    }
+
+    /// The locks of other drains.
+    fn locked(&self, nodes: &[Str], known: &Known, now: Timestamp) -> Option<Hindrance> {
+        let mut held: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut until = None;
+        for node in nodes {
+            let lock = known.nodes.get(node).and_then(|facts| facts.lock.as_ref());
+            let theirs = lock.filter(|lock| {
+                let is_own = lock.holder == self.identity.holder;
+                !is_own && !lock.has_expired(now)
+            });
+            if let Some(lock) = theirs {
+                held.entry(&lock.holder).or_default().push(node);
+                let end = lock.renewed_at + LOCK_LEASE + SignedDuration::from_secs(1);
+                until = until.into_iter().chain([end]).min();
+            }
+        }
+        let all = held.into_iter().map(|(holder, nodes)| {
+            let nodes = format::first(SHOWN, nodes);
+            format!("the drain of {holder}, which has {nodes}")
+        });
+        let all: Vec<String> = all.collect();
+        (!all.is_empty()).then(|| Hindrance {
+            wait: Wait {
+                reason: "NodeLocked",
+                message: format!("waits for {}", all.join("; and for ")),
+            },
+            until,
+        })
+    }
+
+    /// Waits until something else is in the way, or nothing.
+    pub(super) async fn until_other(self, than: Wait, places: Arc<Places>, cluster: Cluster) {
+        let mut changes = places.changes();
+        loop {
+            let now = cluster.clock().now();
+            let until = match self.hindrance(&places.known(), now) {
+                Some(Hindrance { wait, until }) if wait == than => until,
+                _ => return,
+            };
+            let left = until.map(|until| Duration::try_from(until.duration_since(now)));
+            let over = async {
+                match left {
+                    Some(left) => tokio::time::sleep(left.unwrap_or_default()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                changed = changes.changed() => if changed.is_err() { return },
+                () = over => {}
+            }
+        }
+    }
+}
+
+fn hindrance(reason: &'static str, message: String) -> Hindrance {
+    Hindrance {
+        wait: Wait { reason, message },
+        until: None,
+    }
+}
