@@ -1,6 +1,10 @@
 //! Tests of NodeMaintenance: drains that the controller carries out, and the commands for them.
 
+mod gates;
+mod give_back;
+mod limits;
 mod support;
+mod waits;
 
 use k8s_openapi::api::core::v1::Node;
 use kube::api::Api;

@@ -43,6 +43,11 @@ impl<'a> Scene<'a> {
 
     /// Starts a replica.
     pub(super) fn start(&self, replica: &str) -> Supervised {
+        self.start_with(replica, &[])
+    }
+
+    /// Starts a replica with further flags.
+    pub(super) fn start_with(&self, replica: &str, flags: &[&str]) -> Supervised {
         let log = self
             .plane
             .folder()
@@ -56,6 +61,7 @@ impl<'a> Scene<'a> {
                 "--health-listen=127.0.0.1:0",
                 "--leader-elect-resource-namespace=default",
             ])
+            .args(flags.iter().copied())
             .env("HOSTNAME", replica)
             .start()
             .unwrap()
@@ -87,6 +93,13 @@ impl<'a> Scene<'a> {
         let text = self.kubectl.run(["get", "nm", name, "-o", "json"]).await?;
         let object: Value = serde_json::from_str(&text.success()?)?;
         Ok(object["status"].clone())
+    }
+
+    /// A maintenance as JSON.
+    pub(super) async fn get(&self, name: &str) -> Value {
+        let words = ["get", "nm", name, "-o", "json"];
+        let text = self.kubectl.run(words).await.unwrap().success().unwrap();
+        serde_json::from_str(&text).unwrap()
     }
 
     fn nodes(&self) -> Api<Node> {
@@ -146,16 +159,124 @@ impl<'a> Scene<'a> {
         evictions.map(|event| event.name().to_owned()).collect()
     }
 
-    /// No lock, no mark of a cordon, no taint of a drain.
+    /// A condition of a maintenance; null if it has none of this type.
+    pub(super) async fn condition(&self, name: &str, kind: &str) -> anyhow::Result<Value> {
+        let status = self.status(name).await?;
+        let conditions = status["conditions"].as_array().cloned();
+        let mut conditions = conditions.unwrap_or_default().into_iter();
+        let found = conditions.find(|condition| condition["type"] == kind);
+        Ok(found.unwrap_or_default())
+    }
+
+    /// Waits until a condition has this reason, and gives its message.
+    pub(super) async fn wait_for(&self, name: &str, kind: &str, reason: &str) -> String {
+        let what = format!("{kind} {reason} of {name}");
+        wait_until(&what, TIMEOUT, async || {
+            let condition = self.condition(name, kind).await?;
+            if condition["reason"] != reason {
+                anyhow::bail!("{condition}");
+            }
+            Ok(condition["message"].as_str().map(str::to_owned))
+        })
+        .await
+        .unwrap()
+    }
+
+    /// Waits until a maintenance has ended, and gives its exit status.
+    pub(super) async fn wait_for_end(&self, name: &str) -> Value {
+        wait_until(&format!("the end of {name}"), TIMEOUT, async || {
+            let status = self.status(name).await?;
+            if status["finishedAt"].is_null() {
+                anyhow::bail!("{status}");
+            }
+            Ok(Some(status["exitStatus"].clone()))
+        })
+        .await
+        .unwrap()
+    }
+
+    /// The state of a node in the status of a maintenance.
+    pub(super) async fn node_state(&self, name: &str, node: &str) -> anyhow::Result<Value> {
+        let status = self.status(name).await?;
+        let nodes = status["nodes"].as_array().cloned().unwrap_or_default();
+        let mut nodes = nodes.into_iter();
+        let found = nodes.find(|one| one["name"] == node);
+        Ok(found.unwrap_or_default()["state"].clone())
+    }
+
+    pub(super) async fn wait_for_node(&self, name: &str, node: &str, state: &str) {
+        let what = format!("node {node} {state} in {name}");
+        wait_until(&what, TIMEOUT, async || {
+            let now = self.node_state(name, node).await?;
+            if now != state {
+                anyhow::bail!("{}", self.status(name).await?);
+            }
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+    }
+
+    pub(super) async fn cancel(&self, name: &str) {
+        let cancelled = self.nodelife(&["maintenance", "cancel", name]).await;
+        assert_eq!(cancelled.status, Some(0), "{name}: {}", cancelled.stderr);
+    }
+
+    /// The specs of nodes, by their names, once the taint has gone that Kubernetes gives new nodes.
+    pub(super) async fn settled_specs(&self, nodes: &[&str]) -> Vec<(String, Value)> {
+        wait_until("nodes without the taint of new ones", TIMEOUT, async || {
+            let specs = self.specs(nodes).await;
+            let new_taint = "node.kubernetes.io/not-ready";
+            let is_new = specs
+                .iter()
+                .any(|(_, spec)| spec.to_string().contains(new_taint));
+            Ok((!is_new).then_some(specs))
+        })
+        .await
+        .unwrap()
+    }
+
+    /// The specs of nodes, by their names.
+    pub(super) async fn specs(&self, nodes: &[&str]) -> Vec<(String, Value)> {
+        let mut specs = Vec::new();
+        for node in nodes {
+            specs.push(((*node).to_owned(), self.spec(node).await));
+        }
+        specs
+    }
+
+    /// The nodes are as they were, once the taint has gone that Kubernetes gives cordoned nodes.
+    pub(super) async fn are_given_back(&self, before: &[(String, Value)]) {
+        let names: Vec<&str> = before.iter().map(|(name, _)| name.as_str()).collect();
+        wait_until("the specs as before", TIMEOUT, async || {
+            let now = self.specs(&names).await;
+            if now != before {
+                anyhow::bail!("{now:?}");
+            }
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+        self.nothing_is_left(&names).await;
+    }
+
+    /// No lock, no mark, no taint and no condition of a drain.
     pub(super) async fn nothing_is_left(&self, nodes: &[&str]) {
         for name in nodes {
             let node = self.nodes().get(name).await.unwrap();
             let annotations = node.metadata.annotations.unwrap_or_default();
-            let ours: Vec<_> = annotations
-                .keys()
-                .filter(|key| key.starts_with("nodelife.dev/"))
-                .collect();
-            assert!(ours.is_empty(), "{name}: {ours:?}");
+            let labels = node.metadata.labels.unwrap_or_default();
+            let taints = node.spec.and_then(|spec| spec.taints);
+            let taints = taints.unwrap_or_default().into_iter();
+            let conditions = node.status.and_then(|status| status.conditions);
+            let conditions = conditions.unwrap_or_default().into_iter();
+            let keys = annotations.into_keys().chain(labels.into_keys());
+            let keys = keys.chain(taints.map(|taint| taint.key));
+            let ours = keys.filter(|key| key.starts_with("nodelife.dev/"));
+            let kinds = conditions.map(|condition| condition.type_);
+            let kinds = kinds.filter(|kind| ["DrainInProgress", "Drained"].contains(&&**kind));
+            let left: Vec<String> = ours.chain(kinds).collect();
+            assert!(left.is_empty(), "{name}: {left:?}");
         }
     }
 }

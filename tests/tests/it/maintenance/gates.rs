@@ -1,0 +1,128 @@
+//! What has to hold between two nodes, and the conditions that tell of the drain.
+
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{Api, Patch, PatchParams};
+use nodelife_tests::fixture::NodeFixture;
+use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
+use serde_json::json;
+
+use super::support::Scene;
+use super::{plane, web};
+
+/// The conditions of a drain that are True on a node.
+async fn conditions(scene: &Scene<'_>, node: &str) -> Vec<String> {
+    let nodes: Api<Node> = Api::all(scene.admin.clone());
+    let status = nodes.get(node).await.unwrap().status.unwrap();
+    let conditions = status.conditions.unwrap_or_default().into_iter();
+    let ours = conditions.filter(|condition| {
+        ["DrainInProgress", "Drained"].contains(&condition.type_.as_str())
+            && condition.status == "True"
+    });
+    ours.map(|condition| condition.type_).collect()
+}
+
+async fn set_condition(scene: &Scene<'_>, node: &str, kind: &str) {
+    let nodes: Api<Node> = Api::all(scene.admin.clone());
+    let patch = Patch::Strategic(json!({"status": {"conditions": [{
+        "type": kind, "status": "True", "reason": "Test",
+    }]}}));
+    let parameters = PatchParams::default();
+    nodes.patch_status(node, &parameters, &patch).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_condition_of_the_node_lets_the_next_one_start() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    for name in ["a", "b"] {
+        NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
+    }
+    let before = scene.settled_specs(&["a", "b"]).await;
+    let controller = scene.start("one");
+    let spec = json!({
+        "nodes": ["a", "b"],
+        "gate": {"nodeCondition": {"type": "Upgraded", "status": "True"}},
+        "drain": {"nodeConditions": true},
+    });
+    scene.create("upgrade", &spec).await;
+    scene.wait_for_node("upgrade", "a", "Drained").await;
+    assert_eq!(scene.node_state("upgrade", "b").await.unwrap(), "Waiting");
+    assert!(!scene.is_cordoned("b").await);
+    wait_until("the condition Drained", TIMEOUT, async || {
+        Ok((conditions(&scene, "a").await == ["Drained"]).then_some(()))
+    })
+    .await
+    .unwrap();
+    assert!(conditions(&scene, "b").await.is_empty());
+    set_condition(&scene, "a", "Upgraded").await;
+    assert_eq!(scene.wait_for_end("upgrade").await, 0);
+    scene.cancel("upgrade").await;
+    scene.are_given_back(&before).await;
+
+    // The time of the gate is over: no other node starts, and the exit status is that of the plugin.
+    let mut spec = spec;
+    spec["gate"]["nodeCondition"]["type"] = "Never".into();
+    spec["gate"]["timeout"] = "1s".into();
+    scene.create("never", &spec).await;
+    assert_eq!(scene.wait_for_end("never").await, 1);
+    assert_eq!(scene.node_state("never", "b").await.unwrap(), "NotDrained");
+    scene.cancel("never").await;
+    scene.are_given_back(&before).await;
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
+async fn an_audit_without_errors_lets_the_next_one_start() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    for name in ["a", "b"] {
+        NodeFixture::kwok(name).create(&scene.admin).await.unwrap();
+    }
+    let before = scene.settled_specs(&["a", "b"]).await;
+    let controller = scene.start("one");
+    let spec = json!({"nodes": ["a", "b"], "gate": {"audit": "NoErrors", "timeout": "1m"}});
+    scene.create("clean", &spec).await;
+    assert_eq!(scene.wait_for_end("clean").await, 0);
+    scene.cancel("clean").await;
+    scene.are_given_back(&before).await;
+
+    for gate in [
+        json!({}),
+        json!({"audit": "NoErrors", "nodeCondition": {"type": "A", "status": "True"}}),
+    ] {
+        let object = json!({
+            "apiVersion": "nodelife.dev/v1alpha1", "kind": "NodeMaintenance",
+            "metadata": {"name": "wrong"}, "spec": {"nodes": ["a"], "gate": gate},
+        });
+        let refused = scene.kubectl.apply(&object.to_string()).await.unwrap_err();
+        assert!(
+            refused
+                .to_string()
+                .contains("give either nodeCondition or audit"),
+            "{refused}"
+        );
+    }
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
+async fn conditions_follow_the_drain_of_a_blocked_node() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "conditions").await.unwrap();
+    web(&scene, &namespace).await;
+    let held = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}});
+    scene.budget(&namespace, "web", held).await;
+    let before = scene.settled_specs(&["a"]).await;
+    let controller = scene.start("one");
+    let spec = json!({"nodes": ["a"], "drain": {"onImpossible": "wait", "nodeConditions": true}});
+    scene.create("held", &spec).await;
+    wait_until("the condition DrainInProgress", TIMEOUT, async || {
+        Ok((conditions(&scene, "a").await == ["DrainInProgress"]).then_some(()))
+    })
+    .await
+    .unwrap();
+    scene.cancel("held").await;
+    scene.are_given_back(&before).await;
+    controller.terminate(TIMEOUT).await.unwrap();
+}

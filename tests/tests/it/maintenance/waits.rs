@@ -1,0 +1,226 @@
+//! What a maintenance waits for, and that it waits without asking again and again.
+
+use jiff::{SignedDuration, Timestamp};
+use nodelife_tests::fixture::{NodeFixture, PodFixture};
+use nodelife_tests::supervise::Spec;
+use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, wait_until};
+use serde_json::{Value, json};
+
+use super::support::Scene;
+use super::{plane, web};
+
+/// How often all pods of the cluster were listed: once for each plan.
+fn plans(plane: &ControlPlane) -> usize {
+    let events = plane.audit_events().unwrap();
+    let lists = events.iter().filter(|event| {
+        event.is("list", "pods")
+            && event.user_agent.starts_with("nodelife/")
+            && event.namespace().is_empty()
+            && !event.request_uri.contains("fieldSelector")
+    });
+    lists.count()
+}
+
+#[tokio::test]
+async fn who_waits_for_another_plans_once_when_it_may() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "once").await.unwrap();
+    web(&scene, &namespace).await;
+    let controller = scene.start_with("one", &["--audit=false"]);
+    // Long enough for many repetitions.
+    scene
+        .create("first", &json!({"nodes": ["a", "b"], "soak": "20s"}))
+        .await;
+    scene.wait_for("first", "Progressing", "Draining").await;
+    scene.create("second", &json!({"nodes": ["b"]})).await;
+    let told = scene
+        .wait_for("second", "Blocked", "NodeInMaintenance")
+        .await;
+    assert_eq!(told, "waits for nodemaintenance/first, which has b");
+    let listed = scene.nodelife(&["maintenance", "list"]).await;
+    assert!(listed.stdout.contains(&told), "{}", listed.stdout);
+    let described = scene.nodelife(&["maintenance", "describe", "second"]).await;
+    assert!(described.stdout.contains(&told), "{}", described.stdout);
+    assert_eq!(scene.wait_for_end("first").await, 0);
+    assert_eq!(plans(&plane), 1, "a plan was made while it could not begin");
+    scene.cancel("first").await;
+    assert_eq!(scene.wait_for_end("second").await, 0);
+    assert_eq!(plans(&plane), 2);
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_plan_is_made_anew_when_what_it_rests_on_changes() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "anew").await.unwrap();
+    web(&scene, &namespace).await;
+    let controller = scene.start_with("one", &["--audit=false"]);
+    let spec = json!({"nodes": ["a"], "approval": "Required", "drain": {"force": true}});
+    scene.create("careful", &spec).await;
+    scene
+        .wait_for("careful", "Progressing", "WaitsForApproval")
+        .await;
+    let first = scene.status("careful").await.unwrap()["plan"]["digest"].clone();
+    assert_eq!(plans(&plane), 1);
+    // Another maintenance comes and goes: the plan rests on nothing of it.
+    scene
+        .create("other", &json!({"nodes": ["c"], "soak": "1s"}))
+        .await;
+    assert_eq!(scene.wait_for_end("other").await, 0);
+    scene.cancel("other").await;
+    assert_eq!(plans(&plane), 2);
+    let bare = PodFixture::new("bare").bound_to("a");
+    bare.create(&namespace).await.unwrap();
+    wait_until("another digest", TIMEOUT, async || {
+        let now = scene.status("careful").await?["plan"]["digest"].clone();
+        Ok((now != first).then_some(()))
+    })
+    .await
+    .unwrap();
+    assert_eq!(plans(&plane), 3);
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_that_is_not_there_is_waited_for() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let controller = scene.start("one");
+    scene.create("early", &json!({"nodes": ["new"]})).await;
+    let told = scene.wait_for("early", "Blocked", "NodeNotFound").await;
+    assert_eq!(told, "waits for nodes that are not there: new");
+    NodeFixture::kwok("new").create(&scene.admin).await.unwrap();
+    assert_eq!(scene.wait_for_end("early").await, 0);
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_drain_at_a_terminal_and_a_maintenance_keep_apart() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "apart").await.unwrap();
+    web(&scene, &namespace).await;
+    let held = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}});
+    scene.budget(&namespace, "web", held).await;
+    let before = scene.settled_specs(&["a", "b"]).await;
+    let controller = scene.start("one");
+    let wait = json!({"onImpossible": "wait"});
+    scene
+        .create("has-a", &json!({"nodes": ["a"], "drain": wait}))
+        .await;
+    scene.wait_for("has-a", "Blocked", "PodsBlocked").await;
+    let refused = scene
+        .nodelife(&["drain", "a", "--on-impossible=wait"])
+        .await;
+    assert_eq!(refused.status, Some(4), "{}", refused.stderr);
+    let holder = "nodemaintenance/has-a (";
+    assert!(refused.stderr.contains(holder), "{}", refused.stderr);
+
+    let kubeconfig = plane.kubeconfig_file(&Identity::Admin).unwrap();
+    let terminal = Spec::new(
+        program::nodelife().unwrap(),
+        plane.folder().join("terminal.log"),
+    )
+    .args(["drain", "b", "--on-impossible=wait"])
+    .env("KUBECONFIG", kubeconfig.display().to_string())
+    .start()
+    .unwrap();
+    wait_until("the cordon of the terminal", TIMEOUT, async || {
+        Ok(scene.is_cordoned("b").await.then_some(()))
+    })
+    .await
+    .unwrap();
+    scene
+        .create("wants-b", &json!({"nodes": ["b"], "drain": wait}))
+        .await;
+    let told = scene.wait_for("wants-b", "Blocked", "NodeLocked").await;
+    assert!(told.contains("process"), "{told}");
+    assert!(told.starts_with("waits for the drain of "), "{told}");
+    assert!(told.ends_with(", which has b"), "{told}");
+    let listed = scene.nodelife(&["maintenance", "list"]).await;
+    assert!(listed.stdout.contains(&told), "{}", listed.stdout);
+    terminal.terminate(TIMEOUT).await.unwrap();
+    scene.wait_for("wants-b", "Blocked", "PodsBlocked").await;
+    scene.cancel("wants-b").await;
+    let undone = scene.nodelife(&["drain", "b", "--undo"]).await;
+    assert_eq!(undone.status, Some(0), "{}", undone.stderr);
+    scene.cancel("has-a").await;
+    scene.are_given_back(&before).await;
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_window_and_a_deadline_hold() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "times").await.unwrap();
+    web(&scene, &namespace).await;
+    let held = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}});
+    scene.budget(&namespace, "web", held).await;
+    let before = scene.settled_specs(&["a", "b"]).await;
+    let controller = scene.start("one");
+    let at = |seconds: i64| (Timestamp::now() + SignedDuration::from_secs(seconds)).to_string();
+    let patch = async |name: &str, spec: Value| {
+        let patch = json!({"spec": spec}).to_string();
+        let words = ["patch", "nm", name, "--type=merge", "-p", &patch];
+        scene.kubectl.run(words).await.unwrap().success().unwrap();
+    };
+    let wait = json!({"onImpossible": "wait"});
+
+    // It waits for its window, which comes earlier than it was said first, and ends midway: exit
+    // status and state are those of --timeout, and the cordon stays until it is deleted.
+    let start = at(3600);
+    let spec = json!({
+        "nodes": ["a"], "drain": wait, "window": {"start": start, "duration": "1h"},
+    });
+    scene.create("window", &spec).await;
+    scene
+        .wait_for("window", "Progressing", "WaitsForWindow")
+        .await;
+    let (start, end) = (at(2), at(12));
+    patch(
+        "window",
+        json!({"window": {"start": start, "duration": null, "end": end}}),
+    )
+    .await;
+    scene.wait_for("window", "Blocked", "PodsBlocked").await;
+    let status = scene.status("window").await.unwrap();
+    let began: Timestamp = status["startedAt"].as_str().unwrap().parse().unwrap();
+    let start: Timestamp = start.parse().unwrap();
+    assert!(began.as_second() >= start.as_second());
+    assert_eq!(scene.wait_for_end("window").await, 5);
+    assert!(scene.is_cordoned("a").await);
+    scene.cancel("window").await;
+    scene.are_given_back(&before).await;
+
+    // The deadline passes before the approval comes.
+    let spec = json!({
+        "nodes": ["a"], "drain": wait, "approval": "Required", "deadline": at(3600),
+    });
+    scene.create("late", &spec).await;
+    scene
+        .wait_for("late", "Progressing", "WaitsForApproval")
+        .await;
+    patch("late", json!({"deadline": at(2)})).await;
+    assert_eq!(scene.wait_for_end("late").await, 1);
+    scene.cancel("late").await;
+
+    // The deadline passes while another has the node.
+    scene
+        .create("holder", &json!({"nodes": ["a"], "drain": wait}))
+        .await;
+    scene.wait_for("holder", "Blocked", "PodsBlocked").await;
+    scene
+        .create(
+            "late",
+            &json!({"nodes": ["a"], "drain": wait, "deadline": at(3)}),
+        )
+        .await;
+    assert_eq!(scene.wait_for_end("late").await, 1);
+    scene.cancel("late").await;
+    scene.cancel("holder").await;
+    scene.are_given_back(&before).await;
+    controller.terminate(TIMEOUT).await.unwrap();
+}
