@@ -241,6 +241,10 @@ async fn answer(
         Some(Fault::HoldBody(gate)) => {
             Ok(forward(request, state).await?.map(|body| held(body, gate)))
         }
+        Some(Fault::Link(gate)) => {
+            gate.pass().await;
+            Ok(forward(request, state).await?.map(|body| held(body, gate)))
+        }
         Some(Fault::Drop) => Err(Cut),
         Some(Fault::DropAnswer) => {
             let answer = forward(request, state).await?;

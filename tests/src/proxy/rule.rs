@@ -16,6 +16,8 @@ pub enum Fault {
     Hold(Gate),
     /// It is forwarded, and the body of the answer comes while the gate is open.
     HoldBody(Gate),
+    /// It and its answer pass while the gate is open, as over a network that fails and heals.
+    Link(Gate),
     /// The connection is closed without an answer; the API server never sees the request.
     Drop,
     /// The API server carries the request out, but the connection is closed without an answer.

@@ -92,7 +92,7 @@ mod placement;
 mod refusals;
 mod returning;
 mod selection;
-mod support;
+pub(crate) mod support;
 mod surge;
 mod terminating;
 mod timeout_and_interrupt;

@@ -1,8 +1,13 @@
 //! Tests of NodeMaintenance: drains that the controller carries out, and the commands for them.
 
+mod approval;
+mod changes;
 mod gates;
 mod give_back;
+mod kills;
 mod limits;
+mod objects;
+mod replica;
 mod support;
 mod waits;
 

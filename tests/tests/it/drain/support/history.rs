@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// A watch on the pods and one on the budgets of a namespace.
-pub(in crate::drain) struct History {
+pub(crate) struct History {
     record: Arc<Mutex<Record>>,
     _watches: JoinSet<()>,
 }
@@ -51,6 +51,16 @@ enum Sight {
     Budget(Box<Budget>),
     BudgetGone(String),
     Budgets(Vec<Budget>),
+}
+
+impl Sight {
+    fn pods(&self) -> &[Pod] {
+        match self {
+            Self::Pod(pod) => std::slice::from_ref(pod),
+            Self::Pods(all) => all,
+            _ => &[],
+        }
+    }
 }
 
 /// How the states of a kind are recorded.
@@ -161,7 +171,7 @@ fn serving(pods: &BTreeMap<&str, &Pod>, budget: &Budget) -> usize {
 
 impl History {
     /// Of a namespace in which nothing is yet.
-    pub(in crate::drain) fn of(namespace: &TestNamespace) -> Self {
+    pub(crate) fn of(namespace: &TestNamespace) -> Self {
         let record = Arc::<Mutex<Record>>::default();
         let mut watches = JoinSet::new();
         watches.spawn(follow::<ApiPod>(namespace.api(), record.clone()));
@@ -178,11 +188,7 @@ impl History {
     /// No eviction of these pods took a budget's Ready pods below what the budget wants. Pods that
     /// somebody else took, as a rollout does, count as Ready until the disruption controller has
     /// counted without them: until then, the API server allows an eviction by the old count.
-    pub(in crate::drain) async fn check(
-        &self,
-        namespace: &TestNamespace,
-        evicted: &BTreeSet<String>,
-    ) {
+    pub(crate) async fn check(&self, namespace: &TestNamespace, evicted: &BTreeSet<String>) {
         self.catch_up(namespace).await;
         let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
         let mut state = Replay::default();
@@ -214,21 +220,26 @@ impl History {
     }
 
     /// The pods that were on one of these nodes at some time, by UID.
-    pub(in crate::drain) async fn pods_on(
+    pub(crate) async fn pods_on(
         &self,
         namespace: &TestNamespace,
         is_one: impl Fn(&str) -> bool,
     ) -> BTreeSet<String> {
         self.catch_up(namespace).await;
         let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-        let states = record.states.values();
-        let pods = states.flat_map(|sight| match sight {
-            Sight::Pod(pod) => std::slice::from_ref(&**pod),
-            Sight::Pods(all) => all,
-            _ => &[],
-        });
+        let pods = record.states.values().flat_map(Sight::pods);
         let on = pods.filter(|pod| is_one(&pod.spec.node_name));
         on.map(|pod| pod.metadata.uid.to_string()).collect()
+    }
+
+    /// All pods that were there at some time, as they were last before their deletion, by UID.
+    pub(crate) async fn pods(&self, namespace: &TestNamespace) -> BTreeMap<String, Pod> {
+        self.catch_up(namespace).await;
+        let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
+        let pods = record.states.values().flat_map(Sight::pods);
+        let undeleted = pods.filter(|pod| !pod.is_terminating());
+        let by_uid = undeleted.map(|pod| (pod.metadata.uid.to_string(), pod.clone()));
+        by_uid.collect()
     }
 
     /// Waits until all that is there now was seen.

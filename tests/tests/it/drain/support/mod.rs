@@ -2,7 +2,7 @@
 
 mod environment;
 mod fixtures;
-mod history;
+pub(crate) mod history;
 mod process;
 mod stderr;
 
