@@ -71,11 +71,30 @@ impl Kubectl {
     /// The command, to be run in whatever way the test needs; it is killed when it is dropped.
     /// `kubectl nodelife …` finds the plugin of this workspace.
     pub fn command<S: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = S>) -> Command {
+        self.command_of(&self.program, arguments)
+    }
+
+    /// Several commands, as a script of `sh`: `$0` is kubectl, `$@` the arguments.
+    pub fn script<S: AsRef<OsStr>>(
+        &self,
+        script: &str,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Command {
+        let mut command = self.command_of(Path::new("/bin/sh"), ["-c", script]);
+        command.arg(&self.program).args(arguments);
+        command
+    }
+
+    fn command_of<S: AsRef<OsStr>>(
+        &self,
+        program: &Path,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Command {
         // A drain keeps ignoring SIGHUP if whoever runs the tests was started with `nohup`.
         let mut command = Command::new("/usr/bin/env");
         command
             .arg("--default-signal=HUP")
-            .arg(&self.program)
+            .arg(program)
             .args(arguments)
             .env("KUBECONFIG", &self.kubeconfig)
             .env("PATH", &self.path)

@@ -24,7 +24,7 @@ use super::support::{
 /// Operators keep a budget that never allows, and lift it when they see the cordon or the attempt:
 /// it is no reason to refuse, it is tried once at once, and holds up nobody.
 #[tokio::test]
-async fn an_operators_pod_is_tried_once_and_evicted_when_allowed() {
+pub(crate) async fn an_operators_pod_is_tried_once_and_evicted_when_allowed() {
     let (env, node) = environment_with_node("operated").await;
     let ns = &env.namespace;
     let operator = json!({"metadata": {"ownerReferences": [{

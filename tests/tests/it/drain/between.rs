@@ -110,7 +110,7 @@ async fn a_node_starts_only_while_enough_others_are_available() {
 }
 
 #[tokio::test]
-async fn daemon_set_pods_are_evicted_last_and_once() {
+pub(crate) async fn daemon_set_pods_are_evicted_last_and_once() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "agents-last").await;
     let node = env.node("a");
     let ns = &env.namespace;

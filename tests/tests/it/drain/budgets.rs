@@ -78,7 +78,7 @@ async fn a_node_is_drained_without_violating_its_budget() {
 
 /// Number 14: what goes from one node is missing for the other one, too.
 #[tokio::test]
-async fn nodes_drained_at_once_share_a_budget() {
+pub(crate) async fn nodes_drained_at_once_share_a_budget() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "shared-budget").await;
     let nodes = [env.node("a"), env.node("b")];
     let spare = env.node("spare");
@@ -123,7 +123,7 @@ async fn nodes_drained_at_once_share_a_budget() {
 }
 
 #[tokio::test]
-async fn a_lowered_budget_lets_the_pod_be_evicted_at_once() {
+pub(crate) async fn a_lowered_budget_lets_the_pod_be_evicted_at_once() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "lifted").await;
     let (full, _) = two_nodes(&env, 2).await;
     BudgetFixture::min_available("web", "web", json!(2))
@@ -156,7 +156,7 @@ async fn a_lowered_budget_lets_the_pod_be_evicted_at_once() {
 }
 
 #[tokio::test]
-async fn a_deployment_without_a_budget_keeps_three_quarters() {
+pub(crate) async fn a_deployment_without_a_budget_keeps_three_quarters() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "unprotected").await;
     let (full, empty) = two_nodes(&env, 8).await;
     let before = env.pods_on(&full).await;

@@ -54,7 +54,7 @@ async fn a_blocked_drain_exits_with_5_at_its_timeout() {
 
 /// Defect c: after a refusal, kubectl adopts any pod of that name.
 #[tokio::test]
-async fn a_replacement_on_another_node_is_never_evicted() {
+pub(crate) async fn a_replacement_on_another_node_is_never_evicted() {
     let (env, node) = environment_with_node("replaced").await;
     let other = env.node("b");
     NodeFixture::new(&other)
@@ -82,7 +82,7 @@ async fn a_replacement_on_another_node_is_never_evicted() {
 
 /// Defect b: kubectl never lists again.
 #[tokio::test]
-async fn a_pod_bound_late_is_evicted_too() {
+pub(crate) async fn a_pod_bound_late_is_evicted_too() {
     let (env, node) = environment_with_node("late").await;
     let first = blocked_pod(&env, &node).await;
     let drain = start(&env, &[&node, "--force"]);
@@ -107,7 +107,7 @@ async fn a_pod_bound_late_is_evicted_too() {
 
 /// Defect i: an owner that is gone brings nothing back.
 #[tokio::test]
-async fn an_orphan_of_a_deleted_controller_needs_force() {
+pub(crate) async fn an_orphan_of_a_deleted_controller_needs_force() {
     let (env, node) = environment_with_node("orphan").await;
     PodFixture::new("orphan")
         .running_on(&node)
@@ -132,7 +132,7 @@ async fn an_orphan_of_a_deleted_controller_needs_force() {
 
 /// Defect j: only apps/v1 counts as a DaemonSet for kubectl.
 #[tokio::test]
-async fn daemon_sets_of_other_api_groups_are_left_alone() {
+pub(crate) async fn daemon_sets_of_other_api_groups_are_left_alone() {
     let (env, node) = environment_with_node("kruise").await;
     PodFixture::new("agent")
         .running_on(&node)
@@ -151,7 +151,7 @@ async fn daemon_sets_of_other_api_groups_are_left_alone() {
 
 /// Defect s: in a terminating namespace every answer is 403, also for a pod that is gone.
 #[tokio::test]
-async fn a_pod_deleted_in_a_terminating_namespace_is_gone() {
+pub(crate) async fn a_pod_deleted_in_a_terminating_namespace_is_gone() {
     let (env, node) = environment_with_node("terminating").await;
     let pod = PodFixture::new("held")
         .running_on(&node)
@@ -270,7 +270,7 @@ async fn a_fatal_error_is_reported_while_other_pods_wait() {
 
 /// Defect k: of several warnings kubectl keeps the last.
 #[tokio::test]
-async fn every_warning_of_a_pod_is_printed() {
+pub(crate) async fn every_warning_of_a_pod_is_printed() {
     let (env, node) = environment_with_node("warnings").await;
     let pod = PodFixture::new("scratch")
         .running_on(&node)

@@ -72,34 +72,34 @@
 //! controller's, the simulation of `nodelife_core::drain` runs the state machine in random schedules,
 //! and `benches/drain` compares the time of a drain with that of other drivers.
 
-mod api_responses;
-mod between;
-mod budgets;
+pub(crate) mod api_responses;
+pub(crate) mod between;
+pub(crate) mod budgets;
 mod disturbances;
 mod engine;
 mod evict;
 mod faults;
 mod flags;
-mod kubectl_parity;
+pub(crate) mod kubectl_parity;
 mod lock;
-mod multi_node;
+pub(crate) mod multi_node;
 mod node_changes;
 mod node_conditions;
 mod operators;
 mod output;
 mod permissions;
 mod placement;
-mod refusals;
+pub(crate) mod refusals;
 mod returning;
-mod selection;
+pub(crate) mod selection;
 pub(crate) mod support;
-mod surge;
-mod terminating;
+pub(crate) mod surge;
+pub(crate) mod terminating;
 mod timeout_and_interrupt;
-mod turns;
+pub(crate) mod turns;
 mod undo;
 mod unread_output;
-mod wait;
+pub(crate) mod wait;
 
 /// The tables above name tests that exist.
 #[test]

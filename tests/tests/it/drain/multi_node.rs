@@ -66,7 +66,7 @@ async fn each_node_is_cordoned_when_its_drain_starts() {
 /// Number 14: two nodes at a time and one of each zone, and nothing that moved has to move again
 /// as long as there is room elsewhere.
 #[tokio::test]
-async fn no_pod_moves_twice_and_no_zone_loses_two_nodes_at_once() {
+pub(crate) async fn no_pod_moves_twice_and_no_zone_loses_two_nodes_at_once() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "four").await;
     let client = env.namespace.client();
     let pool = &env.namespace.name;
@@ -117,7 +117,7 @@ async fn no_pod_moves_twice_and_no_zone_loses_two_nodes_at_once() {
 
 /// `--on-impossible=quarantine`: the node is cordoned and marked, and the others are emptied.
 #[tokio::test]
-async fn a_node_that_cannot_be_drained_is_quarantined() {
+pub(crate) async fn a_node_that_cannot_be_drained_is_quarantined() {
     let (env, stuck) = environment_with_node("quarantine").await;
     let other = env.node("b");
     let ns = &env.namespace;
@@ -151,7 +151,7 @@ async fn a_node_that_cannot_be_drained_is_quarantined() {
 
 /// Number 13: order, skip and wait-completed, by an annotation and by a flag.
 #[tokio::test]
-async fn annotations_and_rules_decide_which_pods_stay() {
+pub(crate) async fn annotations_and_rules_decide_which_pods_stay() {
     let (env, node) = environment_with_node("rules").await;
     let ns = &env.namespace;
     let annotated = |name: &str, text: &str| {
@@ -266,7 +266,7 @@ const OPENINGS: usize = 5;
 /// Number 6: from the status that allows to the eviction, by the API server's own clock. A watch
 /// of the test itself, which asks for a pod at each opening, tells how fast this machine is.
 #[tokio::test]
-async fn an_opened_budget_is_used_within_a_second() {
+pub(crate) async fn an_opened_budget_is_used_within_a_second() {
     let (env, node) = environment_with_node("opens").await;
     let ns = &env.namespace;
     let mut pods = Vec::new();
@@ -344,7 +344,7 @@ async fn an_opened_budget_is_used_within_a_second() {
 
 /// The node's events say that it ended before it was empty.
 #[tokio::test]
-async fn an_aborted_drain_leaves_an_event() {
+pub(crate) async fn an_aborted_drain_leaves_an_event() {
     let (env, node) = environment_with_node("ended").await;
     let pod = blocked_pod(&env, &node).await;
     let output = env.drain(&[&node, "--force", "--blocked-timeout=1s"]).await;

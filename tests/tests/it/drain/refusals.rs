@@ -7,7 +7,7 @@ use serde_json::json;
 use super::support::{TestEnvironment, environment_with_node, report};
 
 #[tokio::test]
-async fn all_refusals_are_reported_at_once_and_nothing_is_written() {
+pub(crate) async fn all_refusals_are_reported_at_once_and_nothing_is_written() {
     let (env, node) = environment_with_node("refused").await;
     let other = env.node("b");
     NodeFixture::new(&other)
@@ -100,7 +100,7 @@ async fn a_dry_run_prints_the_true_plan_and_writes_nothing() {
 }
 
 #[tokio::test]
-async fn two_budgets_on_a_pod_are_named_before_the_cordon() {
+pub(crate) async fn two_budgets_on_a_pod_are_named_before_the_cordon() {
     let (env, node) = environment_with_node("two-budgets").await;
     PodFixture::new("web")
         .running_on(&node)

@@ -103,7 +103,7 @@ async fn a_blocked_pod_delays_no_other_pod() {
 /// word (`canIgnorePDB` and the policies of unhealthy pods in
 /// pkg/registry/core/pod/storage/eviction.go, v1.36.3).
 #[tokio::test]
-async fn unready_pods_are_evicted_under_an_exhausted_budget() {
+pub(crate) async fn unready_pods_are_evicted_under_an_exhausted_budget() {
     let (env, node) = environment_with_node("unready").await;
     let ns = &env.namespace;
     let mut pods = Vec::new();
@@ -176,7 +176,7 @@ async fn three_tiers(env: &TestEnvironment, node: &str) -> Vec<Pod> {
 
 /// Number 13: no tier begins before the one below is gone, whatever that waits for.
 #[tokio::test]
-async fn strict_order_waits_for_blocked_pods() {
+pub(crate) async fn strict_order_waits_for_blocked_pods() {
     let (env, node) = environment_with_node("strict").await;
     let pods = three_tiers(&env, &node).await;
     let drain = start(
@@ -225,7 +225,7 @@ async fn strict_order_waits_for_blocked_pods() {
 
 /// And without `strict` what only a budget blocks holds up nobody.
 #[tokio::test]
-async fn priority_order_skips_blocked_pods() {
+pub(crate) async fn priority_order_skips_blocked_pods() {
     let (env, node) = environment_with_node("priority").await;
     let pods = three_tiers(&env, &node).await;
     let drain = start(
@@ -240,7 +240,7 @@ async fn priority_order_skips_blocked_pods() {
 }
 
 #[tokio::test]
-async fn higher_priority_pods_are_evicted_after_lower_ones() {
+pub(crate) async fn higher_priority_pods_are_evicted_after_lower_ones() {
     let (env, node) = environment_with_node("order").await;
     let ns = &env.namespace;
     let mut pods = Vec::new();
@@ -265,7 +265,7 @@ async fn higher_priority_pods_are_evicted_after_lower_ones() {
 
 /// Number 21: the other pods stay, and the output counts them.
 #[tokio::test]
-async fn a_pod_selector_leaves_and_counts_other_pods() {
+pub(crate) async fn a_pod_selector_leaves_and_counts_other_pods() {
     let (env, node) = environment_with_node("selected").await;
     let ns = &env.namespace;
     let mut pods = Vec::new();
@@ -327,7 +327,7 @@ async fn a_stuck_node_delays_no_other_with_concurrency() {
 
 /// A pod whose deletion is long overdue is not waited for, and another one is.
 #[tokio::test]
-async fn an_overdue_pod_is_skipped_on_request() {
+pub(crate) async fn an_overdue_pod_is_skipped_on_request() {
     let (env, node) = environment_with_node("overdue").await;
     let ns = &env.namespace;
     let pod = PodFixture::new("old")

@@ -193,7 +193,7 @@ async fn a_surge_that_fails_is_told_at_once() {
 }
 
 #[tokio::test]
-async fn a_surge_does_not_help_a_stateful_set_and_says_so() {
+pub(crate) async fn a_surge_does_not_help_a_stateful_set_and_says_so() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "set-surge").await;
     let node = env.node("a");
     let fixture = NodeFixture::kwok(&node);

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::support::environment_with_node;
 
 #[tokio::test]
-async fn an_evicted_pod_is_skipped_once_it_is_overdue() {
+pub(crate) async fn an_evicted_pod_is_skipped_once_it_is_overdue() {
     let (env, node) = environment_with_node("overdue").await;
     let pod = PodFixture::new("web")
         .spec(json!({"terminationGracePeriodSeconds": 1}))
@@ -23,7 +23,7 @@ async fn an_evicted_pod_is_skipped_once_it_is_overdue() {
 }
 
 #[tokio::test]
-async fn a_shorter_grace_period_is_sent_to_terminating_pods() {
+pub(crate) async fn a_shorter_grace_period_is_sent_to_terminating_pods() {
     let (env, node) = environment_with_node("shorter-grace").await;
     let pod = PodFixture::new("web")
         .spec(json!({"terminationGracePeriodSeconds": 600}))
@@ -47,7 +47,7 @@ async fn a_shorter_grace_period_is_sent_to_terminating_pods() {
 }
 
 #[tokio::test]
-async fn a_terminating_daemon_set_pod_is_not_waited_for() {
+pub(crate) async fn a_terminating_daemon_set_pod_is_not_waited_for() {
     let (env, node) = environment_with_node("terminating-agent").await;
     let ns = &env.namespace;
     let daemon_set = WorkloadFixture::daemon_set("agent");

@@ -77,7 +77,7 @@ async fn a_timeout_of_a_node_ends_no_other() {
 }
 
 #[tokio::test]
-async fn a_node_that_only_budgets_block_makes_way() {
+pub(crate) async fn a_node_that_only_budgets_block_makes_way() {
     let (env, slow, other, free) = two("makes-way").await;
     let held = blocked_pod(&env, &slow).await;
     let drain = start(&env, &[&slow, &other, "--force"]);

@@ -53,7 +53,7 @@ async fn once_tries_each_pod_once_and_waits_for_no_budget() {
 
 /// Number 18: the pod of the named budget is deleted, that of the other stays.
 #[tokio::test]
-async fn only_a_named_budget_is_bypassed_and_only_after_its_time() {
+pub(crate) async fn only_a_named_budget_is_bypassed_and_only_after_its_time() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "force-after").await;
     let node = env.node("a");
     let fixture = NodeFixture::kwok(&node);
@@ -136,7 +136,7 @@ async fn a_pending_replacement_is_reported_with_the_schedulers_words() {
 }
 
 #[tokio::test]
-async fn wait_ready_ends_when_every_replacement_is_ready() {
+pub(crate) async fn wait_ready_ends_when_every_replacement_is_ready() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "replaced").await;
     let (node, other) = (env.node("a"), env.node("b"));
     let pool = env.namespace.name.clone();
@@ -253,7 +253,7 @@ async fn attach_volume(env: &TestEnvironment, node: &str, claim: &str) -> String
 }
 
 #[tokio::test]
-async fn wait_volumes_ends_when_volumes_are_detached() {
+pub(crate) async fn wait_volumes_ends_when_volumes_are_detached() {
     let (env, node, volume) = bench_with_volume("volumes").await;
     let before = env.pods_on(&node).await;
     let arguments = [node.as_str(), "--force", "--wait-volumes"];
@@ -275,7 +275,7 @@ async fn wait_volumes_ends_when_volumes_are_detached() {
 
 /// Number 19: the volume of a DaemonSet's pod stays where that pod is.
 #[tokio::test]
-async fn a_daemon_set_pods_volume_delays_no_drain() {
+pub(crate) async fn a_daemon_set_pods_volume_delays_no_drain() {
     let (env, node, volume) = bench_with_volume("kept-volume").await;
     let ns = &env.namespace;
     WorkloadFixture::daemon_set("agent")
@@ -316,7 +316,7 @@ async fn a_daemon_set_pods_volume_delays_no_drain() {
 }
 
 #[tokio::test]
-async fn a_volume_that_stays_attached_is_named_at_the_end() {
+pub(crate) async fn a_volume_that_stays_attached_is_named_at_the_end() {
     let (env, node, volume) = bench_with_volume("attached").await;
     let before = env.pods_on(&node).await;
     let output = env
@@ -335,7 +335,7 @@ async fn a_volume_that_stays_attached_is_named_at_the_end() {
 
 /// Number 14: one node of a zone at a time, whatever the concurrency.
 #[tokio::test]
-async fn two_nodes_of_one_zone_are_never_drained_at_once() {
+pub(crate) async fn two_nodes_of_one_zone_are_never_drained_at_once() {
     let env = TestEnvironment::new(ControlPlane::shared_api().await, "zones").await;
     let nodes = [env.node("a"), env.node("b")];
     let mut pods = Vec::new();
@@ -389,7 +389,7 @@ async fn wait_ready_ends_when_the_workload_is_deleted() {
 
 /// It lets pods go all the time, only not all of them within the time.
 #[tokio::test]
-async fn a_budget_that_lets_pods_go_is_not_bypassed() {
+pub(crate) async fn a_budget_that_lets_pods_go_is_not_bypassed() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "at-work").await;
     let (full, _) = two_nodes(&env, 12).await;
     BudgetFixture::max_unavailable("web", "web", json!(1))
@@ -436,7 +436,7 @@ async fn a_budget_that_lets_pods_go_is_waited_for() {
 }
 
 #[tokio::test]
-async fn wait_ready_names_controllers_that_it_cannot_count() {
+pub(crate) async fn wait_ready_names_controllers_that_it_cannot_count() {
     let env = TestEnvironment::new(ControlPlane::shared_api().await, "custom").await;
     let node = env.node("a");
     let fixture = NodeFixture::new(&node);

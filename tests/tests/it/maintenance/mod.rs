@@ -7,8 +7,9 @@ mod give_back;
 mod kills;
 mod limits;
 mod objects;
-mod replica;
-mod support;
+pub(crate) mod replica;
+mod same_as_drain;
+pub(crate) mod support;
 mod waits;
 
 use k8s_openapi::api::core::v1::Node;

@@ -1,6 +1,6 @@
 //! `Replica`: nodelife-controller as a child process that reaches the API server through a proxy.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use http::Method;
 use nodelife_tests::proxy::Proxy;
@@ -52,6 +52,10 @@ impl Replica {
         };
         this.run();
         this
+    }
+
+    pub(crate) fn log(&self) -> &Path {
+        &self.log
     }
 
     fn run(&mut self) {

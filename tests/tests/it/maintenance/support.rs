@@ -13,7 +13,7 @@ use nodelife_tests::supervise::{Spec, Supervised};
 use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, wait_until};
 use serde_json::{Value, json};
 
-pub(super) struct Scene<'a> {
+pub(crate) struct Scene<'a> {
     plane: &'a ControlPlane,
     pub(super) kubectl: Kubectl,
     pub(super) admin: Client,
@@ -22,7 +22,7 @@ pub(super) struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     /// Applies the definition, strictly.
-    pub(super) async fn install(plane: &'a ControlPlane) -> Self {
+    pub(crate) async fn install(plane: &'a ControlPlane) -> Self {
         let kubectl = Kubectl::new(plane, &Identity::Admin).unwrap();
         let file = manifests().join("controller/crd-nodemaintenance.yaml");
         let definition = fs::read_to_string(file).unwrap();

@@ -3,6 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -19,6 +21,7 @@ use nodelife_tests::proxy::Proxy;
 use nodelife_tests::{AuditEvent, ControlPlane, Identity, TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
 
+use super::carrier::Carrier;
 use super::history::History;
 
 /// A word, verbs and resources, as `kubectl create clusterrole` takes them.
@@ -51,6 +54,9 @@ pub(in crate::drain) struct TestEnvironment {
     before: usize,
     /// Of the namespace, where the disruption controller counts.
     history: Option<History>,
+    /// Who carries out each drain as a NodeMaintenance, if they are such, and how many there were.
+    carrier: Option<Arc<Carrier>>,
+    maintenances: AtomicU32,
 }
 
 impl TestEnvironment {
@@ -65,6 +71,8 @@ impl TestEnvironment {
             user: None,
             before: plane.audit_events().unwrap().len(),
             namespace,
+            carrier: Carrier::of(plane).await,
+            maintenances: AtomicU32::new(0),
         }
     }
 
@@ -86,22 +94,52 @@ impl TestEnvironment {
         node
     }
 
-    /// The command `kubectl nodelife drain ARGUMENTS`.
+    /// The command `kubectl nodelife drain ARGUMENTS`; or those that make a NodeMaintenance of it,
+    /// and follow it to its end. The one before has its nodes until it is deleted.
     pub(in crate::drain) fn command(&self, arguments: &[&str]) -> tokio::process::Command {
-        self.nodelife(&[&["drain"], arguments].concat())
+        if self.carrier.is_none() {
+            return self.nodelife(&[&["drain"], arguments].concat());
+        }
+        let before = self.maintenance();
+        self.maintenances.fetch_add(1, Ordering::Relaxed);
+        let now = self.maintenance();
+        let script = format!(
+            "\"$0\" nodelife maintenance cancel {before} > /dev/null 2>&1
+            \"$0\" nodelife drain \"$@\" --detach={now} >&2 &&
+            exec \"$0\" nodelife maintenance watch {now}"
+        );
+        self.kubectl().script(&script, arguments)
+    }
+
+    /// The name of the last maintenance; it does not begin as names of what is in the test do.
+    fn maintenance(&self) -> String {
+        let number = self.maintenances.load(Ordering::Relaxed);
+        format!("drain-{number}.{}", self.namespace.name)
+    }
+
+    /// What the last drain said on stderr; that of a maintenance is in the log of the controller.
+    pub(in crate::drain) fn said(&self, stderr: String) -> String {
+        let carrier = self.carrier.as_ref();
+        let said = carrier.map(|carrier| carrier.said(&self.maintenance()));
+        said.filter(|said| !said.is_empty()).unwrap_or(stderr)
+    }
+
+    fn kubectl(&self) -> Kubectl {
+        Kubectl::with_kubeconfig(self.kubeconfig.clone(), self.plane.folder()).unwrap()
     }
 
     /// The command `kubectl nodelife ARGUMENTS`.
     pub(in crate::drain) fn nodelife(&self, arguments: &[&str]) -> tokio::process::Command {
-        let kubectl =
-            Kubectl::with_kubeconfig(self.kubeconfig.clone(), self.plane.folder()).unwrap();
-        kubectl.command(["nodelife"].iter().chain(arguments))
+        self.kubectl().command(["nodelife"].iter().chain(arguments))
     }
 
     pub(in crate::drain) async fn drain(&self, arguments: &[&str]) -> Output {
         let output = kubectl::run(self.command(arguments), "").await.unwrap();
         self.check_end(arguments, output.status).await;
-        output
+        Output {
+            stderr: self.said(output.stderr),
+            ..output
+        }
     }
 
     /// A drain that ended with 0 has left nothing on its nodes that it could have evicted, as a

@@ -1,5 +1,6 @@
 //! Support code of the drain tests.
 
+pub(crate) mod carrier;
 mod environment;
 mod fixtures;
 pub(crate) mod history;

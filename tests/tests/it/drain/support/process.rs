@@ -49,10 +49,8 @@ pub(in crate::drain) async fn end(
     let output = outcome(drain).await;
     let status = output.status.code();
     env.check_end(&arguments, status).await;
-    (
-        output.status.code(),
-        String::from_utf8_lossy(&output.stderr).into_owned(),
-    )
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code(), env.said(stderr))
 }
 
 /// All that it wrote, when it ends.
