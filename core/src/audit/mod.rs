@@ -39,6 +39,7 @@ pub(crate) use pools::most_common;
 pub use pools::pool_of;
 pub use report::{
     Audit, AuditReport, Fixed, Input, Skipped, Summary, Suppressed, SuppressedBy, Tool,
+    nodes_with_errors,
 };
 pub use rule::{Check, Rule};
 pub use rules::{

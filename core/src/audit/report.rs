@@ -1,5 +1,7 @@
 //! `AuditReport`: the result of an audit, and the document of `audit -o json` and `-o yaml`.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -7,6 +9,15 @@ use super::exclude::ExcludedBy;
 use super::finding::{Finding, Severity, Subject};
 use crate::snapshot::{Clock, Snapshot};
 use crate::text::Str;
+
+/// How many nodes findings of severity error name.
+pub fn nodes_with_errors(findings: &[Finding]) -> usize {
+    let errors = findings
+        .iter()
+        .filter(|one| one.severity == Severity::Error && one.subject.kind == "Node");
+    let nodes: BTreeSet<&str> = errors.map(|one| one.subject.name.as_str()).collect();
+    nodes.len()
+}
 
 /// A rule that was not checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

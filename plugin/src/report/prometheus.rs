@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use nodelife_core::audit::AuditReport;
+use nodelife_core::audit::{AuditReport, nodes_with_errors};
 
 use super::text::word;
 
@@ -63,6 +63,9 @@ pub(super) fn write(report: &AuditReport, out: &mut impl Write) -> io::Result<()
     }
     header(out, "nodelife_audit_nodes", "Nodes that were audited.")?;
     writeln!(out, "nodelife_audit_nodes {}", summary.nodes)?;
+    let name = "nodelife_audit_nodes_with_errors";
+    header(out, name, "Nodes with findings of severity error.")?;
+    writeln!(out, "{name} {}", nodes_with_errors(&report.findings))?;
     if let Some(taken_at) = report.taken_at {
         let name = "nodelife_audit_taken_at_timestamp_seconds";
         header(
