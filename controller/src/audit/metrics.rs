@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use nodelife_core::audit::{Audit, Severity};
+use nodelife_core::audit::{Audit, Severity, nodes_with_errors};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
@@ -29,6 +29,7 @@ struct Figures {
     checked: usize,
     skipped: Vec<String>,
     nodes: usize,
+    nodes_with_errors: usize,
     taken_at: Timestamp,
     took: Duration,
     audits: u64,
@@ -61,6 +62,7 @@ impl AuditMetrics {
                 .map(|one| one.rule.to_string())
                 .collect(),
             nodes,
+            nodes_with_errors: nodes_with_errors(&audit.findings),
             taken_at,
             took,
             audits: audits + 1,
@@ -133,6 +135,11 @@ impl Collector for AuditMetrics {
                 number(figures.nodes),
             ),
             (
+                "audit_nodes_with_errors",
+                "Nodes with findings of severity error",
+                number(figures.nodes_with_errors),
+            ),
+            (
                 "audit_taken_at_timestamp_seconds",
                 "The API server's time of the last audit",
                 figures.taken_at.as_second(),
@@ -197,6 +204,7 @@ mod tests {
         metrics.observe(&Audit::default(), 3, at, Duration::from_millis(5));
         for line in [
             "nodelife_audit_nodes 3\n",
+            "nodelife_audit_nodes_with_errors 0\n",
             "nodelife_audit_findings_by_severity{severity=\"error\"} 0\n",
             "nodelife_audit_taken_at_timestamp_seconds 1800000000\n",
             "nodelife_audits_total 1\n",

@@ -1,6 +1,6 @@
 //! Tests of the alerts and the dashboard of manifests/audit, by Prometheus' own code.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,6 +42,22 @@ fn at(text: &str, seconds: i64) -> String {
     lines.collect()
 }
 
+/// As nodelife-controller has these series: no object of a finding is named.
+fn as_by_controller(text: &str) -> String {
+    let mut findings = BTreeMap::new();
+    let mut others = String::new();
+    for line in text.lines() {
+        match line.split_once(",kind=") {
+            Some((rule, _)) => *findings.entry(rule).or_insert(0) += 1,
+            None => others.extend([line, "\n"]),
+        }
+    }
+    let findings = findings
+        .iter()
+        .map(|(rule, count)| format!("{rule}}} {count}\n"));
+    findings.chain([others]).collect()
+}
+
 /// What is to be scraped, and which alerts then fire.
 struct Step<'a> {
     text: &'a str,
@@ -62,6 +78,7 @@ fn every_alert_fires_on_its_fault_and_every_query_has_series() {
     let fewer = audit(&fewer, &["-o", "prometheus"]);
     let (nodes, none) = ("\nnodelife_audit_nodes 9\n", "\nnodelife_audit_nodes 0\n");
     assert!(healthy.contains(nodes), "{healthy}");
+    let by_controller = as_by_controller(&faulty);
     let without_nodes = healthy.replace(nodes, none);
     let failed = "kube_job_status_failed{namespace=\"nodelife-audit\",job_name=\"now\"} 1\n";
     let failed = format!("{healthy}{failed}");
@@ -75,6 +92,8 @@ fn every_alert_fires_on_its_fault_and_every_query_has_series() {
         (healthy.as_str(), 30, &[][..]),
         (&faulty, 9, &[]),
         (&faulty, 3, &errors),
+        (&healthy, 3, &[]),
+        (&by_controller, 12, &errors),
         (&healthy, 3, &[]),
         (&healthy, 3 * 60 + 12, &["NodelifeAuditStale"]),
         (&failed, 1, &["NodelifeAuditFails"]),
