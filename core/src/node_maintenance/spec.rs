@@ -81,7 +81,7 @@ pub struct Gate {
     /// A condition of the node that was drained: a machine that upgrades it sets one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_condition: Option<GateCondition>,
-    /// NoErrors: the audit finds no error about the node that was drained and its pods.
+    /// `NoErrors`: the audit finds no error about the node that was drained and its pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub audit: Option<AuditGateSpec>,
     /// How long to wait for it; then no other node starts. Default: 10m.

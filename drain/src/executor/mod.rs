@@ -449,7 +449,7 @@ async fn changed(shared: &mut Option<watch::Receiver<()>>) {
         None => false,
     };
     if !open {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

@@ -136,7 +136,6 @@ async fn one(
             .collect(),
         taints,
         resource_version: Some(node.metadata.resource_version.to_string()),
-        ..NodePatch::default()
     };
     if (ours || tainted) && !dry {
         cluster.patch_node(name, &patch, false).await?;

@@ -235,15 +235,15 @@ impl Bench {
                     begun.push(start(next));
                 }
                 Some(ended) = begun.next() => ended?,
-                event = events.try_next() => match event?.context("the watch of the pods ended")? {
-                    WatchEvent::Deleted(pod) => {
+                event = events.try_next() => {
+                    let event = event?.context("the watch of the pods ended")?;
+                    if let WatchEvent::Deleted(pod) = event {
                         let node = pod.spec.and_then(|spec| spec.node_name).unwrap_or_default();
                         if all.contains(node.as_str()) {
                             gone.entry(node).or_insert_with(Instant::now);
                         }
                     }
-                    _ => {}
-                },
+                }
             }
         }
         while let Some(ended) = begun.next().await {

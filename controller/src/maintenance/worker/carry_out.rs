@@ -49,8 +49,8 @@ impl Worker {
             let writes = async {
                 loop {
                     tokio::select! {
-                        changed = view.changed() => if changed.is_err() { break },
-                        changed = changes.changed() => if changed.is_err() { break },
+                        shown = view.changed() => if shown.is_err() { break },
+                        told = changes.changed() => if told.is_err() { break },
                     }
                     self.refresh();
                     self.keep_finalizer().await;

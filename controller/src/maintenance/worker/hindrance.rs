@@ -78,7 +78,7 @@ impl Asker {
             NodeState::Waiting if self.ends => {
                 let facts = known.nodes.get(name);
                 let cordoned_by = facts.and_then(|facts| facts.cordoned_by.as_ref());
-                cordoned_by == Some(&own) || !facts.is_some_and(|facts| facts.lock.is_some())
+                cordoned_by == Some(&own) || facts.is_none_or(|facts| facts.lock.is_none())
             }
             _ => true,
         };
@@ -134,7 +134,7 @@ impl Asker {
                 }
             };
             tokio::select! {
-                changed = changes.changed() => if changed.is_err() { return },
+                told = changes.changed() => if told.is_err() { return },
                 () = over => {}
             }
         }

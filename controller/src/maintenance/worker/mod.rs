@@ -391,14 +391,7 @@ impl Worker {
 
     /// Who locks and cordons: the same after a change of the leader.
     fn identity(&self) -> DrainIdentity {
-        let meta = &self.object.metadata;
-        DrainIdentity {
-            holder: format!("nodemaintenance/{} ({})", meta.name, meta.uid),
-            process: String::new(),
-            cordoned_by: format!("nodemaintenance/{} ({})", meta.name, meta.uid),
-            instance: self.instance.clone(),
-            since: self.object.status.started_at,
-        }
+        DrainIdentity::of_maintenance(&self.object, self.instance.clone())
     }
 
     /// The drain is over; the nodes stay as they are until the object is deleted.
