@@ -116,7 +116,24 @@ impl Machine {
             PodState::Completing if tracked.pod.is_terminal() => {
                 self.set(&uid, PodState::Waiting);
             }
+            PodState::Waiting | PodState::Blocked(_) => self.check_approval(&uid),
             _ => {}
+        }
+    }
+
+    /// An approval is for the pod as the plan saw it: one that has since been protected, or let go
+    /// by its controller, stays.
+    fn check_approval(&mut self, uid: &Str) {
+        let permissions = &self.settings.permissions;
+        let Some(tracked) = self.pods.get(uid.as_str()) else {
+            return;
+        };
+        if permissions.approved.is_none() {
+            return;
+        }
+        let item = inspect(&tracked.pod, permissions, self.inventory_context());
+        if let PodVerdict::Refuse(needs, _) = item.verdict {
+            self.set(uid, PodState::Refused(needs));
         }
     }
 

@@ -1,7 +1,11 @@
+use std::sync::Arc;
+
 use super::respond::DENIALS;
 use super::*;
 use crate::disruption::ImplicitBudget;
-use crate::drain::{Bypass, EvictionOrder, EvictionResult, Throttle};
+use crate::drain::{
+    Bypass, EvictionOrder, EvictionResult, Manner, Permissions, PlanScope, Throttle,
+};
 use crate::fixtures::{budget, pod, workload};
 use crate::object::{Budget, Pod, Workload, WorkloadKind};
 use crate::workload::Workloads;
@@ -98,6 +102,31 @@ fn one_eviction_at_a_time_under_a_budget() {
     assert_eq!(evicted(&effects), ["b"]);
     // The status still shows 2, and both are taken.
     assert!(evicted(&drain.answer("b", EvictionResult::Accepted)).is_empty());
+}
+
+#[test]
+fn a_waiting_pod_that_an_approval_no_longer_covers_stays() {
+    let scope = PlanScope::new([NODE.into()], Manner::default());
+    let scope = scope.with_entries(["default/ReplicaSet/web"]);
+    let settings = DrainOptions {
+        permissions: Permissions {
+            approved: Some(Arc::new(scope)),
+            ..Permissions::default()
+        },
+        ..DrainOptions::default()
+    };
+    let pods = vec![pod("a", NODE), pod("b", NODE)];
+    let (mut drain, effects) = Drain::new(settings, pods, vec![budget("web", 1, 3, 1)]);
+    assert_eq!(evicted(&effects), ["a"]);
+    let mut protected = pod("b", NODE);
+    let annotations = &mut protected.metadata.annotations;
+    annotations.insert("karpenter.sh/do-not-disrupt".into(), "true".into());
+    drain.step(DrainEvent::Pod(Box::new(protected)));
+    drain.answer("a", EvictionResult::Accepted);
+    drain.gone("a");
+    let effects = drain.step(DrainEvent::Budgets(vec![budget("web", 1, 3, 2)]));
+    assert!(evicted(&effects).is_empty());
+    assert!(matches!(drain.state("b"), PodState::Refused(_)));
 }
 
 #[test]
