@@ -86,6 +86,25 @@ async fn an_audit_without_errors_lets_the_next_one_start() {
     scene.cancel("clean").await;
     scene.are_given_back(&before).await;
 
+    // NL-LBL-002: an error about the first node.
+    let differ = [
+        "label",
+        "node",
+        "a",
+        "failure-domain.beta.kubernetes.io/zone=x",
+        "topology.kubernetes.io/zone=y",
+    ];
+    scene.kubectl.run(differ).await.unwrap().success().unwrap();
+    let spec = json!({"nodes": ["a", "b"], "gate": {"audit": "NoErrors", "timeout": "10s"}});
+    scene.create("faulty", &spec).await;
+    assert_eq!(scene.wait_for_end("faulty").await, 1);
+    assert_eq!(scene.node_state("faulty", "b").await.unwrap(), "NotDrained");
+    assert!(!scene.is_cordoned("b").await);
+    let status = scene.status("faulty").await.unwrap().to_string();
+    assert!(status.contains("NL-LBL-002"), "{status}");
+    scene.cancel("faulty").await;
+    scene.are_given_back(&before).await;
+
     for gate in [
         json!({}),
         json!({"audit": "NoErrors", "nodeCondition": {"type": "A", "status": "True"}}),

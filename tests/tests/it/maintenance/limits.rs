@@ -136,3 +136,42 @@ async fn a_budget_is_shared_and_one_that_is_blocked_delays_no_other() {
     scene.nothing_is_left(&["a", "b", "x", "y"]).await;
     controller.terminate(TIMEOUT).await.unwrap();
 }
+
+#[tokio::test]
+async fn a_node_waits_for_another_maintenance_in_its_zone() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    let namespace = TestNamespace::create(&plane, "zone").await.unwrap();
+    for name in ["x", "y"] {
+        let node = NodeFixture::kwok(name).zone("z");
+        node.create(&scene.admin).await.unwrap();
+    }
+    let held = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "held"}}});
+    scene.budget(&namespace, "held", held).await;
+    let pod = PodFixture::new("held").app("held").running_on("x");
+    pod.create(&namespace).await.unwrap();
+    let controller = scene.start("one");
+    let drain = json!({"onImpossible": "wait", "force": true, "maxPerZone": 1});
+    scene
+        .create("first", &json!({"nodes": ["x"], "drain": drain}))
+        .await;
+    scene.wait_for("first", "Blocked", "PodsBlocked").await;
+    scene
+        .create(
+            "second",
+            &json!({"nodes": ["y"], "drain": {"maxPerZone": 1}}),
+        )
+        .await;
+    let told = scene.wait_for("second", "Blocked", "MaxPerZone").await;
+    assert!(told.contains("nodemaintenance/first"), "{told}");
+    assert!(!scene.is_cordoned("y").await);
+    let delete = ["delete", "pdb", "held", "-n", &namespace.name];
+    scene.kubectl.run(delete).await.unwrap().success().unwrap();
+    assert_eq!(scene.wait_for_end("first").await, 0);
+    assert_eq!(scene.wait_for_end("second").await, 0);
+    for name in ["first", "second"] {
+        scene.cancel(name).await;
+    }
+    scene.nothing_is_left(&["x", "y"]).await;
+    controller.terminate(TIMEOUT).await.unwrap();
+}
