@@ -208,6 +208,7 @@ async fn without_its_finalizer_it_gives_back_all_the_same() {
     })
     .await
     .unwrap();
+    scene.nothing_is_left_soon(&["a", "b"]).await;
     scene.are_given_back(&before).await;
     scene.create("again", &spec).await;
     scene.wait_for("again", "Blocked", "PodsBlocked").await;

@@ -46,7 +46,7 @@ async fn a_detached_drain_outlives_the_command_and_is_given_back() {
     let scene = Scene::install(&plane).await;
     let namespace = TestNamespace::create(&plane, "detach").await.unwrap();
     web(&scene, &namespace).await;
-    let before = [scene.spec("a").await, scene.spec("b").await];
+    let before = scene.settled_specs(&["a", "b"]).await;
     let controller = scene.start("one");
 
     let made = scene
@@ -75,8 +75,7 @@ async fn a_detached_drain_outlives_the_command_and_is_given_back() {
 
     let cancelled = scene.nodelife(&["maintenance", "cancel", "upgrade"]).await;
     assert_eq!(cancelled.status, Some(0), "{}", cancelled.stderr);
-    assert_eq!([scene.spec("a").await, scene.spec("b").await], before);
-    scene.nothing_is_left(&["a", "b"]).await;
+    scene.are_given_back(&before).await;
     controller.terminate(TIMEOUT).await.unwrap();
 }
 
@@ -89,7 +88,7 @@ async fn a_maintenance_that_is_cancelled_midway_gives_back_its_nodes() {
     // Nothing may go: the drain stays blocked.
     let held = json!({"maxUnavailable": 0, "selector": {"matchLabels": {"app": "web"}}});
     scene.budget(&namespace, "web", held).await;
-    let before = [scene.spec("a").await, scene.spec("b").await];
+    let before = scene.settled_specs(&["a", "b"]).await;
     let controller = scene.start("one");
     let flags = ["drain", "a", "b", "--on-impossible=wait", "--detach=held"];
     scene.nodelife(&flags).await;
@@ -101,8 +100,7 @@ async fn a_maintenance_that_is_cancelled_midway_gives_back_its_nodes() {
     .unwrap();
     let cancelled = scene.nodelife(&["maintenance", "cancel", "held"]).await;
     assert_eq!(cancelled.status, Some(0), "{}", cancelled.stderr);
-    assert_eq!([scene.spec("a").await, scene.spec("b").await], before);
-    scene.nothing_is_left(&["a", "b"]).await;
+    scene.are_given_back(&before).await;
     controller.terminate(TIMEOUT).await.unwrap();
 }
 
@@ -151,7 +149,7 @@ async fn another_replica_goes_on_and_evicts_no_pod_twice() {
     let scene = Scene::install(&plane).await;
     let namespace = TestNamespace::create(&plane, "failover").await.unwrap();
     web(&scene, &namespace).await;
-    let before = [scene.spec("a").await, scene.spec("b").await];
+    let before = scene.settled_specs(&["a", "b"]).await;
     let one = scene.start("one");
     scene.nodelife(&["drain", "a", "b", "--detach=moved"]).await;
     wait_until("the first eviction", TIMEOUT, async || {
@@ -170,8 +168,7 @@ async fn another_replica_goes_on_and_evicts_no_pod_twice() {
     assert_eq!(evicted.len(), all, "a pod was evicted twice");
     let cancelled = scene.nodelife(&["maintenance", "cancel", "moved"]).await;
     assert_eq!(cancelled.status, Some(0), "{}", cancelled.stderr);
-    assert_eq!([scene.spec("a").await, scene.spec("b").await], before);
-    scene.nothing_is_left(&["a", "b"]).await;
+    scene.are_given_back(&before).await;
     two.terminate(TIMEOUT).await.unwrap();
 }
 

@@ -262,6 +262,24 @@ impl<'a> Scene<'a> {
 
     /// No lock, no mark, no taint and no condition of a drain.
     pub(super) async fn nothing_is_left(&self, nodes: &[&str]) {
+        let left = self.left(nodes).await;
+        assert!(left.is_empty(), "{left:?}");
+    }
+
+    /// The same, of a maintenance that is gone before its nodes were given back.
+    pub(super) async fn nothing_is_left_soon(&self, nodes: &[&str]) {
+        wait_until("nothing left on the nodes", TIMEOUT, async || {
+            let left = self.left(nodes).await;
+            anyhow::ensure!(left.is_empty(), "{left:?}");
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+    }
+
+    /// What drains have left on nodes.
+    async fn left(&self, nodes: &[&str]) -> Vec<String> {
+        let mut left = Vec::new();
         for name in nodes {
             let node = self.nodes().get(name).await.unwrap();
             let annotations = node.metadata.annotations.unwrap_or_default();
@@ -275,8 +293,8 @@ impl<'a> Scene<'a> {
             let ours = keys.filter(|key| key.starts_with("nodelife.dev/"));
             let kinds = conditions.map(|condition| condition.type_);
             let kinds = kinds.filter(|kind| ["DrainInProgress", "Drained"].contains(&&**kind));
-            let left: Vec<String> = ours.chain(kinds).collect();
-            assert!(left.is_empty(), "{name}: {left:?}");
+            left.extend(ours.chain(kinds).map(|what| format!("{name}: {what}")));
         }
+        left
     }
 }
