@@ -71,7 +71,7 @@ async fn nothing_outside_of_an_approved_plan_is_done() {
             namespace: namespace.clone(),
             name: format!("t{number}"),
         };
-        // A drain judges a pod once, when it sees it first: what becomes of one later is not seen.
+        // What happens to a pod while its eviction is on its way is not seen.
         let is_judged = matches!(late, Change::PodProtected | Change::PodOrphaned);
         let late = if is_judged { Change::PodReplaced } else { late };
         maintain(own, &objects, &replica, early, late)
