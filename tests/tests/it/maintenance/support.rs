@@ -131,10 +131,16 @@ impl<'a> Scene<'a> {
             "metadata": {"name": name}, "spec": spec,
         });
         let apply = PatchParams::apply("test").force();
-        budgets
-            .patch(name, &apply, &Patch::Apply(object))
-            .await
-            .unwrap();
+        let budget = budgets.patch(name, &apply, &Patch::Apply(object)).await;
+        let wanted = budget.unwrap().metadata.generation;
+        // Until then evictions go by what it allowed before.
+        wait_until("the budget to be counted", TIMEOUT, async || {
+            let status = budgets.get(name).await?.status;
+            let counted = status.and_then(|status| status.observed_generation);
+            Ok((counted >= wanted).then_some(()))
+        })
+        .await
+        .unwrap();
     }
 
     pub(super) async fn pods_on(&self, namespace: &TestNamespace, nodes: &[&str]) -> Vec<String> {
