@@ -27,27 +27,22 @@ impl DrainIdentity {
     }
 }
 
-/// Gives back what a maintenance took from its nodes, and nothing else. It may be repeated.
+/// Gives back what a maintenance took from these nodes, and nothing else. It may be repeated.
 ///
 /// # Errors
 ///
 /// The nodes could not be listed or locked. A node that fails is told, and the status says so.
 pub async fn give_back(
     cluster: &Cluster,
-    maintenance: &NodeMaintenance,
-    instance: String,
+    identity: DrainIdentity,
+    names: &BTreeSet<Str>,
     reporter: &mut dyn Reporter,
 ) -> anyhow::Result<DrainStatus> {
-    let status = &maintenance.status;
-    if status.started_at.is_none() {
-        return Ok(DrainStatus::Done);
-    }
-    let taken: BTreeSet<&Str> = status.nodes.iter().map(|node| &node.name).collect();
     let all = ListFilter::default();
     let mut nodes = cluster.list(&listing::NODES, &all, |_| {}).await?.items;
-    nodes.retain(|node| taken.contains(&node.metadata.name));
+    nodes.retain(|node| names.contains(&node.metadata.name));
     let undo = UndoSettings {
-        identity: DrainIdentity::of_maintenance(maintenance, instance),
+        identity,
         own_only: true,
         dry_run: false,
     };

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use nodelife_cluster::ApiError;
 use nodelife_core::node_maintenance::FINALIZER;
 use nodelife_core::text::Str;
-use nodelife_drain::{DrainStatus, Reporter, UndoSettings, undo_drain};
+use nodelife_drain::{DrainStatus, give_back};
 
 use super::super::places::Wait;
 use super::super::reporter::StatusReporter;
@@ -68,16 +68,8 @@ impl Worker {
             }
             asker.wanted(&known).into_iter().collect()
         };
-        let mut nodes = self.list_nodes().await?;
-        nodes.retain(|node| taken.contains(&node.metadata.name));
-        let undo = UndoSettings {
-            identity: self.identity(),
-            own_only: true,
-            dry_run: false,
-        };
         let (mut reporter, _) = StatusReporter::new(self.object.metadata.name.clone());
-        let told: &mut dyn Reporter = &mut reporter;
-        let status = undo_drain(&self.cluster, &nodes, &undo, told)
+        let status = give_back(&self.cluster, self.identity(), &taken, &mut reporter)
             .await
             .context("failed to give back the nodes")?;
         if status != DrainStatus::Done {

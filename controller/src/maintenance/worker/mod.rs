@@ -15,9 +15,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::resource::NODES;
-use nodelife_cluster::{ApiError, Cluster, listing};
+use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::audit::Selection;
 use nodelife_core::node_maintenance::{
     FINALIZER, MaintenanceStatus, NodeMaintenance, NodeState, NodeStatus, condition,
@@ -352,12 +351,6 @@ impl Worker {
             }
         }
         Ok(())
-    }
-
-    async fn list_nodes(&self) -> Result<Vec<Node>, ApiError> {
-        let all = ListFilter::default();
-        let listed = self.cluster.list(&listing::NODES, &all, |_| {}).await?;
-        Ok(listed.items)
     }
 
     /// Notes what the drain takes, before it takes anything.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use nodelife_cluster::resource::NODE_MAINTENANCES;
 use nodelife_cluster::{ApiError, Cluster};
 use nodelife_core::node_maintenance::{FINALIZER, NodeMaintenance};
-use nodelife_drain::{DrainStatus, give_back};
+use nodelife_drain::{DrainIdentity, DrainStatus, give_back};
 
 use super::object::get;
 use super::watch;
@@ -70,9 +70,13 @@ async fn release(
         if !now.metadata.finalizers.iter().any(|one| *one == FINALIZER) {
             return Ok(DrainStatus::Done);
         }
-        let status = give_back(cluster, &now, "kubectl-nodelife".to_owned(), printer).await?;
-        if status != DrainStatus::Done {
-            return Ok(status);
+        if now.status.started_at.is_some() {
+            let identity = DrainIdentity::of_maintenance(&now, "kubectl-nodelife".to_owned());
+            let taken = now.status.nodes.iter().map(|node| node.name.clone());
+            let status = give_back(cluster, identity, &taken.collect(), printer).await?;
+            if status != DrainStatus::Done {
+                return Ok(status);
+            }
         }
         let released = cluster.set_maintenance_finalizer(&now, FINALIZER, false);
         match released.await {
