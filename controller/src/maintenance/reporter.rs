@@ -29,6 +29,7 @@ pub(super) struct View {
     /// Whether a failure of it is one that a repetition would not mend: its time is over, or its gate
     /// has failed.
     pub(super) is_final: bool,
+    pub(super) gate_failed: bool,
 }
 
 pub(super) struct StatusReporter {
@@ -39,6 +40,8 @@ pub(super) struct StatusReporter {
     stale: bool,
     /// The last sentence, and the last error.
     pub(super) last: String,
+    /// The last warning: after a gate has failed, what it said.
+    pub(super) warning: String,
 }
 
 impl StatusReporter {
@@ -51,6 +54,7 @@ impl StatusReporter {
             taken_at: None,
             stale: false,
             last: String::new(),
+            warning: String::new(),
         };
         (reporter, receiver)
     }
@@ -65,6 +69,7 @@ impl StatusReporter {
             more_pods,
             ended,
             is_final: status::is_final(progress),
+            gate_failed: status::gate_failed(progress),
         });
     }
 
@@ -81,6 +86,9 @@ impl Reporter for StatusReporter {
             Level::Warning => tracing::warn!(maintenance = %name, "{text}"),
         }
         self.remember(&text.to_string());
+        if level == Level::Warning {
+            self.warning.clone_from(&self.last);
+        }
     }
 
     fn error(&mut self, error: &anyhow::Error) {

@@ -59,10 +59,13 @@ pub(super) fn nodes(progress: &Progress<'_>) -> Vec<NodeStatus> {
 
 /// Whether the drain ended at its deadline, or by its gate.
 pub(super) fn is_final(progress: &Progress<'_>) -> bool {
-    let machine = progress.machine;
-    let by_gate = |phase: NodePhase| phase == NodePhase::Left(NodeLoss::GateFailed);
-    machine.stopped() == Some(StopReason::Deadline)
-        || machine.nodes().any(|(_, phase)| by_gate(phase))
+    progress.machine.stopped() == Some(StopReason::Deadline) || gate_failed(progress)
+}
+
+/// Whether its gate has kept a node from starting.
+pub(super) fn gate_failed(progress: &Progress<'_>) -> bool {
+    let mut nodes = progress.machine.nodes();
+    nodes.any(|(_, phase)| phase == NodePhase::Left(NodeLoss::GateFailed))
 }
 
 /// The first pods that are not settled, by namespace and name, and how many more there are.

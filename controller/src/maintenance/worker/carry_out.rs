@@ -100,10 +100,10 @@ impl Worker {
             .pods
             .first()
             .map_or(reporter.last.as_str(), |pod| &pod.reason);
-        let text = if ended == DrainStatus::Done {
-            String::new()
-        } else {
-            why.to_owned()
+        let text = match ended {
+            DrainStatus::Done => String::new(),
+            _ if last.gate_failed => reporter.warning.clone(),
+            _ => why.to_owned(),
         };
         self.finish(ended, &text).await?;
         Ok(Next::Idle)

@@ -402,7 +402,7 @@ impl fmt::Display for NodeLoss {
             Self::Recreated => "somebody deleted and re-created it; the new node is left alone",
             Self::CordonFailed => "it could not be cordoned",
             Self::TimedOut => "its time ran out (--node-timeout)",
-            Self::GateFailed => "the command of --gate failed",
+            Self::GateFailed => "the gate failed",
         })
     }
 }

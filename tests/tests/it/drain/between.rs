@@ -39,7 +39,7 @@ async fn a_gate_that_fails_stops_the_nodes_that_follow() {
         format!("gate: done {a} true\n"),
         format!("gate: done {b} true\n"),
         format!("the command of --gate failed after node {b}"),
-        format!("node/{c}: not drained: the command of --gate failed\n"),
+        format!("node/{c}: not drained: the gate failed\n"),
     ] {
         assert!(text.contains(&line), "{line}{text}");
     }

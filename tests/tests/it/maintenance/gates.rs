@@ -100,6 +100,9 @@ async fn an_audit_without_errors_lets_the_next_one_start() {
     assert_eq!(scene.wait_for_end("faulty").await, 1);
     assert_eq!(scene.node_state("faulty", "b").await.unwrap(), "NotDrained");
     assert!(!scene.is_cordoned("b").await);
+    let ended = scene.condition("faulty", "Drained").await.unwrap();
+    let told = ended["message"].as_str().unwrap();
+    assert!(told.contains("NL-LBL-002"), "{told}");
     scene.cancel("faulty").await;
     scene.are_given_back(&before).await;
 
