@@ -194,7 +194,10 @@ async fn configurations(
         });
     }
     if let Some(first) = failures.first() {
-        let reason = format!("not read from {} of {total} nodes; {first}", failures.len());
+        let reason = format!(
+            "{} of {total} nodes did not give theirs; {first}",
+            failures.len()
+        );
         snapshot
             .missing
             .insert(Source::KubeletConfigs, Str::from(reason));

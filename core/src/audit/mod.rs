@@ -49,7 +49,7 @@ pub use rules::{
 pub use selection::{Selection, SkipOn};
 pub use severities::Severities;
 
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, Source};
 
 /// Runs the selected rules on `snapshot`. Ages refer to the time at which it was taken, or to
 /// `now` if that is unknown.
@@ -71,12 +71,16 @@ pub fn check<'a>(context: &'a Context<'a>, selection: &'a Selection) -> Audit {
             }
             continue;
         }
-        if let Some(reason) = missing(context.snapshot, rule) {
-            let rule = rule.id.into();
-            audit.skipped.push(Skipped { rule, reason });
-            continue;
+        match missing(context.snapshot, rule) {
+            None => audit.checked += 1,
+            Some((reason, is_partial)) => {
+                let rule = rule.id.into();
+                audit.skipped.push(Skipped { rule, reason });
+                if !is_partial {
+                    continue;
+                }
+            }
         }
-        audit.checked += 1;
         let mut findings = Findings {
             rule: rule.id,
             title: rule.title,
@@ -103,13 +107,18 @@ pub fn check<'a>(context: &'a Context<'a>, selection: &'a Selection) -> Audit {
     audit
 }
 
-/// Why the rule cannot be checked: a source that is missing.
-fn missing(snapshot: &Snapshot, rule: &Rule) -> Option<String> {
+/// Why the rule cannot be checked: a source that is missing. And whether it can be checked in part:
+/// a kubelet that is silent hides no configuration of another.
+fn missing(snapshot: &Snapshot, rule: &Rule) -> Option<(String, bool)> {
     if snapshot.single_node && matches!(rule.check, Check::Cluster(_)) {
-        return Some("the input is a single Node, not all nodes of a cluster".to_owned());
+        let reason = "the input is a single Node, not all nodes of a cluster";
+        return Some((reason.to_owned(), false));
     }
-    rule.sources.iter().find_map(|source| {
+    let missing = rule.sources.iter().filter_map(|source| {
         let why = snapshot.why_missing(*source)?;
-        Some(format!("{} not read: {why}", source.noun()))
-    })
+        let is_partial = *source == Source::KubeletConfigs && snapshot.count(*source) > 0;
+        Some((format!("{} not read: {why}", source.noun()), is_partial))
+    });
+    // What is missing altogether comes first.
+    missing.min_by_key(|(_, is_partial)| *is_partial)
 }

@@ -119,7 +119,7 @@ pub struct Audit {
     /// Findings below the severity that was asked for, by rule.
     #[serde(default)]
     pub hidden: Vec<Finding>,
-    /// Rules that could not be checked, in the order of the catalogue.
+    /// Rules that could not be checked, or only in part, in the order of the catalogue.
     pub skipped: Vec<Skipped>,
     pub checked: usize,
     /// Findings that were left out because an annotation of the object, or

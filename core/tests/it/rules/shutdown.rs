@@ -1,4 +1,10 @@
-use super::cluster::{condition, configure, crowd, delete, each_pod, failed, group, label, taint};
+use nodelife_core::audit::{self, Selection};
+use nodelife_core::snapshot::{Snapshot, Source};
+use nodelife_core::text::Str;
+
+use super::cluster::{
+    self, condition, configure, crowd, delete, each_pod, failed, group, label, taint,
+};
 use super::fixture::Fixture;
 
 pub(super) const FIXTURES: &[Fixture] = &[
@@ -127,3 +133,30 @@ pub(super) const FIXTURES: &[Fixture] = &[
         },
     },
 ];
+
+/// A kubelet that does not answer hides no configuration of another, and is named.
+#[test]
+fn what_some_kubelets_say_is_checked() {
+    let mut snapshot = cluster::healthy();
+    configure(&mut snapshot, |c| {
+        c.shutdown_grace_period = None;
+        c.shutdown_grace_period_critical_pods = None;
+    });
+    let (silent, _) = snapshot.kubelet_configs.pop_first().unwrap();
+    let why = format!("1 of 9 nodes did not give theirs; {silent}: no answer within 5 s");
+    let why = Str::from(why);
+    snapshot.missing.insert(Source::KubeletConfigs, why.clone());
+    let check = |snapshot: &Snapshot| {
+        let now = snapshot.taken_at.unwrap();
+        let audit = audit::audit(snapshot, &Selection::default(), now);
+        let found = audit.findings.iter().filter(|f| f.rule == "NL-SHD-001");
+        let skipped = audit.skipped.into_iter();
+        let skipped = skipped.filter(|one| one.rule == "NL-SHD-001");
+        let reasons: Vec<_> = skipped.map(|one| one.reason).collect();
+        (found.count(), reasons)
+    };
+    let reason = format!("kubelet configurations not read: {why}");
+    assert_eq!(check(&snapshot), (1, vec![reason.clone()]));
+    snapshot.kubelet_configs.clear();
+    assert_eq!(check(&snapshot), (0, vec![reason]));
+}
