@@ -19,30 +19,18 @@ pub struct Arguments {
     #[arg(long, value_name = "ADDR", default_value = "[::]:8081")]
     pub(crate) health_listen: SocketAddr,
     /// Audit the cluster all the time, and write reports, Events and metrics.
-    #[arg(
-        long,
-        value_name = "BOOL",
-        default_value_t = true,
-        default_missing_value = "true",
-        num_args = 0..=1,
-        require_equals = true,
-        action = ArgAction::Set
-    )]
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     pub(crate) audit: bool,
     /// Configuration file of the audit, with excludes and severities, as `kubectl nodelife audit
     /// --config` takes it; read at the start.
     #[arg(long, value_name = "FILE")]
     pub(crate) audit_config: Option<PathBuf>,
+    /// Audit also the configuration of each kubelet, read from the kubelet itself: needs the
+    /// permission to get nodes/configz.
+    #[arg(long, value_name = "BOOL", default_value_t = false, action = ArgAction::Set)]
+    pub(crate) audit_configz: bool,
     /// Carry out NodeMaintenance objects.
-    #[arg(
-        long,
-        value_name = "BOOL",
-        default_value_t = true,
-        default_missing_value = "true",
-        num_args = 0..=1,
-        require_equals = true,
-        action = ArgAction::Set
-    )]
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = ArgAction::Set)]
     pub(crate) maintenance: bool,
     #[command(flatten)]
     pub(crate) leader_election: LeaderElection,

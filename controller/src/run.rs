@@ -42,7 +42,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 fn parts(arguments: &Arguments, registry: &mut Registry) -> anyhow::Result<Parts> {
     let mut parts = Parts::new();
     if arguments.audit {
-        let audit = AuditPart::new(arguments.audit_config.as_deref(), registry)?;
+        let audit = AuditPart::new(
+            arguments.audit_config.as_deref(),
+            arguments.audit_configz,
+            registry,
+        )?;
         parts.push(Arc::new(audit));
     }
     if arguments.maintenance {

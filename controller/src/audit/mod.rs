@@ -23,6 +23,7 @@ mod tests;
 mod watched;
 
 use std::collections::BTreeSet;
+use std::future::pending;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,11 +56,14 @@ use crate::part::{Part, Term};
 /// lets changes that belong together arrive.
 const PAUSE_FACTOR: u32 = 75;
 const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
-/// How often the facts that cannot be watched are asked for: the server's version, and whether
-/// the Node authorizer is on.
+/// How often the facts that cannot be watched are asked for: the server's version, whether the
+/// Node authorizer is on, and the configurations of kubelets.
 const BETWEEN_FACTS: Duration = Duration::from_mins(10);
 /// The same, after the API server could not be reached.
 const FACTS_AGAIN: Duration = Duration::from_secs(5);
+/// For so long the first audit waits for the configurations of kubelets, some of which may be
+/// silent: what a second audit finds is news.
+const FIRST_CONFIGURATIONS: Duration = Duration::from_mins(1);
 
 /// What the configuration file selects.
 ///
@@ -73,6 +77,8 @@ pub(crate) fn selection(config: Option<&Path>) -> anyhow::Result<Selection> {
 /// The part `audit` of the controller.
 pub struct AuditPart {
     selection: Selection,
+    /// Whether the kubelets are asked for their configurations.
+    configz: bool,
     metrics: AuditMetrics,
 }
 
@@ -82,11 +88,16 @@ impl AuditPart {
     /// # Errors
     ///
     /// The file cannot be read or is not valid.
-    pub fn new(config: Option<&Path>, registry: &mut Registry) -> anyhow::Result<Self> {
+    pub fn new(
+        config: Option<&Path>,
+        configz: bool,
+        registry: &mut Registry,
+    ) -> anyhow::Result<Self> {
         let metrics = AuditMetrics::default();
         registry.register_collector(Box::new(metrics.clone()));
         Ok(Self {
             selection: config::read(config)?,
+            configz,
             metrics,
         })
     }
@@ -99,27 +110,37 @@ impl AuditPart {
         let mut tasks = JoinSet::new();
         tasks.spawn(Publisher::new(term.cluster.clone()).run(receiver));
 
-        let (mut facts, mut has_facts) = (facts_at(&term.cluster, Instant::now()), false);
-        let mut next = Instant::now();
+        let begun = Instant::now();
+        let (mut facts, mut has_facts) = (facts_at(&term.cluster, begun), false);
+        let mut configurations = if self.configz {
+            configurations_at(&term.cluster, begun)
+        } else {
+            pending().boxed()
+        };
+        let mut configurations_until = self.configz.then_some(begun + FIRST_CONFIGURATIONS);
+        let mut next = begun;
         loop {
             tokio::select! {
                 biased;
                 () = term.cancel.cancelled() => break,
                 read = &mut facts => {
-                    let again = match read {
-                        Ok(read) => {
-                            store.set_facts(read);
-                            has_facts = true;
-                            BETWEEN_FACTS
-                        }
-                        Err(error) => {
-                            tracing::warn!(%error, "failed to ask for the server's version, retrying");
-                            FACTS_AGAIN
-                        }
-                    };
-                    facts = facts_at(&term.cluster, Instant::now() + again);
+                    let at = Instant::now() + until_again(&read, "the server's version");
+                    if let Ok(read) = read {
+                        store.set_facts(read);
+                        has_facts = true;
+                    }
+                    facts = facts_at(&term.cluster, at);
                 }
-                () = sleep_until(next), if has_facts => {
+                read = &mut configurations => {
+                    let at = Instant::now() + until_again(&read, "the nodes, to ask their kubelets");
+                    if let Ok(read) = read {
+                        store.set_configurations(read);
+                        configurations_until = None;
+                    }
+                    configurations = configurations_at(&term.cluster, at);
+                }
+                () = sleep_until(configurations_until.unwrap_or(next).max(next)), if has_facts => {
+                    configurations_until = None;
                     let took = self.check(&mut store, &mut news, &wanted, term.cluster.clock().now());
                     let (shortest, longest) = PAUSE;
                     next = Instant::now() + (took * PAUSE_FACTOR).clamp(shortest, longest);
@@ -203,7 +224,18 @@ impl Drop for ClearAtEnd<'_> {
     }
 }
 
-/// Asks, at this time, for what cannot be watched.
+/// How long to wait before what was read is asked for again.
+fn until_again(read: &Result<Snapshot, ApiError>, what: &str) -> Duration {
+    match read {
+        Ok(_) => BETWEEN_FACTS,
+        Err(error) => {
+            tracing::warn!(%error, "failed to ask for {what}, retrying");
+            FACTS_AGAIN
+        }
+    }
+}
+
+/// Asks, at this time, for the server's version and the permissions of nodes.
 fn facts_at(cluster: &Cluster, at: Instant) -> BoxFuture<'static, Result<Snapshot, ApiError>> {
     let cluster = cluster.clone();
     async move {
@@ -213,6 +245,20 @@ fn facts_at(cluster: &Cluster, at: Instant) -> BoxFuture<'static, Result<Snapsho
         let mut facts = collect(&cluster, &sources, Configz::Proxy, |_| {}).await?;
         facts.server_version = version.map(|version| version.git_version.as_str().into());
         Ok(facts)
+    }
+    .boxed()
+}
+
+/// Asks, at this time, every kubelet for its configuration.
+fn configurations_at(
+    cluster: &Cluster,
+    at: Instant,
+) -> BoxFuture<'static, Result<Snapshot, ApiError>> {
+    let cluster = cluster.clone();
+    async move {
+        sleep_until(at).await;
+        let sources = BTreeSet::from([Source::Nodes, Source::KubeletConfigs]);
+        collect(&cluster, &sources, Configz::Direct, |_| {}).await
     }
     .boxed()
 }

@@ -94,17 +94,28 @@ impl Store {
         Some(judged)
     }
 
-    /// Takes over what is not watched: the answers of `other`, a snapshot of these sources alone.
+    /// Takes over the server's version and the permissions of nodes: the answers of `other`, a
+    /// snapshot of these alone.
     pub(super) fn set_facts(&mut self, other: Snapshot) {
+        for source in [Source::NodeAuthorizer, Source::NodeRestriction] {
+            self.set_missing(source, &other);
+        }
         self.snapshot.server_version = other.server_version;
         self.snapshot.node_authorizer = other.node_authorizer;
         self.snapshot.node_restriction = other.node_restriction;
-        for source in [Source::NodeAuthorizer, Source::NodeRestriction] {
-            self.snapshot.missing.remove(&source);
-            if let Some(reason) = other.missing.get(&source) {
-                self.snapshot.missing.insert(source, reason.clone());
-            }
-        }
+    }
+
+    /// Takes over the configurations of kubelets, the answers of `other`, a snapshot of these alone.
+    pub(super) fn set_configurations(&mut self, other: Snapshot) {
+        self.set_missing(Source::KubeletConfigs, &other);
+        self.snapshot.kubelet_configs = other.kubelet_configs;
+    }
+
+    fn set_missing(&mut self, source: Source, other: &Snapshot) {
+        match other.missing.get(&source) {
+            Some(reason) => self.snapshot.missing.insert(source, reason.clone()),
+            None => self.snapshot.missing.remove(&source),
+        };
     }
 
     /// Applies one update of a watch.

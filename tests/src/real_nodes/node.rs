@@ -455,6 +455,12 @@ impl RealNode {
         self.running().await?.namespaces.run(words).await
     }
 
+    /// Starts a program on the node: it reaches what a pod there reaches.
+    pub async fn spawn(&self, spec: Spec) -> Result<Supervised> {
+        let enter = self.running().await?.namespaces.enter();
+        spec.run_by(&enter).start()
+    }
+
     /// Runs a command on the node that reads `stdin`.
     pub async fn run_with(&self, words: &[&str], stdin: &str) -> Result<Output> {
         self.running()

@@ -189,6 +189,28 @@ fn the_chart_leaves_out_a_part_with_its_permissions() {
     }
 }
 
+/// The permission to read the configurations of kubelets comes with the flag.
+#[test]
+fn the_chart_asks_kubelets_only_on_request() {
+    for wanted in [false, true] {
+        let mut values = values();
+        set(&mut values, ENABLED, json!(true));
+        set(&mut values, "controller.auditConfigz", json!(wanted));
+        let all = helm(&values, &mut BTreeSet::new());
+        let name = |one: &Value| one["metadata"]["name"].as_str().unwrap().to_owned();
+        let permissions = all.iter().filter(|one| name(one).ends_with("-configz"));
+        assert_eq!(permissions.count(), if wanted { 2 } else { 0 });
+        let controller = all
+            .iter()
+            .find(|one| one["kind"] == "Deployment" && name(one) == "nodelife-controller");
+        let controller = controller.unwrap();
+        let container = &controller["spec"]["template"]["spec"]["containers"][0];
+        let arguments = container["args"].as_array().unwrap();
+        let argument = json!(format!("--audit-configz={wanted}"));
+        assert!(arguments.contains(&argument), "{arguments:?}");
+    }
+}
+
 /// `helm upgrade` upgrades the definition, since it is a template, and `helm uninstall` keeps it: its
 /// removal would delete every maintenance.
 #[test]

@@ -2,15 +2,21 @@
 
 use std::fs;
 
+use anyhow::Context as _;
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::api::{Api, PostParams};
+use nodelife_tests::installation::{NAMESPACE, manifests};
 use nodelife_tests::kubectl::{Kubectl, Output, plugin_path};
 use nodelife_tests::real_nodes::{NodeOptions, RealNode, RealNodes};
-use nodelife_tests::{Identity, TestNamespace, needs_kubernetes};
+use nodelife_tests::supervise::Spec;
+use nodelife_tests::{Identity, TIMEOUT, TestNamespace, needs_kubernetes, program, wait_until};
 use serde_json::{Value, json};
 
 use super::support::{approve_serving_certificate, document, kubectl};
+
+/// Fires for a kubelet that manages cgroups beside systemd, which only its configuration tells.
+const RULE: &str = "NL-VER-010";
 
 /// A ServiceAccount that may read nodes and get `nodes/configz`, and nothing else; its token.
 async fn reader(namespace: &TestNamespace, kubectl: &Kubectl) -> String {
@@ -35,7 +41,10 @@ async fn reader(namespace: &TestNamespace, kubectl: &Kubectl) -> String {
     });
     kubectl.apply(&role.to_string()).await.unwrap();
     kubectl.apply(&binding.to_string()).await.unwrap();
-    let accounts: Api<ServiceAccount> = namespace.api();
+    token(&namespace.api(), name).await
+}
+
+async fn token(accounts: &Api<ServiceAccount>, name: &str) -> String {
     let (options, request) = (PostParams::default(), TokenRequest::default());
     let issued = accounts.create_token_request(name, &options, &request);
     let status = issued.await.unwrap().status;
@@ -51,23 +60,108 @@ async fn run_on(node: &RealNode, kubeconfig: &str, words: &[&str]) -> Output {
     node.run(&command).await.unwrap()
 }
 
-#[tokio::test]
-async fn a_kubelet_gives_its_configuration_and_nothing_else() {
-    if !needs_kubernetes(
-        "1.36",
-        "kubelets always tell nodes/configz from nodes/proxy",
-    )
-    .unwrap()
-    {
-        return;
+/// A node whose kubelet has a serving certificate that the cluster's certificate authority signed;
+/// none where the machine has no real nodes, or Kubernetes is too old.
+async fn node_with_certificate() -> Option<(&'static RealNodes, RealNode)> {
+    let why = "kubelets always tell nodes/configz from nodes/proxy";
+    if !needs_kubernetes("1.36", why).unwrap() {
+        return None;
     }
-    let Some(cluster) = RealNodes::shared().await else {
-        return;
-    };
+    let cluster = RealNodes::shared().await?;
     cluster.allow_bootstrap().await.unwrap();
     let options = NodeOptions::default().zone("a").bootstrap();
     let node = cluster.power_on(options).await.unwrap();
     approve_serving_certificate(cluster, &node).await;
+    Some((cluster, node))
+}
+
+/// The controller with the rights of its manifests, on a node: its reports have what only the
+/// configuration of a kubelet tells, and say which kubelets it could not ask.
+#[tokio::test]
+async fn the_controller_audits_configurations_of_kubelets() {
+    let Some((cluster, node)) = node_with_certificate().await else {
+        return;
+    };
+    let kubectl = kubectl(cluster);
+    let apply = async |file: &str| {
+        let words = ["apply", "--server-side", "-f", file];
+        kubectl.run(words).await.unwrap().success().unwrap();
+    };
+    apply(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/crds/clusterreports.openreports.io.json"
+    ))
+    .await;
+    for file in [
+        "namespace.yaml",
+        "account.yaml",
+        "rbac-audit.yaml",
+        "configz/rbac.yaml",
+    ] {
+        let folder = if file == "namespace.yaml" {
+            "base"
+        } else {
+            "controller"
+        };
+        let file = manifests().join(folder).join(file);
+        apply(file.to_str().unwrap()).await;
+    }
+    let admin = cluster.plane.admin().await.unwrap();
+    let token = token(&Api::namespaced(admin, NAMESPACE), "nodelife-controller").await;
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let text = cluster.kubeconfig(&Identity::Token(token)).unwrap();
+    fs::write(&kubeconfig, text).unwrap();
+
+    let log = folder.path().join("log");
+    let controller = Spec::new(program::controller().unwrap(), &log).args([
+        &format!("--kubeconfig={}", kubeconfig.display()),
+        "--leader-elect-resource-namespace=nodelife-system",
+        "--health-listen=127.0.0.1:0",
+        "--maintenance=false",
+        "--audit-configz=true",
+    ]);
+    let controller = node.spawn(controller).await.unwrap();
+    let about_rule = async || {
+        let words = ["get", "clusterreports", "-o", "json"];
+        let text = kubectl.run(words).await?.success()?;
+        let reports: Value = serde_json::from_str(&text)?;
+        let reports = reports["items"].as_array().unwrap().iter();
+        let results = reports.filter_map(|report| report["results"].as_array());
+        let results = results.flatten().filter(|result| result["rule"] == RULE);
+        anyhow::Ok(results.cloned().collect::<Vec<_>>())
+    };
+    // Kubelets that signed their certificate themselves get no token, and hide no other.
+    wait_until(
+        "the kubelet's configuration in a report",
+        TIMEOUT,
+        async || {
+            let log = fs::read_to_string(&log)?;
+            let results = about_rule().await.context(log)?;
+            let text =
+                |result: &Value, name: &str| result[name].as_str().unwrap_or_default().to_owned();
+            let found = results.iter().any(|result| {
+                let nodes = text(&result["properties"], "nodes");
+                result["result"] == "warn" && nodes.contains(&format!("\"{}\"", node.name))
+            });
+            let skipped = results.iter().any(|result| {
+                let why = text(result, "message");
+                result["result"] == "skip" && why.contains("got no credentials")
+            });
+            anyhow::ensure!(found && skipped, "{results:#?}");
+            Ok(Some(()))
+        },
+    )
+    .await
+    .unwrap();
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_kubelet_gives_its_configuration_and_nothing_else() {
+    let Some((cluster, node)) = node_with_certificate().await else {
+        return;
+    };
     let namespace = TestNamespace::create(&cluster.plane, "configz")
         .await
         .unwrap();
