@@ -1,4 +1,4 @@
-//! Lower bound of the bench: downloads the audit's lists and discards them.
+//! Lower bounds of the bench: downloads the audit's lists, or watches, and discards what comes.
 
 use anyhow::{Context, Result};
 use http::{Request, header};
@@ -23,6 +23,30 @@ pub(crate) async fn download(kubeconfig: std::path::PathBuf) -> Result<usize> {
     let cluster = Cluster::connect(&options).await?;
     let lists = paths().into_iter().map(|path| list(&cluster, path));
     Ok(futures::future::try_join_all(lists).await?.iter().sum())
+}
+
+/// Watches what the controller watches, and discards what comes. Ends only by an error.
+pub(crate) async fn watch(kubeconfig: std::path::PathBuf) -> Result<()> {
+    let options = ClientOptions {
+        kubeconfig: vec![kubeconfig],
+        ..ClientOptions::default()
+    };
+    let cluster = Cluster::connect(&options).await?;
+    let watches = paths().into_iter().map(|path| follow(&cluster, path));
+    futures::future::try_join_all(watches).await.map(drop)
+}
+
+async fn follow(cluster: &Cluster, path: String) -> Result<()> {
+    // A watch has no pages.
+    let path = path.replace(&format!("limit={PAGE}"), "watch=true");
+    let request = Request::get(format!("{path}&timeoutSeconds=3600"));
+    let answer = cluster.client().send(request.body(Body::empty())?).await?;
+    anyhow::ensure!(answer.status().is_success(), "{path}: {}", answer.status());
+    let mut body = answer.into_body();
+    while let Some(frame) = body.frame().await {
+        frame.map_err(|error| anyhow::anyhow!("{error}"))?;
+    }
+    anyhow::bail!("the watch of {path} ended")
 }
 
 fn paths() -> Vec<String> {

@@ -13,6 +13,7 @@ mod floor;
 mod link;
 mod meter;
 mod several;
+mod watching;
 
 use std::ffi::OsString;
 use std::io::{Write, stdout};
@@ -80,12 +81,18 @@ struct Arguments {
     /// Only four clusters and a dead one at once, beside the slowest of them
     #[arg(long)]
     several: bool,
+    /// Only what the audit of the controller costs while pods come and go
+    #[arg(long)]
+    watching: bool,
     /// Only fill the server, say where it is, and wait for the end of stdin
     #[arg(long)]
     serve: bool,
     /// The bare download, in a process of its own
     #[arg(long, hide = true)]
     floor: bool,
+    /// The watches of the controller and nothing else, in a process of its own
+    #[arg(long, hide = true)]
+    watch_floor: bool,
     /// Measures a command, in a process of its own
     #[arg(long, hide = true, num_args = 1.., allow_hyphen_values = true)]
     meter: Vec<OsString>,
@@ -115,6 +122,17 @@ fn run(arguments: &Arguments) -> Result<()> {
         let bytes = runtime.block_on(floor::download(kubeconfig.into()))?;
         return Ok(writeln!(stdout(), "{bytes}")?);
     }
+    if arguments.watch_floor {
+        let kubeconfig = std::env::var_os("KUBECONFIG").unwrap_or_default();
+        return runtime.block_on(floor::watch(kubeconfig.into()));
+    }
+    if arguments.watching {
+        let mut verdict = Verdict::default();
+        let (plane, _) = runtime.block_on(filled(arguments))?;
+        runtime.block_on(watching::run(&plane, size(arguments), &mut verdict))?;
+        say(&busy())?;
+        return verdict.end();
+    }
     let nodelife = match &arguments.nodelife {
         Some(path) => path.clone(),
         None => program::nodelife()?,
@@ -142,6 +160,13 @@ fn run(arguments: &Arguments) -> Result<()> {
     verdict.end()
 }
 
+fn size(arguments: &Arguments) -> Size {
+    Size {
+        nodes: arguments.nodes,
+        pods: arguments.pods,
+    }
+}
+
 async fn filled(arguments: &Arguments) -> Result<(ControlPlane, PathBuf)> {
     let plane = ControlPlane::options()
         // An audit log of every request would be measured, too.
@@ -150,11 +175,7 @@ async fn filled(arguments: &Arguments) -> Result<(ControlPlane, PathBuf)> {
         }))
         .start()
         .await?;
-    let size = Size {
-        nodes: arguments.nodes,
-        pods: arguments.pods,
-    };
-    for (kind, count, bytes) in fill(&plane, size).await?.kinds {
+    for (kind, count, bytes) in fill(&plane, size(arguments)).await?.kinds {
         say(&format!(
             "filled: {count:>7} {kind}, {bytes} bytes each in etcd"
         ))?;

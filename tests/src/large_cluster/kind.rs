@@ -181,8 +181,34 @@ fn pod(number: usize, size: Size) -> Vec<String> {
     ]
 }
 
-fn node_name(number: usize) -> String {
+/// The name of the node of this number, from 0 on.
+pub fn node_name(number: usize) -> String {
     format!("node-{number:05}.internal")
+}
+
+/// A pod beside those of the same workload: its name, UID and address are its own.
+pub(super) fn another_pod(number: usize, size: Size) -> Vec<String> {
+    let beside = number % size.pods;
+    let own = [
+        (0, uid("another", number)),
+        (
+            1,
+            format!(
+                "{}-p{:04}",
+                replica_set(beside / REPLICAS),
+                1000 + number % 9000
+            ),
+        ),
+        (6, format!("10.{}", address(size.pods + number))),
+        (8, hex("another", number, 64)),
+    ];
+    let mut words = pod(beside, size);
+    for (index, own) in own {
+        if let Some(word) = words.get_mut(index) {
+            *word = own;
+        }
+    }
+    words
 }
 
 fn app(workload: usize) -> String {

@@ -5,6 +5,7 @@
 //! between clones is as wide as what it takes the place of, so that no length inside the stored
 //! protobuf changes.
 
+mod churn;
 mod kind;
 mod object;
 mod size;
@@ -15,6 +16,8 @@ use http::Method;
 use kube::Client;
 use serde_json::{Value, json};
 
+pub use churn::Churn;
+pub use kind::node_name;
 pub use size::Size;
 pub use template::Template;
 
