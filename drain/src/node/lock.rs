@@ -243,28 +243,35 @@ impl Locks {
         lost.next().await
     }
 
-    /// Gives them back, within `timeout`. What cannot be given back passes on by itself.
-    pub(crate) async fn release(&mut self, timeout: Duration) {
+    /// Gives them back, within `timeout`; whether all are. What cannot be given back passes on by
+    /// itself, but stays on its node.
+    pub(crate) async fn release(&mut self, timeout: Duration) -> bool {
         let all = async {
             let LockOwner { cluster, lock } = &self.owner;
+            let mut released = true;
             for held in &mut self.held {
                 // Its turn may not have come.
                 if without_waiting_taint(&held.locked).is_some() {
                     forget_waiting(cluster, &held.node).await;
                 }
-                if let Ok(false) = swap(cluster, held, None).await
-                    && let Ok(Some(text)) = still_ours(cluster, lock, &held.node).await
-                {
-                    held.text = text;
-                    // Whatever becomes of it, nobody is left to do more.
-                    let _ = swap(cluster, held, None).await;
+                match release_one(cluster, lock, held).await {
+                    Ok(is_released) => released &= is_released,
+                    // Gone with its node.
+                    Err(ApiError::NotFound(_)) => {}
+                    Err(error) => {
+                        tracing::debug!(node = %held.node, %error, "failed to give back the lock");
+                        released = false;
+                    }
                 }
             }
+            released
         };
-        if tokio::time::timeout(timeout, all).await.is_err() {
+        let released = tokio::time::timeout(timeout, all).await.unwrap_or(false);
+        if !released {
             tracing::debug!("the locks pass on by themselves");
         }
         self.held.clear();
+        released
     }
 }
 
@@ -335,6 +342,20 @@ async fn swap(cluster: &Cluster, held: &Held, new: Option<&str>) -> Result<bool,
     cluster
         .swap_annotation(&held.node, LOCK_ANNOTATION, &held.text, new)
         .await
+}
+
+/// Gives back a lock; whether it is no longer on its node, or another's.
+async fn release_one(cluster: &Cluster, own: &Lock, held: &mut Held) -> Result<bool, ApiError> {
+    if swap(cluster, held, None).await? {
+        return Ok(true);
+    }
+    match still_ours(cluster, own, &held.node).await? {
+        Some(text) => {
+            held.text = text;
+            swap(cluster, held, None).await
+        }
+        None => Ok(true),
+    }
 }
 
 /// The text of the lock on a node, if it is this run's.

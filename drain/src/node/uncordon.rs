@@ -60,7 +60,12 @@ pub async fn undo_drain(
     let mut status = undo(cluster, &names, own.as_ref(), *dry_run, reporter).await;
     let names = names.into_iter().collect();
     status = status.and(undo_surges(cluster, &names, *dry_run, reporter).await);
-    locks.release(RELEASE_TIMEOUT).await;
+    // Nobody comes after this who would take off what stays.
+    let timeout = RELEASE_TIMEOUT * u32::try_from(nodes.len()).unwrap_or(u32::MAX);
+    if !locks.release(timeout).await {
+        reporter.warn("failed to take all locks off the nodes");
+        status = status.and(DrainStatus::Failed);
+    }
     Ok(status)
 }
 

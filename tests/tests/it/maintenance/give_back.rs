@@ -1,14 +1,17 @@
 //! A maintenance that is deleted gives back exactly what it took, in whatever phase.
 
+use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Api, DeleteParams};
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{NodeFixture, WorkloadFixture};
+use nodelife_tests::proxy::{Fault, FaultRule};
 use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
 
+use super::replica::Replica;
 use super::support::Scene;
 use super::{plane, web};
 
@@ -269,4 +272,32 @@ async fn nodes_that_are_deleted_or_made_anew_hold_nothing_up() {
     scene.are_given_back(&before).await;
     scene.are_given_back(&new).await;
     controller.terminate(TIMEOUT).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lock_that_the_api_server_did_not_take_off_does_not_stay() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    NodeFixture::kwok("a").create(&scene.admin).await.unwrap();
+    let before = scene.settled_specs(&["a"]).await;
+    let replica = Replica::start(&plane, "replica-one");
+    scene.create("lock", &json!({"nodes": ["a"]})).await;
+    assert_eq!(scene.wait_for_end("lock").await, 0);
+
+    let patches = || {
+        let counts = replica.proxy.counts();
+        let patches = counts.iter().filter(|((method, path), _)| {
+            method == Method::PATCH.as_str() && path.ends_with("/nodes/a")
+        });
+        patches.map(|(_, count)| count).sum::<usize>()
+    };
+    let drained = patches();
+    // The lock and the cordon are written, and then the lock is to go.
+    let end = FaultRule::new(Fault::Drop).method(Method::PATCH).after(2);
+    replica.proxy.fault(end.path("/nodes/a").times(1));
+    scene.cancel("lock").await;
+    scene.are_given_back(&before).await;
+    // The second time, the lock is written and taken off.
+    assert_eq!(patches() - drained, 5);
+    replica.terminate().await;
 }
