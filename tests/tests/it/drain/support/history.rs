@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Pod as ApiPod;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::{Api, Resource, ResourceExt as _};
 use nodelife_core::object::{Budget, Pod};
+use nodelife_core::text::Str;
 use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -118,11 +120,27 @@ struct Counted<'a> {
     taken: usize,
 }
 
+/// A pod that was Ready is lost.
+enum Loss<'a> {
+    /// The API server has noted in a budget that the pod is evicted: this decides, and the pod goes
+    /// a moment later, whatever is written to the budget in between.
+    Allowed(&'a Pod, &'a Budget),
+    /// It is deleted, or it is not Ready any more.
+    Went { pod: &'a Pod, is_deleted: bool },
+}
+
 impl<'a> Replay<'a> {
-    /// Returns the pod that was Ready until now, and whether it is deleted.
-    fn apply(&mut self, sight: &'a Sight) -> Option<(&'a Pod, bool)> {
+    fn apply(&mut self, sight: &'a Sight) -> Option<Loss<'a>> {
         match sight {
-            Sight::Budget(budget) => self.count(budget),
+            Sight::Budget(budget) => {
+                let before = self.budgets.get(&*budget.metadata.name);
+                let before = before.map(|before| before.budget);
+                self.count(budget);
+                let (name, _) = newly_disrupted(before?, budget)?;
+                let mut named = self.pods.values().filter(|pod| pod.metadata.name == *name);
+                let pod = named.find(|pod| budget.selects(pod) && serves(pod))?;
+                return Some(Loss::Allowed(pod, budget));
+            }
             Sight::BudgetGone(name) => {
                 self.budgets.remove(name.as_str());
             }
@@ -135,38 +153,110 @@ impl<'a> Replay<'a> {
             Sight::Pods(all) => {
                 self.pods = all.iter().map(|pod| (&*pod.metadata.uid, pod)).collect();
             }
-            Sight::Pod(pod) => {
-                let before = self.pods.insert(&pod.metadata.uid, pod);
-                let went = before.filter(|before| serves(before) && !serves(pod));
-                return went.map(|went| (went, pod.is_terminating()));
+            Sight::Pod(now) => {
+                let before = self.pods.insert(&now.metadata.uid, now);
+                let pod = before.filter(|before| serves(before) && !serves(now))?;
+                let is_deleted = now.is_terminating();
+                return Some(Loss::Went { pod, is_deleted });
             }
             Sight::PodGone(uid) => {
                 let before = self.pods.remove(uid.as_str());
-                let went = before.filter(|before| serves(before));
-                return went.map(|went| (went, true));
+                let pod = before.filter(|before| serves(before))?;
+                let is_deleted = true;
+                return Some(Loss::Went { pod, is_deleted });
             }
         }
         None
     }
 
     fn count(&mut self, budget: &'a Budget) {
-        let ready = serving(&self.pods, budget);
-        let is_true = usize::try_from(budget.status.current_healthy).is_ok_and(|it| it <= ready);
+        let healthy = healthy(&self.pods, budget);
+        let is_true = usize::try_from(budget.status.current_healthy).is_ok_and(|it| it <= healthy);
         let before = self.budgets.get(&*budget.metadata.name);
         let taken = before.map_or(0, |before| before.taken);
         let taken = if is_true { 0 } else { taken };
         let counted = Counted { budget, taken };
         self.budgets.insert(&budget.metadata.name, counted);
     }
+
+    /// Why the loss of a pod by our eviction has left too few.
+    fn too_few(&self, lost: &Pod, counted: &Counted<'_>) -> Option<String> {
+        let Counted { budget, taken } = counted;
+        let left = healthy(&self.pods, budget);
+        let wanted = budget.status.desired_healthy;
+        let is_kept = left + taken >= usize::try_from(wanted).unwrap_or(0);
+        (!is_kept).then(|| {
+            format!(
+                "the eviction of {} left {left} Ready pods, {taken} were taken by others, and \
+                 budget {} wants {wanted}",
+                lost.metadata.name, budget.metadata.name
+            )
+        })
+    }
+}
+
+/// The pod that the API server has added to those of which evictions were allowed.
+fn newly_disrupted<'a>(before: &Budget, now: &'a Budget) -> Option<(&'a Str, &'a Timestamp)> {
+    let (before, now) = (&before.status.disrupted_pods, &now.status.disrupted_pods);
+    now.iter().find(|(name, at)| before.get(*name) != Some(at))
+}
+
+/// The first eviction of these pods that took a budget's Ready pods below what it wants.
+fn broken<'a>(
+    states: impl IntoIterator<Item = &'a Sight>,
+    evicted: &BTreeSet<String>,
+) -> Option<String> {
+    let mut state = Replay::default();
+    // By UID: their evictions were judged.
+    let mut allowed = BTreeSet::new();
+    for sight in states {
+        match state.apply(sight) {
+            None => {}
+            Some(Loss::Allowed(pod, budget)) => {
+                let uid = pod.metadata.uid.as_str();
+                if evicted.contains(uid) {
+                    allowed.insert(uid);
+                    let counted = &state.budgets[&*budget.metadata.name];
+                    if let Some(why) = state.too_few(pod, counted) {
+                        return Some(why);
+                    }
+                }
+            }
+            Some(Loss::Went { pod, is_deleted }) => {
+                let uid = pod.metadata.uid.as_str();
+                if allowed.contains(uid) {
+                    continue;
+                }
+                if is_deleted && evicted.contains(uid) {
+                    let selecting = state.budgets.values();
+                    let mut selecting = selecting.filter(|counted| counted.budget.selects(pod));
+                    if let Some(why) = selecting.find_map(|it| state.too_few(pod, it)) {
+                        return Some(why);
+                    }
+                } else {
+                    for counted in state.budgets.values_mut() {
+                        counted.taken += usize::from(is_healthy(pod, counted.budget));
+                    }
+                }
+            }
+        }
+    }
+    None
 }
 
 fn serves(pod: &Pod) -> bool {
     pod.is_ready() && !pod.is_terminating()
 }
 
-fn serving(pods: &BTreeMap<&str, &Pod>, budget: &Budget) -> usize {
-    let selected = pods.values().filter(|pod| budget.selects(pod));
-    selected.filter(|pod| serves(pod)).count()
+/// Whether the disruption controller counts it: pods whose evictions were allowed are gone for it
+/// (v1.37.2, `pkg/controller/disruption/disruption.go`, `countHealthyPods`).
+fn is_healthy(pod: &Pod, budget: &Budget) -> bool {
+    let disrupted = &budget.status.disrupted_pods;
+    budget.selects(pod) && serves(pod) && !disrupted.contains_key(&pod.metadata.name)
+}
+
+fn healthy(pods: &BTreeMap<&str, &Pod>, budget: &Budget) -> usize {
+    pods.values().filter(|pod| is_healthy(pod, budget)).count()
 }
 
 impl History {
@@ -185,38 +275,14 @@ impl History {
         }
     }
 
-    /// No eviction of these pods took a budget's Ready pods below what the budget wants. Pods that
+    /// No eviction of these pods took a budget's Ready pods below what the budget wanted when it
+    /// allowed the eviction: a Deployment that is scaled up a moment later wants more. Pods that
     /// somebody else took, as a rollout does, count as Ready until the disruption controller has
     /// counted without them: until then, the API server allows an eviction by the old count.
     pub(crate) async fn check(&self, namespace: &TestNamespace, evicted: &BTreeSet<String>) {
         self.catch_up(namespace).await;
         let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut state = Replay::default();
-        for sight in record.states.values() {
-            let Some((went, is_deleted)) = state.apply(sight) else {
-                continue;
-            };
-            let is_ours = is_deleted && evicted.contains(went.metadata.uid.as_str());
-            for counted in state.budgets.values_mut() {
-                let budget = counted.budget;
-                if !budget.selects(went) {
-                    continue;
-                }
-                if !is_ours {
-                    counted.taken += 1;
-                    continue;
-                }
-                let left = serving(&state.pods, budget);
-                let (taken, wanted) = (counted.taken, budget.status.desired_healthy);
-                assert!(
-                    left + taken >= usize::try_from(wanted).unwrap_or(0),
-                    "the eviction of {} left {left} Ready pods, {taken} were taken by others, and \
-                     budget {} wants {wanted}",
-                    went.metadata.name,
-                    budget.metadata.name
-                );
-            }
-        }
+        assert_eq!(broken(record.states.values(), evicted), None);
     }
 
     /// The pods that were on one of these nodes at some time, by UID.
@@ -327,5 +393,80 @@ where
             }
         }
         tokio::time::sleep(PAUSE).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(name: &str, is_deleted: bool) -> Sight {
+        let deleted = is_deleted.then_some("2026-01-01T00:00:00Z");
+        let pod = json!({
+            "metadata": {
+                "name": name, "uid": name, "labels": {"app": "web"}, "deletionTimestamp": deleted,
+            },
+            "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+        });
+        Sight::Pod(serde_json::from_value(pod).unwrap())
+    }
+
+    /// A budget that wants so many pods, counted so many, and allowed the evictions of these.
+    fn budget(wanted: i32, counted: i32, disrupted: &[&str]) -> Sight {
+        let times = disrupted.iter().map(|name| (*name, "2026-01-01T00:00:00Z"));
+        let times: BTreeMap<&str, &str> = times.collect();
+        let budget: Value = json!({
+            "metadata": {"name": "web"},
+            "spec": {"selector": {"matchLabels": {"app": "web"}}},
+            "status": {
+                "desiredHealthy": wanted, "currentHealthy": counted, "disruptedPods": times,
+            },
+        });
+        Sight::Budget(serde_json::from_value(budget).unwrap())
+    }
+
+    fn broken_by(evicted: &[&str], states: &[Sight]) -> Option<String> {
+        let evicted = evicted.iter().map(|uid| (*uid).to_owned()).collect();
+        broken(states, &evicted)
+    }
+
+    #[test]
+    fn what_a_budget_wants_later_does_not_count() {
+        let mut states = vec![pod("a", false), pod("b", false), budget(1, 2, &[])];
+        states.extend([budget(1, 2, &["a"]), budget(3, 1, &["a"]), pod("a", true)]);
+        assert_eq!(broken_by(&["a"], &states), None);
+        // The same without the budget's leave.
+        states.remove(3);
+        states[3] = budget(3, 1, &[]);
+        let why = broken_by(&["a"], &states).unwrap();
+        assert!(why.contains("left 1 Ready pods, 0 were taken"), "{why}");
+    }
+
+    #[test]
+    fn a_pod_that_others_took_counts_until_the_controller_has_counted() {
+        let three = [pod("a", false), pod("b", false), pod("c", false)];
+        let states = |counted_again: bool| {
+            let mut states = three.to_vec();
+            states.extend([budget(2, 3, &[]), pod("c", true)]);
+            states.extend(counted_again.then(|| budget(2, 2, &[])));
+            states.extend([budget(2, 3, &["a"]), pod("a", true)]);
+            if counted_again {
+                states[6] = budget(2, 2, &["a"]);
+            }
+            states
+        };
+        assert_eq!(broken_by(&["a"], &states(false)), None);
+        let why = broken_by(&["a"], &states(true)).unwrap();
+        assert!(why.contains("left 1 Ready pods, 0 were taken"), "{why}");
+    }
+
+    #[test]
+    fn two_evictions_that_one_leave_covers_break_a_budget() {
+        let mut states = vec![pod("a", false), pod("b", false), budget(1, 2, &[])];
+        states.extend([budget(1, 2, &["a"]), pod("a", true), pod("b", true)]);
+        let why = broken_by(&["a", "b"], &states).unwrap();
+        assert!(why.contains("the eviction of b left 0"), "{why}");
     }
 }
