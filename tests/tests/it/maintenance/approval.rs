@@ -65,7 +65,7 @@ async fn nothing_outside_of_an_approved_plan_is_done() {
     let objects = Objects::new(scene.admin.clone());
     let replica = Replica::start(&plane, "replica-one");
 
-    let pair = (select(&CHANGES[..]), select(&CHANGES[..]));
+    let pair = (select(CHANGES), select(CHANGES));
     let drawn = seed::draw(changes.div_ceil(2), &pair)
         .into_iter()
         .enumerate();
@@ -149,7 +149,10 @@ async fn maintain(
         }
         let still = beyond(&place, &approved).await;
         let unapproved: Vec<_> = more.intersection(&still).collect();
-        assert!(unapproved.is_empty(), "{name}: {early:?}: {unapproved:?}");
+        assert!(
+            unapproved.is_empty(),
+            "{name}: {early:?}: {unapproved:?} of {approved:?}"
+        );
         break approved;
     };
 

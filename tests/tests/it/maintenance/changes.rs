@@ -8,15 +8,21 @@ use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture, WorkloadFi
 use nodelife_tests::{TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
 
-use Change::{
-    BarePodCame, BarePodGone, BarePodReplaced, BudgetGone, BudgetRaised, DaemonSetCame,
-    EmptyDirCame, Heartbeat, NodeAnnotated, NodeLabelled, PodAnnotated, PodElsewhere, PodLabelled,
-    PodOrphaned, PodProtected, PodReplaced, PodRestarted, RolledOut, ScaledDown, ScaledUp,
-    StatefulPodReplaced, WorkloadCame, WorkloadElsewhere, WorkloadGone,
-};
+/// Makes [`Change`] and [`CHANGES`], all of it.
+macro_rules! changes {
+    ($($change:ident,)*) => {
+        use Change::{$($change),*};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Change {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd)]
+        pub(super) enum Change {
+            $($change,)*
+        }
+
+        pub(super) const CHANGES: &[Change] = &[$($change),*];
+    };
+}
+
+changes! {
     PodReplaced,
     StatefulPodReplaced,
     ScaledUp,
@@ -35,6 +41,7 @@ pub(super) enum Change {
     Heartbeat,
     PodElsewhere,
     WorkloadElsewhere,
+    // These add something: see `adds`.
     BarePodCame,
     BarePodReplaced,
     WorkloadCame,
@@ -43,39 +50,10 @@ pub(super) enum Change {
     PodOrphaned,
 }
 
-/// All of them; the last [`ADDING`] have a plan do more than before.
-pub(super) const CHANGES: [Change; 24] = [
-    PodReplaced,
-    StatefulPodReplaced,
-    ScaledUp,
-    ScaledDown,
-    RolledOut,
-    BarePodGone,
-    WorkloadGone,
-    DaemonSetCame,
-    PodAnnotated,
-    PodLabelled,
-    PodRestarted,
-    BudgetRaised,
-    BudgetGone,
-    NodeLabelled,
-    NodeAnnotated,
-    Heartbeat,
-    PodElsewhere,
-    WorkloadElsewhere,
-    BarePodCame,
-    BarePodReplaced,
-    WorkloadCame,
-    EmptyDirCame,
-    PodProtected,
-    PodOrphaned,
-];
-const ADDING: usize = 6;
-
 impl Change {
     /// Whether more is lost than before, so that an approval does not cover it.
     pub(super) fn adds(self) -> bool {
-        CHANGES[CHANGES.len() - ADDING..].contains(&self)
+        self >= BarePodCame
     }
 }
 
