@@ -77,7 +77,7 @@ async fn a_gate_ends_with_the_drain_or_at_its_timeout() {
         let (env, [a, b], pods) = nodes(if timeout { "slow-gate" } else { "gate-ends" }).await;
         let limit = format!("--gate-timeout={}", if timeout { "1s" } else { "0" });
         let mut drain = start(&env, &[&a, &b, "--force", SLOW, &limit]);
-        let mut stderr = Stderr::of(&mut drain);
+        let mut stderr = Stderr::of(&env, &mut drain);
         stderr.wait_for(&["gate: started"]).await;
         if !timeout {
             interrupt(&drain);
@@ -95,7 +95,7 @@ async fn a_gate_ends_with_the_drain_or_at_its_timeout() {
 async fn a_node_starts_only_while_enough_others_are_available() {
     let (env, [a, b], pods) = nodes("max-unavailable").await;
     let mut drain = start(&env, &[&a, &b, "--force", "--max-unavailable=50%"]);
-    let mut stderr = Stderr::of(&mut drain);
+    let mut stderr = Stderr::of(&env, &mut drain);
     let waits = format!("the next node waits: cordoned or not Ready (--max-unavailable): {a}\n");
     stderr.wait_for(&[&waits]).await;
     assert!(!env.is_cordoned(&b).await);

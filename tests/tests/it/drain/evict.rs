@@ -83,7 +83,7 @@ async fn another_pod_of_the_same_name_is_never_evicted() {
     let held = blocked_pod(&env, &node).await;
     let ns = &env.namespace;
     let mut evict = start_command(&["evict"], env.nodelife(&["evict", "web", "-n", &ns.name]));
-    let mut stderr = Stderr::of(&mut evict);
+    let mut stderr = Stderr::of(&env, &mut evict);
     stderr.wait_for(&["blocked by budget"]).await;
     let now = DeleteParams::default().grace_period(0);
     env.pods().delete("web", &now).await.unwrap();

@@ -8,12 +8,12 @@ use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule, Gate, Proxy};
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, wait_until};
+use nodelife_tests::{TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{
-    CORDON, EVICT, READ, TestEnvironment, blocked_pod, end, environment_with_node, open, start,
-    two_nodes, wait_for_cordon,
+    CORDON, EVICT, Parts, READ, TestEnvironment, apart_with_node, blocked_pod, end,
+    environment_with_node, open, start, two_nodes, wait_for_cordon,
 };
 
 /// How many runs there may be until one ends with 0. One is enough as a rule; what a fault at the
@@ -66,8 +66,8 @@ async fn drain_until_done(env: &TestEnvironment, arguments: &[&str]) {
 }
 
 #[tokio::test]
-async fn no_pod_is_evicted_twice_when_30_percent_of_requests_fail() {
-    let (mut env, node) = environment_with_node("faults").await;
+pub(crate) async fn no_pod_is_evicted_twice_when_30_percent_of_requests_fail() {
+    let (mut env, node) = apart_with_node("faults").await;
     let mut pods = Vec::new();
     for i in 0..20 {
         let pod = PodFixture::new(&format!("web-{i}"))
@@ -75,8 +75,7 @@ async fn no_pod_is_evicted_twice_when_30_percent_of_requests_fail() {
             .create(&env.namespace);
         pods.push(pod.await.unwrap());
     }
-    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
-    env.go_through(&proxy);
+    let proxy = env.go_through_proxy();
     harm(&proxy);
     drain_until_done(&env, &[&node, "--force", "--timeout=90s"]).await;
     assert!(proxy.struck() > 5, "{} faults", proxy.struck());
@@ -85,16 +84,15 @@ async fn no_pod_is_evicted_twice_when_30_percent_of_requests_fail() {
 }
 
 #[tokio::test]
-async fn budgets_hold_when_30_percent_of_requests_fail() {
-    let mut env = TestEnvironment::new(ControlPlane::shared().await, "budget-faults").await;
+pub(crate) async fn budgets_hold_when_30_percent_of_requests_fail() {
+    let mut env = TestEnvironment::apart(Parts::All, "budget-faults").await;
     let (full, empty) = two_nodes(&env, 6).await;
     BudgetFixture::max_unavailable("web", "web", json!(2))
         .create_counted(&env.namespace, 6)
         .await
         .unwrap();
     let before = env.pods_on(&full).await;
-    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
-    env.go_through(&proxy);
+    let proxy = env.go_through_proxy();
     harm(&proxy);
     drain_until_done(&env, &[&full, "--timeout=90s"]).await;
     assert!(proxy.struck() > 2, "{} faults", proxy.struck());
@@ -106,11 +104,10 @@ async fn budgets_hold_when_30_percent_of_requests_fail() {
 }
 
 #[tokio::test]
-async fn a_drain_survives_an_api_server_restart() {
-    // Its own control plane: nobody else's server may be killed. It ends with the process.
-    let plane = ControlPlane::options().start().await.unwrap();
-    let plane: &'static ControlPlane = Box::leak(Box::new(plane));
-    let mut env = TestEnvironment::new(plane, "restarted").await;
+pub(crate) async fn a_drain_survives_an_api_server_restart() {
+    // Its own control plane: nobody else's server may be killed.
+    let mut env = TestEnvironment::alone(Parts::Api, "restarted").await;
+    let plane = env.plane;
     // Whoever needs a role is forbidden everything until the authorizer has read the roles.
     env.act_with(&[READ, EVICT, CORDON]).await;
     let node = env.node("a");
@@ -141,12 +138,11 @@ async fn a_drain_survives_an_api_server_restart() {
 
 /// An API server that has just started forbids everything until its authorizer has read the roles.
 #[tokio::test]
-async fn what_an_api_server_forbids_at_its_start_is_repeated() {
-    let (mut env, node) = environment_with_node("just-started").await;
+pub(crate) async fn what_an_api_server_forbids_at_its_start_is_repeated() {
+    let (mut env, node) = apart_with_node("just-started").await;
     let pod = PodFixture::new("web").running_on(&node);
     let pod = pod.create(&env.namespace).await.unwrap();
-    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
-    env.go_through(&proxy);
+    let proxy = env.go_through_proxy();
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "pods \"web\" is forbidden: RBAC: clusterrole \"drain\" not found",
@@ -159,7 +155,7 @@ async fn what_an_api_server_forbids_at_its_start_is_repeated() {
     };
     proxy.fault(FaultRule::new(forbidden.clone()).path("/eviction").times(2));
     // The cordon, and the lock with it.
-    let cordon = |fault: Fault| FaultRule::new(fault).method(Method::PATCH);
+    let cordon = |fault: Fault| FaultRule::new(fault).method(Method::PATCH).path("/nodes/");
     proxy.fault(cordon(Fault::Drop).times(1));
     proxy.fault(cordon(forbidden).times(2));
     let output = env.drain(&[&node, "--force", "--timeout=60s"]).await;
@@ -174,8 +170,7 @@ async fn what_an_api_server_forbids_at_its_start_is_repeated() {
 async fn the_timeout_holds_when_the_api_server_falls_silent() {
     let (mut env, node) = environment_with_node("silent").await;
     let pod = blocked_pod(&env, &node).await;
-    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
-    env.go_through(&proxy);
+    let proxy = env.go_through_proxy();
     let drain = start(&env, &[&node, "--force", "--timeout=8s"]);
     wait_for_cordon(&env, &node).await;
     // From here on every request is left without an answer, for longer than the test lasts.
@@ -191,21 +186,31 @@ async fn the_timeout_holds_when_the_api_server_falls_silent() {
     env.check(&[pod]).await;
 }
 
-/// The same before anything is known, and before anything is changed.
+/// The same before anything is changed.
 #[tokio::test]
-async fn the_timeout_covers_the_first_request() {
-    let (mut env, node) = environment_with_node("black-hole").await;
-    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
-    env.go_through(&proxy);
-    let never = || Fault::Delay(Duration::from_hours(1));
-    // Its lock is the first that it writes.
-    proxy.fault(FaultRule::new(never()).method(Method::PATCH));
+pub(crate) async fn the_timeout_covers_the_lock() {
+    let (mut env, node) = apart_with_node("no-lock").await;
+    let proxy = env.go_through_proxy();
+    // Its lock is the first that it writes to a node.
+    let never = FaultRule::new(Fault::Delay(Duration::from_hours(1)));
+    proxy.fault(never.method(Method::PATCH).path("/nodes/"));
     let (status, stderr) = end(&env, start(&env, &[&node, "--timeout=5s"])).await;
     assert_eq!(status, Some(1), "{stderr}");
     assert!(
         stderr.contains("timed out (--timeout) before the drain began"),
         "{stderr}"
     );
+    assert!(proxy.struck() > 0);
+    assert!(!env.is_cordoned(&node).await);
+    env.check(&[]).await;
+}
+
+/// The same before anything is known.
+#[tokio::test]
+async fn the_timeout_covers_the_first_request() {
+    let (mut env, node) = environment_with_node("black-hole").await;
+    let proxy = env.go_through_proxy();
+    let never = || Fault::Delay(Duration::from_hours(1));
     proxy.fault(FaultRule::new(never()));
     let (status, stderr) = end(&env, start(&env, &[&node, "--timeout=2s"])).await;
     assert_eq!(status, Some(1), "{stderr}");
@@ -218,8 +223,7 @@ async fn the_timeout_covers_the_first_request() {
 #[tokio::test]
 async fn a_watch_that_ends_at_once_is_not_repeated_at_once() {
     let (mut env, node) = environment_with_node("short-watch").await;
-    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
-    env.go_through(&proxy);
+    let proxy = env.go_through_proxy();
     let empty = Fault::Answer {
         status: 200,
         headers: Vec::new(),
@@ -235,13 +239,12 @@ async fn a_watch_that_ends_at_once_is_not_repeated_at_once() {
 
 /// The same after the list: each watch ends when it has shown what is known.
 #[tokio::test]
-async fn a_watch_that_shows_nothing_new_is_not_repeated_at_once() {
-    let (mut env, node) = environment_with_node("empty-watch").await;
+pub(crate) async fn a_watch_that_shows_nothing_new_is_not_repeated_at_once() {
+    let (mut env, node) = apart_with_node("empty-watch").await;
     let pod = PodFixture::new("web").running_on(&node);
     let pod = pod.spec(json!({"terminationGracePeriodSeconds": 30}));
     let pod = pod.create(&env.namespace).await.unwrap();
-    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
-    env.go_through(&proxy);
+    let proxy = env.go_through_proxy();
     let added = json!({"type": "ADDED", "object": pod});
     let bookmark = json!({"type": "BOOKMARK", "object": {
         "apiVersion": "v1", "kind": "Pod",
@@ -266,12 +269,11 @@ async fn a_watch_that_shows_nothing_new_is_not_repeated_at_once() {
 
 /// The list of all pods serves the plan alone.
 #[tokio::test]
-async fn a_failed_list_of_all_pods_ends_no_drain() {
-    let (mut env, node) = environment_with_node("no-list").await;
+pub(crate) async fn a_failed_list_of_all_pods_ends_no_drain() {
+    let (mut env, node) = apart_with_node("no-list").await;
     let pod = PodFixture::new("web").running_on(&node);
     let pod = pod.create(&env.namespace).await.unwrap();
-    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
-    env.go_through(&proxy);
+    let proxy = env.go_through_proxy();
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "no", "reason": "BadRequest", "code": 400,
@@ -293,19 +295,14 @@ async fn a_failed_list_of_all_pods_ends_no_drain() {
 
 /// After a 5xx a pod is looked up before it is evicted again, also by who may not get it.
 #[tokio::test]
-async fn a_pod_is_looked_up_in_a_list_if_it_may_not_be_read() {
-    let (mut env, node) = environment_with_node("no-get").await;
+pub(crate) async fn a_pod_is_looked_up_in_a_list_if_it_may_not_be_read() {
+    let (mut env, node) = apart_with_node("no-get").await;
     let pod = PodFixture::new("web").running_on(&node);
     let pod = pod.create(&env.namespace).await.unwrap();
     let pods = ("pods", "list,watch", "pods,poddisruptionbudgets.policy");
     let nodes = ("nodes", "get,list,watch", "nodes");
     env.act_with(&[pods, nodes, EVICT, CORDON]).await;
-    let user = Identity::User {
-        name: format!("{}-user", env.namespace.name),
-        groups: Vec::new(),
-    };
-    let proxy = Proxy::start(env.plane, &user).unwrap();
-    env.go_through(&proxy);
+    let proxy = env.go_through_proxy();
     let broken = Fault::Answer {
         status: 502,
         headers: Vec::new(),
@@ -320,10 +317,9 @@ async fn a_pod_is_looked_up_in_a_list_if_it_may_not_be_read() {
 
 /// The answer to a list that was asked for before a pod came says nothing about what came since.
 #[tokio::test]
-async fn a_late_answer_to_an_older_list_ends_no_drain() {
-    let (mut env, node) = environment_with_node("late-list").await;
-    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
-    env.go_through(&proxy);
+pub(crate) async fn a_late_answer_to_an_older_list_ends_no_drain() {
+    let (mut env, node) = apart_with_node("late-list").await;
+    let proxy = env.go_through_proxy();
     let pod = blocked_pod(&env, &node).await;
     let bind = async |name: &str| {
         let pod = PodFixture::new(name).bound_to(&node);

@@ -9,12 +9,13 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
-use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, wait_until};
+use nodelife_tests::proxy::{Fault, FaultRule};
+use nodelife_tests::{TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
 use super::support::{
-    TestEnvironment, blocked_pod, end, environment_with_node, open, start, wait_for_cordon,
+    Parts, TestEnvironment, apart_with_node, blocked_pod, end, environment_with_node, open, start,
+    wait_for_cordon,
 };
 
 const ANNOTATION: &str = "nodelife.dev/drain-lock";
@@ -159,11 +160,10 @@ async fn a_drain_that_lost_its_lock_stops() {
 
 /// A machine that sleeps does not count its sleep; the API server's clock goes on.
 #[tokio::test]
-async fn a_lock_is_renewed_at_the_servers_time_after_a_sleep() {
+pub(crate) async fn a_lock_is_renewed_at_the_servers_time_after_a_sleep() {
     const ASLEEP: SignedDuration = SignedDuration::from_mins(10);
-    let (mut env, node) = environment_with_node("asleep").await;
-    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
-    env.go_through(&proxy);
+    let (mut env, node) = apart_with_node("asleep").await;
+    let proxy = env.go_through_proxy();
     let pod = blocked_pod(&env, &node).await;
     let drain = start(&env, &[&node, "--force"]);
     wait_for_cordon(&env, &node).await;
@@ -187,15 +187,14 @@ async fn a_lock_is_renewed_at_the_servers_time_after_a_sleep() {
 
 /// Many nodes, or a slow API server: the first lock is renewed before the last is taken.
 #[tokio::test]
-async fn locks_are_renewed_while_others_are_acquired() {
-    let mut env = TestEnvironment::new(ControlPlane::shared_api().await, "slow-locks").await;
+pub(crate) async fn locks_are_renewed_while_others_are_acquired() {
+    let mut env = TestEnvironment::apart(Parts::Api, "slow-locks").await;
     let nodes: Vec<String> = (0..7).map(|i| env.node(&format!("n{i}"))).collect();
     for node in &nodes {
         let client = env.namespace.client();
         NodeFixture::new(node).create(client).await.unwrap();
     }
-    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
-    env.go_through(&proxy);
+    let proxy = env.go_through_proxy();
     let slow = FaultRule::new(Fault::Delay(Duration::from_secs(4)));
     proxy.fault(slow.method(Method::PATCH).path("/nodes/"));
     let arguments: Vec<&str> = nodes.iter().map(String::as_str).collect();

@@ -39,7 +39,7 @@
 //! | 8 | throttling, webhooks and overload are not reported as budgets | `api_responses::a_throttled_eviction_is_retried_and_not_called_blocked`, `api_responses::every_429_is_reported_with_its_cause`, `api_responses::a_denial_after_throttling_is_retried`, `api_responses::a_policys_denial_is_final_and_quoted`, `api_responses::an_eviction_answered_with_401_is_retried` |
 //! | | a pod that an operator protects is tried once, then waited for; what the operator does is told, and taken back on undo | `api_responses::an_operators_pod_is_tried_once_and_evicted_when_allowed`, `operators/mod::each_scene_has_its_verdict_and_its_end`, `operators/live::a_switchover_is_waited_for_and_told`, `operators/live::undo_takes_back_evacuations` |
 //! | 9 | the exit status names the failure, documents have the details | `selection::a_partial_drain_leaves_impossible_pods_and_exits_with_7`, `selection::a_blocked_pod_delays_no_other_pod`, `output::every_end_prints_one_document` |
-//! | 10 | `--timeout` holds when the server does not respond | `faults::the_timeout_holds_when_the_api_server_falls_silent`, `faults::the_timeout_covers_the_first_request`, `timeout_and_interrupt::the_timeout_covers_the_command_and_not_each_node`, `kubectl_parity::a_stuck_pod_exits_with_6` |
+//! | 10 | `--timeout` holds when the server does not respond | `faults::the_timeout_holds_when_the_api_server_falls_silent`, `faults::the_timeout_covers_the_lock`, `faults::the_timeout_covers_the_first_request`, `timeout_and_interrupt::the_timeout_covers_the_command_and_not_each_node`, `kubectl_parity::a_stuck_pod_exits_with_6` |
 //! | 11 | Ctrl-C, a second run, and `--undo` | `kubectl_parity::ctrl_c_stops_evicting_and_a_second_run_continues`, `timeout_and_interrupt::a_second_ctrl_c_exits_without_waiting`, `lock::a_second_run_continues_a_killed_one`, `undo::undo_uncordons_only_nodes_that_a_drain_cordoned`, `undo::a_node_that_fails_holds_up_no_other_undo` |
 //! | 12 | `--surge` starts another pod before it evicts a single one | `surge::a_rollout_moves_a_single_replica_without_downtime`, `surge::a_surge_replica_is_added_and_taken_back`, `surge::a_surge_that_is_forbidden_is_told_before_the_cordon`, `surge::a_surge_that_fails_is_told_at_once`, `surge::a_surge_does_not_help_a_stateful_set_and_says_so`, `surge::a_surge_replica_that_a_killed_drain_left_is_taken_back` |
 //! | 13 | order by priority, annotations and rules | `selection::higher_priority_pods_are_evicted_after_lower_ones`, `selection::strict_order_waits_for_blocked_pods`, `selection::priority_order_skips_blocked_pods`, `multi_node::annotations_and_rules_decide_which_pods_stay` |
@@ -78,26 +78,26 @@ pub(crate) mod budgets;
 mod disturbances;
 mod engine;
 mod evict;
-mod faults;
+pub(crate) mod faults;
 mod flags;
 pub(crate) mod kubectl_parity;
-mod lock;
+pub(crate) mod lock;
 pub(crate) mod multi_node;
-mod node_changes;
-mod node_conditions;
+pub(crate) mod node_changes;
+pub(crate) mod node_conditions;
 mod operators;
-mod output;
-mod permissions;
+pub(crate) mod output;
+pub(crate) mod permissions;
 mod placement;
 pub(crate) mod refusals;
-mod returning;
+pub(crate) mod returning;
 pub(crate) mod selection;
 pub(crate) mod support;
 pub(crate) mod surge;
 pub(crate) mod terminating;
-mod timeout_and_interrupt;
+pub(crate) mod timeout_and_interrupt;
 pub(crate) mod turns;
-mod undo;
+pub(crate) mod undo;
 mod unread_output;
 pub(crate) mod wait;
 

@@ -9,8 +9,8 @@ use nodelife_tests::{TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{
-    CORDON, EVICT, READ, TestEnvironment, blocked, blocked_pod, end, environment_with_node, open,
-    start,
+    CORDON, EVICT, READ, TestEnvironment, apart_with_node, blocked, blocked_pod, end,
+    environment_with_node, open, start,
 };
 
 /// The types of the conditions of a drain that are True on a node.
@@ -87,8 +87,8 @@ async fn a_condition_of_somebody_else_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_drain_goes_on_if_it_may_not_set_conditions() {
-    let (mut env, node) = environment_with_node("no-conditions").await;
+pub(crate) async fn a_drain_goes_on_if_it_may_not_set_conditions() {
+    let (mut env, node) = apart_with_node("no-conditions").await;
     env.act_with(&[READ, EVICT, CORDON]).await;
     let output = env.drain(&[&node, "--node-conditions"]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);

@@ -9,16 +9,16 @@ use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::{TIMEOUT, wait_until};
 
 use super::support::{
-    CORDON, EVICT, READ, Stderr, blocked_pod, conforms, end, environment_with_node, events_on,
-    open, start,
+    CORDON, EVICT, READ, Stderr, apart_with_node, blocked_pod, conforms, end,
+    environment_with_node, events_on, open, start,
 };
 
 #[tokio::test]
-async fn the_node_has_events_of_its_drain() {
+pub(crate) async fn the_node_has_events_of_its_drain() {
     let (env, node) = environment_with_node("events").await;
     let pod = blocked_pod(&env, &node).await;
     let mut drain = start(&env, &[&node, "--force"]);
-    let mut stderr = Stderr::of(&mut drain);
+    let mut stderr = Stderr::of(&env, &mut drain);
     // Number 1: what the budget is short of, and where that is.
     let ns = &env.namespace.name;
     let lacks = format!(
@@ -66,8 +66,8 @@ async fn the_node_has_events_of_its_drain() {
 }
 
 #[tokio::test]
-async fn a_drain_without_permission_to_write_events_warns() {
-    let (mut env, node) = environment_with_node("no-events").await;
+pub(crate) async fn a_drain_without_permission_to_write_events_warns() {
+    let (mut env, node) = apart_with_node("no-events").await;
     let pod = nodelife_tests::fixture::PodFixture::new("web")
         .running_on(&node)
         .create(&env.namespace)

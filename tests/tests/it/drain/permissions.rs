@@ -8,13 +8,13 @@ use kube::Api;
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, PodFixture};
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
+use nodelife_tests::proxy::{Fault, FaultRule};
 use nodelife_tests::{AuditEvent, ControlPlane, Identity, TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{
-    CORDON, EVENTS, EVICT, Permission, READ, Stderr, TestEnvironment, blocked_pod, end,
-    environment_with_node, open, report, start, two_nodes,
+    CORDON, EVENTS, EVICT, Parts, Permission, READ, Stderr, TestEnvironment, apart_with_node,
+    blocked_pod, end, environment_with_node, open, report, start, two_nodes,
 };
 
 /// What a drain reads beside budgets.
@@ -22,8 +22,8 @@ const READ_OTHERS: Permission = ("read", "get,list,watch", "nodes,pods");
 
 /// Defect a: kubectl goes on when the cordon failed.
 #[tokio::test]
-async fn nothing_is_evicted_if_the_cordon_is_forbidden() {
-    let (mut env, node) = environment_with_node("no-patch").await;
+pub(crate) async fn nothing_is_evicted_if_the_cordon_is_forbidden() {
+    let (mut env, node) = apart_with_node("no-patch").await;
     let pod = PodFixture::new("web")
         .running_on(&node)
         .create(&env.namespace)
@@ -47,8 +47,8 @@ async fn nothing_is_evicted_if_the_cordon_is_forbidden() {
 
 /// Number 20: the API server decides, and nothing is claimed of what is not seen.
 #[tokio::test]
-async fn a_drain_works_without_permission_to_read_budgets() {
-    let (mut env, node) = environment_with_node("no-budgets").await;
+pub(crate) async fn a_drain_works_without_permission_to_read_budgets() {
+    let (mut env, node) = apart_with_node("no-budgets").await;
     let web = blocked_pod(&env, &node).await;
     let free = PodFixture::new("free")
         .running_on(&node)
@@ -100,8 +100,8 @@ async fn a_drain_works_without_permission_to_read_budgets() {
 
 /// Who may list budgets and not watch them sees them once, and no more.
 #[tokio::test]
-async fn a_drain_works_without_permission_to_watch_budgets() {
-    let (mut env, node) = environment_with_node("budgets-lost").await;
+pub(crate) async fn a_drain_works_without_permission_to_watch_budgets() {
+    let (mut env, node) = apart_with_node("budgets-lost").await;
     let web = blocked_pod(&env, &node).await;
     let list = ("list", "list", "poddisruptionbudgets.policy");
     env.act_with(&[READ_OTHERS, list, EVICT, CORDON]).await;
@@ -114,7 +114,7 @@ async fn a_drain_works_without_permission_to_watch_budgets() {
 /// Drains the node of a pod whose budget opens after the API server refused its eviction. Its output.
 async fn drain_past_a_budget(env: &TestEnvironment, node: &str) -> String {
     let mut drain = start(env, &[node, "--force"]);
-    let mut stderr = Stderr::of(&mut drain);
+    let mut stderr = Stderr::of(env, &mut drain);
     wait_until("a refused eviction", TIMEOUT, async || {
         let tries = env.evictions().await;
         Ok(tries.iter().find(|event| event.code() == 429).map(drop))
@@ -137,8 +137,8 @@ async fn drain_past_a_budget(env: &TestEnvironment, node: &str) -> String {
 
 /// Number 20: nothing is changed by a user who may not evict, whichever way.
 #[tokio::test]
-async fn the_permission_to_evict_is_asked_before_the_cordon() {
-    let (mut env, node) = environment_with_node("no-right").await;
+pub(crate) async fn the_permission_to_evict_is_asked_before_the_cordon() {
+    let (mut env, node) = apart_with_node("no-right").await;
     let pod = PodFixture::new("web").running_on(&node);
     let pod = pod.create(&env.namespace).await.unwrap();
     env.act_with(&[READ, CORDON, EVENTS]).await;
@@ -238,8 +238,8 @@ async fn the_cluster_role_of_the_manifests_is_enough() {
 
 /// Number 20: nothing stays changed behind a user who loses the right to evict under way.
 #[tokio::test]
-async fn the_cordon_is_undone_without_permission_to_evict() {
-    let mut env = TestEnvironment::new(ControlPlane::shared_api().await, "no-evict").await;
+pub(crate) async fn the_cordon_is_undone_without_permission_to_evict() {
+    let mut env = TestEnvironment::apart(Parts::Api, "no-evict").await;
     let nodes = ["a", "b", "theirs"].map(|name| env.node(name));
     let mut pods = Vec::new();
     for node in &nodes {
@@ -253,8 +253,7 @@ async fn the_cordon_is_undone_without_permission_to_evict() {
     let kubectl = Kubectl::new(env.plane, &Identity::Admin).unwrap();
     let cordon = kubectl.run(["cordon", theirs.as_str()]).await.unwrap();
     cordon.success().unwrap();
-    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
-    env.go_through(&proxy);
+    let proxy = env.go_through_proxy();
     let namespace = env.namespace.name.clone();
     let forbidden = |what: &str| Fault::Answer {
         status: 403,
@@ -286,7 +285,7 @@ async fn the_cordon_is_undone_without_permission_to_evict() {
     for (arguments, right, flags) in ways {
         let output = env.drain(arguments).await;
         assert_eq!(output.status, Some(7), "{}", output.stderr);
-        assert_eq!(report(&output)["nodes"][0]["drained"], false);
+        assert!(!env.report(&output).await.is_drained(a));
         for node in arguments
             .iter()
             .filter(|word| nodes.iter().any(|n| n == *word))
@@ -359,8 +358,8 @@ async fn a_right_that_is_missed_later_is_named_before_the_cordon() {
 }
 
 #[tokio::test]
-async fn wait_ready_is_refused_if_replicas_may_not_be_watched() {
-    let mut env = TestEnvironment::new(ControlPlane::shared().await, "no-replicas").await;
+pub(crate) async fn wait_ready_is_refused_if_replicas_may_not_be_watched() {
+    let mut env = TestEnvironment::apart(Parts::All, "no-replicas").await;
     let node = env.node_with_web(1).await;
     env.act_with(&[READ, EVICT, CORDON]).await;
     let output = env.drain(&[&node, "--wait-ready", "--timeout=30s"]).await;

@@ -6,15 +6,15 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use nodelife_tests::fixture::workload::wait_ready;
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
-use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, wait_until};
+use nodelife_tests::proxy::{Fault, FaultRule};
+use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
 use serde_json::json;
 
-use super::support::{CORDON, EVICT, READ, TestEnvironment};
+use super::support::{CORDON, EVICT, Parts, READ, TestEnvironment};
 
 /// The only pod of a Deployment is on the first node, and another may come to the second.
 async fn environment_with_two_nodes(what: &str) -> (TestEnvironment, String, String) {
-    let env = TestEnvironment::new(ControlPlane::shared().await, what).await;
+    let env = TestEnvironment::apart(Parts::All, what).await;
     let (node, other) = (env.node("a"), env.node("b"));
     let pool = env.namespace.name.clone();
     let client = env.namespace.client();
@@ -72,12 +72,12 @@ async fn surge(how: &str) {
 }
 
 #[tokio::test]
-async fn a_rollout_moves_a_single_replica_without_downtime() {
+pub(crate) async fn a_rollout_moves_a_single_replica_without_downtime() {
     surge("restart").await;
 }
 
 #[tokio::test]
-async fn a_surge_replica_is_added_and_taken_back() {
+pub(crate) async fn a_surge_replica_is_added_and_taken_back() {
     surge("scale").await;
 }
 
@@ -126,8 +126,8 @@ async fn a_surge_replica_that_a_killed_drain_left_is_taken_back() {
 }
 
 #[tokio::test]
-async fn a_surge_that_is_forbidden_is_told_before_the_cordon() {
-    let mut env = TestEnvironment::new(ControlPlane::shared().await, "no-surge").await;
+pub(crate) async fn a_surge_that_is_forbidden_is_told_before_the_cordon() {
+    let mut env = TestEnvironment::apart(Parts::All, "no-surge").await;
     let node = env.node_with_web(1).await;
     BudgetFixture::min_available("web", "web", json!(1))
         .create_counted(&env.namespace, 1)
@@ -154,16 +154,15 @@ async fn a_surge_that_is_forbidden_is_told_before_the_cordon() {
 
 /// A webhook that knows nothing of dry runs, a quota, a permission that was taken away.
 #[tokio::test]
-async fn a_surge_that_fails_is_told_at_once() {
-    let mut env = TestEnvironment::new(ControlPlane::shared().await, "late-surge").await;
+pub(crate) async fn a_surge_that_fails_is_told_at_once() {
+    let mut env = TestEnvironment::apart(Parts::All, "late-surge").await;
     let node = env.node_with_web(1).await;
     BudgetFixture::min_available("web", "web", json!(1))
         .create_counted(&env.namespace, 1)
         .await
         .unwrap();
     let before = env.pods_on(&node).await;
-    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
-    env.go_through(&proxy);
+    let proxy = env.go_through_proxy();
     let denied = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "admission webhook \"frozen.example.com\" denied the request: frozen",

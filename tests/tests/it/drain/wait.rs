@@ -11,12 +11,12 @@ use nodelife_tests::fixture::{
     BudgetCounts, BudgetFixture, NodeFixture, PodFixture, WorkloadFixture,
 };
 use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::support::{Stderr, TestEnvironment, end, report, start, two_nodes};
+use super::support::{Stderr, TestEnvironment, end, start, two_nodes};
 
 #[tokio::test]
-async fn once_tries_each_pod_once_and_waits_for_no_budget() {
+pub(crate) async fn once_tries_each_pod_once_and_waits_for_no_budget() {
     let env = TestEnvironment::new(ControlPlane::shared_api().await, "once").await;
     let node = env.node("a");
     let fixture = NodeFixture::new(&node);
@@ -38,16 +38,24 @@ async fn once_tries_each_pod_once_and_waits_for_no_budget() {
         .unwrap();
     let output = env.drain(&[&node, "--force", "--once", "-o", "json"]).await;
     assert_eq!(output.status, Some(5), "{}", output.stderr);
-    let report = report(&output);
-    let outcomes: Vec<_> = report["pods"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|pod| (pod["outcome"].clone(), pod["attempts"].as_u64().unwrap()))
-        .collect();
-    assert_eq!(outcomes[0], (json!("evicted"), 1), "{report:#}");
-    assert_eq!(outcomes[1].0, json!("blocked"), "{report:#}");
-    assert!(outcomes[1].1 <= 1, "{report:#}");
+    let report = env.report(&output).await;
+    assert_eq!(report.outcomes(&node), [("blocked", 1), ("evicted", 1)]);
+    if let Some(document) = &report.document {
+        let pods = document["pods"].as_array().unwrap();
+        let attempts = |pod: &Value| (pod["outcome"].clone(), pod["attempts"].as_u64().unwrap());
+        let [evicted, blocked] = [&pods[0], &pods[1]].map(attempts);
+        assert_eq!(evicted, (json!("evicted"), 1), "{document:#}");
+        assert_eq!(blocked.0, json!("blocked"), "{document:#}");
+        assert!(blocked.1 <= 1, "{document:#}");
+    }
+    let evictions = env.evictions().await;
+    let of = |name: &str| {
+        evictions
+            .iter()
+            .filter(|event| event.name() == name)
+            .count()
+    };
+    assert!(of("web-1") <= 1 && of("web-2") <= 1, "{evictions:#?}");
     env.check(&pods).await;
 }
 
@@ -113,7 +121,7 @@ pub(crate) async fn only_a_named_budget_is_bypassed_and_only_after_its_time() {
 
 /// Number 15: the replacement cannot go anywhere, and the scheduler says why.
 #[tokio::test]
-async fn a_pending_replacement_is_reported_with_the_schedulers_words() {
+pub(crate) async fn a_pending_replacement_is_reported_with_the_schedulers_words() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "wait-ready").await;
     let node = env.node_with_web(1).await;
     let before = env.pods_on(&node).await;
@@ -126,12 +134,16 @@ async fn a_pending_replacement_is_reported_with_the_schedulers_words() {
         "{}",
         output.stderr
     );
-    let report = report(&output);
-    assert_eq!(report["nodes"][0]["drained"], true, "{report:#}");
-    assert!(
-        report["nodes"][0]["waitingFor"][0].is_string(),
-        "{report:#}"
-    );
+    let report = env.report(&output).await;
+    assert!(report.is_drained(&node));
+    let why = report.why(&node);
+    assert!(why.contains("is Pending: 0/"), "{why}");
+    if let Some(document) = &report.document {
+        assert!(
+            document["nodes"][0]["waitingFor"][0].is_string(),
+            "{document:#}"
+        );
+    }
     env.check(&before).await;
 }
 
@@ -163,7 +175,7 @@ pub(crate) async fn wait_ready_ends_when_every_replacement_is_ready() {
 /// There is room for the replacements of the first node alone: what was enough for it is not
 /// enough for the second.
 #[tokio::test]
-async fn each_node_waits_for_its_own_replacements() {
+pub(crate) async fn each_node_waits_for_its_own_replacements() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "each-replaced").await;
     let pool = env.namespace.name.clone();
     let client = env.namespace.client();
@@ -187,7 +199,7 @@ async fn each_node_waits_for_its_own_replacements() {
     before.extend(env.pods_on(&second).await);
     let flags = [&*first, &*second, "--wait-ready", "--implicit-budget=none"];
     let mut drain = start(&env, &flags);
-    let mut stderr = Stderr::of(&mut drain);
+    let mut stderr = Stderr::of(&env, &mut drain);
     let waits = format!("node/{second}: no pod left to evict; waiting: 2 of 4 pods of ReplicaSet");
     stderr.wait_for(&[&waits, "is Pending: 0/"]).await;
     fixture(&env.node("d")).create(client).await.unwrap();
@@ -372,12 +384,12 @@ pub(crate) async fn two_nodes_of_one_zone_are_never_drained_at_once() {
 
 /// Its replacement waits for a node that takes it, and for ever.
 #[tokio::test]
-async fn wait_ready_ends_when_the_workload_is_deleted() {
+pub(crate) async fn wait_ready_ends_when_the_workload_is_deleted() {
     let env = TestEnvironment::new(ControlPlane::shared().await, "deleted-workload").await;
     let node = env.node_with_web(2).await;
     let before = env.pods_on(&node).await;
     let mut drain = start(&env, &[&node, "--wait-ready", "--implicit-budget=none"]);
-    let mut stderr = Stderr::of(&mut drain);
+    let mut stderr = Stderr::of(&env, &mut drain);
     stderr.wait_for(&["no pod left to evict; waiting: "]).await;
     let deployments: Api<Deployment> = env.namespace.api();
     let delete = DeleteParams::background();
@@ -413,7 +425,7 @@ pub(crate) async fn a_budget_that_lets_pods_go_is_not_bypassed() {
 /// Each replacement takes two seconds to become Ready, so the last of ten pods waits longer than
 /// this for its turn.
 #[tokio::test]
-async fn a_budget_that_lets_pods_go_is_waited_for() {
+pub(crate) async fn a_budget_that_lets_pods_go_is_waited_for() {
     let plane = ControlPlane::options()
         .with_everything()
         .pod_ready_after(Duration::from_secs(2))

@@ -1,6 +1,7 @@
 //! `Replica`: nodelife-controller as a child process that reaches the API server through a proxy.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use http::Method;
 use nodelife_tests::proxy::Proxy;
@@ -11,7 +12,9 @@ use serde_json::{Value, json};
 pub(crate) struct Replica {
     /// Also its user, by whom the audit log tells its requests.
     pub(crate) name: &'static str,
-    pub(crate) proxy: Proxy,
+    pub(crate) proxy: Arc<Proxy>,
+    /// The Lease that it shares with the other replicas.
+    lease: String,
     log: PathBuf,
     process: Option<Supervised>,
 }
@@ -44,9 +47,20 @@ impl Replica {
             name: name.to_owned(),
             groups: vec!["system:masters".to_owned()],
         };
+        Self::start_as(plane, name, &user, "nodelife-controller")
+    }
+
+    /// One that acts as `user`, of those that share this Lease.
+    pub(crate) fn start_as(
+        plane: &ControlPlane,
+        name: &'static str,
+        user: &Identity,
+        lease: &str,
+    ) -> Self {
         let mut this = Self {
             name,
-            proxy: Proxy::start(plane, &user).unwrap(),
+            proxy: Arc::new(Proxy::start(plane, user).unwrap()),
+            lease: lease.to_owned(),
             log: plane.folder().join(format!("{name}.log")),
             process: None,
         };
@@ -63,7 +77,8 @@ impl Replica {
         let process = Spec::new(program::controller().unwrap(), &self.log)
             .args(["--kubeconfig".to_owned(), kubeconfig.display().to_string()])
             .args(["--audit=false", "--health-listen=127.0.0.1:0"])
-            .args(["--leader-elect-resource-namespace=default"])
+            .args(["--leader-elect-resource-namespace=default".to_owned()])
+            .args([format!("--leader-elect-resource-name={}", self.lease)])
             .env("HOSTNAME", self.name)
             .start();
         self.process = Some(process.unwrap());

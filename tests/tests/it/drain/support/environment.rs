@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -21,8 +21,9 @@ use nodelife_tests::proxy::Proxy;
 use nodelife_tests::{AuditEvent, ControlPlane, Identity, TIMEOUT, TestNamespace, wait_until};
 use serde_json::{Value, json};
 
-use super::carrier::Carrier;
+use super::carrier::{Carrier, Lent, Parts, is_by_maintenance};
 use super::history::History;
+use super::report::Report;
 
 /// A word, verbs and resources, as `kubectl create clusterrole` takes them.
 pub(in crate::drain) type Permission = (&'static str, &'static str, &'static str);
@@ -43,10 +44,26 @@ pub(in crate::drain) const CORDON: Permission = ("cordon", "patch", "nodes");
 /// To write events.
 pub(in crate::drain) const EVENTS: Permission = ("events", "create", "events.events.k8s.io");
 
+/// What the controller needs beside what its drains do.
+const CARRIER: &[Permission] = &[
+    (
+        "objects",
+        "list,watch,patch",
+        "nodemaintenances.nodelife.dev",
+    ),
+    ("status", "patch", "nodemaintenances.nodelife.dev/status"),
+    (
+        "elect",
+        "get,create,update,patch",
+        "leases.coordination.k8s.io",
+    ),
+];
+
 /// One test's part of a shared control plane.
 pub(in crate::drain) struct TestEnvironment {
     pub(in crate::drain) plane: &'static ControlPlane,
     pub(in crate::drain) namespace: TestNamespace,
+    /// Of the drains.
     kubeconfig: PathBuf,
     /// Whom the drains act as, where that is somebody of this test alone.
     user: Option<String>,
@@ -55,12 +72,48 @@ pub(in crate::drain) struct TestEnvironment {
     /// Of the namespace, where the disruption controller counts.
     history: Option<History>,
     /// Who carries out each drain as a NodeMaintenance, if they are such, and how many there were.
-    carrier: Option<Arc<Carrier>>,
+    carrier: OnceLock<Arc<Carrier>>,
     maintenances: AtomicU32,
+    is_by_maintenance: bool,
+    /// What a carrier of its own is to serve, until it is started.
+    lent: Mutex<Option<Lent>>,
 }
 
 impl TestEnvironment {
     pub(in crate::drain) async fn new(plane: &'static ControlPlane, what: &str) -> Self {
+        let this = Self::on(plane, what).await;
+        if is_by_maintenance() {
+            let _ = this.carrier.set(Carrier::shared(plane).await);
+        }
+        this
+    }
+
+    /// One whose drains reach the API server over a connection that fails, or with rights of their
+    /// own. The controller has one connection and one user for all maintenances, so by maintenance
+    /// the test has a control plane and a controller for itself.
+    pub(in crate::drain) async fn apart(parts: Parts, what: &str) -> Self {
+        if !is_by_maintenance() {
+            return Self::on(
+                match parts {
+                    Parts::Api => ControlPlane::shared_api().await,
+                    Parts::All => ControlPlane::shared().await,
+                },
+                what,
+            )
+            .await;
+        }
+        Self::alone(parts, what).await
+    }
+
+    /// One with a control plane for itself, both ways.
+    pub(in crate::drain) async fn alone(parts: Parts, what: &str) -> Self {
+        let lent = Lent::take(parts).await;
+        let mut this = Self::on(lent.plane, what).await;
+        this.lent = Mutex::new(Some(lent));
+        this
+    }
+
+    async fn on(plane: &'static ControlPlane, what: &str) -> Self {
         let namespace = TestNamespace::create(plane, what).await.unwrap();
         let counts = plane.pids().await.contains_key(&Part::ControllerManager);
         Self {
@@ -71,9 +124,43 @@ impl TestEnvironment {
             user: None,
             before: plane.audit_events().unwrap().len(),
             namespace,
-            carrier: Carrier::of(plane).await,
+            carrier: OnceLock::new(),
             maintenances: AtomicU32::new(0),
+            is_by_maintenance: is_by_maintenance(),
+            lent: Mutex::default(),
         }
+    }
+
+    /// Who carries out its drains, if they are maintenances. One of its own is started when the
+    /// test first wants it: until then it is said whom it acts as.
+    pub(super) fn carrier(&self) -> Option<&Arc<Carrier>> {
+        if self.prints() {
+            return None;
+        }
+        let lent = self.lent.lock();
+        let lent = lent.unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(lent) = lent {
+            let carrier = Carrier::alone(lent, &self.namespace.name, &self.identity());
+            let _ = self.carrier.set(Arc::new(carrier));
+        }
+        self.carrier.get()
+    }
+
+    /// Whom the drains act as.
+    fn identity(&self) -> Identity {
+        let Some(name) = self.user.clone() else {
+            return Identity::Admin;
+        };
+        Identity::User {
+            name,
+            groups: Vec::new(),
+        }
+    }
+
+    /// Whether a drain prints each step, and a document at its end. A maintenance has states, as
+    /// they stand once a second: what passes within it is told nobody.
+    pub(in crate::drain) fn prints(&self) -> bool {
+        !self.is_by_maintenance
     }
 
     /// The full name of a node of this test.
@@ -97,7 +184,9 @@ impl TestEnvironment {
     /// The command `kubectl nodelife drain ARGUMENTS`; or those that make a NodeMaintenance of it,
     /// and follow it to its end. The one before has its nodes until it is deleted.
     pub(in crate::drain) fn command(&self, arguments: &[&str]) -> tokio::process::Command {
-        if self.carrier.is_none() {
+        // A plan is made by the command.
+        let plans = arguments.iter().any(|word| word.starts_with("--dry-run"));
+        if self.carrier().is_none() || plans {
             return self.nodelife(&[&["drain"], arguments].concat());
         }
         let before = self.maintenance();
@@ -108,20 +197,38 @@ impl TestEnvironment {
             \"$0\" nodelife drain \"$@\" --detach={now} >&2 &&
             exec \"$0\" nodelife maintenance watch {now}"
         );
-        self.kubectl().script(&script, arguments)
+        let admin = self.plane.kubeconfig_file(&Identity::Admin).unwrap();
+        let kubectl = Kubectl::with_kubeconfig(admin, self.plane.folder()).unwrap();
+        kubectl.script(&script, without_output(arguments))
     }
 
     /// The name of the last maintenance; it does not begin as names of what is in the test do.
-    fn maintenance(&self) -> String {
+    pub(super) fn maintenance(&self) -> String {
         let number = self.maintenances.load(Ordering::Relaxed);
         format!("drain-{number}.{}", self.namespace.name)
     }
 
-    /// What the last drain said on stderr; that of a maintenance is in the log of the controller.
-    pub(in crate::drain) fn said(&self, stderr: String) -> String {
-        let carrier = self.carrier.as_ref();
+    /// What the last drain said on stderr; that of a maintenance is in the log of the controller,
+    /// and in what the command printed that followed it.
+    pub(in crate::drain) fn said(&self, stderr: &str) -> String {
+        let carrier = self.carrier.get();
         let said = carrier.map(|carrier| carrier.said(&self.maintenance()));
-        said.filter(|said| !said.is_empty()).unwrap_or(stderr)
+        said.unwrap_or_default() + stderr
+    }
+
+    /// What the last drain reports.
+    pub(in crate::drain) async fn report(&self, output: &Output) -> Report {
+        if self.prints() {
+            return Report::of_document(report(output));
+        }
+        let kubectl = Kubectl::new(self.plane, &Identity::Admin).unwrap();
+        let name = self.maintenance();
+        let object = kubectl.run(["get", "nodemaintenance", &name, "-o", "json"]);
+        let object: Value =
+            serde_json::from_str(&object.await.unwrap().success().unwrap()).unwrap();
+        let status = object["status"].clone();
+        assert_eq!(status["exitStatus"], json!(output.status), "{status:#}");
+        Report::of_status(&status)
     }
 
     fn kubectl(&self) -> Kubectl {
@@ -137,7 +244,7 @@ impl TestEnvironment {
         let output = kubectl::run(self.command(arguments), "").await.unwrap();
         self.check_end(arguments, output.status).await;
         Output {
-            stderr: self.said(output.stderr),
+            stderr: self.said(&output.stderr),
             ..output
         }
     }
@@ -210,7 +317,9 @@ impl TestEnvironment {
 
     async fn act(&mut self, permissions: &[Permission], namespace: Option<&str>) {
         let kubectl = Kubectl::new(self.plane, &Identity::Admin).unwrap();
-        for (word, verbs, resources) in permissions {
+        let is_carrier = is_by_maintenance() && self.user.is_none();
+        let carrier = if is_carrier { CARRIER } else { &[] };
+        for (word, verbs, resources) in permissions.iter().chain(carrier) {
             let role = format!("{}-user-{word}", self.namespace.name);
             let (verbs, resources) = (format!("--verb={verbs}"), format!("--resource={resources}"));
             let made = kubectl.run(["create", "clusterrole", &role, &verbs, &resources]);
@@ -239,17 +348,21 @@ impl TestEnvironment {
         let client = self.namespace.client();
         let namespace = namespace.map(|_| &*self.namespace.name);
         wait_until_allowed(client, &user, role, namespace).await;
-        self.user = Some(user.clone());
-        let user = Identity::User {
-            name: user,
-            groups: Vec::new(),
-        };
-        self.kubeconfig = self.plane.kubeconfig_file(&user).unwrap();
+        self.user = Some(user);
+        self.kubeconfig = self.plane.kubeconfig_file(&self.identity()).unwrap();
+        let is_other = is_by_maintenance() && self.carrier.get().is_some_and(|c| !c.is_alone());
+        assert!(!is_other, "the controller has other rights");
     }
 
     /// Drains through a proxy from now on.
-    pub(in crate::drain) fn go_through(&mut self, proxy: &Proxy) {
+    pub(in crate::drain) fn go_through_proxy(&mut self) -> Arc<Proxy> {
+        if let Some(carrier) = self.carrier() {
+            assert!(carrier.is_alone(), "the proxy is that of other tests, too");
+            return carrier.proxy();
+        }
+        let proxy = Proxy::start(self.plane, &self.identity()).unwrap();
         self.kubeconfig = proxy.kubeconfig_file().unwrap();
+        Arc::new(proxy)
     }
 
     pub(in crate::drain) fn pods(&self) -> Api<Pod> {
@@ -286,6 +399,11 @@ impl TestEnvironment {
             .into_iter()
             .skip(self.before)
             .filter(|event| event.user_agent.starts_with("nodelife/"))
+            // The controller's own, not of the drain that it carries out.
+            .filter(|event| {
+                let resource = event.object_ref.as_ref().map(|object| &*object.resource);
+                !matches!(resource, Some("leases" | "nodemaintenances"))
+            })
             .filter(|event| {
                 event.namespace() == self.namespace.name
                     || self.user.as_deref() == Some(event.username())
@@ -389,6 +507,23 @@ fn stays(pod: &Pod, words: &[&str]) -> bool {
         || has(&meta.labels, "cluster.x-k8s.io/drain", Some("skip"))
 }
 
+/// Without the flags for stdout, which a maintenance does not have.
+fn without_output<'a>(arguments: &[&'a str]) -> Vec<&'a str> {
+    let mut words = arguments.iter();
+    let mut kept = Vec::new();
+    while let Some(&word) = words.next() {
+        if word == "-o" {
+            words.next();
+        } else if !["-o=", "--output=", "--events="]
+            .iter()
+            .any(|flag| word.starts_with(flag))
+        {
+            kept.push(word);
+        }
+    }
+    kept
+}
+
 /// The UID in the body of an eviction, or of a deletion.
 fn uid_of(event: &AuditEvent) -> Option<String> {
     let body = event.request_object.as_ref()?;
@@ -450,6 +585,17 @@ pub(in crate::drain) fn conforms(document: &Value, kind: &str) {
 /// An environment on the shared API server with one node.
 pub(in crate::drain) async fn environment_with_node(what: &str) -> (TestEnvironment, String) {
     let env = TestEnvironment::new(ControlPlane::shared_api().await, what).await;
+    let node = env.node("a");
+    NodeFixture::new(&node)
+        .create(env.namespace.client())
+        .await
+        .unwrap();
+    (env, node)
+}
+
+/// The same for drains over a connection that fails, or with rights of their own.
+pub(in crate::drain) async fn apart_with_node(what: &str) -> (TestEnvironment, String) {
+    let env = TestEnvironment::apart(Parts::Api, what).await;
     let node = env.node("a");
     NodeFixture::new(&node)
         .create(env.namespace.client())

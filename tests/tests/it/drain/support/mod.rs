@@ -5,11 +5,13 @@ mod environment;
 mod fixtures;
 pub(crate) mod history;
 mod process;
+mod report;
 mod stderr;
 
+pub(super) use carrier::Parts;
 pub(super) use environment::{
-    CORDON, EVENTS, EVICT, Permission, READ, TestEnvironment, conforms, environment_with_node,
-    events_on, report, wait_for_cordon, wait_until_allowed,
+    CORDON, EVENTS, EVICT, Permission, READ, TestEnvironment, apart_with_node, conforms,
+    environment_with_node, events_on, report, wait_for_cordon, wait_until_allowed,
 };
 pub(super) use fixtures::{blocked, blocked_pod, end_all_but, open, two_nodes};
 pub(super) use process::{DrainProcess, end, interrupt, outcome, send, start, start_command};

@@ -50,7 +50,7 @@ pub(in crate::drain) async fn end(
     let status = output.status.code();
     env.check_end(&arguments, status).await;
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    (output.status.code(), env.said(stderr))
+    (output.status.code(), env.said(&stderr))
 }
 
 /// All that it wrote, when it ends.
