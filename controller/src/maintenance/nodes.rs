@@ -8,9 +8,14 @@ use nodelife_core::object::{Labels, Node};
 use nodelife_core::text::Str;
 use nodelife_core::zone::ZoneKey;
 
-/// All nodes by name; none before the first list.
+/// All nodes.
 #[derive(Default)]
-pub(super) struct Nodes(Option<BTreeMap<Str, NodeFacts>>);
+pub(super) struct Nodes {
+    /// By name; none before the first list.
+    all: Option<BTreeMap<Str, NodeFacts>>,
+    /// Why they could not be listed.
+    trouble: Option<String>,
+}
 
 /// What is kept of a node.
 #[derive(PartialEq)]
@@ -46,11 +51,21 @@ impl NodeFacts {
 impl Nodes {
     /// All of them, once they were listed.
     pub(super) fn all(&self) -> Option<&BTreeMap<Str, NodeFacts>> {
-        self.0.as_ref()
+        self.all.as_ref()
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&NodeFacts> {
-        self.0.as_ref()?.get(name)
+        self.all.as_ref()?.get(name)
+    }
+
+    /// What is waited for while they are not known.
+    pub(super) fn unknown(&self) -> Option<String> {
+        let waits = "waits for the list of nodes";
+        match (&self.all, &self.trouble) {
+            (Some(_), _) => None,
+            (None, None) => Some(waits.to_owned()),
+            (None, Some(trouble)) => Some(format!("{waits}: {trouble}")),
+        }
     }
 
     /// Takes in what the watch shows; whether anything is kept of it that is new.
@@ -59,23 +74,26 @@ impl Nodes {
             Update::Listed(nodes) => {
                 let nodes = nodes.iter();
                 let all = nodes.map(|node| (node.metadata.name.clone(), NodeFacts::of(node)));
-                self.0 = Some(all.collect());
+                self.all = Some(all.collect());
                 true
             }
             Update::Applied(node) => {
                 let facts = NodeFacts::of(&node);
-                let all = self.0.get_or_insert_default();
+                let all = self.all.get_or_insert_default();
                 let is_new = all.get(&node.metadata.name) != Some(&facts);
                 all.insert(node.metadata.name, facts);
                 is_new
             }
             Update::Deleted(node) => {
-                let all = self.0.as_mut();
+                let all = self.all.as_mut();
                 all.is_some_and(|all| all.remove(&node.metadata.name).is_some())
             }
             Update::Failed { error, wait } => {
                 tracing::warn!(%error, ?wait, "the watch of Nodes failed, retrying");
-                false
+                let trouble = Some(error.to_string());
+                let is_new = self.all.is_none() && self.trouble != trouble;
+                self.trouble = trouble;
+                is_new
             }
         }
     }

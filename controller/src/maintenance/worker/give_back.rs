@@ -58,7 +58,9 @@ impl Worker {
         if self.given_back || self.object.status.started_at.is_none() {
             return Ok(None);
         }
-        self.know_nodes().await;
+        if let Some(wait) = self.know_nodes().await {
+            return Ok(Some(wait));
+        }
         let asker = self.asker(true);
         let now = self.cluster.clock().now();
         let taken: BTreeSet<Str> = {

@@ -36,6 +36,9 @@ pub(super) struct Asker {
 impl Asker {
     /// What is in the way now.
     pub(super) fn hindrance(&self, known: &Known, now: Timestamp) -> Option<Hindrance> {
+        if let Some(wait) = nodes_unknown(known) {
+            return Some(Hindrance { wait, until: None });
+        }
         let wanted = self.wanted(known);
         if !self.ends {
             if wanted.is_empty() && self.object.status.started_at.is_none() {
@@ -139,6 +142,14 @@ impl Asker {
             }
         }
     }
+}
+
+/// That the nodes were not listed yet is in the way of all.
+pub(super) fn nodes_unknown(known: &Known) -> Option<Wait> {
+    known.nodes.unknown().map(|message| Wait {
+        reason: "NodesUnknown",
+        message,
+    })
 }
 
 fn hindrance(reason: &'static str, message: String) -> Hindrance {

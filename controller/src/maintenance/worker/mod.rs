@@ -34,13 +34,16 @@ use super::reporter::StatusReporter;
 use super::settings::{settings, times};
 use super::status::{count_nodes, outcome, set_condition};
 use crate::part::Term;
-use hindrance::Asker;
+use hindrance::{Asker, nodes_unknown};
 
 /// All objects by name.
 pub(in crate::maintenance) type All = BTreeMap<Str, NodeMaintenance>;
 
 /// How long what failed waits until it is tried again.
 const RETRY: Duration = Duration::from_secs(5);
+
+/// For so long a worker waits for the list of nodes before it says so.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// How long the watch may take to show what was written.
 const SOON: Duration = Duration::from_millis(100);
@@ -191,15 +194,20 @@ impl Worker {
         }
     }
 
-    /// Waits until the nodes are known.
-    async fn know_nodes(&self) {
+    /// Waits a moment for the list of nodes; returns what is in the way if it does not come.
+    async fn know_nodes(&self) -> Option<Wait> {
         let places = self.place.places();
         let mut changes = places.changes();
-        while places.known().nodes.all().is_none() {
-            if changes.changed().await.is_err() {
-                return;
+        let listed = async {
+            while places.known().nodes.all().is_none() {
+                if changes.changed().await.is_err() {
+                    return;
+                }
             }
-        }
+        };
+        // What is not said sooner needs no status of its own.
+        let _ = tokio::time::timeout(PATIENCE, listed).await;
+        nodes_unknown(&places.known())
     }
 
     /// `ends`: whether it gives back, or goes on.
@@ -272,7 +280,10 @@ impl Worker {
 
     /// Plans, waits for others and for the approval, and drains.
     async fn drain(&mut self, mut settings: DrainSettings) -> anyhow::Result<Next> {
-        self.know_nodes().await;
+        if let Some(wait) = self.know_nodes().await {
+            self.block(wait.reason, &wait.message).await?;
+            return Ok(Next::Hindered(wait));
+        }
         self.note_deleted_nodes().await?;
         let asker = self.asker(false);
         let (hindrance, wanted) = {

@@ -83,10 +83,15 @@ impl<'a> Scene<'a> {
         self.kubectl.apply(&object.to_string()).await.unwrap();
     }
 
-    pub(super) async fn approve(&self, name: &str, digest: &Value) {
-        let patch = json!({"spec": {"approvedPlan": digest}}).to_string();
+    /// Changes the spec of a maintenance.
+    pub(super) async fn patch(&self, name: &str, spec: &Value) {
+        let patch = json!({"spec": spec}).to_string();
         let words = ["patch", "nm", name, "--type=merge", "-p", &patch];
         self.kubectl.run(words).await.unwrap().success().unwrap();
+    }
+
+    pub(super) async fn approve(&self, name: &str, digest: &Value) {
+        self.patch(name, &json!({"approvedPlan": digest})).await;
     }
 
     pub(super) async fn status(&self, name: &str) -> anyhow::Result<Value> {

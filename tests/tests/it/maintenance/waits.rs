@@ -1,13 +1,20 @@
 //! What a maintenance waits for, and that it waits without asking again and again.
 
+use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
+use nodelife_tests::proxy::{Fault, FaultRule};
 use nodelife_tests::supervise::Spec;
 use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, wait_until};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::replica::Replica;
 use super::support::Scene;
 use super::{plane, web};
+
+fn at(seconds: i64) -> String {
+    (Timestamp::now() + SignedDuration::from_secs(seconds)).to_string()
+}
 
 /// How often all pods of the cluster were listed: once for each plan.
 fn plans(plane: &ControlPlane) -> usize {
@@ -96,6 +103,38 @@ async fn a_node_that_is_not_there_is_waited_for() {
     controller.terminate(TIMEOUT).await.unwrap();
 }
 
+/// A controller that cannot list the nodes says so, and its maintenances end at their deadlines.
+#[tokio::test]
+async fn nodes_that_cannot_be_listed_hold_up_no_deadline() {
+    let plane = plane().await;
+    let scene = Scene::install(&plane).await;
+    NodeFixture::kwok("a").create(&scene.admin).await.unwrap();
+    let replica = Replica::start(&plane, "replica-one");
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 403,
+        "reason": "Forbidden", "message": "nodes is forbidden: no right to list",
+    });
+    let forbidden = Fault::Answer {
+        status: 403,
+        headers: vec![("content-type", "application/json".to_owned())],
+        body: status.to_string(),
+    };
+    let lists = FaultRule::new(forbidden).method(Method::GET);
+    replica.proxy.fault(lists.path("/api/v1/nodes"));
+    let spec = json!({"nodes": ["a"], "deadline": at(3600)});
+    scene.create("blind", &spec).await;
+    let told = scene.wait_for("blind", "Blocked", "NodesUnknown").await;
+    let waits = "waits for the list of nodes: ";
+    assert!(told.starts_with(waits), "{told}");
+    assert!(told.contains("no right to list"), "{told}");
+    scene.patch("blind", &json!({"deadline": at(2)})).await;
+    assert_eq!(scene.wait_for_end("blind").await, 1);
+    replica.proxy.heal();
+    scene.create("sees", &json!({"nodes": ["a"]})).await;
+    assert_eq!(scene.wait_for_end("sees").await, 0);
+    replica.terminate().await;
+}
+
 #[tokio::test]
 async fn a_drain_at_a_terminal_and_a_maintenance_keep_apart() {
     let plane = plane().await;
@@ -161,12 +200,6 @@ async fn a_window_and_a_deadline_hold() {
     scene.budget(&namespace, "web", held).await;
     let before = scene.settled_specs(&["a", "b"]).await;
     let controller = scene.start("one");
-    let at = |seconds: i64| (Timestamp::now() + SignedDuration::from_secs(seconds)).to_string();
-    let patch = async |name: &str, spec: Value| {
-        let patch = json!({"spec": spec}).to_string();
-        let words = ["patch", "nm", name, "--type=merge", "-p", &patch];
-        scene.kubectl.run(words).await.unwrap().success().unwrap();
-    };
     let wait = json!({"onImpossible": "wait"});
 
     // It waits for its window, which comes earlier than it was said first, and ends midway: exit
@@ -180,11 +213,8 @@ async fn a_window_and_a_deadline_hold() {
         .wait_for("window", "Progressing", "WaitsForWindow")
         .await;
     let (start, end) = (at(2), at(12));
-    patch(
-        "window",
-        json!({"window": {"start": start, "duration": null, "end": end}}),
-    )
-    .await;
+    let window = json!({"window": {"start": start, "duration": null, "end": end}});
+    scene.patch("window", &window).await;
     scene.wait_for("window", "Blocked", "PodsBlocked").await;
     let status = scene.status("window").await.unwrap();
     let began: Timestamp = status["startedAt"].as_str().unwrap().parse().unwrap();
@@ -203,7 +233,7 @@ async fn a_window_and_a_deadline_hold() {
     scene
         .wait_for("late", "Progressing", "WaitsForApproval")
         .await;
-    patch("late", json!({"deadline": at(2)})).await;
+    scene.patch("late", &json!({"deadline": at(2)})).await;
     assert_eq!(scene.wait_for_end("late").await, 1);
     scene.cancel("late").await;
 
