@@ -6,9 +6,9 @@
 //!                                                        └► AuditMetrics
 //! ```
 //!
-//! Every audit checks all rules on the whole snapshot: it takes some milliseconds of a core, so that
-//! a pause of `PAUSE_FACTOR` times as long keeps it below a fiftieth of a core, whatever the size of the
-//! cluster, and time itself may make a finding at any moment.
+//! Every audit checks all rules on the whole snapshot, since time itself may make a finding at any
+//! moment. It takes a tenth of a second of a core for 30,000 pods; a pause of `PAUSE_FACTOR` times as
+//! long keeps it below a fiftieth of a core, whatever the size of the cluster.
 
 mod config;
 mod content;

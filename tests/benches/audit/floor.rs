@@ -1,5 +1,8 @@
 //! Lower bounds of the bench: downloads the audit's lists, or watches, and discards what comes.
 
+use std::io::{Write as _, stderr};
+use std::time::Duration;
+
 use anyhow::{Context, Result};
 use http::{Request, header};
 use http_body_util::BodyExt;
@@ -10,6 +13,9 @@ use nodelife_cluster::{ClientOptions, Cluster};
 
 /// Objects a page, as the audit asks for.
 const PAGE: usize = 500;
+
+/// Between two watches.
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Of each page this much is kept: the list's metadata stands in front.
 const HEAD: usize = 4096;
@@ -36,17 +42,33 @@ pub(crate) async fn watch(kubeconfig: std::path::PathBuf) -> Result<()> {
     futures::future::try_join_all(watches).await.map(drop)
 }
 
+/// Watches from now on, again and again: the API server ends each watch after some minutes.
 async fn follow(cluster: &Cluster, path: String) -> Result<()> {
+    loop {
+        if let Err(error) = follow_once(cluster, &path).await {
+            writeln!(stderr(), "{path}: {error:#}")?;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn follow_once(cluster: &Cluster, path: &str) -> Result<()> {
+    let all = format!("limit={PAGE}");
+    let first = Request::get(path.replace(&all, "limit=1")).body(Vec::new())?;
+    let list: serde_json::Value = cluster.client().request(first).await?;
+    let version = list.pointer("/metadata/resourceVersion");
+    let version = version.and_then(|version| version.as_str());
+    let version = version.context("a list has a version")?;
     // A watch has no pages.
-    let path = path.replace(&format!("limit={PAGE}"), "watch=true");
-    let request = Request::get(format!("{path}&timeoutSeconds=3600"));
-    let answer = cluster.client().send(request.body(Body::empty())?).await?;
-    anyhow::ensure!(answer.status().is_success(), "{path}: {}", answer.status());
+    let watch = path.replace(&all, &format!("watch=true&resourceVersion={version}"));
+    let request = Request::get(watch).body(Body::empty())?;
+    let answer = cluster.client().send(request).await?;
+    anyhow::ensure!(answer.status().is_success(), "{}", answer.status());
     let mut body = answer.into_body();
     while let Some(frame) = body.frame().await {
         frame.map_err(|error| anyhow::anyhow!("{error}"))?;
     }
-    anyhow::bail!("the watch of {path} ended")
+    Ok(())
 }
 
 fn paths() -> Vec<String> {

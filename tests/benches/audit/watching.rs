@@ -16,7 +16,7 @@ use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::large_cluster::{Churn, Size, node_name};
-use nodelife_tests::supervise::{Spec, Supervised};
+use nodelife_tests::supervise::{Spec, Supervised, tail};
 use nodelife_tests::{ControlPlane, Identity, TIMEOUT, program, wait_until};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -381,7 +381,11 @@ async fn set_zone(client: &Client, node: &str, zone: &Value) -> Result<()> {
 
 /// User and system time of a process.
 fn cpu(program: &Supervised) -> Result<Duration> {
-    let stat = fs::read_to_string(format!("/proc/{}/stat", program.pid()))?;
+    let path = format!("/proc/{}/stat", program.pid());
+    let stat = fs::read_to_string(&path).with_context(|| {
+        let log = tail(program.log());
+        format!("failed to read {path}; the program's log ends:\n{log}")
+    })?;
     // The name may hold spaces (proc(5)).
     let (_, rest) = stat.rsplit_once(") ").context("a line of /proc/PID/stat")?;
     let field = |index: usize| -> Result<u64> {
