@@ -193,7 +193,8 @@ async fn configurations(
             },
         });
     }
-    if let Some(first) = failures.first() {
+    // In whatever order they came, the same one is named.
+    if let Some(first) = failures.iter().min() {
         let reason = format!(
             "{} of {total} nodes did not give theirs; {first}",
             failures.len()
