@@ -45,6 +45,9 @@ const RETRY: Duration = Duration::from_secs(5);
 /// For so long a worker waits for the list of nodes before it says so.
 const PATIENCE: Duration = Duration::from_secs(2);
 
+/// For so long a plan may wait for its lists: watches may end before they have shown anything.
+const PLAN_TIMEOUT: Duration = Duration::from_mins(2);
+
 /// How long the watch may take to show what was written.
 const SOON: Duration = Duration::from_millis(100);
 
@@ -308,7 +311,14 @@ impl Worker {
         };
         settings.shared = Some(self.place.limits(limits));
         let (mut reporter, view) = StatusReporter::new(self.object.metadata.name.clone());
-        let mut drain = match prepare(&self.cluster, &settings, &mut reporter).await? {
+        let latest = Instant::now() + PLAN_TIMEOUT;
+        let latest = self.end.map_or(latest, |end| end.min(latest));
+        let prepared = prepare(&self.cluster, &settings, &mut reporter);
+        let prepared = tokio::time::timeout_at(latest, prepared);
+        let prepared = prepared
+            .await
+            .context("failed to read in time what the plan is made of")?;
+        let mut drain = match prepared? {
             Prepared::Ready(drain) => drain,
             refused => {
                 let status = refused.status();

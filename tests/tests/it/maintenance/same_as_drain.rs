@@ -36,6 +36,7 @@ run! {
     faults: no_pod_is_evicted_twice_when_30_percent_of_requests_fail,
         budgets_hold_when_30_percent_of_requests_fail,
         what_an_api_server_forbids_at_its_start_is_repeated,
+        a_watch_that_ends_at_once_is_not_repeated_at_once,
         a_watch_that_shows_nothing_new_is_not_repeated_at_once,
         a_failed_list_of_all_pods_ends_no_drain,
         a_pod_is_looked_up_in_a_list_if_it_may_not_be_read,
@@ -221,10 +222,6 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "evict::a_named_pod_is_evicted_and_its_node_left_alone",
             "evict::another_pod_of_the_same_name_is_never_evicted",
         ],
-    ),
-    (
-        "could be asked if the controller's own watches were spared: without them none ends",
-        &["faults::a_watch_that_ends_at_once_is_not_repeated_at_once"],
     ),
     (
         "could be asked on a control plane without other maintenances: theirs count, too, see limits",
