@@ -10,9 +10,10 @@ mod stderr;
 
 pub(super) use carrier::Parts;
 pub(super) use environment::{
-    CORDON, EVENTS, EVICT, Permission, READ, TestEnvironment, apart_with_node, conforms,
-    environment_with_node, events_on, report, wait_for_cordon, wait_until_allowed,
+    CORDON, EVENTS, EVICT, Permission, READ, TestEnvironment, apart_with_node,
+    environment_with_node, events_on, wait_for_cordon, wait_until_allowed,
 };
 pub(super) use fixtures::{blocked, blocked_pod, end_all_but, open, two_nodes};
 pub(super) use process::{DrainProcess, end, interrupt, outcome, send, start, start_command};
+pub(super) use report::{conforms, report};
 pub(super) use stderr::Stderr;

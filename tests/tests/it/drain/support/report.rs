@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use nodelife_tests::kubectl::Output;
 use serde_json::Value;
 
 pub(in crate::drain) struct Report {
@@ -98,4 +99,47 @@ impl Report {
     pub(in crate::drain) fn reason(&self, pod: &str) -> &str {
         &self.reasons[pod]
     }
+}
+
+/// The document of `-o json`: it is what its schema says, and the status is that of the worst of
+/// its outcomes.
+pub(in crate::drain) fn report(output: &Output) -> Value {
+    let document: Value =
+        serde_json::from_str(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"));
+    let kind = document["kind"].as_str().unwrap();
+    conforms(&document, kind);
+    if kind == "DrainReport" {
+        let found = |outcomes: &[&str]| {
+            let mut pods = document["pods"].as_array().unwrap().iter();
+            pods.any(|pod| outcomes.contains(&pod["outcome"].as_str().unwrap()))
+        };
+        let mut nodes = document["nodes"].as_array().unwrap().iter();
+        let waits = nodes.any(|node| node.get("waitingFor").is_some());
+        let mut nodes = document["nodes"].as_array().unwrap().iter();
+        let refused = nodes.any(|node| {
+            let left = node.get("left").and_then(Value::as_str);
+            left.is_some_and(|left| left.starts_with("refused: "))
+        });
+        let worst = match output.status {
+            // What is not known is in no outcome.
+            Some(1) => 1,
+            _ if document["stopped"] == "interrupted" => 130,
+            _ if found(&["impossible"]) => 7,
+            _ if found(&["stuck"]) => 6,
+            _ if found(&["blocked", "pending"]) => 5,
+            // The nodes that it refused say why, and not what that is.
+            status if waits || refused => status.unwrap(),
+            _ => 0,
+        };
+        assert_eq!(output.status, Some(worst), "{document:#}");
+    }
+    document
+}
+
+/// Asserts that a document, or a line of `--events`, is what the schema of its kind says.
+pub(in crate::drain) fn conforms(document: &Value, kind: &str) {
+    let path = format!("{}/../docs/schema/{kind}.json", env!("CARGO_MANIFEST_DIR"));
+    let schema = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let faults = crate::json_schema::faults(document, &schema, kind);
+    assert!(faults.is_empty(), "{document:#}: {faults:#?}");
 }
