@@ -66,7 +66,7 @@ async fn control(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let status = LeaderStatus::register(&mut registry);
     let parts = parts(&arguments, &mut registry)?;
     let health = Health::new(registry);
-    let listener = bind(arguments.health_listen).await?;
+    let listener = bind(arguments.health_listen)?;
     tracing::info!(
         health = %listener.local_addr()?,
         version = env!("CARGO_PKG_VERSION"),

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub use connect::connect;
 pub use connections::{Connections, Place};
 pub use health::{metrics_response, serve_health};
-pub use listen::bind;
+pub use listen::{BoundSocket, bind};
 pub use logging::start_logging;
 pub use signals::ShutdownSignals;
 pub use turns::Turns;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use clap::Args;
-use nodelife_process::{ShutdownSignals, bind, serve_health, start_logging};
+use nodelife_process::{BoundSocket, ShutdownSignals, bind, serve_health, start_logging};
 use tokio::task::JoinSet;
 use tokio_util::task::TaskTracker;
 
@@ -34,9 +34,15 @@ pub(crate) struct Arguments {
     /// changes.
     #[arg(long, value_name = "DIR")]
     tls_dir: PathBuf,
-    /// Address of POST /mutate and /validate, over TLS.
+    /// Address of POST /mutate and /validate, over TLS. It refuses connections until there is a valid
+    /// certificate.
     #[arg(long, value_name = "ADDR", default_value = "[::]:9443")]
     listen: SocketAddr,
+    /// Let other processes of the same user that have this flag listen on the port of --listen as
+    /// well (`SO_REUSEPORT`). The kernel gives each new connection to one of them, so if one is killed,
+    /// the others answer.
+    #[arg(long)]
+    share_port: bool,
     /// Address of /livez, /readyz and /metrics, over plain HTTP.
     #[arg(long, value_name = "ADDR", default_value = "[::]:8081")]
     health_listen: SocketAddr,
@@ -96,13 +102,12 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Arc::clone(&certificates),
     ));
 
-    let listener = bind(arguments.listen).await?;
-    let health = bind(arguments.health_listen).await?;
+    let socket = BoundSocket::new(arguments.listen, arguments.share_port)?;
+    let health = bind(arguments.health_listen)?;
     tracing::info!(
-        address = %listener.local_addr()?,
         health = %health.local_addr()?,
         version = env!("CARGO_PKG_VERSION"),
-        "listening"
+        "started"
     );
 
     let mut tasks = JoinSet::new();
@@ -126,12 +131,20 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let connections = TaskTracker::new();
     let acceptor = Arc::new(Acceptor {
         tls,
-        state,
+        state: Arc::clone(&state),
         connections: connections.clone(),
     });
-    tasks.spawn(acceptor.run(listener));
-
-    signals.next().await;
+    tokio::select! {
+        () = signals.next() => {}
+        // Connections that others could answer must not come here before.
+        () = certificates.loaded() => {
+            let listener = socket.listen()?;
+            tracing::info!(address = %listener.local_addr()?, "listening");
+            state.listens();
+            tasks.spawn(acceptor.run(listener));
+            signals.next().await;
+        }
+    }
     tracing::info!(
         lame_duck,
         drain_timeout,

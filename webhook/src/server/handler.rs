@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -41,6 +42,7 @@ pub(crate) struct State {
     pub(crate) shutdown: Arc<Shutdown>,
     pub(crate) certificates: Arc<Certificates>,
     limit: Limit,
+    listening: AtomicBool,
 }
 
 impl State {
@@ -58,7 +60,17 @@ impl State {
             shutdown,
             certificates,
             limit: Limit::default(),
+            listening: AtomicBool::new(false),
         }
+    }
+
+    /// Notes that clients can connect.
+    pub(crate) fn listens(&self) {
+        self.listening.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_listening(&self) -> bool {
+        self.listening.load(Ordering::Relaxed)
     }
 
     pub(super) fn metrics(&self) -> Result<String, std::fmt::Error> {

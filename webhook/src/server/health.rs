@@ -20,7 +20,7 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .with_state(state)
 }
 
-/// Ready with a valid certificate and until shutdown begins; does not depend on the API server,
+/// Ready with a valid certificate, once clients can connect and until shutdown begins; does not depend on the API server,
 /// which most verdicts do not need.
 async fn ready(Shared(state): Shared<Arc<State>>) -> (StatusCode, &'static str) {
     if state.shutdown.is_leaving() {
@@ -28,6 +28,9 @@ async fn ready(Shared(state): Shared<Arc<State>>) -> (StatusCode, &'static str) 
     }
     if !state.certificates.is_ready() {
         return (StatusCode::SERVICE_UNAVAILABLE, "no valid certificate\n");
+    }
+    if !state.is_listening() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "not listening yet\n");
     }
     (StatusCode::OK, "ok\n")
 }

@@ -19,6 +19,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::CertifiedKey;
 use rustls::{RootCertStore, ServerConfig};
+use tokio_util::sync::CancellationToken;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 use super::metrics::{Metrics, Reload};
@@ -156,6 +157,7 @@ fn seconds(time: SystemTime) -> i64 {
 #[derive(Debug, Default)]
 pub(crate) struct Certificates {
     leaf: ArcSwapOption<Leaf>,
+    loaded: CancellationToken,
 }
 
 impl Certificates {
@@ -164,6 +166,11 @@ impl Certificates {
         let leaf = self.leaf.load();
         leaf.as_ref()
             .is_some_and(|leaf| leaf.not_after > seconds(SystemTime::now()))
+    }
+
+    /// Waits for the first certificate.
+    pub(crate) async fn loaded(&self) {
+        self.loaded.cancelled().await;
     }
 
     /// Reads the directory every `interval`, forever. Files that were rejected are checked again:
@@ -202,6 +209,7 @@ impl Certificates {
                     metrics.leaf_expires(leaf.not_after);
                     tracing::info!(not_after = leaf.not_after, "certificate loaded");
                     self.leaf.store(Some(Arc::new(leaf)));
+                    self.loaded.cancel();
                     loaded = Some(files);
                     failure.clear();
                 }

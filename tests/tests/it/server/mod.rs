@@ -2,10 +2,12 @@
 //! a certificate, or connected during shutdown.
 
 mod flood;
+mod shared_port;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Result;
 use nodelife_tests::https::{Connection, NAME, TlsClient, head};
@@ -22,7 +24,7 @@ const PATH: &str = "/validate?timeout=2s";
 
 struct Server {
     program: Supervised,
-    authority: TestCa,
+    authority: Arc<TestCa>,
     folder: TempDir,
     address: SocketAddr,
     health: SocketAddr,
@@ -37,18 +39,20 @@ impl Server {
 
     /// With a soft limit of file descriptors such as a container may begin with.
     async fn start_with_few_files(flags: &[&str]) -> Self {
-        let server = Self::launch(TestCa::new().unwrap(), flags, Some(256), |_| ());
+        let (authority, address) = (TestCa::new().unwrap(), free_address());
+        let server = Self::launch(authority.into(), address, flags, Some(256), |_| ());
         server.ready().await;
         server
     }
 
     /// Starts it with a certificate of `authority`, after `change` had its way with the folder.
     fn prepare(authority: TestCa, flags: &[&str], change: impl FnOnce(&Path)) -> Self {
-        Self::launch(authority, flags, None, change)
+        Self::launch(authority.into(), free_address(), flags, None, change)
     }
 
     fn launch(
-        authority: TestCa,
+        authority: Arc<TestCa>,
+        address: SocketAddr,
         flags: &[&str],
         files: Option<u32>,
         change: impl FnOnce(&Path),
@@ -57,8 +61,7 @@ impl Server {
         let leaf = authority.server(&[NAME], &[]).unwrap();
         mount(folder.path(), &authority, &leaf);
         change(folder.path());
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port::free().unwrap()));
-        let health = SocketAddr::from((Ipv4Addr::LOCALHOST, port::free().unwrap()));
+        let health = free_address();
         let log = folder.path().join("webhook.log");
         let program = program::webhook().unwrap();
         let spec = match files {
@@ -114,6 +117,10 @@ impl Server {
         let trust = TlsClient::new(&self.authority.certificate(), own)?;
         trust.connect(self.address).await
     }
+}
+
+fn free_address() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, port::free().unwrap()))
 }
 
 /// Writes a Secret's files, as the kubelet does: behind a link that is swapped.

@@ -86,7 +86,7 @@ async fn keep(arguments: Arguments) -> anyhow::Result<ExitCode> {
 
     let mut signals = ShutdownSignals::new()?;
     let (sender, status) = watch::channel(RotatorStatus::default());
-    let listener = bind(arguments.health_listen).await?;
+    let listener = bind(arguments.health_listen)?;
     let mut tasks = JoinSet::new();
     tasks.spawn(serve_health(listener, health::router(status)));
     let cancel = CancellationToken::new();
