@@ -140,6 +140,62 @@ fn nothing_holds_a_ca_bundle_or_a_secret() {
     }
 }
 
+/// What a patch gives one of two containers, the other needs as well.
+#[test]
+fn both_containers_of_the_webhook_are_equal() {
+    for folder in folders().into_iter().chain(["chart/source".to_owned()]) {
+        let text = render(&folder);
+        let deployments = text
+            .split("\n---\n")
+            .map(|one| -> Value { serde_saphyr::from_str(one).unwrap() })
+            .filter(|one| one["kind"] == "Deployment");
+        let webhook = deployments
+            .into_iter()
+            .find(|one| one["metadata"]["name"] == "nodelife-webhook");
+        let Some(webhook) = webhook else {
+            assert_eq!(folder, "controller");
+            continue;
+        };
+        let containers = &webhook["spec"]["template"]["spec"]["containers"];
+        let containers = containers.as_array().unwrap();
+        let shares = |one: &Value| {
+            one["args"]
+                .as_array()
+                .unwrap()
+                .contains(&json!("--share-port"))
+        };
+        if folder == "overlays/host-network" {
+            assert_eq!(containers.len(), 1);
+            assert!(!shares(&containers[0]));
+            continue;
+        }
+        let [first, second] = &containers[..] else {
+            panic!("{folder}: {containers:?}")
+        };
+        assert!(shares(first), "{folder}");
+        assert_eq!(second["name"], "webhook-2", "{folder}");
+        let plain = |one: &Value| {
+            let mut one = one.clone();
+            let fields = one.as_object_mut().unwrap();
+            fields.remove("name");
+            fields.remove("ports");
+            for probe in ["livenessProbe", "readinessProbe"] {
+                fields[probe]["httpGet"]["port"].take();
+            }
+            let arguments = fields["args"].as_array_mut().unwrap();
+            arguments.retain(|one| *one != "--health-listen=[::]:8082");
+            one
+        };
+        assert_eq!(plain(first), plain(second), "{folder}");
+        let health = json!([{"name": "health-2", "containerPort": 8082}]);
+        assert_eq!(second["ports"], health, "{folder}");
+        for probe in ["livenessProbe", "readinessProbe"] {
+            assert_eq!(first[probe]["httpGet"]["port"], "health", "{folder}");
+            assert_eq!(second[probe]["httpGet"]["port"], "health-2", "{folder}");
+        }
+    }
+}
+
 #[test]
 fn the_manifests_run_the_images() {
     let read = |file: &str| fs::read_to_string(manifests().join(file)).unwrap();

@@ -66,15 +66,17 @@ async fn stricter(installation: &Installation<'_>) {
     let from = format!("--from-file={file}");
     let create = ["-n", NAMESPACE, "create", "configmap", "strict", &from];
     kubectl(installation, &create).await;
-    let container = "/spec/template/spec/containers/0";
-    let patch = json!([
-        {"op": "add", "path": format!("{container}/args/-"), "value": "--config=/etc/nodelife/config/config.yaml"},
-        {"op": "add", "path": format!("{container}/volumeMounts/-"),
-            "value": {"name": "config", "mountPath": "/etc/nodelife/config", "readOnly": true}},
-        {"op": "add", "path": "/spec/template/spec/volumes/-",
-            "value": {"name": "config", "configMap": {"name": "strict"}}},
-    ]);
-    let patch = patch.to_string();
+    let mut patch = vec![json!({"op": "add", "path": "/spec/template/spec/volumes/-",
+        "value": {"name": "config", "configMap": {"name": "strict"}}})];
+    for number in 0..2 {
+        let container = format!("/spec/template/spec/containers/{number}");
+        patch.extend([
+            json!({"op": "add", "path": format!("{container}/args/-"), "value": "--config=/etc/nodelife/config/config.yaml"}),
+            json!({"op": "add", "path": format!("{container}/volumeMounts/-"),
+                "value": {"name": "config", "mountPath": "/etc/nodelife/config", "readOnly": true}}),
+        ]);
+    }
+    let patch = json!(patch).to_string();
     let words = [
         "-n",
         NAMESPACE,
