@@ -12,6 +12,7 @@ mod access;
 pub mod client;
 pub mod error;
 pub mod evict;
+mod frames;
 mod json;
 mod kubelet;
 mod lease_lock;

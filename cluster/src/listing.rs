@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::resource::Resource;
 use crate::wire::schema::{self, Message};
-use crate::wire::{self, DecodeError, Encoding, Sharing};
+use crate::wire::{self, DecodeError, Encoding, Sharing, trim_meta, trim_pod};
 
 /// A type of core that the API server can list.
 pub trait Object: Clone + Send + Sync + Sized + 'static {
@@ -25,7 +25,10 @@ pub trait Object: Clone + Send + Sync + Sized + 'static {
 
     fn metadata(&self) -> &Meta;
 
-    /// Lets it share its strings and collections with others of its list.
+    /// Drops what is of use to nobody here.
+    fn trim(&mut self);
+
+    /// Trims it, and lets it share its strings and collections with others of its list.
     fn share(&mut self, sharing: &mut Sharing);
 }
 
@@ -173,7 +176,7 @@ pub static NODE_MAINTENANCES: Listing<NodeMaintenance> = Listing::new(
 pub static EVENTS: Listing<Event> = Listing::new(crate::resource::EVENTS, "Event", &schema::EVENT);
 
 macro_rules! object {
-    ($kind:ty, |$object:ident, $sharing:ident| $share:expr) => {
+    ($kind:ty, $trim:expr, |$object:ident, $sharing:ident| $share:expr) => {
         impl Object for $kind {
             type Item = Self;
 
@@ -185,6 +188,11 @@ macro_rules! object {
                 &self.metadata
             }
 
+            fn trim(&mut self) {
+                let trim: fn(&mut Self) = $trim;
+                trim(self);
+            }
+
             fn share(&mut self, $sharing: &mut Sharing) {
                 let $object = self;
                 $share;
@@ -192,12 +200,20 @@ macro_rules! object {
         }
     };
     ($($kind:ty),* $(,)?) => {$(
-        object!($kind, |object, sharing| sharing.meta(&mut object.metadata));
+        object!(
+            $kind,
+            |object| trim_meta(&mut object.metadata),
+            |object, sharing| sharing.meta(&mut object.metadata)
+        );
     )*};
 }
 
-object!(Node, |node, sharing| sharing.node(node));
-object!(Pod, |pod, sharing| sharing.pod(pod));
+object!(
+    Node,
+    |node| trim_meta(&mut node.metadata),
+    |node, sharing| sharing.node(node)
+);
+object!(Pod, trim_pod, |pod, sharing| sharing.pod(pod));
 object!(
     Lease,
     Budget,
@@ -240,6 +256,10 @@ impl Object for Workload {
 
     fn metadata(&self) -> &Meta {
         &self.metadata
+    }
+
+    fn trim(&mut self) {
+        trim_meta(&mut self.metadata);
     }
 
     fn share(&mut self, sharing: &mut Sharing) {

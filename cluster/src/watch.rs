@@ -12,25 +12,23 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt;
-use kube::client::Body;
-use nodelife_core::object::{Meta, Status};
+use http::header::CONTENT_TYPE;
+use nodelife_core::object::Meta;
 use nodelife_core::response::ApiResponse;
 use nodelife_core::text::Str;
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::client::Cluster;
 use crate::error::ApiError;
+use crate::frames::Frames;
 use crate::list::{ListFilter, list_target};
 use crate::listing::{Listing, Object};
 use crate::request::{Call, NO_OBSERVER};
-use crate::retry::{Backoff, spread, unreachable};
-use crate::wire::Sharing;
+use crate::retry::{Backoff, spread};
+use crate::wire::{DecodeError, Encoding, Event};
 
 /// For how long a server may keep a stream open, before a spread that keeps many
 /// clients from coming back at once. client-go: 5 to 10 minutes (v0.36.3,
@@ -48,9 +46,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(150);
 /// Stands on the bookmark that ends what there was (k8s.io/apimachinery v0.36.3,
 /// `pkg/apis/meta/v1/types.go`, `InitialEventsAnnotationKey`).
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
-
-/// The longest event that we are ready to hold, in bytes.
-const MAX_EVENT_SIZE: usize = 16 << 20;
 
 /// Updates that may wait for whoever consumes them; then the stream waits, too.
 const QUEUE_LENGTH: usize = 256;
@@ -90,8 +85,9 @@ impl Cluster {
         self.follow(listing, filter, true)
     }
 
-    /// As [`Cluster::watch`], but what there is comes in pages of a list: its objects share their
-    /// memory, and protobuf is smaller than the JSON of a watch. For whole clusters.
+    /// As [`Cluster::watch`], but what there is comes in pages of a list, whose objects share their
+    /// memory. Whoever keeps them all has those of the changes share as well ([`Object::share`]).
+    /// For whole clusters.
     pub fn list_and_watch<T: Object>(
         &self,
         listing: &'static Listing<T>,
@@ -206,19 +202,22 @@ impl<T: Object> Follower<T> {
             self.cluster.accept(&call, answer)?;
             return Ok(());
         }
-        let mut lines = Lines::new(response.into_body());
+        let kind = response.headers().get(CONTENT_TYPE);
+        let encoding = Encoding::of(kind.and_then(|kind| kind.to_str().ok()));
+        let mut frames = Frames::new(encoding, response.into_body());
         let mut initial = version.is_empty().then(BTreeMap::new);
         loop {
-            let line = tokio::time::timeout(IDLE_TIMEOUT, lines.next(&self.cluster, &call))
+            let frame = tokio::time::timeout(IDLE_TIMEOUT, frames.next(&self.cluster, &call))
                 .await
                 .map_err(|_elapsed| ApiError::Timeout {
                     server: self.cluster.server.to_string(),
                     after: IDLE_TIMEOUT,
                 })??;
-            let Some(line) = line else {
+            let Some(frame) = frame else {
                 return Ok(());
             };
-            let decoded = self.read(&call, &line)?;
+            let event = Event::read(encoding, &frame).map_err(|error| call.malformed(&error))?;
+            let decoded = self.read(&call, &event)?;
             let update = match (decoded.update, &mut initial) {
                 // Changes may come before all was sent.
                 (Some(Update::Applied(object)), Some(initial)) => {
@@ -258,6 +257,7 @@ impl<T: Object> Follower<T> {
             .with_query("watch", "true")
             .with_query("allowWatchBookmarks", "true")
             .with_query("timeoutSeconds", seconds.to_string())
+            .with_accept(Encoding::Protobuf.accept())
             .uncompressed();
         if version.is_empty() {
             // Without a version it is a consistent read.
@@ -268,45 +268,47 @@ impl<T: Object> Follower<T> {
         }
     }
 
-    fn read(&self, call: &Call, line: &[u8]) -> Result<WatchLine<T>, ApiError> {
-        let event: Event<'_> = parse(call, line)?;
-        if event.kind == "ERROR" {
-            let status: Status = parse(call, event.object.get().as_bytes())?;
-            let answer = Box::new(ApiResponse {
-                code: status.code,
-                status: Some(status),
-                ..ApiResponse::default()
-            });
-            return Err(if answer.code == 410 {
-                ApiError::Expired(answer)
-            } else {
-                ApiError::Refused(answer)
-            });
+    fn read(&self, call: &Call, event: &Event<'_>) -> Result<Decoded<T>, ApiError> {
+        let malformed = |error: DecodeError| call.malformed(&error);
+        match event.kind {
+            "ERROR" => {
+                let status = event.status().map_err(malformed)?;
+                let answer = Box::new(ApiResponse {
+                    code: status.code,
+                    status: Some(status),
+                    ..ApiResponse::default()
+                });
+                Err(if answer.code == 410 {
+                    ApiError::Expired(answer)
+                } else {
+                    ApiError::Refused(answer)
+                })
+            }
+            "BOOKMARK" => {
+                let bookmark: Bookmark = event.object(self.listing.message).map_err(malformed)?;
+                let annotations = bookmark.metadata.annotations;
+                Ok(Decoded {
+                    initial_events_end: annotations.contains_key(INITIAL_EVENTS_END),
+                    version: bookmark.metadata.resource_version,
+                    update: None,
+                })
+            }
+            kind => {
+                let item: T::Item = event.object(self.listing.message).map_err(malformed)?;
+                let mut object = T::from_item(item, self.listing.kind);
+                object.trim();
+                Ok(Decoded {
+                    version: object.metadata().resource_version.clone(),
+                    update: match kind {
+                        "ADDED" | "MODIFIED" => Some(Update::Applied(object)),
+                        "DELETED" => Some(Update::Deleted(object)),
+                        // A kind of event that a later version invents.
+                        _ => None,
+                    },
+                    initial_events_end: false,
+                })
+            }
         }
-        if event.kind == "BOOKMARK" {
-            let bookmark: Bookmark = parse(call, event.object.get().as_bytes())?;
-            return Ok(WatchLine {
-                initial_events_end: bookmark
-                    .metadata
-                    .annotations
-                    .contains_key(INITIAL_EVENTS_END),
-                version: bookmark.metadata.resource_version,
-                update: None,
-            });
-        }
-        let item: T::Item = parse(call, event.object.get().as_bytes())?;
-        let mut object = T::from_item(item, self.listing.kind);
-        object.share(&mut Sharing::default());
-        Ok(WatchLine {
-            version: object.metadata().resource_version.clone(),
-            update: match event.kind {
-                "ADDED" | "MODIFIED" => Some(Update::Applied(object)),
-                "DELETED" => Some(Update::Deleted(object)),
-                // A kind of event that a later version invents.
-                _ => None,
-            },
-            initial_events_end: false,
-        })
     }
 
     async fn send(&self, update: Update<T>) -> Result<(), Dropped> {
@@ -323,8 +325,8 @@ impl<T: Object> Follower<T> {
     }
 }
 
-/// What one line of a stream says.
-struct WatchLine<T> {
+/// What one event of a stream says.
+struct Decoded<T> {
     update: Option<Update<T>>,
     version: Str,
     /// All that there was has been sent.
@@ -356,65 +358,6 @@ impl From<Dropped> for End {
 }
 
 #[derive(Deserialize)]
-struct Event<'a> {
-    #[serde(rename = "type")]
-    kind: &'a str,
-    #[serde(borrow)]
-    object: &'a RawValue,
-}
-
-#[derive(Deserialize)]
 struct Bookmark {
     metadata: Meta,
-}
-
-fn parse<'a, D: Deserialize<'a>>(call: &Call, text: &'a [u8]) -> Result<D, ApiError> {
-    crate::json::read(text).map_err(|error| call.malformed(&error))
-}
-
-/// Cuts a body into lines.
-struct Lines {
-    body: Body,
-    buffer: BytesMut,
-    /// Bytes at the start of the buffer that hold no end of line.
-    searched: usize,
-}
-
-impl Lines {
-    fn new(body: Body) -> Self {
-        Self {
-            body,
-            buffer: BytesMut::new(),
-            searched: 0,
-        }
-    }
-
-    /// The next whole line; `None` at the regular end. What is left of a line that was
-    /// cut off is dropped: the next stream brings it again.
-    async fn next(&mut self, cluster: &Cluster, call: &Call) -> Result<Option<Bytes>, ApiError> {
-        loop {
-            let fresh = self.buffer.get(self.searched..).unwrap_or_default();
-            if let Some(end) = fresh.iter().position(|&byte| byte == b'\n') {
-                let line = self.buffer.split_to(self.searched + end + 1).freeze();
-                self.searched = 0;
-                if line.trim_ascii().is_empty() {
-                    continue;
-                }
-                return Ok(Some(line));
-            }
-            self.searched = self.buffer.len();
-            if self.searched > MAX_EVENT_SIZE {
-                return Err(call.too_large(MAX_EVENT_SIZE));
-            }
-            match self.body.frame().await {
-                None => return Ok(None),
-                Some(Ok(frame)) => {
-                    if let Ok(data) = frame.into_data() {
-                        self.buffer.extend_from_slice(&data);
-                    }
-                }
-                Some(Err(error)) => return Err(unreachable(&cluster.server, &error)),
-            }
-        }
-    }
 }

@@ -6,6 +6,7 @@
 //! table, and the two encodings cannot drift apart unseen.
 
 mod encoding;
+mod event;
 mod json;
 mod protobuf;
 mod reader;
@@ -18,8 +19,10 @@ use serde::de::DeserializeOwned;
 
 pub use encoding::Encoding;
 pub(crate) use encoding::{DecodeError, PageHead};
+pub(crate) use event::Event;
 use schema::Message;
 pub use sharing::Sharing;
+pub(crate) use sharing::{trim_meta, trim_pod};
 
 /// Reads the head of a page, and no item. Of protobuf the beginning of the page is enough.
 pub(crate) fn head(encoding: Encoding, page: &[u8]) -> Result<PageHead, DecodeError> {

@@ -1,8 +1,8 @@
 //! A serde deserializer for Kubernetes' protobuf encoding.
 //!
 //! The envelope is `k8s\0` and a `runtime.Unknown` whose `raw` (2) is the object;
-//! a list has `metadata` (1) and `items` (2). See
-//! `pkg/runtime/serializer/protobuf/protobuf.go` of k8s.io/apimachinery v0.36.3.
+//! a list has `metadata` (1) and `items` (2). An event of a watch has no envelope, and its object
+//! has one. See `pkg/runtime/serializer/protobuf/protobuf.go` of k8s.io/apimachinery v0.36.3.
 
 use bytes::Bytes;
 use serde::de::value::BorrowedStrDeserializer;
@@ -20,6 +20,9 @@ const MAGIC: &[u8] = b"k8s\0";
 const UNKNOWN_RAW: u32 = 2;
 const LIST_METADATA: u32 = 1;
 const LIST_ITEMS: u32 = 2;
+const EVENT_TYPE: u32 = 1;
+const EVENT_OBJECT: u32 = 2;
+const RAW_EXTENSION_RAW: u32 = 1;
 
 impl serde::de::Error for DecodeError {
     fn custom<T: std::fmt::Display>(message: T) -> Self {
@@ -68,6 +71,26 @@ pub(super) fn items<I: DeserializeOwned>(
         }
     }
     Ok(())
+}
+
+/// Reads the type of an event of a watch, and its object, encoded.
+pub(super) fn event(frame: &[u8]) -> Result<(&str, &[u8]), DecodeError> {
+    let mut fields = Reader(frame);
+    let (mut kind, mut object) = ("", None);
+    while let Some((tag, payload)) = fields.next()? {
+        match tag {
+            EVENT_TYPE => kind = payload.text()?,
+            EVENT_OBJECT => object = Some(payload.bytes()?),
+            _ => {}
+        }
+    }
+    let mut extension = Reader(object.unwrap_or_default());
+    while let Some((tag, payload)) = extension.next()? {
+        if tag == RAW_EXTENSION_RAW {
+            return Ok((kind, payload.bytes()?));
+        }
+    }
+    Err(DecodeError("an event without an object".to_owned()))
 }
 
 /// What stands behind the magic number.
@@ -491,6 +514,31 @@ mod tests {
                 flipped[place] ^= 1 << bit;
                 let _ = head(&flipped);
                 let _ = items::<Lease>(&flipped.into(), &schema::LEASE, &mut |_| {});
+            }
+        }
+    }
+
+    #[test]
+    fn a_truncated_or_corrupt_event_does_not_panic() {
+        let object = [b"k8s\0".as_slice(), &[0x12, 5, 0x0a, 3, 0x0a, 1, b'n']].concat();
+        let length = u8::try_from(object.len()).unwrap();
+        let mut whole = [&[0x0a, 5], b"ADDED".as_slice()].concat();
+        whole.extend([0x12, length + 2, 0x0a, length]);
+        whole.extend(object);
+        let read = |frame: &[u8]| {
+            let (kind, object) = event(frame)?;
+            let lease: Lease = super::object(object, &schema::LEASE)?;
+            Ok::<_, DecodeError>((kind.to_owned(), lease.metadata.name))
+        };
+        assert_eq!(read(&whole).unwrap(), ("ADDED".to_owned(), "n".into()));
+        for length in 0..whole.len() {
+            assert!(read(&whole[..length]).is_err());
+        }
+        for place in 0..whole.len() {
+            for bit in 0..8 {
+                let mut flipped = whole.clone();
+                flipped[place] ^= 1 << bit;
+                let _ = read(&flipped);
             }
         }
     }

@@ -30,17 +30,16 @@ pub struct Sharing {
 impl Sharing {
     /// What every object has. Names, UIDs and versions are left alone: they are unique.
     pub(crate) fn meta(&mut self, meta: &mut Meta) {
+        trim_meta(meta);
         self.strings.share(&mut meta.namespace);
         self.labels(&mut meta.labels);
-        if meta.annotations.contains_key(LAST_APPLIED) {
-            meta.annotations.remove(LAST_APPLIED);
-        }
         self.labels(&mut meta.annotations);
         self.owners.share(&mut meta.owner_references);
         self.texts.share(&mut meta.finalizers);
     }
 
     pub(crate) fn pod(&mut self, pod: &mut Pod) {
+        trim_pod(pod);
         self.meta(&mut pod.metadata);
         for text in [
             &mut pod.spec.node_name,
@@ -65,16 +64,10 @@ impl Sharing {
         self.strings.share(&mut pod.status.phase);
         self.strings.share(&mut pod.status.reason);
         self.strings.share(&mut pod.status.qos_class);
-        pod.status.conditions.retain(PodCondition::tells);
-        pod.status.conditions.shrink_to_fit();
         for condition in &mut pod.status.conditions {
             self.strings.share(&mut condition.kind);
             self.strings.share(&mut condition.status);
             self.strings.share(&mut condition.reason);
-        }
-        if pod.spec.volumes.iter().any(|volume| !volume.ties()) {
-            pod.spec.volumes.retain(Volume::ties);
-            pod.spec.volumes.shrink_to_fit();
         }
         self.volumes.share(&mut pod.spec.volumes);
     }
@@ -129,6 +122,24 @@ impl Sharing {
                 (self.strings.get(&key), value)
             })
             .collect()
+    }
+}
+
+/// Drops what is of use to nobody here.
+pub(crate) fn trim_meta(meta: &mut Meta) {
+    if meta.annotations.contains_key(LAST_APPLIED) {
+        meta.annotations.remove(LAST_APPLIED);
+    }
+}
+
+/// The same, of a pod: what its conditions and volumes do not say.
+pub(crate) fn trim_pod(pod: &mut Pod) {
+    trim_meta(&mut pod.metadata);
+    pod.status.conditions.retain(PodCondition::tells);
+    pod.status.conditions.shrink_to_fit();
+    if pod.spec.volumes.iter().any(|volume| !volume.ties()) {
+        pod.spec.volumes.retain(Volume::ties);
+        pod.spec.volumes.shrink_to_fit();
     }
 }
 

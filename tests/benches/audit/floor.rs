@@ -14,6 +14,9 @@ use nodelife_cluster::{ClientOptions, Cluster};
 /// Objects a page, as the audit asks for.
 const PAGE: usize = 500;
 
+/// The encoding of a watch that the controller asks for.
+const WATCHED: &str = "application/vnd.kubernetes.protobuf,application/json";
+
 /// Between two watches.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -61,8 +64,8 @@ async fn follow_once(cluster: &Cluster, path: &str) -> Result<()> {
     let version = version.context("a list has a version")?;
     // A watch has no pages.
     let watch = path.replace(&all, &format!("watch=true&resourceVersion={version}"));
-    let request = Request::get(watch).body(Body::empty())?;
-    let answer = cluster.client().send(request).await?;
+    let request = Request::get(watch).header(header::ACCEPT, WATCHED);
+    let answer = cluster.client().send(request.body(Body::empty())?).await?;
     anyhow::ensure!(answer.status().is_success(), "{}", answer.status());
     let mut body = answer.into_body();
     while let Some(frame) = body.frame().await {
