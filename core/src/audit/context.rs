@@ -1,10 +1,12 @@
 //! `Context`: indexes over a snapshot that all rules share.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
 use foldhash::HashMap;
 use jiff::Timestamp;
 
+use super::owners::{OwnedPods, Owner, by_owner};
 use crate::allocatable::KubeletConfiguration;
 use crate::machine::Machine;
 use crate::object::{Budget, Lease, Node, Pod, Workload, WorkloadKind};
@@ -30,6 +32,8 @@ pub struct Context<'a> {
     leases: HashMap<&'a str, &'a Lease>,
     pods: HashMap<&'a str, Vec<&'a Pod>>,
     workloads: HashMap<&'a str, &'a Workload>,
+    evictable: OnceLock<Vec<&'a Pod>>,
+    owned: OnceLock<Vec<OwnedPods<'a>>>,
     budgets: OnceLock<Vec<BudgetPods<'a>>>,
     requests: OnceLock<HashMap<&'a str, Amounts>>,
     limits: OnceLock<HashMap<&'a str, Amounts>>,
@@ -65,6 +69,8 @@ impl<'a> Context<'a> {
             leases: snapshot.leases.iter().map(lease_by_name).collect(),
             pods,
             workloads: snapshot.workloads.iter().map(by_uid).collect(),
+            evictable: OnceLock::new(),
+            owned: OnceLock::new(),
             budgets: OnceLock::new(),
             requests: OnceLock::new(),
             limits: OnceLock::new(),
@@ -102,9 +108,20 @@ impl<'a> Context<'a> {
 
     /// The pods that an eviction would move: neither terminated nor terminating, not DaemonSet or
     /// static pods.
-    pub fn evictable_pods(&self) -> impl Iterator<Item = &'a Pod> + use<'a> {
-        let pods = self.snapshot.pods.iter();
-        pods.filter(|pod| !pod.is_terminal() && !pod.is_terminating() && !belongs_to_node(pod))
+    pub fn evictable_pods(&self) -> impl Iterator<Item = &'a Pod> {
+        let is_evictable =
+            |pod: &&Pod| !pod.is_terminal() && !pod.is_terminating() && !belongs_to_node(pod);
+        let all = || self.snapshot.pods.iter().filter(is_evictable).collect();
+        self.evictable.get_or_init(all).iter().copied()
+    }
+
+    /// The same pods by their owners, in the order of these.
+    pub(super) fn owned_pods(&self) -> &[OwnedPods<'a>] {
+        let all = || {
+            let owned = self.by_owner(self.evictable_pods());
+            owned.into_iter().map(OwnedPods::from).collect()
+        };
+        self.owned.get_or_init(all)
     }
 
     pub fn budgets(&self) -> &[BudgetPods<'a>] {
@@ -218,6 +235,19 @@ impl<'a> Context<'a> {
         let mut workloads = Workloads::default();
         workloads.add_listed(WorkloadKind::ALL, found.into_values().cloned());
         workloads
+    }
+
+    /// What made the pod.
+    pub(super) fn owner_of(&self, pod: &Pod) -> Owner {
+        Owner::of(pod, |uid| self.workload(uid))
+    }
+
+    /// These pods by what made them.
+    pub(super) fn by_owner(
+        &self,
+        pods: impl IntoIterator<Item = &'a Pod>,
+    ) -> BTreeMap<Owner, Vec<&'a Pod>> {
+        by_owner(pods, |uid| self.workload(uid))
     }
 
     /// The workload with this UID, where it is in the snapshot.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::context::Context;
 use super::exclude::ExcludedBy;
 use super::finding::{Confidence, Finding, Severity, Subject};
+use super::owners::Owner;
 use super::report::{Suppressed, SuppressedBy};
 use super::rule_name::names;
 use super::selection::Selection;
@@ -127,6 +128,22 @@ impl<'a> FindingBuilder<'a> {
     pub fn inferred(mut self) -> Self {
         self.confidence = Confidence::Inferred;
         self
+    }
+}
+
+impl Owner {
+    /// A finding about the owner and the nodes of `pods`. The skip annotation of any pod applies.
+    pub(super) fn found<'a>(&self, pods: &[&'a Pod], message: String) -> FindingBuilder<'a> {
+        let example = pods.first().map(|pod| pod.metadata.name.as_str());
+        let nodes = pods.iter().map(|pod| pod.spec.node_name.as_str());
+        let mut found = FindingBuilder::named(&self.kind, &self.name, message)
+            .with("pods", pods.len())
+            .with("example", example)
+            .on_all(nodes.filter(|node| !node.is_empty()));
+        found.subject.namespace = Some(self.namespace.as_str().into());
+        let mut annotations = pods.iter().map(|pod| &pod.metadata.annotations);
+        found.skip = annotations.find_map(|annotations| annotations.get(SKIP_ANNOTATION));
+        found
     }
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::context::Context;
-use super::findings::{FindingBuilder, SKIP_ANNOTATION};
-use crate::object::{Meta, Pod};
+use foldhash::HashMap;
+
+use crate::object::{Meta, Pod, Toleration, Workload};
 
 /// What made a pod: its workload, or the pod itself.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,7 +16,7 @@ pub(super) struct Owner {
 
 impl Owner {
     /// Follows owner references: Pod → ReplicaSet → Deployment, Pod → Job → CronJob.
-    pub(super) fn of(context: &Context<'_>, pod: &Pod) -> Self {
+    pub(super) fn of<'w>(pod: &Pod, workload: impl Fn(&str) -> Option<&'w Workload>) -> Self {
         let named = |kind: &str, name: &str| Self {
             namespace: pod.metadata.namespace.to_string(),
             kind: kind.into(),
@@ -25,9 +25,7 @@ impl Owner {
         let Some(owner) = pod.metadata.controller() else {
             return named("Pod", &pod.metadata.name);
         };
-        let above = context
-            .workload(&owner.uid)
-            .and_then(|workload| workload.metadata.controller());
+        let above = workload(&owner.uid).and_then(|workload| workload.metadata.controller());
         if let Some(above) = above {
             return named(&above.kind, &above.name);
         }
@@ -41,31 +39,80 @@ impl Owner {
             None => named(&owner.kind, &owner.name),
         }
     }
+}
 
-    /// A finding about the owner and the nodes of `pods`. The skip annotation of any pod applies.
-    pub(super) fn found<'a>(&self, pods: &[&'a Pod], message: String) -> FindingBuilder<'a> {
-        let example = pods.first().map(|pod| pod.metadata.name.as_str());
-        let nodes = pods.iter().map(|pod| pod.spec.node_name.as_str());
-        let mut found = FindingBuilder::named(&self.kind, &self.name, message)
-            .with("pods", pods.len())
-            .with("example", example)
-            .on_all(nodes.filter(|node| !node.is_empty()));
-        found.subject.namespace = Some(self.namespace.as_str().into());
-        let mut annotations = pods.iter().map(|pod| &pod.metadata.annotations);
-        found.skip = annotations.find_map(|annotations| annotations.get(SKIP_ANNOTATION));
-        found
+/// The pods by their owners; `workload` finds a workload by its UID.
+pub(super) fn by_owner<'a, 'w>(
+    pods: impl IntoIterator<Item = &'a Pod>,
+    workload: impl Fn(&str) -> Option<&'w Workload>,
+) -> BTreeMap<Owner, Vec<&'a Pod>> {
+    let mut owners: BTreeMap<Owner, usize> = BTreeMap::new();
+    let mut lists: Vec<Vec<&Pod>> = Vec::new();
+    // Replicas share their owner references and their labels, so their owner is looked for once.
+    let mut known: HashMap<_, usize> = HashMap::default();
+    for pod in pods {
+        let meta = &pod.metadata;
+        let mut place_of_owner = || {
+            let place = owners.entry(Owner::of(pod, &workload));
+            *place.or_insert_with(|| {
+                lists.push(Vec::new());
+                lists.len() - 1
+            })
+        };
+        let place = if meta.controller().is_none() {
+            place_of_owner()
+        } else {
+            let references = std::ptr::from_ref(&*meta.owner_references);
+            let labels = std::ptr::from_ref(&*meta.labels);
+            let key = (meta.namespace.as_str(), references, labels);
+            *known.entry(key).or_insert_with(place_of_owner)
+        };
+        if let Some(list) = lists.get_mut(place) {
+            list.push(pod);
+        }
+    }
+    let mut list = |place: usize| lists.get_mut(place).map(std::mem::take).unwrap_or_default();
+    owners
+        .into_iter()
+        .map(|(owner, place)| (owner, list(place)))
+        .collect()
+}
+
+/// The pods of one owner, in the order of the snapshot.
+#[derive(Debug)]
+pub(super) struct OwnedPods<'a> {
+    pub(super) owner: Owner,
+    pub(super) pods: Vec<&'a Pod>,
+    /// Whether all have the same tolerations, as replicas do.
+    is_alike: bool,
+}
+
+impl<'a> From<(Owner, Vec<&'a Pod>)> for OwnedPods<'a> {
+    fn from((owner, pods): (Owner, Vec<&'a Pod>)) -> Self {
+        let mut tolerations = pods.iter().map(|pod| &*pod.spec.tolerations);
+        let first = tolerations.next();
+        let is_alike =
+            tolerations.all(|other| first.is_some_and(|first| std::ptr::eq(first, other)));
+        Self {
+            owner,
+            pods,
+            is_alike,
+        }
     }
 }
 
-pub(super) fn by_owner<'a>(
-    context: &Context<'_>,
-    pods: impl IntoIterator<Item = &'a Pod>,
-) -> BTreeMap<Owner, Vec<&'a Pod>> {
-    let mut owners: BTreeMap<_, Vec<_>> = BTreeMap::new();
-    for pod in pods {
-        owners.entry(Owner::of(context, pod)).or_default().push(pod);
+impl<'a> OwnedPods<'a> {
+    /// The pods with such tolerations.
+    pub(super) fn tolerating(&self, such: impl Fn(&[Toleration]) -> bool) -> Vec<&'a Pod> {
+        let is_such = |pod: &&&Pod| such(&pod.spec.tolerations);
+        if !self.is_alike {
+            return self.pods.iter().filter(is_such).copied().collect();
+        }
+        match self.pods.first().filter(is_such) {
+            Some(_) => self.pods.clone(),
+            None => Vec::new(),
+        }
     }
-    owners
 }
 
 pub(super) fn is_system_critical(pod: &Pod) -> bool {

@@ -1,10 +1,10 @@
 //! PDB: disruption budgets, and whether nodes can be drained.
 
 use foldhash::HashSet;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 
 use crate::audit::context::BudgetPods;
-use crate::audit::owners::{by_owner, full_name};
+use crate::audit::owners::{OwnedPods, full_name};
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::disruption::{ignores_budgets, protections};
 use crate::object::{Budget, Pod, UnhealthyPodEvictionPolicy};
@@ -281,26 +281,32 @@ fn unhealthy(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 fn bare(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for pod in bound(context).filter(|pod| pod.metadata.controller().is_none()) {
+    let pods = context.evictable_pods().filter(|pod| is_bound(pod));
+    for pod in pods.filter(|pod| pod.metadata.controller().is_none()) {
         let node = pod.spec.node_name.as_str();
         let found = FindingBuilder::pod(pod, format!("no controller; on {node}"));
         findings.push(found.with("node", node));
     }
 }
 
-fn bound<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a Pod> + use<'a> {
-    let pods = context.evictable_pods();
-    pods.filter(|pod| !pod.spec.node_name.is_empty())
+fn is_bound(pod: &Pod) -> bool {
+    !pod.spec.node_name.is_empty()
 }
 
 fn one_node(context: &Context<'_>, findings: &mut Findings<'_>) {
     if context.snapshot.nodes.len() < 2 {
         return;
     }
-    for (owner, pods) in by_owner(context, bound(context)) {
-        let one_off = matches!(owner.kind.as_str(), "Job" | "CronJob" | "Pod");
-        let nodes: BTreeSet<_> = pods.iter().map(|pod| pod.spec.node_name.as_str()).collect();
-        if let (Some(node), 1, 2.., false) = (nodes.first(), nodes.len(), pods.len(), one_off) {
+    for OwnedPods { owner, pods, .. } in context.owned_pods() {
+        if matches!(owner.kind.as_str(), "Job" | "CronJob" | "Pod") {
+            continue;
+        }
+        let bound = pods.iter().filter(|pod| is_bound(pod));
+        let mut nodes = bound.clone().map(|pod| pod.spec.node_name.as_str());
+        let Some(node) = nodes.next() else { continue };
+        // One pod alone is nowhere else.
+        if nodes.clone().next().is_some() && nodes.all(|other| other == node) {
+            let pods: Vec<_> = bound.copied().collect();
             let spread = pods.iter().all(|pod| spreads_over_nodes(pod));
             let although = if spread {
                 ", although they have a topology spread constraint over nodes"
@@ -309,7 +315,7 @@ fn one_node(context: &Context<'_>, findings: &mut Findings<'_>) {
             };
             let pods_there = format::count(pods.len(), "pod");
             let message = format!("all {pods_there} on {node}{although}");
-            findings.push(owner.found(&pods, message).with("node", *node));
+            findings.push(owner.found(&pods, message).with("node", node));
         }
     }
 }
@@ -324,24 +330,24 @@ fn spreads_over_nodes(pod: &Pod) -> bool {
 }
 
 fn no_budget(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let protected: HashSet<_> = context
+    let protected: HashSet<*const Pod> = context
         .budgets()
         .iter()
         .flat_map(|entry| &entry.pods)
-        .map(|pod| &pod.metadata.uid)
+        .map(|pod| std::ptr::from_ref(*pod))
         .collect();
-    for (owner, pods) in by_owner(context, context.evictable_pods()) {
+    for OwnedPods { owner, pods, .. } in context.owned_pods() {
         let replicated = matches!(
             owner.kind.as_str(),
             "Deployment" | "StatefulSet" | "ReplicaSet"
         );
-        let mut uids = pods.iter().map(|pod| &pod.metadata.uid);
-        if replicated && pods.len() > 1 && !uids.any(|uid| protected.contains(uid)) {
+        let is_protected = |pod: &&Pod| protected.contains(&std::ptr::from_ref(*pod));
+        if replicated && pods.len() > 1 && !pods.iter().any(is_protected) {
             let message = format!(
                 "{}, and no budget selects them",
                 format::count(pods.len(), "replica")
             );
-            findings.push(owner.found(&pods, message));
+            findings.push(owner.found(pods, message));
         }
     }
 }
@@ -371,7 +377,7 @@ fn finalizer(context: &Context<'_>, findings: &mut Findings<'_>) {
 fn long_grace(context: &Context<'_>, findings: &mut Findings<'_>) {
     const HOUR: i64 = 3600;
     let pods = context.evictable_pods();
-    for (owner, pods) in by_owner(context, pods.filter(|pod| shutdown::grace(pod) > HOUR)) {
+    for (owner, pods) in context.by_owner(pods.filter(|pod| shutdown::grace(pod) > HOUR)) {
         let most = pods
             .iter()
             .map(|pod| shutdown::grace(pod))

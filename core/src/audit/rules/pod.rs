@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 
-use crate::audit::owners::by_owner;
 use crate::audit::pools::counts;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
@@ -221,7 +220,7 @@ fn waiting(context: &Context<'_>, findings: &mut Findings<'_>) {
         return;
     }
     let nodes = Placement::new(&context.snapshot.nodes, &context.snapshot.pods, &[], &[]);
-    for (owner, pods) in by_owner(context, pods) {
+    for (owner, pods) in context.by_owner(pods) {
         // Replicas wait for the same reason.
         let refusal = pods.first().and_then(|pod| nodes.refusal(pod));
         let oldest = pods.iter().filter_map(|pod| context.age(&pod.metadata));
@@ -265,7 +264,7 @@ fn not_starting<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuil
             && matches!(&*pod.status.phase, "Running" | "Succeeded")
     };
     // Pods of one workload may wait for one and the same volume.
-    let owners = by_owner(context, waiting.iter().copied()).len();
+    let owners = context.by_owner(waiting.iter().copied()).len();
     let starts_none = owners > 1 && !pods.iter().copied().any(|pod| started(&pod));
     let message = format!(
         "{} without a sandbox for up to {}{}: {}",

@@ -2,7 +2,6 @@
 
 use crate::allocatable::KubeletConfiguration;
 use crate::audit::kubelet_config::refusal;
-use crate::audit::owners::by_owner;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::object::{Node, SYSTEM_CRITICAL};
@@ -185,7 +184,7 @@ fn early_driver(context: &Context<'_>, findings: &mut Findings<'_>) {
             && priority < SYSTEM_CRITICAL
             && config.is_some_and(|config| !shutdown::groups(config).is_empty())
     });
-    for (owner, pods) in by_owner(context, system) {
+    for (owner, pods) in context.by_owner(system) {
         let priority = pods.first().and_then(|pod| pod.spec.priority);
         let priority = priority.unwrap_or_default();
         let message = format!("priority {priority}, below {SYSTEM_CRITICAL}");

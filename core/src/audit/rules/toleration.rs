@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::audit::owners::{Owner, by_owner, is_system_critical};
+use crate::audit::owners::{Owner, is_system_critical};
 use crate::audit::{Check, Context, Findings, Rule, Severity};
 use crate::format;
 use crate::object::{Pod, Toleration};
@@ -137,26 +137,34 @@ fn time(tolerations: &[Toleration], key: &str) -> TolerationTime {
 }
 
 /// Whether a toleration covers every `NoExecute` taint without a time limit.
-fn tolerates_all(pod: &Pod) -> bool {
-    pod.spec.tolerations.iter().any(|t| {
+fn tolerates_all(tolerations: &[Toleration]) -> bool {
+    tolerations.iter().any(|t| {
         let covers = t.effect.is_empty() || t.effect == NO_EXECUTE;
         t.is_blanket() && covers && t.toleration_seconds.is_none()
     })
 }
 
+/// The owners of evictable pods with such tolerations, and these pods.
+fn owners_of<'c, 'a>(
+    context: &'c Context<'a>,
+    such: impl Fn(&[Toleration]) -> bool + 'c,
+) -> impl Iterator<Item = (&'c Owner, Vec<&'a Pod>)> {
+    let owned = context.owned_pods().iter();
+    let pods = owned.map(move |owned| (&owned.owner, owned.tolerating(&such)));
+    pods.filter(|(_, pods)| !pods.is_empty())
+}
+
 fn for_ever(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let stays = |pod: &&Pod| {
-        DEAD.iter()
-            .any(|key| time(&pod.spec.tolerations, key) == TolerationTime::Forever)
-    };
+    let is_for_ever =
+        |tolerations: &[Toleration], key: &str| time(tolerations, key) == TolerationTime::Forever;
     // NL-TOL-002 reports pods that tolerate everything.
-    let pods = context.evictable_pods().filter(|pod| !tolerates_all(pod));
-    for (owner, pods) in by_owner(context, pods.filter(stays)) {
+    let stay = |tolerations: &[Toleration]| {
+        DEAD.iter().any(|key| is_for_ever(tolerations, key)) && !tolerates_all(tolerations)
+    };
+    for (owner, pods) in owners_of(context, stay) {
         let Some(first) = pods.first() else { continue };
-        let keys = DEAD
-            .iter()
-            .copied()
-            .filter(|key| time(&first.spec.tolerations, key) == TolerationTime::Forever);
+        let keys = DEAD.iter().copied();
+        let keys = keys.filter(|key| is_for_ever(&first.spec.tolerations, key));
         let message = format!(
             "{} tolerate{} {} without a time limit",
             format::count(pods.len(), "pod"),
@@ -170,14 +178,12 @@ fn for_ever(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 fn void(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let is_void = |pod: &Pod, key: &str| {
-        let tolerations = &pod.spec.tolerations;
-        let taint = no_execute(key);
-        suppresses_default(tolerations, key) && !tolerations.iter().any(|t| t.tolerates(&taint))
-    };
     for key in DEAD {
-        let pods = context.evictable_pods().filter(|pod| is_void(pod, key));
-        for (owner, pods) in by_owner(context, pods) {
+        let taint = no_execute(key);
+        let are_void = |tolerations: &[Toleration]| {
+            suppresses_default(tolerations, key) && !tolerations.iter().any(|t| t.tolerates(&taint))
+        };
+        for (owner, pods) in owners_of(context, are_void) {
             let message = format!(
                 "a toleration of {key} suppresses the default of 300s but does not match the \
                  taint: {} would be deleted immediately",
@@ -188,27 +194,29 @@ fn void(context: &Context<'_>, findings: &mut Findings<'_>) {
     }
 }
 
+/// Reports pods whose tolerations may be `wrong`, with what is wrong.
 fn report(
     context: &Context<'_>,
     findings: &mut Findings<'_>,
+    may_be: impl Fn(&[Toleration]) -> bool,
     wrong: impl Fn(&Pod) -> Option<String>,
 ) {
-    let mut wrongs: BTreeMap<(Owner, String), Vec<&Pod>> = BTreeMap::new();
-    for pod in context.evictable_pods() {
-        if let Some(what) = wrong(pod) {
-            let key = (Owner::of(context, pod), what);
-            wrongs.entry(key).or_default().push(pod);
+    for (owner, pods) in owners_of(context, may_be) {
+        let mut wrongs: BTreeMap<String, Vec<&Pod>> = BTreeMap::new();
+        for pod in pods {
+            if let Some(what) = wrong(pod) {
+                wrongs.entry(what).or_default().push(pod);
+            }
         }
-    }
-    for ((owner, what), pods) in wrongs {
-        let message = format!("{}: {what}", format::count(pods.len(), "pod"));
-        findings.push(owner.found(&pods, message));
+        for (what, pods) in wrongs {
+            let message = format!("{}: {what}", format::count(pods.len(), "pod"));
+            findings.push(owner.found(&pods, message));
+        }
     }
 }
 
 fn blanket(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let pods = context.evictable_pods().filter(|pod| tolerates_all(pod));
-    for (owner, pods) in by_owner(context, pods) {
+    for (owner, pods) in owners_of(context, tolerates_all) {
         let message = format!(
             "{} with operator: Exists and no key",
             format::count(pods.len(), "pod")
@@ -221,11 +229,11 @@ fn blanket(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 fn without_default(context: &Context<'_>, findings: &mut Findings<'_>) {
-    let bare = |pod: &&Pod| {
+    let are_bare = |tolerations: &[Toleration]| {
         let mut keys = DEAD.iter();
-        keys.all(|key| !suppresses_default(&pod.spec.tolerations, key))
+        keys.all(|key| !suppresses_default(tolerations, key))
     };
-    for (owner, pods) in by_owner(context, context.evictable_pods().filter(bare)) {
+    for (owner, pods) in owners_of(context, are_bare) {
         let message = format!(
             "{} without a toleration of not-ready and unreachable",
             format::count(pods.len(), "pod")
@@ -237,14 +245,19 @@ fn without_default(context: &Context<'_>, findings: &mut Findings<'_>) {
 fn odd_time(context: &Context<'_>, findings: &mut Findings<'_>) {
     const LONG: i64 = 600;
     const SHORT: i64 = 30;
-    report(context, findings, |pod| {
-        let seconds = time(&pod.spec.tolerations, UNREACHABLE).seconds()?;
+    let odd = |tolerations: &[Toleration]| {
+        let seconds = time(tolerations, UNREACHABLE).seconds()?;
+        (seconds > LONG || (1..SHORT).contains(&seconds)).then_some(seconds)
+    };
+    let is_odd = |tolerations: &[Toleration]| odd(tolerations).is_some();
+    report(context, findings, is_odd, |pod| {
+        let seconds = odd(&pod.spec.tolerations)?;
         let kind = pod.metadata.controller().map(|owner| owner.kind.as_str());
         let mut volumes = pod.spec.volumes.iter();
         let stateful = volumes.any(|volume| volume.persistent_volume_claim.is_some());
         if kind == Some("ReplicaSet") && !stateful && seconds > LONG {
             Some(format!("stateless, and stays {seconds}s on a dead node"))
-        } else if kind == Some("StatefulSet") && stateful && seconds > 0 && seconds < SHORT {
+        } else if kind == Some("StatefulSet") && stateful && seconds < SHORT {
             Some(format!("with volumes, and leaves after {seconds}s"))
         } else {
             None
@@ -252,9 +265,20 @@ fn odd_time(context: &Context<'_>, findings: &mut Findings<'_>) {
     });
 }
 
+/// Reports pods whose tolerations are wrong, with what is wrong.
+fn report_tolerations(
+    context: &Context<'_>,
+    findings: &mut Findings<'_>,
+    wrong: impl Fn(&[Toleration]) -> Option<String>,
+) {
+    let are_wrong = |tolerations: &[Toleration]| wrong(tolerations).is_some();
+    report(context, findings, are_wrong, |pod| {
+        wrong(&pod.spec.tolerations)
+    });
+}
+
 fn unequal(context: &Context<'_>, findings: &mut Findings<'_>) {
-    report(context, findings, |pod| {
-        let tolerations = &pod.spec.tolerations;
+    report_tolerations(context, findings, |tolerations| {
         let not_ready = time(tolerations, NOT_READY).seconds()?;
         let unreachable = time(tolerations, UNREACHABLE).seconds()?;
         // NL-TOL-006 reports a time of 0, unless it is intended.
@@ -269,7 +293,7 @@ fn single(context: &Context<'_>, findings: &mut Findings<'_>) {
             continue;
         };
         let seconds = time(&pod.spec.tolerations, UNREACHABLE).seconds();
-        let owner = Owner::of(context, pod);
+        let owner = context.owner_of(pod);
         let one = context.snapshot.workloads.iter().any(|workload| {
             workload.metadata.name == *owner.name
                 && workload.metadata.namespace == *owner.namespace
@@ -289,8 +313,7 @@ fn single(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 fn contradiction(context: &Context<'_>, findings: &mut Findings<'_>) {
-    report(context, findings, |pod| {
-        let tolerations = &pod.spec.tolerations;
+    report_tolerations(context, findings, |tolerations| {
         tolerations.iter().enumerate().find_map(|(index, first)| {
             let same = |second: &&Toleration| {
                 (&second.key, &second.operator, &second.value, &second.effect)
@@ -315,8 +338,8 @@ fn seconds(toleration: &Toleration) -> String {
 }
 
 fn on_cordoned(context: &Context<'_>, findings: &mut Findings<'_>) {
-    report(context, findings, |pod| {
-        let mut tolerations = pod.spec.tolerations.iter();
+    report_tolerations(context, findings, |tolerations| {
+        let mut tolerations = tolerations.iter();
         tolerations
             .any(|t| t.key == UNSCHEDULABLE)
             .then(|| format!("tolerates {UNSCHEDULABLE}"))
@@ -324,8 +347,8 @@ fn on_cordoned(context: &Context<'_>, findings: &mut Findings<'_>) {
 }
 
 fn comparison(context: &Context<'_>, findings: &mut Findings<'_>) {
-    report(context, findings, |pod| {
-        let mut tolerations = pod.spec.tolerations.iter();
+    report_tolerations(context, findings, |tolerations| {
+        let mut tolerations = tolerations.iter();
         let odd = tolerations.find(|t| t.operator == "Lt" || t.operator == "Gt")?;
         Some(format!("{} {} {}", odd.key, odd.operator, odd.value))
     });

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use crate::audit::context::{is_control_plane, is_open};
-use crate::audit::owners::by_owner;
 use crate::audit::{Check, Context, FindingBuilder, Findings, Rule, Severity};
 use crate::format;
 use crate::machine::{Class, Machine};
@@ -257,7 +256,7 @@ fn nothing_to_spread_over(context: &Context<'_>, findings: &mut Findings<'_>) {
         let mut keys = constraints.flat_map(|list| list.iter());
         !pod.is_terminal() && keys.any(|one| one.topology_key == ZONE_LABEL)
     };
-    let owners = by_owner(context, context.snapshot.pods.iter().filter(spread));
+    let owners = context.by_owner(context.snapshot.pods.iter().filter(spread));
     if owners.is_empty() {
         return;
     }
