@@ -79,24 +79,12 @@ impl Cluster {
             HeaderValue::from_static(USER_AGENT),
         ));
         let credentials = Arc::new(Credentials::of(&config.auth_info));
-        let exec = config.auth_info.exec.clone();
         let proxy = config.proxy_url.as_ref().map(|proxy| {
             let port = proxy.port().map(|port| format!(":{port}"));
             let host = proxy.host().unwrap_or_default();
             format!("{host}{}", port.unwrap_or_default()).into()
         });
-        // Runs the credential plugin, if there is one.
-        let has_plugin = matches!(*credentials, Credentials::Plugin(_));
-        let session = Session::new(config.clone(), has_plugin).map_err(|error| match error {
-            kube::Error::Auth(error) => ConnectError::Api(ApiError::Credentials {
-                server: server.to_string(),
-                reason: credentials::reason(&error, exec.as_ref()),
-            }),
-            error => ConnectError::Setup {
-                server: server.to_string(),
-                reason: options::innermost(&error),
-            },
-        })?;
+        let session = session(&config, &credentials, &server)?;
         Ok(Self {
             session,
             config: Arc::new(config),
@@ -115,6 +103,19 @@ impl Cluster {
             namespace,
             version: None,
             proxy,
+        })
+    }
+
+    /// The same cluster, by a connection that is not shared with this one. It belongs to the
+    /// runtime that makes the first request.
+    ///
+    /// # Errors
+    ///
+    /// [`ConnectError`] says what is missing or wrong on this side.
+    pub fn with_own_connection(&self) -> Result<Self, ConnectError> {
+        Ok(Self {
+            session: session(&self.config, &self.credentials, &self.server)?,
+            ..self.clone()
         })
     }
 
@@ -144,4 +145,23 @@ impl Cluster {
         }
         self.accept(&call, answer)?.json(&call).map(Some)
     }
+}
+
+/// Runs the credential plugin, if there is one.
+fn session(
+    config: &kube::Config,
+    credentials: &Credentials,
+    server: &str,
+) -> Result<Session, ConnectError> {
+    let has_plugin = matches!(credentials, Credentials::Plugin(_));
+    Session::new(config.clone(), has_plugin).map_err(|error| match error {
+        kube::Error::Auth(error) => ConnectError::Api(ApiError::Credentials {
+            server: server.to_owned(),
+            reason: credentials::reason(&error, config.auth_info.exec.as_ref()),
+        }),
+        error => ConnectError::Setup {
+            server: server.to_owned(),
+            reason: options::innermost(&error),
+        },
+    })
 }

@@ -20,8 +20,8 @@ pub(crate) fn router(state: Arc<State>) -> Router {
         .with_state(state)
 }
 
-/// Ready with a valid certificate, once clients can connect and until shutdown begins; does not depend on the API server,
-/// which most verdicts do not need.
+/// Ready with a valid certificate, once clients can connect and until shutdown begins; does not
+/// depend on the API server, which most verdicts do not need.
 async fn ready(Shared(state): Shared<Arc<State>>) -> (StatusCode, &'static str) {
     if state.shutdown.is_leaving() {
         return (StatusCode::SERVICE_UNAVAILABLE, "shutting down\n");
