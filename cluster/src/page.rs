@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-use http::header::CONTENT_TYPE;
 use nodelife_core::text::Str;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -37,8 +36,7 @@ impl Cluster {
     /// Reads a page, and tells where the next one begins before it is at its end.
     async fn page(&self, call: &Call, next: &watch::Sender<Option<Str>>) -> Result<Page, ApiError> {
         let observer = |headers: &HeaderMap, begun: &[u8]| {
-            let kind = headers.get(CONTENT_TYPE);
-            let encoding = Encoding::of(kind.and_then(|kind| kind.to_str().ok()));
+            let encoding = Encoding::of_answer(headers);
             next.send_if_modified(|next| {
                 if next.is_none() && encoding == Encoding::Protobuf && begun.len() < MAX_HEAD {
                     *next = wire::head(encoding, begun).ok().map(|head| head.next);

@@ -12,7 +12,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use http::header::CONTENT_TYPE;
 use nodelife_core::object::Meta;
 use nodelife_core::response::ApiResponse;
 use nodelife_core::text::Str;
@@ -202,8 +201,7 @@ impl<T: Object> Follower<T> {
             self.cluster.accept(&call, answer)?;
             return Ok(());
         }
-        let kind = response.headers().get(CONTENT_TYPE);
-        let encoding = Encoding::of(kind.and_then(|kind| kind.to_str().ok()));
+        let encoding = Encoding::of_answer(response.headers());
         let mut frames = Frames::new(encoding, response.into_body());
         let mut initial = version.is_empty().then(BTreeMap::new);
         loop {

@@ -1,5 +1,7 @@
 //! Encodings of a list, the head of a page, and decoding errors.
 
+use http::HeaderMap;
+use http::header::CONTENT_TYPE;
 use nodelife_core::text::Str;
 use serde::{Deserialize, Deserializer};
 
@@ -20,6 +22,12 @@ impl Encoding {
             Self::Protobuf => "application/vnd.kubernetes.protobuf,application/json",
             Self::Json => "application/json",
         }
+    }
+
+    /// The encoding of an answer with these headers.
+    pub(crate) fn of_answer(headers: &HeaderMap) -> Self {
+        let kind = headers.get(CONTENT_TYPE);
+        Self::of(kind.and_then(|kind| kind.to_str().ok()))
     }
 
     /// The encoding of an answer, by its `Content-Type`.

@@ -218,7 +218,7 @@ impl Part for AuditPart {
 
     fn run(self: Arc<Self>, term: Term) -> BoxFuture<'static, anyhow::Result<()>> {
         async move {
-            // Also if the part is dropped: then nothing is written any more, and the thread ends.
+            // Also if the part is dropped: then no report is written any more, and the thread ends.
             let cancel = term.cancel.child_token();
             let _end = cancel.clone().drop_guard();
             let (wanted, receiver) = watch::channel(Arc::new(Contents::new()));
