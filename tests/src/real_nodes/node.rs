@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, SemaphorePermit};
@@ -20,6 +20,9 @@ use crate::kubectl::Output;
 use crate::program::GoProgram;
 use crate::supervise::{Spec, Supervised};
 use crate::wait::{TIMEOUT, wait_until};
+
+/// What containerd logs last before it serves the kubelet (`Run` of pkg/cri/server/service.go, 1.6).
+const SERVES_KUBELET: &str = "Start streaming server";
 
 /// A program of a node, in the order in which they start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -246,12 +249,21 @@ impl RealNode {
         let copy = ["cp", &cni, "/run/cni/10-pods.conflist"];
         namespaces.run(&copy).await?.success()?;
         let mut agents = BTreeMap::new();
+        let log = self.log(Agent::Containerd);
+        let said_before = fs::read(&log).map_or(0, |said| said.len());
         agents.insert(
             Agent::Containerd,
             self.agent(Agent::Containerd, &namespaces)?,
         );
         wait_until("containerd", TIMEOUT, async || {
             namespaces.run(&["ctr", "version"]).await?.success()?;
+            // It serves the kubelet last, and a kubelet that it does not serve yet ends.
+            let said = fs::read(&log)?;
+            let said = String::from_utf8_lossy(said.get(said_before..).unwrap_or_default());
+            ensure!(
+                said.contains(SERVES_KUBELET),
+                "it does not serve the kubelet"
+            );
             Ok(Some(()))
         })
         .await?;
