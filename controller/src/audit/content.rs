@@ -95,17 +95,7 @@ pub(super) fn divide(audit: Audit, snapshot: &Snapshot) -> Contents {
     let nodes: HashMap<&str, &Str> = (snapshot.nodes.iter())
         .map(|node| (node.metadata.name.as_str(), &node.metadata.uid))
         .collect();
-    let has_pods = audit.findings.iter().any(|f| f.subject.kind == "Pod");
-    let pods = snapshot.pods.iter().filter(|_| has_pods);
-    let node_of_pod: HashMap<(&str, &str), &str> = pods
-        .map(|pod| {
-            let meta = &pod.metadata;
-            (
-                (meta.namespace.as_str(), meta.name.as_str()),
-                pod.spec.node_name.as_str(),
-            )
-        })
-        .collect();
+    let node_of_pod = nodes_of_pods(&audit.findings, snapshot);
     let mut contents = Contents::new();
     let cluster = Content {
         skipped: audit.skipped,
@@ -118,9 +108,12 @@ pub(super) fn divide(audit: Audit, snapshot: &Snapshot) -> Contents {
             "Node" => Some(subject.name.as_str()),
             "Pod" => {
                 let namespace = subject.namespace.as_deref().unwrap_or_default();
-                node_of_pod
-                    .get(&(namespace, subject.name.as_str()))
-                    .copied()
+                let pods = node_of_pod.get(namespace);
+                match pods.and_then(|pods| *pods.get(subject.name.as_str())?) {
+                    Some(node) => Some(node),
+                    // It is gone since its rule ran.
+                    None => continue,
+                }
             }
             _ => None,
         };
@@ -136,6 +129,32 @@ pub(super) fn divide(audit: Audit, snapshot: &Snapshot) -> Contents {
         content.findings.push(finding);
     }
     contents
+}
+
+/// The nodes of the pods that findings are about, by namespace and name; none of a pod that is gone.
+fn nodes_of_pods<'a>(
+    findings: &[Finding],
+    snapshot: &'a Snapshot,
+) -> HashMap<String, HashMap<String, Option<&'a str>>> {
+    let mut nodes: HashMap<String, HashMap<String, Option<&str>>> = HashMap::default();
+    for subject in findings.iter().map(|finding| &finding.subject) {
+        if subject.kind == "Pod" {
+            let namespace = subject.namespace.as_deref().unwrap_or_default();
+            let pods = nodes.entry(namespace.to_owned()).or_default();
+            pods.insert(subject.name.to_string(), None);
+        }
+    }
+    if nodes.is_empty() {
+        return nodes;
+    }
+    for pod in &snapshot.pods {
+        let meta = &pod.metadata;
+        let known = nodes.get_mut(meta.namespace.as_str());
+        if let Some(node) = known.and_then(|pods| pods.get_mut(meta.name.as_str())) {
+            *node = Some(pod.spec.node_name.as_str());
+        }
+    }
+    nodes
 }
 
 /// The name of a node's report. A name that is too long is cut, and made unique by its digest.
@@ -154,7 +173,26 @@ pub(super) fn report_name(node: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use nodelife_core::audit::Selection;
+
     use super::*;
+
+    /// A whole audit was before the pod went, one of the nodes after it.
+    #[test]
+    fn a_finding_about_a_pod_that_is_gone_is_in_no_report() {
+        let text = include_str!("../../../examples/faulty-cluster.json");
+        let mut snapshot: Snapshot = serde_json::from_str(text).unwrap();
+        let now = snapshot.taken_at.unwrap();
+        let audit = || nodelife_core::audit::audit(&snapshot, &Selection::default(), now);
+        let (audit, again) = (audit(), audit());
+        let of_pods = |contents: &Contents| {
+            let findings = contents.values().flat_map(|one| &one.findings);
+            findings.filter(|one| one.subject.kind == "Pod").count()
+        };
+        assert!(of_pods(&divide(audit, &snapshot)) > 0);
+        snapshot.pods.clear();
+        assert_eq!(of_pods(&divide(again, &snapshot)), 0);
+    }
 
     #[test]
     fn every_report_has_a_name_of_its_own() {

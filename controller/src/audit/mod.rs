@@ -6,10 +6,10 @@
 //!                                                        └► AuditMetrics
 //! ```
 //!
-//! Every audit checks all rules on the whole snapshot, since time itself may make a finding at any
-//! moment. It takes about a twentieth of a second of a core for 30,000 pods; a pause of
-//! `PAUSE_FACTOR` times as long keeps it below a fiftieth of a core, whatever the size of the
-//! cluster. All but the Publisher is on a thread of its own.
+//! A whole audit checks all rules on the whole snapshot, since time itself may make a finding at any
+//! moment. It takes about a twentieth of a second of a core for 30,000 pods, so it comes every few
+//! seconds (`Pace`); when a node changes, the rules that read no pods are checked at once. All but
+//! the Publisher is on a thread of its own.
 
 mod config;
 mod content;
@@ -17,6 +17,7 @@ mod feed;
 mod metrics;
 mod news;
 mod own_thread;
+mod pace;
 mod publisher;
 mod report;
 mod store;
@@ -39,7 +40,7 @@ use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use nodelife_cluster::snapshot::collect;
 use nodelife_cluster::{ApiError, Cluster, Configz};
-use nodelife_core::audit::{self, Selection};
+use nodelife_core::audit::{self, Audit, Selection};
 use nodelife_core::snapshot::{Snapshot, Source};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
@@ -51,14 +52,11 @@ use self::feed::Feed;
 use self::metrics::AuditMetrics;
 use self::news::News;
 use self::own_thread::{Rests, on_own_thread};
+use self::pace::{Extent, Pace};
 use self::publisher::Publisher;
 use self::store::Store;
 use crate::part::{Part, Term};
 
-/// After an audit, a pause of so many times its duration, within these limits: the shorter one
-/// lets changes that belong together arrive.
-const PAUSE_FACTOR: u32 = 75;
-const PAUSE: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 /// How often the facts that cannot be watched are asked for: the server's version, whether the
 /// Node authorizer is on, and the configurations of kubelets.
 const BETWEEN_FACTS: Duration = Duration::from_mins(10);
@@ -125,8 +123,11 @@ impl AuditPart {
             pending().boxed()
         };
         let mut configurations_until = self.configz.then_some(begun + FIRST_CONFIGURATIONS);
-        let mut next = begun;
+        let mut pace = Pace::new(begun);
+        let mut known = Audit::default();
         loop {
+            let (due, extent) = pace.next();
+            let due = configurations_until.unwrap_or(due).max(due);
             tokio::select! {
                 biased;
                 () = term.cancel.cancelled() => break,
@@ -146,17 +147,25 @@ impl AuditPart {
                     }
                     configurations = configurations_at(&cluster, at);
                 }
-                () = sleep_until(configurations_until.unwrap_or(next).max(next)), if has_facts => {
+                () = sleep_until(due), if has_facts => {
                     configurations_until = None;
-                    let took = self.check(&mut store, &mut news, wanted, cluster.clock().now());
+                    let now = cluster.clock().now();
+                    let took = self.check(extent, &mut store, &mut known, &mut news, wanted, now);
                     if !wanted.borrow().is_empty() {
                         rests.begin();
                     }
-                    let (shortest, longest) = PAUSE;
-                    next = Instant::now() + (took * PAUSE_FACTOR).clamp(shortest, longest);
+                    match took {
+                        Some(took) => pace.audited(extent, took, Instant::now()),
+                        None => pace.postponed(Instant::now()),
+                    }
                 }
                 change = feed.next() => match change {
-                    Some(change) => change(&mut store),
+                    Some(change) => {
+                        change(&mut store);
+                        if store.take_urgent() {
+                            pace.node_changed(Instant::now());
+                        }
+                    }
                     None => break,
                 },
             }
@@ -164,36 +173,45 @@ impl AuditPart {
         Ok(())
     }
 
-    /// Audits once, if every list has arrived; returns the CPU time that it took.
+    /// Audits once, and returns the CPU time that it took; none while a list has not arrived. `known`
+    /// is what the rules that read pods found last.
     fn check(
         &self,
+        extent: Extent,
         store: &mut Store,
+        known: &mut Audit,
         news: &mut News,
         wanted: &watch::Sender<Arc<Contents>>,
         now: Timestamp,
-    ) -> Duration {
+    ) -> Option<Duration> {
         let (begun, used) = (Instant::now(), cpu_time());
         let contents = store.judge(now, |snapshot| {
-            let audit = audit::audit(snapshot, &self.selection, now);
+            let audit = match extent {
+                Extent::Whole => {
+                    let audit = audit::audit(snapshot, &self.selection, now);
+                    *known = audit::found_by_pods(&audit);
+                    audit
+                }
+                Extent::Nodes => audit::audit_without_pods(known, snapshot, &self.selection, now),
+            };
             news.tell(&audit.findings, snapshot, now);
             let took = begun.elapsed();
             self.metrics
                 .observe(&audit, snapshot.nodes.len(), now, took);
             divide(audit, snapshot)
+        })?;
+        wanted.send_if_modified(|known| {
+            let is_new = **known != contents;
+            if is_new {
+                *known = Arc::new(contents);
+            }
+            is_new
         });
-        if let Some(contents) = contents {
-            wanted.send_if_modified(|known| {
-                let is_new = **known != contents;
-                if is_new {
-                    *known = Arc::new(contents);
-                }
-                is_new
-            });
-        }
-        match used.zip(cpu_time()) {
-            Some((before, after)) => after.saturating_sub(before),
-            None => begun.elapsed(),
-        }
+        let took = used.zip(cpu_time());
+        Some(took.map_or_else(
+            || begun.elapsed(),
+            |(before, after)| after.saturating_sub(before),
+        ))
     }
 }
 

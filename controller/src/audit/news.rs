@@ -4,8 +4,10 @@
 //! was the leader.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _};
 use std::time::Duration;
 
+use foldhash::quality::FixedState;
 use jiff::Timestamp;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::Resource;
@@ -38,6 +40,8 @@ pub(super) struct News {
     /// Who audits, for `reportingInstance`.
     instance: String,
     known: Option<BTreeMap<ResultKey, Known>>,
+    /// Of the findings that are known.
+    hash: u64,
     room: u32,
     filled: Instant,
     count: u64,
@@ -59,6 +63,7 @@ impl News {
             cluster,
             instance: shortened(instance, MAX_INSTANCE).to_owned(),
             known: None,
+            hash: 0,
             room: BURST,
             filled: Instant::now(),
             count: 0,
@@ -71,6 +76,11 @@ impl News {
     /// there is no room for is in the log alone.
     pub(super) fn tell(&mut self, findings: &[Finding], snapshot: &Snapshot, now: Timestamp) {
         self.reap();
+        let hash = hash(findings);
+        if self.known.is_some() && hash == self.hash {
+            return;
+        }
+        self.hash = hash;
         let mut before = self.known.take();
         let is_first = before.is_none();
         let mut known = BTreeMap::new();
@@ -200,6 +210,15 @@ impl News {
             }
         }
     }
+}
+
+/// Of what findings are known by. Most audits find what the one before found.
+fn hash(findings: &[Finding]) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    for finding in findings {
+        (&finding.rule, &finding.subject).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// Creates the Event. Sent again while the API server is busy: it has its name, so that none

@@ -16,7 +16,7 @@ use tokio::task::spawn_blocking;
 
 /// How long the thread rests. The API server ends a watch whose buffers are full, but it has room
 /// for more than comes in this time.
-const REST: Duration = Duration::from_millis(50);
+const REST: Duration = Duration::from_millis(100);
 
 /// Whether the thread rests before it waits.
 #[derive(Clone, Default)]

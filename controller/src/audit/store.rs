@@ -56,6 +56,8 @@ pub(super) struct Store {
     readings: BTreeMap<&'static str, Reading>,
     sharing: Sharing,
     changes: usize,
+    /// Whether something has changed that is not to wait for the next whole audit.
+    is_urgent: bool,
 }
 
 impl Default for Store {
@@ -67,6 +69,7 @@ impl Default for Store {
             readings: waiting.collect(),
             sharing: Sharing::default(),
             changes: 0,
+            is_urgent: false,
         }
     }
 }
@@ -92,6 +95,12 @@ impl Store {
             self.snapshot.workloads = known;
         }
         Some(judged)
+    }
+
+    /// Whether, since this was asked last, something has changed that is not to wait for the next
+    /// whole audit: a node, by more than its heartbeat.
+    pub(super) fn take_urgent(&mut self) -> bool {
+        std::mem::take(&mut self.is_urgent)
     }
 
     /// Takes over the server's version and the permissions of nodes: the answers of `other`, a
@@ -141,6 +150,7 @@ impl Store {
         }
         objects.sort_by(|a, b| watched.compare(a, b));
         self.settle(watched);
+        self.is_urgent |= watched.is_same.is_some();
         let list = watched.list(&mut self.snapshot);
         let start = list.partition_point(|one| watched.rank_of(one) < watched.rank);
         let end = list.partition_point(|one| watched.rank_of(one) <= watched.rank);
@@ -165,7 +175,12 @@ impl Store {
             }
             Place::New(place) => place,
         });
-        match place.and_then(|place| list.get_mut(place)) {
+        let known = place.and_then(|place| list.get_mut(place));
+        self.is_urgent |= watched.is_same.is_some_and(|is_same| {
+            let known = known.as_deref();
+            known.is_none_or(|known| !is_same(known, &object))
+        });
+        match known {
             Some(known) => *known = object,
             None => list.push(object),
         }
@@ -176,6 +191,7 @@ impl Store {
 
     fn remove<T: Object>(&mut self, watched: &Watched<T>, object: &T) {
         self.changes += 1;
+        self.is_urgent |= watched.is_same.is_some();
         let list = watched.list(&mut self.snapshot);
         let order = self.orders.entry(watched.source).or_default();
         let Some(place) = order.find(watched, list, object) else {

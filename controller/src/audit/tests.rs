@@ -9,7 +9,9 @@ use jiff::Timestamp;
 use nodelife_cluster::ApiError;
 use nodelife_cluster::listing::Object;
 use nodelife_cluster::watch::Update;
-use nodelife_core::audit::{Audit, Selection, audit};
+use nodelife_core::audit::{
+    Audit, Finding, Rule, Selection, audit, audit_without_pods, find, found_by_pods,
+};
 use nodelife_core::object::{Meta, WorkloadKind};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
@@ -173,6 +175,38 @@ fn facts(example: &Snapshot) -> Snapshot {
     }
 }
 
+/// What the rules found that read no pods.
+fn not_of_pods(audit: &Audit) -> impl Iterator<Item = &Finding> {
+    let reads_pods = |rule: &str| find(rule).is_some_and(Rule::reads_pods);
+    let findings = audit.findings.iter();
+    findings.filter(move |one| !reads_pods(&one.rule))
+}
+
+#[test]
+fn only_a_heartbeat_of_a_node_can_wait() {
+    let [example, _] = examples();
+    let node = example.nodes[0].clone();
+    let mut store = Store::default();
+    store.apply(&watched::NODES, Update::Listed(vec![node.clone()]));
+    assert!(store.take_urgent());
+    assert!(!store.take_urgent());
+    let mut beat = node.clone();
+    beat.metadata.resource_version = Str::from("123456789");
+    for condition in &mut beat.status.conditions {
+        condition.last_heartbeat_time = example.taken_at;
+    }
+    store.apply(&watched::NODES, Update::Applied(beat.clone()));
+    assert!(!store.take_urgent());
+    let mut fault = beat.clone();
+    fault.status.conditions[0].status = Str::from("Unknown");
+    store.apply(&watched::NODES, Update::Applied(fault));
+    assert!(store.take_urgent());
+    store.apply(&watched::NODES, Update::Deleted(beat));
+    assert!(store.take_urgent());
+    store.apply(&watched::PODS, Update::Listed(example.pods));
+    assert!(!store.take_urgent());
+}
+
 #[test]
 fn a_watched_cluster_has_the_findings_of_one_read_anew() {
     let examples = examples();
@@ -187,11 +221,12 @@ fn a_watched_cluster_has_the_findings_of_one_read_anew() {
         for kind in &mut kinds {
             kind.list(&mut store);
         }
+        let judge = |snapshot: &Snapshot| audit(snapshot, &Selection::default(), now);
+        let before = found_by_pods(&store.judge(now, judge).unwrap());
         for _ in 0..random.usize(0..EVENTS) {
             let kind = random.usize(0..kinds.len());
             kinds[kind].step(&mut random, &mut store);
         }
-        let judge = |snapshot: &Snapshot| audit(snapshot, &Selection::default(), now);
         let watched = store.judge(now, judge).unwrap();
         let expected = from_scratch(&kinds, &examples[1], now);
         most = most.max(expected.findings.len());
@@ -200,6 +235,13 @@ fn a_watched_cluster_has_the_findings_of_one_read_anew() {
             assert_eq!(one, other, "seed {seed}");
         }
         assert_eq!(watched, expected, "seed {seed}");
+        let judge =
+            |snapshot: &Snapshot| audit_without_pods(&before, snapshot, &Selection::default(), now);
+        let nodes = store.judge(now, judge).unwrap();
+        assert!(
+            not_of_pods(&nodes).eq(not_of_pods(&expected)),
+            "seed {seed}"
+        );
     }
     assert!(most > 50, "the sequences make few findings: {most}");
 }

@@ -17,6 +17,9 @@ pub(super) struct Watched<T: 'static> {
     /// The place of the kind among those of the list, if it has several.
     pub(super) rank: usize,
     rank_of: fn(&T) -> usize,
+    /// Whether two states of an object say the same, if other changes of it are not to wait for the
+    /// next whole audit.
+    pub(super) is_same: Option<fn(&T, &T) -> bool>,
 }
 
 impl<T: Object> Watched<T> {
@@ -31,6 +34,7 @@ impl<T: Object> Watched<T> {
             list,
             rank: 0,
             rank_of: |_| 0,
+            is_same: None,
         }
     }
 
@@ -51,6 +55,16 @@ impl<T: Object> Watched<T> {
     }
 }
 
+/// Whether nothing but the times of a kubelet's report has changed.
+fn is_heartbeat(a: &Node, b: &Node) -> bool {
+    let mut beat = b.clone();
+    beat.metadata.resource_version = a.metadata.resource_version.clone();
+    for (condition, before) in beat.status.conditions.iter_mut().zip(&a.status.conditions) {
+        condition.last_heartbeat_time = before.last_heartbeat_time;
+    }
+    beat == *a
+}
+
 fn compare_places(a: &Meta, b: &Meta) -> Ordering {
     if a.namespace == b.namespace {
         return a.name.cmp(&b.name);
@@ -64,9 +78,12 @@ fn compare_places(a: &Meta, b: &Meta) -> Ordering {
     a.cmp(b)
 }
 
-pub(super) static NODES: Watched<Node> = Watched::new(&listing::NODES, Source::Nodes, |snapshot| {
-    &mut snapshot.nodes
-});
+pub(super) static NODES: Watched<Node> = Watched {
+    is_same: Some(is_heartbeat),
+    ..Watched::new(&listing::NODES, Source::Nodes, |snapshot| {
+        &mut snapshot.nodes
+    })
+};
 pub(super) static LEASES: Watched<Lease> =
     Watched::new(&listing::LEASES, Source::Leases, |snapshot| {
         &mut snapshot.leases
@@ -129,6 +146,7 @@ const fn workloads(listing: &'static Listing<Workload>, rank: usize) -> Watched<
         list: |snapshot| &mut snapshot.workloads,
         rank,
         rank_of: |workload| workload.kind as usize,
+        is_same: None,
     }
 }
 

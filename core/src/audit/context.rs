@@ -30,8 +30,9 @@ pub struct Context<'a> {
     pub zones: ZoneReport,
     nodes: HashMap<&'a str, &'a Node>,
     leases: HashMap<&'a str, &'a Lease>,
-    pods: HashMap<&'a str, Vec<&'a Pod>>,
-    workloads: HashMap<&'a str, &'a Workload>,
+    machines: OnceLock<Vec<&'a Node>>,
+    pods: OnceLock<HashMap<&'a str, Vec<&'a Pod>>>,
+    workloads: OnceLock<HashMap<&'a str, &'a Workload>>,
     evictable: OnceLock<Vec<&'a Pod>>,
     owned: OnceLock<Vec<OwnedPods<'a>>>,
     budgets: OnceLock<Vec<BudgetPods<'a>>>,
@@ -51,14 +52,8 @@ impl<'a> Context<'a> {
     pub fn new(snapshot: &'a Snapshot, settings: Option<zone::Settings>, now: Timestamp) -> Self {
         let server = snapshot.server_version.as_deref();
         let settings = settings.unwrap_or_else(|| zone::Settings::for_version(server));
-        let mut pods: HashMap<&str, Vec<&Pod>> = HashMap::default();
-        for pod in &snapshot.pods {
-            let on = pod.spec.node_name.as_str();
-            pods.entry(on).or_default().push(pod);
-        }
         let by_name = |node: &'a Node| (node.metadata.name.as_str(), node);
         let lease_by_name = |lease: &'a Lease| (lease.metadata.name.as_str(), lease);
-        let by_uid = |workload: &'a Workload| (workload.metadata.uid.as_str(), workload);
         Self {
             snapshot,
             now,
@@ -67,8 +62,9 @@ impl<'a> Context<'a> {
             zones: ZoneReport::of(&snapshot.nodes, &settings, Some(now)),
             nodes: snapshot.nodes.iter().map(by_name).collect(),
             leases: snapshot.leases.iter().map(lease_by_name).collect(),
-            pods,
-            workloads: snapshot.workloads.iter().map(by_uid).collect(),
+            machines: OnceLock::new(),
+            pods: OnceLock::new(),
+            workloads: OnceLock::new(),
             evictable: OnceLock::new(),
             owned: OnceLock::new(),
             budgets: OnceLock::new(),
@@ -83,8 +79,13 @@ impl<'a> Context<'a> {
 
     /// The nodes whose owner configures the machine: not Fargate, not virtual kubelets.
     pub fn machines(&self) -> impl Iterator<Item = &'a Node> {
-        self.nodes()
-            .filter(|node| Machine::of(node).is_configurable())
+        let all = || {
+            let nodes = self.nodes();
+            nodes
+                .filter(|node| Machine::of(node).is_configurable())
+                .collect()
+        };
+        self.machines.get_or_init(all).iter().copied()
     }
 
     pub fn node(&self, name: &str) -> Option<&'a Node> {
@@ -97,7 +98,16 @@ impl<'a> Context<'a> {
 
     /// Every pod bound to the node, including terminated ones; `""`: unbound pods.
     pub fn pods_on(&self, node: &str) -> &[&'a Pod] {
-        self.pods.get(node).map(Vec::as_slice).unwrap_or_default()
+        let all = || {
+            let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::default();
+            for pod in &self.snapshot.pods {
+                let on = pod.spec.node_name.as_str();
+                by_node.entry(on).or_default().push(pod);
+            }
+            by_node
+        };
+        let pods = self.pods.get_or_init(all).get(node);
+        pods.map(Vec::as_slice).unwrap_or_default()
     }
 
     /// The pods that use resources of the node: those that have not terminated.
@@ -252,7 +262,13 @@ impl<'a> Context<'a> {
 
     /// The workload with this UID, where it is in the snapshot.
     pub fn workload(&self, uid: &str) -> Option<&'a Workload> {
-        self.workloads.get(uid).copied()
+        let all = || {
+            let workloads = self.snapshot.workloads.iter();
+            workloads
+                .map(|workload| (workload.metadata.uid.as_str(), workload))
+                .collect()
+        };
+        self.workloads.get_or_init(all).get(uid).copied()
     }
 }
 

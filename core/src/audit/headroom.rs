@@ -14,39 +14,43 @@ pub(super) const RESOURCES: [&str; 2] = ["cpu", "memory"];
 
 /// A resource that workers offer to movable pods, and the sum of those pods' requests.
 pub(super) struct Headroom<'a> {
-    resource: &'static str,
+    pub(super) resource: &'static str,
     offers: Vec<(&'a Node, i128)>,
     wanted: i128,
 }
 
 impl<'a> Headroom<'a> {
-    pub(super) fn of(context: &Context<'a>, resource: &'static str) -> Self {
-        let mut wanted = 0_i128;
+    /// Of each of [`RESOURCES`].
+    pub(super) fn all(context: &Context<'a>) -> [Self; RESOURCES.len()] {
+        let mut all = RESOURCES.map(|resource| Self {
+            resource,
+            offers: Vec::new(),
+            wanted: 0,
+        });
         let mut requests = ByContainers::new(request::requests);
         let workers = context
             .nodes()
             .filter(|node| is_open(node) && !is_control_plane(node));
-        let offers = workers
-            .map(|node| {
-                let mut offer = allocatable(node, resource).map_or(0, Quantity::nano);
-                for pod in context.active_pods_on(&node.metadata.name) {
-                    let amount = requests.of(pod).get(resource);
+        for node in workers {
+            for one in &mut all {
+                let offer = allocatable(node, one.resource).map_or(0, Quantity::nano);
+                one.offers.push((node, offer));
+            }
+            for pod in context.active_pods_on(&node.metadata.name) {
+                let amounts = requests.of(pod);
+                let stays = belongs_to_node(pod);
+                for one in &mut all {
+                    let amount = amounts.get(one.resource);
                     let amount = amount.map_or(0, |amount| amount.nano());
                     // DaemonSet and static pods use their node's room and need none elsewhere.
-                    if belongs_to_node(pod) {
-                        offer = offer.saturating_sub(amount);
-                    } else {
-                        wanted = wanted.saturating_add(amount);
+                    match one.offers.last_mut() {
+                        Some((_, offer)) if stays => *offer = offer.saturating_sub(amount),
+                        _ => one.wanted = one.wanted.saturating_add(amount),
                     }
                 }
-                (node, offer)
-            })
-            .collect();
-        Self {
-            resource,
-            offers,
-            wanted,
+            }
         }
+        all
     }
 
     /// The node that offers most.
@@ -126,7 +130,7 @@ pub struct Loss {
 
 /// What the loss of the largest node leaves, and of each zone: N − 1 and zone − 1.
 pub fn losses(context: &Context<'_>) -> Vec<Loss> {
-    let headrooms = RESOURCES.map(|resource| Headroom::of(context, resource));
+    let headrooms = Headroom::all(context);
     let of_node = headrooms.iter().filter_map(|headroom| {
         let name = &headroom.largest()?.metadata.name;
         let lost = Lost::LargestNode(name.to_string());

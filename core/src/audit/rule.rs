@@ -57,6 +57,12 @@ impl Rule {
         group_of(self.id)
     }
 
+    /// Whether it goes through the pods, or through the budgets and workloads that they belong to.
+    pub fn reads_pods(&self) -> bool {
+        let of_pods = [Source::Pods, Source::Budgets, Source::Workloads];
+        self.sources.iter().any(|source| of_pods.contains(source))
+    }
+
     /// Whether the selection has what the rule asks about: a rule about an upgrade needs the
     /// version, and one about several clusters is never a question about one.
     pub fn can_check(&self, selection: &Selection) -> bool {

@@ -2,6 +2,7 @@
 //! opens the same watches and discards what they bring.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -9,13 +10,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use futures::{StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Patch, PatchParams, WatchEvent, WatchParams};
+use kube::api::{ListParams, Patch, PatchParams, WatchEvent, WatchParams};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
 use kube::{Api, Client};
 use nodelife_tests::kubectl::Kubectl;
-use nodelife_tests::large_cluster::{Churn, Size, node_name};
+use nodelife_tests::large_cluster::{Churn, Size, ensure_namespace, node_name};
 use nodelife_tests::supervise::{Spec, Supervised, tail};
 use nodelife_tests::{ControlPlane, Identity, TIMEOUT, program, wait_until};
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ use super::say;
 const CPU: f64 = 2.0;
 /// MiB resident in steady state.
 const MEMORY: f64 = 120.0;
-/// Seconds from a fault to the report.
+/// Seconds from the fault of a node to the report.
 const UNTIL_REPORTED: f64 = 5.0;
 /// Between two writes of a report.
 const BETWEEN_WRITES: f64 = 30.0;
@@ -51,12 +52,17 @@ const TICK: Duration = Duration::from_millis(100);
 /// A node without it gives a finding.
 const ZONE: &str = "topology.kubernetes.io/zone";
 const RULE: &str = "NL-LBL-001";
+/// A pod with it gives a finding, which an audit of all pods has to come for.
+const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
+const POD_RULE: &str = "NL-PDB-008";
 /// How many faults come, one after the other.
 const FAULTS: usize = 12;
+const POD_FAULTS: usize = 6;
 /// Between two faults: no beat of another period.
 const BETWEEN_FAULTS: Duration = Duration::from_millis(8_300);
-/// Reports have to be quiet for so long before anything is measured.
-const QUIET: Duration = Duration::from_secs(20);
+/// Reports have to be quiet for so long before anything is measured: longer than the time between two
+/// writes of one, for which a fault would wait.
+const QUIET: Duration = Duration::from_secs(35);
 /// For the first reports of all nodes.
 const FIRST_REPORTS: Duration = Duration::from_mins(10);
 
@@ -90,48 +96,44 @@ pub(super) async fn run(plane: &ControlPlane, size: Size, verdict: &mut Verdict)
     ))?;
 
     let before = (Instant::now(), cpu(&controller)?, cpu(&floor)?);
-    let mut until_reported = Vec::new();
+    let mut until_reported = Times::default();
     for number in 0..FAULTS {
         // Nodes far apart, none twice.
         let node = node_name(number * size.nodes / FAULTS);
         let planted = Instant::now();
         set_zone(&client, &node, &Value::Null).await?;
-        while !log.tells_of(&node) {
-            if planted.elapsed() > TIMEOUT {
-                bail!("{RULE} of {node} is in no report");
-            }
-            ensure_alive(&mut load)?;
-            log.take(&mut writes, TICK).await;
-        }
-        until_reported.push(planted.elapsed().as_secs_f64());
+        log.wait(&mut writes, &node, RULE, &mut load).await?;
+        until_reported.add(planted.elapsed());
         sleep(BETWEEN_FAULTS.saturating_sub(planted.elapsed())).await;
     }
     let seconds = before.0.elapsed().as_secs_f64();
     let share = |spent: Duration| spent.as_secs_f64() / seconds * 100.0;
     let used = share(cpu(&controller)?.saturating_sub(before.1));
     let least = share(cpu(&floor)?.saturating_sub(before.2));
-    until_reported.sort_unstable_by(f64::total_cmp);
-    let slowest = until_reported.last().copied().unwrap_or(f64::NAN);
-    let median = until_reported.get(FAULTS / 2).copied();
+    let memory = resident(&controller, "VmRSS:")?;
+    let mut until_pod_reported = Times::default();
+    for number in 0..POD_FAULTS {
+        // At other moments of the pause between two audits.
+        sleep(BETWEEN_FAULTS * 2 * u32::try_from(number)? / u32::try_from(POD_FAULTS)?).await;
+        let node = node_name(number * size.nodes / FAULTS + 1);
+        let planted = Instant::now();
+        protect_a_pod(&client, &node).await?;
+        log.wait(&mut writes, &node, POD_RULE, &mut load).await?;
+        until_pod_reported.add(planted.elapsed());
+    }
     say(&format!(
         "in {seconds:.0} s: controller {used:.2} % of a core, bare watches {least:.2} %, resident \
-         {:.0} MiB, at most {:.0} MiB; a fault in the report after {:.1} s, at most {slowest:.1} s; \
-         {} writes of {} reports",
-        resident(&controller, "VmRSS:")?,
+         {memory:.0} MiB, at most {:.0} MiB; a fault of a node in the report after {until_reported}, one of \
+         a pod after {until_pod_reported}; {} writes of {} reports",
         resident(&controller, "VmHWM:")?,
-        median.unwrap_or(f64::NAN),
         log.count,
         log.at.len(),
     ))?;
     verdict.at_most("percent of a core in steady state", used, CPU)?;
+    verdict.at_most("MiB resident in steady state", memory, MEMORY)?;
     verdict.at_most(
-        "MiB resident in steady state",
-        resident(&controller, "VmRSS:")?,
-        MEMORY,
-    )?;
-    verdict.at_most(
-        "seconds from a fault to its report",
-        slowest,
+        "seconds from the fault of a node to its report",
+        until_reported.slowest(),
         UNTIL_REPORTED,
     )?;
     verdict.at_least(
@@ -150,15 +152,38 @@ struct Writes {
     count: usize,
     /// Seconds between two writes of one report.
     shortest: Option<f64>,
-    /// Reports that hold the finding of a planted fault.
-    with_fault: Vec<String>,
+    /// Reports, and the rules of planted faults of which they hold a finding.
+    with_fault: Vec<(String, &'static str)>,
 }
 
 /// A write of a report.
 struct Write {
     report: String,
-    has_fault: bool,
+    faults: Vec<&'static str>,
     at: Instant,
+}
+
+/// Seconds from faults to their reports.
+#[derive(Default)]
+struct Times(Vec<f64>);
+
+impl Times {
+    fn add(&mut self, time: Duration) {
+        self.0.push(time.as_secs_f64());
+        self.0.sort_unstable_by(f64::total_cmp);
+    }
+
+    fn slowest(&self) -> f64 {
+        self.0.last().copied().unwrap_or(f64::NAN)
+    }
+}
+
+impl fmt::Display for Times {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let median = self.0.get(self.0.len() / 2).copied();
+        let (median, slowest) = (median.unwrap_or(f64::NAN), self.slowest());
+        write!(f, "{median:.1} s, at most {slowest:.1} s")
+    }
 }
 
 impl Writes {
@@ -175,9 +200,9 @@ impl Writes {
     fn add(&mut self, write: Write) {
         self.last = Some(write.at);
         self.count += 1;
-        if write.has_fault {
-            self.with_fault.push(write.report.clone());
-        }
+        let faults = write.faults.into_iter();
+        self.with_fault
+            .extend(faults.map(|rule| (write.report.clone(), rule)));
         if let Some(before) = self.at.insert(write.report, write.at) {
             let between = write.at.duration_since(before).as_secs_f64();
             self.shortest = Some(
@@ -187,9 +212,23 @@ impl Writes {
         }
     }
 
-    fn tells_of(&self, node: &str) -> bool {
-        let report = format!("nodelife-node-{node}");
-        self.with_fault.contains(&report)
+    /// Waits for a finding of this rule in the report on the node.
+    async fn wait(
+        &mut self,
+        writes: &mut mpsc::UnboundedReceiver<Write>,
+        node: &str,
+        rule: &'static str,
+        load: &mut JoinSet<Result<()>>,
+    ) -> Result<()> {
+        let (wanted, begun) = ((format!("nodelife-node-{node}"), rule), Instant::now());
+        while !self.with_fault.contains(&wanted) {
+            if begun.elapsed() > TIMEOUT {
+                bail!("{rule} of {node} is in no report");
+            }
+            ensure_alive(load)?;
+            self.take(writes, TICK).await;
+        }
+        Ok(())
     }
 }
 
@@ -352,13 +391,15 @@ async fn reports(client: Client, writes: mpsc::UnboundedSender<Write>) -> Result
                 WatchEvent::Added(report) | WatchEvent::Modified(report) => {
                     version = report.metadata.resource_version.unwrap_or_default();
                     let results = report.data.get("results").and_then(Value::as_array);
-                    let has_fault = results
+                    let rules: Vec<_> = results
                         .into_iter()
                         .flatten()
-                        .any(|result| result.get("rule").and_then(Value::as_str) == Some(RULE));
+                        .filter_map(|result| result.get("rule")?.as_str())
+                        .collect();
+                    let faults = [RULE, POD_RULE].into_iter();
                     writes.send(Write {
                         report: report.metadata.name.unwrap_or_default(),
-                        has_fault,
+                        faults: faults.filter(|rule| rules.contains(rule)).collect(),
                         at: Instant::now(),
                     })?;
                 }
@@ -376,6 +417,26 @@ async fn set_zone(client: &Client, node: &str, zone: &Value) -> Result<()> {
     let nodes: Api<Node> = Api::all(client.clone());
     let labels = Patch::Merge(json!({"metadata": {"labels": {ZONE: zone}}}));
     nodes.patch(node, &PatchParams::default(), &labels).await?;
+    Ok(())
+}
+
+/// Sets the annotation on a pod of the node that stays.
+async fn protect_a_pod(client: &Client, node: &str) -> Result<()> {
+    let all: Api<Pod> = Api::all(client.clone());
+    let there = ListParams::default().fields(&format!("spec.nodeName={node}"));
+    let pods = all.list(&there).await?.items.into_iter();
+    // The oldest, which does not go.
+    let meta = pods.map(|pod| pod.metadata);
+    let meta = meta.min_by_key(|meta| meta.creation_timestamp.as_ref().map(|time| time.0));
+    let meta = meta.with_context(|| format!("no pod on {node} that stays"))?;
+    let namespace = meta.namespace.unwrap_or_default();
+    // The server was filled with pods alone.
+    ensure_namespace(client, &namespace).await?;
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &namespace);
+    let protected = Patch::Merge(json!({"metadata": {"annotations": {SAFE_TO_EVICT: "false"}}}));
+    let name = meta.name.unwrap_or_default();
+    pods.patch(&name, &PatchParams::default(), &protected)
+        .await?;
     Ok(())
 }
 

@@ -107,7 +107,7 @@ async fn template(client: &Client, etcd: &Etcd, kind: &Kind, size: Size) -> Resu
 }
 
 /// The API server makes `kube-node-lease` by itself, but not at once.
-async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
+pub async fn ensure_namespace(client: &Client, name: &str) -> Result<()> {
     let path = "/api/v1/namespaces";
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
     wait_until(&format!("namespace {name}"), TIMEOUT, async || {

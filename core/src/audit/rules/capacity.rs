@@ -247,29 +247,27 @@ fn best_effort<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuild
 }
 
 fn no_headroom(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for resource in headroom::RESOURCES {
-        let headroom = Headroom::of(context, resource);
+    for headroom in Headroom::all(context) {
         let Some(largest) = headroom.largest() else {
             continue;
         };
         let name = &largest.metadata.name;
         if let Some(left) = headroom.short_without(|node| node.metadata.name == *name) {
             let message = headroom.say(name, left);
-            let found = FindingBuilder::cluster(message).with("resource", resource);
+            let found = FindingBuilder::cluster(message).with("resource", headroom.resource);
             findings.push(found.inferred());
         }
     }
 }
 
 fn no_zone_headroom(context: &Context<'_>, findings: &mut Findings<'_>) {
-    for resource in headroom::RESOURCES {
-        let headroom = Headroom::of(context, resource);
+    for headroom in Headroom::all(context) {
         for zone in context.zones.zones.iter().filter(|z| !z.key.is_empty()) {
             let lost = |node: &Node| ZoneKey::of(&node.metadata.labels) == zone.key;
             if let Some(left) = headroom.short_without(lost) {
                 let message = headroom.say(&zone.key.to_string(), left);
                 let found = FindingBuilder::zone(context, &zone.key, message);
-                findings.push(found.with("resource", resource).inferred());
+                findings.push(found.with("resource", headroom.resource).inferred());
             }
         }
     }
