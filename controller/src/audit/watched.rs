@@ -141,12 +141,11 @@ pub(super) static WORKLOADS: [Watched<Workload>; listing::WORKLOADS.len()] = {
 
 const fn workloads(listing: &'static Listing<Workload>, rank: usize) -> Watched<Workload> {
     Watched {
-        listing,
-        source: Source::Workloads,
-        list: |snapshot| &mut snapshot.workloads,
         rank,
         rank_of: |workload| workload.kind as usize,
-        is_same: None,
+        ..Watched::new(listing, Source::Workloads, |snapshot| {
+            &mut snapshot.workloads
+        })
     }
 }
 

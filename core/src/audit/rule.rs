@@ -17,7 +17,8 @@ pub struct Rule {
     pub id: &'static str,
     /// The default; a finding may override it.
     pub severity: Severity,
-    /// The data that the rule needs; without it the rule is skipped.
+    /// The data that the rule needs; without it the rule is skipped. Pods among it decide how soon
+    /// the controller runs it ([`Rule::reads_pods`]).
     pub sources: &'static [Source],
     /// The fault, in a few words.
     pub title: &'static str,
