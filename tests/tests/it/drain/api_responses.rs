@@ -281,8 +281,8 @@ async fn occupy(kubectl: &Kubectl, namespace: &str) {
 
 /// Number 8: it is reported as throttled, and retried after `Retry-After`.
 #[tokio::test]
-async fn a_throttled_eviction_is_retried_and_not_called_blocked() {
-    let (mut env, node) = environment_with_node("throttled").await;
+pub(crate) async fn a_throttled_eviction_is_retried_and_not_called_blocked() {
+    let (mut env, node) = apart_with_node("throttled").await;
     let pod = PodFixture::new("web").running_on(&node);
     let pod = pod.create(&env.namespace).await.unwrap();
     env.act_with(&[READ, EVICT, CORDON]).await;

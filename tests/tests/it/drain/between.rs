@@ -7,11 +7,12 @@ use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::{AuditEvent, ControlPlane, TIMEOUT, wait_until};
 use serde_json::json;
 
-use super::support::{Stderr, TestEnvironment, end, interrupt, start};
+use super::support::{Stderr, TestEnvironment, end, interrupt, start, without_other_maintenances};
 
 /// Nodes with a pod each, which may go.
 async fn nodes<const N: usize>(what: &str) -> (TestEnvironment, [String; N], Vec<Pod>) {
-    let env = TestEnvironment::new(ControlPlane::shared_api().await, what).await;
+    let plane = without_other_maintenances().await;
+    let env = TestEnvironment::new(plane, what).await;
     let nodes = std::array::from_fn(|i| env.node(&format!("n{i}")));
     let mut pods = Vec::new();
     for (i, node) in nodes.iter().enumerate() {
@@ -92,7 +93,7 @@ async fn a_gate_ends_with_the_drain_or_at_its_timeout() {
 }
 
 #[tokio::test]
-async fn a_node_starts_only_while_enough_others_are_available() {
+pub(crate) async fn a_node_starts_only_while_enough_others_are_available() {
     let (env, [a, b], pods) = nodes("max-unavailable").await;
     let mut drain = start(&env, &[&a, &b, "--force", "--max-unavailable=50%"]);
     let mut stderr = Stderr::of(&env, &mut drain);

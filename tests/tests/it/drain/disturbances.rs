@@ -19,8 +19,8 @@ use nodelife_tests::{ControlPlane, Part, TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
 use super::support::{
-    CORDON, DrainProcess, EVENTS, EVICT, Permission, READ, TestEnvironment, conforms, outcome,
-    report, send, start, wait_until_allowed,
+    CORDON, DrainProcess, EVENTS, EVICT, Permission, READ, Report, TestEnvironment, conforms,
+    outcome, send, start, wait_until_allowed,
 };
 
 /// How many nodes are drained; as many as their pods need are beside them.
@@ -70,7 +70,7 @@ fn setting(name: &str) -> Option<u64> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_disturbed_drain_ends_with_every_node_drained_or_explained() {
+pub(crate) async fn a_disturbed_drain_ends_with_every_node_drained_or_explained() {
     let seed = setting("NODELIFE_SEED").unwrap_or_else(|| fastrand::u64(..));
     println!("NODELIFE_SEED={seed}");
     let mut disturbed = Disturbed::set_up(seed).await;
@@ -96,7 +96,7 @@ impl Disturbed {
             .await
             .unwrap();
         let plane: &'static ControlPlane = Box::leak(Box::new(plane));
-        let mut env = TestEnvironment::new(plane, "disturbed").await;
+        let mut env = TestEnvironment::owning(plane, "disturbed").await;
         for i in 0..NODES {
             node_of(&env, i)
                 .create(env.namespace.client())
@@ -185,6 +185,9 @@ impl Disturbed {
         let told = format!("{:#?}\n{status}\n{stdout}\n{stderr}", self.log);
         assert!([0, 1, 5, 6, 7, 130].contains(&status), "{told}");
         assert!(!stderr.contains("panicked"), "{told}");
+        if !self.env.prints() {
+            return;
+        }
         if stdout.is_empty() {
             assert!(stderr.contains("error: "), "{told}");
         } else {
@@ -284,7 +287,12 @@ impl Disturbed {
         format!("end the API server, killed: {killed}")
     }
 
+    /// Ends who drains: the command, or the controller, which is started again.
     async fn end_drain(&mut self) -> String {
+        if !self.env.prints() {
+            self.env.kill_controller().await;
+            return "the controller was killed".to_owned();
+        }
         let signals = [
             Signal::SIGKILL,
             Signal::SIGTERM,
@@ -346,6 +354,10 @@ impl Disturbed {
     /// nodes but those of its pods.
     async fn finish(mut self) {
         self.end_drain().await;
+        if !self.env.prints() {
+            self.env.end_maintenances().await;
+            self.ended().await;
+        }
         self.create_missing().await;
         for (app, _, budget) in APPS {
             if let Some(budget) = budget {
@@ -377,8 +389,11 @@ impl Disturbed {
         let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let output = self.env.drain(&words).await;
         let told = format!("{:#?}\n{}\n{}", self.log, output.stdout, output.stderr);
-        let document = report(&output);
-        self.check_report(&document, &told).await;
+        let report = self.env.report(&output).await;
+        self.check_report(&report, &told).await;
+        if !self.env.prints() {
+            self.env.end_maintenances().await;
+        }
         self.check_nothing_left(&told).await;
         let drained: Vec<String> = (0..NODES).map(|i| node_name(&self.env, i)).collect();
         let is_one = |node: &str| drained.iter().any(|name| name == node);
@@ -440,16 +455,19 @@ impl Disturbed {
 
     /// A node is drained and has no pod of ours, or each of its pods is named with the budget
     /// that holds it.
-    async fn check_report(&self, document: &Value, told: &str) {
+    async fn check_report(&self, report: &Report, told: &str) {
         let held = format!("{}/one", self.env.namespace.name);
-        let drained: BTreeMap<&str, bool> = array(document, "nodes")
-            .map(|node| (node["name"].as_str().unwrap(), node["drained"] == true))
-            .collect();
-        assert_eq!(drained.len(), NODES, "{told}");
-        for (node, drained) in drained {
-            let left: Vec<Pod> = self.env.pods_on(node).await;
+        for i in 0..NODES {
+            let node = node_name(&self.env, i);
+            let left: Vec<Pod> = self.env.pods_on(&node).await;
+            let drained = report.is_drained(&node);
             assert_eq!(left.is_empty(), drained, "{node}: {left:#?}\n{told}");
             for pod in left {
+                let reason = report.reason(&pod.name_any());
+                assert!(reason.contains(&held), "{reason}\n{told}");
+                let Some(document) = &report.document else {
+                    continue;
+                };
                 let uid = pod.uid().unwrap();
                 let mut pods = array(document, "pods");
                 let named = pods.find(|named| named["uid"] == uid);

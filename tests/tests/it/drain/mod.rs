@@ -75,7 +75,7 @@
 pub(crate) mod api_responses;
 pub(crate) mod between;
 pub(crate) mod budgets;
-mod disturbances;
+pub(crate) mod disturbances;
 mod engine;
 mod evict;
 pub(crate) mod faults;
@@ -85,7 +85,7 @@ pub(crate) mod lock;
 pub(crate) mod multi_node;
 pub(crate) mod node_changes;
 pub(crate) mod node_conditions;
-mod operators;
+pub(crate) mod operators;
 pub(crate) mod output;
 pub(crate) mod permissions;
 mod placement;

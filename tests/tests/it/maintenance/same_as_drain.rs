@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use crate::drain::operators;
 use crate::drain::support::carrier::by_maintenance;
 
 macro_rules! run {
@@ -27,12 +28,15 @@ run! {
         a_block_is_reported_once_across_retries,
         an_eviction_answered_with_401_is_retried,
         a_denial_after_throttling_is_retried,
+        a_throttled_eviction_is_retried_and_not_called_blocked,
         a_policys_denial_is_final_and_quoted;
-    between: daemon_set_pods_are_evicted_last_and_once;
+    between: a_node_starts_only_while_enough_others_are_available,
+        daemon_set_pods_are_evicted_last_and_once;
     budgets: nodes_drained_at_once_share_a_budget,
         a_lowered_budget_lets_the_pod_be_evicted_at_once,
         a_deployment_without_a_budget_keeps_three_quarters,
         a_node_is_drained_without_violating_its_budget;
+    disturbances: a_disturbed_drain_ends_with_every_node_drained_or_explained;
     faults: no_pod_is_evicted_twice_when_30_percent_of_requests_fail,
         budgets_hold_when_30_percent_of_requests_fail,
         what_an_api_server_forbids_at_its_start_is_repeated,
@@ -115,6 +119,22 @@ run! {
         each_node_waits_for_its_own_replacements,
         wait_ready_ends_when_the_workload_is_deleted,
         a_budget_that_lets_pods_go_is_waited_for;
+}
+
+/// Those of a folder below.
+const RUN_BELOW: [&str; 2] = [
+    "operators/live::a_switchover_is_waited_for_and_told",
+    "operators/mod::each_scene_has_its_verdict_and_its_end",
+];
+
+#[test]
+fn a_switchover_is_waited_for_and_told() {
+    by_maintenance(operators::live::a_switchover_is_waited_for_and_told);
+}
+
+#[test]
+fn each_scene_has_its_verdict_and_its_end() {
+    by_maintenance(operators::each_scene_has_its_verdict_and_its_end);
 }
 
 /// Why tests are not run with maintenances, and which.
@@ -223,25 +243,6 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
             "evict::another_pod_of_the_same_name_is_never_evicted",
         ],
     ),
-    (
-        "could be asked on a control plane without other maintenances: theirs count, too, see limits",
-        &["between::a_node_starts_only_while_enough_others_are_available"],
-    ),
-    (
-        "could be asked with --dry-run=server as the user whom the API server throttles",
-        &["api_responses::a_throttled_eviction_is_retried_and_not_called_blocked"],
-    ),
-    (
-        "could be asked if its disturbances ended the controller instead of the command, see kills",
-        &["disturbances::a_disturbed_drain_ends_with_every_node_drained_or_explained"],
-    ),
-    (
-        "could be asked if the scenes read the status instead of the document",
-        &[
-            "operators/live::a_switchover_is_waited_for_and_told",
-            "operators/mod::each_scene_has_its_verdict_and_its_end",
-        ],
-    ),
 ];
 
 #[test]
@@ -267,7 +268,12 @@ fn each_drain_test_is_run_or_left_out_for_a_reason() {
         }
     }
     let left_out = LEFT_OUT.iter().flat_map(|(_, tests)| *tests);
-    let named: Vec<&str> = RUN.iter().chain(left_out).copied().collect();
+    let named: Vec<&str> = RUN
+        .iter()
+        .chain(&RUN_BELOW)
+        .chain(left_out)
+        .copied()
+        .collect();
     let once: BTreeSet<String> = named.iter().map(|&name| name.to_owned()).collect();
     assert_eq!(once.len(), named.len(), "a test is named twice");
     assert_eq!(once, all);

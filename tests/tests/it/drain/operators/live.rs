@@ -1,18 +1,16 @@
 //! Drains beside a stand-in for an operator, which does what the operator does.
 
-use std::process::Stdio;
-
 use http::Method;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::{DynamicObject, Patch, PatchParams};
 use kube::discovery::ApiResource;
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, wait_until};
+use nodelife_tests::{ControlPlane, Identity, TestNamespace};
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, BufReader};
 
+use super::super::support::{Stderr, TestEnvironment, end, own_plane, start, wait_for_cordon};
 use super::scene::{create_nodes, set_up};
 use super::{cnpg, install_crds, kubevirt};
 
@@ -24,31 +22,19 @@ fn api(ns: &TestNamespace, api_version: &str, kind: &str) -> Api<DynamicObject> 
 
 /// The operator sees the cordon, moves the primary, and relabels the pods.
 #[tokio::test]
-async fn a_switchover_is_waited_for_and_told() {
-    let plane = ControlPlane::options().start().await.unwrap();
-    install_crds(&plane).await;
-    let ns = TestNamespace::create(&plane, "switchover").await.unwrap();
-    create_nodes(&ns, &[]).await;
+pub(crate) async fn a_switchover_is_waited_for_and_told() {
+    let plane = own_plane().await;
+    install_crds(plane).await;
+    let env = TestEnvironment::new(plane, "switchover").await;
+    let ns = &env.namespace;
+    create_nodes(ns, &[]).await;
     let instances = [("pg-1", "a", true), ("pg-2", "b", true)];
-    set_up(&ns, &cnpg::cluster(json!({}), &instances)).await;
-    let kubectl = Kubectl::new(&plane, &Identity::Admin).unwrap();
-    let node = format!("{}-a", ns.name);
-    let mut drain = kubectl.command(["nodelife", "drain", &node, "--timeout=100s"]);
-    let mut drain = drain
-        .stdin(Stdio::null())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stderr = BufReader::new(drain.stderr.take().unwrap()).lines();
-    let mut told = Vec::new();
-    let nodes: Api<Node> = Api::all(ns.client().clone());
-    wait_until("the cordon", TIMEOUT, async || {
-        let spec = nodes.get(&node).await?.spec.unwrap_or_default();
-        Ok((spec.unschedulable == Some(true)).then_some(()))
-    })
-    .await
-    .unwrap();
-    let clusters = api(&ns, "postgresql.cnpg.io/v1", "Cluster");
+    set_up(ns, &cnpg::cluster(json!({}), &instances)).await;
+    let node = env.node("a");
+    let mut drain = start(&env, &[&node, "--timeout=100s"]);
+    let mut stderr = Stderr::of(&env, &mut drain);
+    wait_for_cordon(&env, &node).await;
+    let clusters = api(ns, "postgresql.cnpg.io/v1", "Cluster");
     let params = PatchParams::default();
     let status = async |status: Value| {
         let patch = Patch::Merge(json!({"status": status}));
@@ -59,16 +45,7 @@ async fn a_switchover_is_waited_for_and_told() {
         "{0}/pg-1: Cluster {0}/pg switches over from pg-1 to pg-2",
         ns.name
     );
-    let until_told = async {
-        while let Some(line) = stderr.next_line().await.unwrap() {
-            told.push(line);
-            if told.contains(&switches) {
-                return;
-            }
-        }
-        panic!("it was not told: {told:#?}");
-    };
-    tokio::time::timeout(TIMEOUT, until_told).await.unwrap();
+    stderr.wait_for(&[&switches]).await;
     status(json!({"currentPrimary": "pg-2", "phase": "Cluster in healthy state"})).await;
     let pods: Api<Pod> = ns.api();
     for (pod, role) in [("pg-2", "primary"), ("pg-1", "replica")] {
@@ -77,8 +54,8 @@ async fn a_switchover_is_waited_for_and_told() {
             .await
             .unwrap();
     }
-    let ended = tokio::time::timeout(TIMEOUT, drain.wait()).await.unwrap();
-    assert_eq!(ended.unwrap().code(), Some(0), "{told:#?}");
+    let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
+    assert_eq!(status, Some(0), "{}", stderr.text);
     assert!(pods.get_opt("pg-1").await.unwrap().is_none());
     assert!(pods.get_opt("pg-2").await.unwrap().is_some());
 }

@@ -3,7 +3,7 @@
 
 mod cnpg;
 mod kubevirt;
-mod live;
+pub(crate) mod live;
 mod longhorn;
 mod rook;
 mod scene;
@@ -14,10 +14,11 @@ use futures::future::ready;
 use futures::stream::{self, StreamExt as _};
 use kube::api::{Api, DynamicObject, PostParams};
 use kube::discovery::ApiResource;
-use nodelife_tests::proxy::Proxy;
-use nodelife_tests::{ControlPlane, Identity, TIMEOUT, wait_until};
+use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
 use scene::Scene;
 use serde_json::Value;
+
+use super::support::{own_plane, proxy_of};
 
 const CRDS: [&str; 12] = [
     include_str!("../../../../crds/clusters.postgresql.cnpg.io.json"),
@@ -72,14 +73,14 @@ async fn install_crds(plane: &ControlPlane) {
 const AT_ONCE: usize = 8;
 
 #[tokio::test]
-async fn each_scene_has_its_verdict_and_its_end() {
-    let plane = ControlPlane::options().start().await.unwrap();
-    install_crds(&plane).await;
-    let proxy = Proxy::start(&plane, &Identity::Admin).unwrap();
+pub(crate) async fn each_scene_has_its_verdict_and_its_end() {
+    let plane = own_plane().await;
+    install_crds(plane).await;
+    let proxy = proxy_of(plane).await;
     let mut wrong = Vec::new();
     let mut check = async |operator: &str, scenes: Vec<Scene>| {
         assert!(scenes.len() >= 6, "{operator}");
-        let played = scenes.into_iter().map(|scene| scene.check(&plane, &proxy));
+        let played = scenes.into_iter().map(|scene| scene.check(plane, &proxy));
         let played = stream::iter(played).buffer_unordered(AT_ONCE);
         wrong.extend(played.filter_map(ready).collect::<Vec<String>>().await);
     };
@@ -88,7 +89,7 @@ async fn each_scene_has_its_verdict_and_its_end() {
     check("Rook", rook::scenes()).await;
     check("Longhorn", longhorn::scenes()).await;
     check("Strimzi", strimzi::scenes()).await;
-    strimzi::install_drain_cleaner(&plane).await;
+    strimzi::install_drain_cleaner(plane).await;
     check(
         "Strimzi's drain cleaner",
         strimzi::scenes_with_drain_cleaner(),

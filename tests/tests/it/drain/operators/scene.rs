@@ -6,11 +6,11 @@ use std::time::Duration;
 use kube::api::{Api, DynamicObject, Patch, PatchParams};
 use kube::discovery::ApiResource;
 use nodelife_tests::fixture::NodeFixture;
-use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::proxy::Proxy;
 use nodelife_tests::{ControlPlane, TestNamespace};
 use serde_json::{Value, json};
 
+use super::super::support::TestEnvironment;
 use super::create;
 use super::stub::{self, World};
 
@@ -68,24 +68,18 @@ impl Scene {
     }
 
     /// Plays the scene, and gives back what is wrong about the plan or about the drain.
-    pub(super) async fn check(self, plane: &ControlPlane, proxy: &Proxy) -> Option<String> {
-        let ns = TestNamespace::create(plane, "scene").await.unwrap();
-        create_nodes(&ns, self.cordoned).await;
-        let guarded = set_up(&ns, &self.objects).await;
+    pub(super) async fn check(self, plane: &'static ControlPlane, proxy: &Proxy) -> Option<String> {
+        let env = TestEnvironment::through(plane, proxy, "scene").await;
+        let ns = &env.namespace;
+        create_nodes(ns, self.cordoned).await;
+        let guarded = set_up(ns, &self.objects).await;
         let nodes = self.drained.iter();
         let nodes: Vec<String> = nodes.map(|node| format!("{}-{node}", ns.name)).collect();
-        let kubectl = proxy.kubeconfig_file().unwrap();
-        let kubectl = Kubectl::with_kubeconfig(kubectl, proxy.folder()).unwrap();
         let drain = async |flags: &[&str]| {
-            let words = [
-                "nodelife",
-                "drain",
-                "--concurrency=2",
-                "--delete-emptydir-data",
-            ];
-            let words = words.into_iter().chain(flags.iter().copied());
-            let words = words.chain(nodes.iter().map(String::as_str));
-            kubectl.run(words).await.unwrap()
+            let mut words = vec!["--concurrency=2", "--delete-emptydir-data"];
+            words.extend(flags);
+            words.extend(nodes.iter().map(String::as_str));
+            env.drain(&words).await
         };
         let planned = drain(&["--dry-run=client", "-o", "json"]).await;
         let plan: Value = serde_json::from_str(&planned.stdout).unwrap_or_default();
@@ -111,7 +105,7 @@ impl Scene {
             Expect::Lifts(_) | Expect::Goes => (0, "--timeout=100s"),
             Expect::Stays(_) | Expect::Never(_) => (5, "--timeout=6s"),
         };
-        let world = World { ns: &ns, proxy };
+        let world = World { ns, proxy };
         self.deny_evictions(&world);
         let flags = ["--on-impossible=wait", limit];
         let ended = tokio::select! {

@@ -40,6 +40,8 @@ pub(in crate::drain) enum Parts {
     /// etcd and kube-apiserver.
     Api,
     All,
+    /// Those that one test has chosen: it serves no other.
+    Own,
 }
 
 /// A control plane that one test has at a time. Those of tests that ended well serve others.
@@ -62,18 +64,27 @@ impl Lent {
         }
         let options = match parts {
             Parts::Api => ControlPlane::options(),
-            Parts::All => ControlPlane::options().with_everything(),
+            Parts::All | Parts::Own => ControlPlane::options().with_everything(),
         };
         let plane = options.start().await.unwrap();
-        Scene::install(&plane).await;
         // It ends with the process.
         let plane = Box::leak(Box::new(plane));
+        Scene::install(plane).await;
+        Self { plane, parts }
+    }
+
+    /// One that the test has started.
+    pub(super) async fn own(plane: &'static ControlPlane) -> Self {
+        Scene::install(plane).await;
+        let parts = Parts::Own;
         Self { plane, parts }
     }
 }
 
 pub(in crate::drain) struct Carrier {
-    replica: Option<Replica>,
+    replica: Mutex<Option<Replica>>,
+    proxy: Arc<Proxy>,
+    log: PathBuf,
     /// The control plane that it has for itself.
     lent: Option<Lent>,
 }
@@ -87,10 +98,7 @@ impl Carrier {
             return Arc::clone(known);
         }
         Scene::install(plane).await;
-        let this = Arc::new(Self {
-            replica: Some(Replica::start(plane, "carrier")),
-            lent: None,
-        });
+        let this = Arc::new(Self::of(Replica::start(plane, "carrier"), None));
         all.insert(plane.folder().to_owned(), Arc::clone(&this));
         this
     }
@@ -99,14 +107,24 @@ impl Carrier {
     /// Lease for a while, so each has another.
     pub(super) fn alone(lent: Lent, test: &str, user: &Identity) -> Self {
         let lease = format!("carrier-{test}");
+        let replica = Replica::start_as(lent.plane, "carrier", user, &lease);
+        Self::of(replica, Some(lent))
+    }
+
+    fn of(replica: Replica, lent: Option<Lent>) -> Self {
         Self {
-            replica: Some(Replica::start_as(lent.plane, "carrier", user, &lease)),
-            lent: Some(lent),
+            proxy: Arc::clone(&replica.proxy),
+            log: replica.log().to_owned(),
+            replica: Mutex::new(Some(replica)),
+            lent,
         }
     }
 
-    fn replica(&self) -> &Replica {
-        self.replica.as_ref().unwrap()
+    /// Kills the controller and starts it again.
+    pub(super) async fn kill(&self) {
+        if let Some(replica) = self.replica.lock().await.as_mut() {
+            replica.kill().await;
+        }
     }
 
     /// Whether it serves one test alone.
@@ -115,12 +133,12 @@ impl Carrier {
     }
 
     pub(super) fn proxy(&self) -> Arc<Proxy> {
-        Arc::clone(&self.replica().proxy)
+        Arc::clone(&self.proxy)
     }
 
     /// What the drain of a maintenance said, a sentence in a line.
     pub(super) fn said(&self, maintenance: &str) -> String {
-        let log = fs::read_to_string(self.replica().log()).unwrap();
+        let log = fs::read_to_string(&self.log).unwrap();
         let lines = log
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok());
@@ -133,9 +151,10 @@ impl Carrier {
 impl Drop for Carrier {
     fn drop(&mut self) {
         // It has ended before another serves the control plane.
-        self.replica.take();
+        self.replica.get_mut().take();
         // What a test has left that failed is not known.
         if let Some(lent) = self.lent.take()
+            && lent.parts != Parts::Own
             && !std::thread::panicking()
         {
             let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);

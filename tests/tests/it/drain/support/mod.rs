@@ -11,9 +11,10 @@ mod stderr;
 pub(super) use carrier::Parts;
 pub(super) use environment::{
     CORDON, EVENTS, EVICT, Permission, READ, TestEnvironment, apart_with_node,
-    environment_with_node, events_on, wait_for_cordon, wait_until_allowed,
+    environment_with_node, events_on, own_plane, proxy_of, wait_for_cordon, wait_until_allowed,
+    without_other_maintenances,
 };
 pub(super) use fixtures::{blocked, blocked_pod, end_all_but, open, two_nodes};
 pub(super) use process::{DrainProcess, end, interrupt, outcome, send, start, start_command};
-pub(super) use report::{conforms, report};
+pub(super) use report::{Report, conforms, report};
 pub(super) use stderr::Stderr;

@@ -64,7 +64,7 @@ impl TestEnvironment {
             return Self::on(
                 match parts {
                     Parts::Api => ControlPlane::shared_api().await,
-                    Parts::All => ControlPlane::shared().await,
+                    Parts::All | Parts::Own => ControlPlane::shared().await,
                 },
                 what,
             )
@@ -79,6 +79,28 @@ impl TestEnvironment {
         let mut this = Self::on(lent.plane, what).await;
         this.lent = Mutex::new(Some(lent));
         this
+    }
+
+    /// One on a control plane that the test has started, with a controller for itself.
+    pub(in crate::drain) async fn owning(plane: &'static ControlPlane, what: &str) -> Self {
+        let mut this = Self::on(plane, what).await;
+        if is_by_maintenance() {
+            this.lent = Mutex::new(Some(Lent::own(plane).await));
+        }
+        this
+    }
+
+    /// One whose drains go through this proxy, [`proxy_of`] its control plane.
+    pub(in crate::drain) async fn through(
+        plane: &'static ControlPlane,
+        proxy: &Proxy,
+        what: &str,
+    ) -> Self {
+        let this = Self::new(plane, what).await;
+        Self {
+            kubeconfig: proxy.kubeconfig_file().unwrap(),
+            ..this
+        }
     }
 
     async fn on(plane: &'static ControlPlane, what: &str) -> Self {
@@ -176,6 +198,18 @@ impl TestEnvironment {
         format!("drain-{number}.{}", self.namespace.name)
     }
 
+    /// Ends all maintenances of the control plane, the test's own: they give back what they took.
+    pub(in crate::drain) async fn end_maintenances(&self) {
+        let kubectl = Kubectl::new(self.plane, &Identity::Admin).unwrap();
+        let all = ["delete", "nodemaintenances", "--all", "--timeout=60s"];
+        kubectl.run(all).await.unwrap().success().unwrap();
+    }
+
+    /// Kills the controller that carries out the maintenances, and starts it again.
+    pub(in crate::drain) async fn kill_controller(&self) {
+        self.carrier().unwrap().kill().await;
+    }
+
     /// What the last drain said on stderr; that of a maintenance is in the log of the controller,
     /// and in what the command printed that followed it.
     pub(in crate::drain) fn said(&self, stderr: &str) -> String {
@@ -266,6 +300,30 @@ impl TestEnvironment {
         let nodes: Api<Node> = Api::all(self.namespace.client().clone());
         let node = nodes.get(node).await.unwrap();
         node.spec.and_then(|spec| spec.unschedulable) == Some(true)
+    }
+}
+
+/// A control plane on which no other test's nodes are under maintenance: it is the test's own if its
+/// drains are maintenances, else that which tests share.
+pub(in crate::drain) async fn without_other_maintenances() -> &'static ControlPlane {
+    if is_by_maintenance() {
+        own_plane().await
+    } else {
+        ControlPlane::shared_api().await
+    }
+}
+
+/// An API server for one test. It ends with the process.
+pub(in crate::drain) async fn own_plane() -> &'static ControlPlane {
+    Box::leak(Box::new(ControlPlane::options().start().await.unwrap()))
+}
+
+/// What all drains on this control plane, the test's own, go through.
+pub(in crate::drain) async fn proxy_of(plane: &'static ControlPlane) -> Arc<Proxy> {
+    if is_by_maintenance() {
+        Carrier::shared(plane).await.proxy()
+    } else {
+        Arc::new(Proxy::start(plane, &Identity::Admin).unwrap())
     }
 }
 
