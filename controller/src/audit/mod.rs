@@ -8,8 +8,8 @@
 //!
 //! A whole audit checks all rules on the whole snapshot, since time itself may make a finding at any
 //! moment. It takes about a twentieth of a second of a core for 30,000 pods, so it comes every few
-//! seconds (`Pace`); when a node changes, the rules that read no pods are checked at once. All but
-//! the Publisher is on a thread of its own.
+//! seconds (`Pace`). A change that may be a fault by itself (`Early`) is audited at once; a node is,
+//! by the rules that read no pods. All but the Publisher is on a thread of its own.
 
 mod config;
 mod content;
@@ -162,8 +162,8 @@ impl AuditPart {
                 change = feed.next() => match change {
                     Some(change) => {
                         change(&mut store);
-                        if store.take_urgent() {
-                            pace.node_changed(Instant::now());
+                        if let Some(extent) = store.take_wanted() {
+                            pace.want(extent, Instant::now());
                         }
                     }
                     None => break,

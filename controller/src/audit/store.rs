@@ -14,6 +14,7 @@ use nodelife_cluster::wire::Sharing;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 
+use super::pace::Extent;
 use super::watched::{self, KINDS, Watched, forget};
 
 /// After so many changes equal strings of all objects are shared anew: those that only deleted
@@ -56,8 +57,8 @@ pub(super) struct Store {
     readings: BTreeMap<&'static str, Reading>,
     sharing: Sharing,
     changes: usize,
-    /// Whether something has changed that is not to wait for the next whole audit.
-    is_urgent: bool,
+    /// What the changes so far want an early audit of.
+    wanted: Option<Extent>,
 }
 
 impl Default for Store {
@@ -69,7 +70,7 @@ impl Default for Store {
             readings: waiting.collect(),
             sharing: Sharing::default(),
             changes: 0,
-            is_urgent: false,
+            wanted: None,
         }
     }
 }
@@ -97,10 +98,9 @@ impl Store {
         Some(judged)
     }
 
-    /// Whether, since this was asked last, something has changed that is not to wait for the next
-    /// whole audit: a node, by more than its heartbeat.
-    pub(super) fn take_urgent(&mut self) -> bool {
-        std::mem::take(&mut self.is_urgent)
+    /// What the changes since this was asked last want an early audit of.
+    pub(super) fn take_wanted(&mut self) -> Option<Extent> {
+        self.wanted.take()
     }
 
     /// Takes over the server's version and the permissions of nodes: the answers of `other`, a
@@ -150,7 +150,9 @@ impl Store {
         }
         objects.sort_by(|a, b| watched.compare(a, b));
         self.settle(watched);
-        self.is_urgent |= watched.is_same.is_some();
+        self.wanted = self
+            .wanted
+            .max(watched.early.as_ref().map(|early| early.extent));
         let list = watched.list(&mut self.snapshot);
         let start = list.partition_point(|one| watched.rank_of(one) < watched.rank);
         let end = list.partition_point(|one| watched.rank_of(one) <= watched.rank);
@@ -176,10 +178,8 @@ impl Store {
             Place::New(place) => place,
         });
         let known = place.and_then(|place| list.get_mut(place));
-        self.is_urgent |= watched.is_same.is_some_and(|is_same| {
-            let known = known.as_deref();
-            known.is_none_or(|known| !is_same(known, &object))
-        });
+        let wanted = watched.wanted(known.as_deref(), Some(&object));
+        self.wanted = self.wanted.max(wanted);
         match known {
             Some(known) => *known = object,
             None => list.push(object),
@@ -191,7 +191,7 @@ impl Store {
 
     fn remove<T: Object>(&mut self, watched: &Watched<T>, object: &T) {
         self.changes += 1;
-        self.is_urgent |= watched.is_same.is_some();
+        self.wanted = self.wanted.max(watched.wanted(Some(object), None));
         let list = watched.list(&mut self.snapshot);
         let order = self.orders.entry(watched.source).or_default();
         let Some(place) = order.find(watched, list, object) else {

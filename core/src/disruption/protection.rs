@@ -8,7 +8,7 @@ const PROTECTIONS: [(&str, &str); 2] = [
 ];
 
 /// The annotations that protect the pod, with their values.
-pub(crate) fn protections(pod: &Pod) -> impl Iterator<Item = (&'static str, &'static str)> {
+pub fn protections(pod: &Pod) -> impl Iterator<Item = (&'static str, &'static str)> {
     let annotations = &pod.metadata.annotations;
     PROTECTIONS
         .into_iter()

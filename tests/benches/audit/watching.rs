@@ -31,7 +31,7 @@ use super::say;
 const CPU: f64 = 2.0;
 /// MiB resident in steady state.
 const MEMORY: f64 = 120.0;
-/// Seconds from the fault of a node to the report.
+/// Seconds from the fault of a node or a pod to the report.
 const UNTIL_REPORTED: f64 = 5.0;
 /// Between two writes of a report.
 const BETWEEN_WRITES: f64 = 30.0;
@@ -52,7 +52,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// A node without it gives a finding.
 const ZONE: &str = "topology.kubernetes.io/zone";
 const RULE: &str = "NL-LBL-001";
-/// A pod with it gives a finding, which an audit of all pods has to come for.
+/// A pod with it gives a finding, for which all rules have to be checked.
 const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict";
 const POD_RULE: &str = "NL-PDB-008";
 /// How many faults come, one after the other.
@@ -134,6 +134,11 @@ pub(super) async fn run(plane: &ControlPlane, size: Size, verdict: &mut Verdict)
     verdict.at_most(
         "seconds from the fault of a node to its report",
         until_reported.slowest(),
+        UNTIL_REPORTED,
+    )?;
+    verdict.at_most(
+        "seconds from the fault of a pod to its report",
+        until_pod_reported.slowest(),
         UNTIL_REPORTED,
     )?;
     verdict.at_least(
