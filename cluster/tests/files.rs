@@ -20,7 +20,8 @@ const LIST: &str = r#"{
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"},
          "status": {"capacity": {"cpu": "4"}}},
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p1", "namespace": "a",
-         "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "x": "y"}},
+         "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{}", "x": "y",
+            "nodelife.dev/drain": "skip"}},
          "spec": {"nodeName": "n1", "containers": [{"name": "c"}]}},
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}
     ],
@@ -61,7 +62,7 @@ fn kubectl_output_is_read_and_what_it_lacks_is_named() {
     assert_eq!(snapshot.nodes[0].status.capacity["cpu"], "4");
     assert_eq!(snapshot.pods[0].spec.containers[0].name, "c");
     let annotations: Vec<_> = snapshot.pods[0].metadata.annotations.keys().collect();
-    assert_eq!(annotations, [&Str::from("x")]);
+    assert_eq!(annotations, [&Str::from("nodelife.dev/drain")]);
     let here: Vec<Source> = Source::ALL
         .into_iter()
         .filter(|source| snapshot.why_missing(*source).is_none())

@@ -27,6 +27,7 @@ pub mod node_maintenance;
 pub mod nodes;
 pub mod object;
 pub mod operator;
+pub mod pod_annotations;
 pub mod quantity;
 pub mod request;
 pub mod response;

@@ -6,6 +6,7 @@ use nodelife_core::object::{
     Affinity, Container, ContainerResources, Labels, Meta, Node, OwnerReference, Pod, PodCondition,
     Pool, SpreadConstraint, Toleration, Volume,
 };
+use nodelife_core::pod_annotations::is_read;
 use nodelife_core::text::{Interner, Str};
 
 /// Written by `kubectl apply`: the whole object once more, and of use to nobody here.
@@ -132,9 +133,12 @@ pub(crate) fn trim_meta(meta: &mut Meta) {
     }
 }
 
-/// The same, of a pod: what its conditions and volumes do not say.
+/// The same, of a pod: what nothing reads of its annotations, and what its conditions and volumes do
+/// not say.
 pub(crate) fn trim_pod(pod: &mut Pod) {
-    trim_meta(&mut pod.metadata);
+    if !pod.metadata.annotations.keys().all(|key| is_read(key)) {
+        pod.metadata.annotations.retain(|key, _| is_read(key));
+    }
     pod.status.conditions.retain(PodCondition::tells);
     pod.status.conditions.shrink_to_fit();
     if pod.spec.volumes.iter().any(|volume| !volume.ties()) {
@@ -146,6 +150,24 @@ pub(crate) fn trim_pod(pod: &mut Pod) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_annotations_that_are_read_are_kept() {
+        let mut pod = Pod::default();
+        let kept = [
+            "cluster-autoscaler.kubernetes.io/safe-to-evict",
+            "karpenter.sh/do-not-disrupt",
+            "kubernetes.io/config.mirror",
+            "nodelife.dev/drain",
+            "nodelife.dev/skip-rules",
+            "strimzi.io/manual-rolling-update",
+        ];
+        let others = ["cni.projectcalico.org/podIP", LAST_APPLIED];
+        let all = kept.iter().chain(&others);
+        pod.metadata.annotations = all.map(|key| (Str::from(*key), Str::from("x"))).collect();
+        Sharing::default().pod(&mut pod);
+        assert!(pod.metadata.annotations.keys().eq(kept));
+    }
 
     #[test]
     fn only_useful_pod_conditions_are_kept() {

@@ -47,7 +47,8 @@ pub struct Meta {
         deserialize_with = "nullable"
     )]
     pub labels: Labels,
-    /// Annotations; decoders leave out `kubectl.kubernetes.io/last-applied-configuration`.
+    /// Annotations; decoders leave out `kubectl.kubernetes.io/last-applied-configuration`, and of pods
+    /// what nothing reads (`pod_annotations`).
     #[serde(
         skip_serializing_if = "BTreeMap::is_empty",
         deserialize_with = "nullable"

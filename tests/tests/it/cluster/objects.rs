@@ -32,7 +32,7 @@ fn sample<T>(
     object["metadata"] = json!({
         "name": "sample",
         "labels": {"app": "web"},
-        "annotations": {"note": "x", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
+        "annotations": {"nodelife.dev/note": "x", "kubectl.kubernetes.io/last-applied-configuration": "{}"},
         "finalizers": ["nodelife.test/hold"],
         "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u",
                              "controller": true}],
@@ -42,7 +42,7 @@ fn sample<T>(
     read["metadata"] = json!({
         "name": "sample",
         "labels": {"app": "web"},
-        "annotations": {"note": "x"},
+        "annotations": {"nodelife.dev/note": "x"},
         "finalizers": ["nodelife.test/hold"],
         "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "n", "uid": "u",
                              "controller": true}],
