@@ -19,6 +19,8 @@ use nodelife_tests::supervise::{Spec, Supervised};
 use nodelife_tests::{ControlPlane, Identity, TIMEOUT, TestNamespace, program, wait_until};
 use serde_json::json;
 use tokio::process::Command;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use super::{busy, say};
@@ -221,7 +223,9 @@ impl Bench {
         let pods: Api<Pod> = namespace.api();
         let listed = pods.list(&ListParams::default()).await?;
         let version = listed.metadata.resource_version.unwrap_or_default();
-        let mut events = pods.watch(&WatchParams::default(), &version).await?.boxed();
+        let (sender, mut deleted) = mpsc::unbounded_channel();
+        let mut following = JoinSet::new();
+        following.spawn(follow_deletions(pods, version, sender));
         let before = self.plane.audit_events()?.len();
         let mut wanted: BTreeMap<&str, Instant> = BTreeMap::new();
         let mut gone: BTreeMap<String, Instant> = BTreeMap::new();
@@ -244,15 +248,12 @@ impl Bench {
                     begun.push(start(next));
                 }
                 Some(ended) = begun.next() => ended?,
-                event = events.try_next() => {
-                    let event = event?.context("the watch of the pods ended")?;
-                    if let WatchEvent::Deleted(pod) = event {
-                        let node = pod.spec.and_then(|spec| spec.node_name).unwrap_or_default();
-                        if all.contains(node.as_str()) {
-                            gone.entry(node).or_insert_with(Instant::now);
-                        }
+                Some((node, at)) = deleted.recv() => {
+                    if all.contains(node.as_str()) {
+                        gone.entry(node).or_insert(at);
                     }
                 }
+                Some(ended) = following.join_next() => ended??,
             }
         }
         while let Some(ended) = begun.next().await {
@@ -315,6 +316,34 @@ impl Bench {
         let own = ListParams::default().labels(&format!("pool={}", namespace.name));
         nodes.delete_collection(&how, &own).await?;
         namespace.delete().await
+    }
+}
+
+/// Tells the nodes of pods that are gone, and when that was seen. The API server may end a watch at
+/// any time; then another goes on from the version that was seen last.
+async fn follow_deletions(
+    pods: Api<Pod>,
+    mut version: String,
+    deleted: mpsc::UnboundedSender<(String, Instant)>,
+) -> Result<()> {
+    loop {
+        let mut events = pods.watch(&WatchParams::default(), &version).await?.boxed();
+        while let Some(event) = events.try_next().await? {
+            let pod = match event {
+                WatchEvent::Added(pod) | WatchEvent::Modified(pod) => pod,
+                WatchEvent::Deleted(pod) => {
+                    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+                    deleted.send((node.unwrap_or_default(), Instant::now()))?;
+                    pod
+                }
+                WatchEvent::Bookmark(mark) => {
+                    version = mark.metadata.resource_version;
+                    continue;
+                }
+                WatchEvent::Error(error) => bail!("the watch of the pods failed: {error:?}"),
+            };
+            version = pod.metadata.resource_version.unwrap_or_default();
+        }
     }
 }
 
