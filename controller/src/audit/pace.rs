@@ -26,11 +26,11 @@ const MEAN_OF: u32 = 4;
 
 /// From a change to its early audit: what changes together arrives meanwhile.
 const SETTLED: Duration = Duration::from_millis(300);
-/// An early audit is paid for by so many times its CPU time.
-const EARLY_FACTOR: u32 = 300;
-/// So much of this time may be owed, so that the first changes after a quiet time do not wait: it
-/// is 0.4 s of CPU time.
-const MOST_OWED: Duration = Duration::from_mins(2);
+/// An early audit of an extent is paid for by so many times its CPU time. Each extent pays for its
+/// own, so that pods which change all the time do not delay what is found about nodes.
+const EARLY_FACTORS: [(Extent, u32); 2] = [(Extent::Nodes, 300), (Extent::Whole, 600)];
+/// So much CPU time may be owed, so that the first changes after a quiet time do not wait.
+const MOST_OWED: Duration = Duration::from_millis(400);
 
 /// When audits are due.
 #[derive(Debug)]
@@ -38,10 +38,27 @@ pub(super) struct Pace {
     whole_at: Instant,
     /// The mean CPU time of a whole audit, once there was one.
     mean: Option<Duration>,
-    /// Since when an early audit is wanted, and of what.
-    wanted: Option<(Instant, Extent)>,
-    /// When all early audits are paid for.
+    early: [Early; EARLY_FACTORS.len()],
+}
+
+/// The early audits of one extent.
+#[derive(Clone, Copy, Debug)]
+struct Early {
+    extent: Extent,
+    factor: u32,
+    /// Since when one is wanted.
+    wanted: Option<Instant>,
+    /// When all so far are paid for.
     paid_at: Instant,
+}
+
+impl Early {
+    /// When one is due, if it is wanted.
+    fn due(&self) -> Option<Instant> {
+        let settled = self.wanted? + SETTLED;
+        let affordable = self.paid_at.checked_sub(MOST_OWED * self.factor);
+        Some(affordable.map_or(settled, |at| at.max(settled)))
+    }
 }
 
 impl Pace {
@@ -50,28 +67,36 @@ impl Pace {
         Self {
             whole_at: now,
             mean: None,
-            wanted: None,
-            paid_at: now,
+            early: EARLY_FACTORS.map(|(extent, factor)| Early {
+                extent,
+                factor,
+                wanted: None,
+                paid_at: now,
+            }),
         }
     }
 
     /// Something has changed that wants an early audit.
     pub(super) fn want(&mut self, extent: Extent, now: Instant) {
-        let (since, before) = self.wanted.unwrap_or((now, extent));
-        self.wanted = Some((since, before.max(extent)));
+        for early in self.early.iter_mut().filter(|one| one.extent == extent) {
+            early.wanted.get_or_insert(now);
+        }
     }
 
     /// The next audit: a whole one, before there was one.
     pub(super) fn next(&self) -> (Instant, Extent) {
-        let early = self.wanted.map(|(since, extent)| {
-            let settled = since + SETTLED;
-            let affordable = self.paid_at.checked_sub(MOST_OWED);
-            (affordable.map_or(settled, |at| at.max(settled)), extent)
-        });
-        match early {
-            Some((at, extent)) if at < self.whole_at && self.mean.is_some() => (at, extent),
-            _ => (self.whole_at, Extent::Whole),
+        let whole = (self.whole_at, Extent::Whole);
+        if self.mean.is_none() {
+            return whole;
         }
+        let early = self
+            .early
+            .iter()
+            .filter_map(|one| Some((one.due()?, one.extent)));
+        early.fold(
+            whole,
+            |first, one| if one.0 <= first.0 { one } else { first },
+        )
     }
 
     /// No audit could be made yet.
@@ -81,9 +106,13 @@ impl Pace {
 
     /// An audit has ended; it took so much CPU time.
     pub(super) fn audited(&mut self, extent: Extent, took: Duration, now: Instant) {
-        self.wanted = None;
-        if now < self.whole_at {
-            self.paid_at = self.paid_at.max(now) + took * EARLY_FACTOR;
+        let is_early = now < self.whole_at;
+        // A whole audit is one of the nodes, too.
+        for early in self.early.iter_mut().filter(|one| one.extent <= extent) {
+            early.wanted = None;
+            if is_early && early.extent == extent {
+                early.paid_at = early.paid_at.max(now) + took * early.factor;
+            }
         }
         if extent == Extent::Whole {
             let mean = self
@@ -103,23 +132,25 @@ mod tests {
     const WHOLE: Duration = Duration::from_millis(60);
     const NODES: Duration = Duration::from_millis(20);
 
-    /// Lets an hour pass in which something changes every `between` that wants an audit; returns the
-    /// CPU time of all audits, and the longest time from a change to an audit.
-    fn hour(between: Duration, wanted: Extent) -> (Duration, Duration) {
+    /// Lets an hour pass in which changes want these audits, each as often as it says; returns the CPU
+    /// time of all audits, and the longest time from a change to an audit that shows it, of each.
+    fn hour<const N: usize>(changes: [(Extent, Duration); N]) -> (Duration, [Duration; N]) {
         let start = Instant::now();
         let mut pace = Pace::new(start);
-        let (mut used, mut longest) = (Duration::ZERO, Duration::ZERO);
-        let mut waiting = None;
-        let mut change = start + between;
+        let (mut used, mut longest) = (Duration::ZERO, [Duration::ZERO; N]);
+        let mut waiting = [None; N];
+        let mut next = changes.map(|(_, between)| start + between);
         loop {
             let (at, extent) = pace.next();
+            let (change, which) = (next.into_iter().zip(0..)).min().unwrap();
             if at.min(change) > start + Duration::from_hours(1) {
                 return (used, longest);
             }
             if change < at {
+                let (wanted, between) = changes[which];
                 pace.want(wanted, change);
-                waiting.get_or_insert(change);
-                change += between;
+                waiting[which].get_or_insert(change);
+                next[which] += between;
                 continue;
             }
             let took = if extent == Extent::Whole {
@@ -129,29 +160,37 @@ mod tests {
             };
             used += took;
             pace.audited(extent, took, at);
-            if let Some(since) = waiting.take() {
-                longest = longest.max(at - since);
+            for (which, (wanted, _)) in changes.iter().enumerate() {
+                if *wanted <= extent
+                    && let Some(since) = waiting[which].take()
+                {
+                    longest[which] = longest[which].max(at - since);
+                }
             }
         }
     }
 
+    const HUNDREDTH: Duration = Duration::from_secs(36);
+    const ALWAYS: Duration = Duration::from_millis(100);
+
     #[test]
     fn what_changes_now_and_then_is_audited_at_once() {
-        for (wanted, between) in [(Extent::Nodes, 8), (Extent::Whole, 30)] {
-            let (used, longest) = hour(Duration::from_secs(between), wanted);
-            assert!(longest <= SETTLED, "{wanted:?}: {longest:?}");
-            assert!(used < Duration::from_secs(36), "{wanted:?}: {used:?}");
-        }
+        let now_and_then = [
+            (Extent::Nodes, Duration::from_secs(8)),
+            (Extent::Whole, Duration::from_mins(1)),
+        ];
+        let (used, longest) = hour(now_and_then);
+        assert!(longest.iter().all(|one| *one <= SETTLED), "{longest:?}");
+        assert!(used < HUNDREDTH, "{used:?}");
     }
 
     #[test]
     fn what_always_changes_costs_no_more_than_its_share() {
-        let most = [NODES * EARLY_FACTOR + SETTLED, WHOLE * PAUSE_FACTOR];
-        for (wanted, most) in [Extent::Nodes, Extent::Whole].into_iter().zip(most) {
-            let (used, longest) = hour(Duration::from_millis(100), wanted);
-            assert!(used < Duration::from_secs(36), "{wanted:?}: {used:?}");
-            assert!(longest <= most, "{wanted:?}: {longest:?}");
-        }
+        let (used, [nodes, whole]) = hour([(Extent::Nodes, ALWAYS), (Extent::Whole, ALWAYS)]);
+        assert!(used < HUNDREDTH, "{used:?}");
+        // As if there were no pods.
+        assert!(nodes <= NODES * 300 + SETTLED, "{nodes:?}");
+        assert!(whole <= WHOLE * PAUSE_FACTOR, "{whole:?}");
     }
 
     #[test]
