@@ -294,9 +294,9 @@ impl Bench {
             .try_collect::<()>()
             .await?;
         let web = WorkloadFixture::deployment("web", u32::try_from(nodes)?);
-        web.pod_spec(json!({"nodeSelector": {"pool": pool}}))
-            .create(&namespace)
-            .await?;
+        // Without a grace period the API server removes them at once, and not the kubelet.
+        let slow = json!({"nodeSelector": {"pool": pool}, "terminationGracePeriodSeconds": 30});
+        web.pod_spec(slow).create(&namespace).await?;
         wait_ready(&namespace, "web", nodes).await?;
         create(format!("{pool}-other"), nodes + 10).await?;
         Ok((namespace, drained))
