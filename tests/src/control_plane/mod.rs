@@ -145,6 +145,11 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// Ends all parts, as dropping it does: for one that cannot be dropped.
+    pub async fn end(&self) {
+        self.parts.lock().await.clear();
+    }
+
     /// The process ids of the parts that were started.
     pub async fn pids(&self) -> BTreeMap<Part, i32> {
         self.parts

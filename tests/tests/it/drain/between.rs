@@ -7,7 +7,9 @@ use nodelife_tests::fixture::{NodeFixture, PodFixture, WorkloadFixture};
 use nodelife_tests::{AuditEvent, ControlPlane, TIMEOUT, wait_until};
 use serde_json::json;
 
-use super::support::{Stderr, TestEnvironment, end, interrupt, start, without_other_maintenances};
+use super::support::{
+    Stderr, TestEnvironment, end, end_plane, interrupt, start, without_other_maintenances,
+};
 
 /// Nodes with a pod each, which may go.
 async fn nodes<const N: usize>(what: &str) -> (TestEnvironment, [String; N], Vec<Pod>) {
@@ -108,6 +110,11 @@ pub(crate) async fn a_node_starts_only_while_enough_others_are_available() {
     assert_eq!(status, Some(0), "{}", stderr.text);
     assert!(env.is_cordoned(&b).await && !env.is_cordoned(&a).await);
     env.check(&pods).await;
+    if !env.prints() {
+        let plane = env.plane;
+        drop(env);
+        end_plane(plane).await;
+    }
 }
 
 #[tokio::test]

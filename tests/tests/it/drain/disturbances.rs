@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::support::{
     CORDON, DrainProcess, EVENTS, EVICT, Permission, READ, Report, TestEnvironment, conforms,
-    outcome, send, start, wait_until_allowed,
+    end_plane, outcome, send, start, wait_until_allowed,
 };
 
 /// How many nodes are drained; as many as their pods need are beside them.
@@ -87,7 +87,7 @@ pub(crate) async fn a_disturbed_drain_ends_with_every_node_drained_or_explained(
 
 impl Disturbed {
     async fn set_up(seed: u64) -> Self {
-        // Its own control plane: nobody else's server may be killed. It ends with the process.
+        // Its own control plane: nobody else's server may be killed.
         let plane = ControlPlane::options()
             .with_everything()
             .pod_ready_after(Duration::from_millis(300))
@@ -398,6 +398,9 @@ impl Disturbed {
         let drained: Vec<String> = (0..NODES).map(|i| node_name(&self.env, i)).collect();
         let is_one = |node: &str| drained.iter().any(|name| name == node);
         self.env.check_nodes(is_one).await;
+        let plane = self.env.plane;
+        drop(self);
+        end_plane(plane).await;
     }
 
     /// A node is Ready until its heartbeats are overdue: after the API server was away, they have to

@@ -10,7 +10,9 @@ use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
 use nodelife_tests::{ControlPlane, Identity, TestNamespace};
 use serde_json::{Value, json};
 
-use super::super::support::{Stderr, TestEnvironment, end, own_plane, start, wait_for_cordon};
+use super::super::support::{
+    Stderr, TestEnvironment, end, end_plane, own_plane, start, wait_for_cordon,
+};
 use super::scene::{create_nodes, set_up};
 use super::{cnpg, install_crds, kubevirt};
 
@@ -58,6 +60,8 @@ pub(crate) async fn a_switchover_is_waited_for_and_told() {
     assert_eq!(status, Some(0), "{}", stderr.text);
     assert!(pods.get_opt("pg-1").await.unwrap().is_none());
     assert!(pods.get_opt("pg-2").await.unwrap().is_some());
+    drop(env);
+    end_plane(plane).await;
 }
 
 /// KubeVirt's aggregated API is the proxy's.

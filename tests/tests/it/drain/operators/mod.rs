@@ -18,7 +18,7 @@ use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
 use scene::Scene;
 use serde_json::Value;
 
-use super::support::{own_plane, proxy_of};
+use super::support::{end_plane, own_plane, proxy_of};
 
 const CRDS: [&str; 12] = [
     include_str!("../../../../crds/clusters.postgresql.cnpg.io.json"),
@@ -96,4 +96,5 @@ pub(crate) async fn each_scene_has_its_verdict_and_its_end() {
     )
     .await;
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    end_plane(plane).await;
 }

@@ -89,11 +89,13 @@ pub(in crate::drain) struct Carrier {
     lent: Option<Lent>,
 }
 
+/// Those that tests of one control plane share, by its folder.
+static SHARED: Mutex<BTreeMap<PathBuf, Arc<Carrier>>> = Mutex::const_new(BTreeMap::new());
+
 impl Carrier {
     /// The one that the tests of a shared control plane share.
     pub(super) async fn shared(plane: &'static ControlPlane) -> Arc<Self> {
-        static ALL: Mutex<BTreeMap<PathBuf, Arc<Carrier>>> = Mutex::const_new(BTreeMap::new());
-        let mut all = ALL.lock().await;
+        let mut all = SHARED.lock().await;
         if let Some(known) = all.get(plane.folder()) {
             return Arc::clone(known);
         }
@@ -101,6 +103,11 @@ impl Carrier {
         let this = Arc::new(Self::of(Replica::start(plane, "carrier"), None));
         all.insert(plane.folder().to_owned(), Arc::clone(&this));
         this
+    }
+
+    /// Ends the one of a control plane.
+    pub(super) async fn end(plane: &ControlPlane) {
+        SHARED.lock().await.remove(plane.folder());
     }
 
     /// One for the test of this name alone, which acts as `user`. One that was killed holds its

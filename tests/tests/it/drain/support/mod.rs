@@ -10,7 +10,7 @@ mod stderr;
 
 pub(super) use carrier::Parts;
 pub(super) use environment::{
-    CORDON, EVENTS, EVICT, Permission, READ, TestEnvironment, apart_with_node,
+    CORDON, EVENTS, EVICT, Permission, READ, TestEnvironment, apart_with_node, end_plane,
     environment_with_node, events_on, own_plane, proxy_of, wait_for_cordon, wait_until_allowed,
     without_other_maintenances,
 };

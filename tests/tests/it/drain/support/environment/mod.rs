@@ -313,9 +313,16 @@ pub(in crate::drain) async fn without_other_maintenances() -> &'static ControlPl
     }
 }
 
-/// An API server for one test. It ends with the process.
+/// An API server for one test, until [`end_plane`].
 pub(in crate::drain) async fn own_plane() -> &'static ControlPlane {
     Box::leak(Box::new(ControlPlane::options().start().await.unwrap()))
+}
+
+/// Ends a control plane that the test has started, and who carries out drains on it. All together
+/// would have more watches of files than a user may have.
+pub(in crate::drain) async fn end_plane(plane: &'static ControlPlane) {
+    Carrier::end(plane).await;
+    plane.end().await;
 }
 
 /// What all drains on this control plane, the test's own, go through.
