@@ -460,6 +460,7 @@ impl Disturbed {
     /// that holds it.
     async fn check_report(&self, report: &Report, told: &str) {
         let held = format!("{}/one", self.env.namespace.name);
+        assert_eq!(report.count_nodes(), NODES, "{told}");
         for i in 0..NODES {
             let node = node_name(&self.env, i);
             let left: Vec<Pod> = self.env.pods_on(&node).await;

@@ -44,7 +44,7 @@ pub(crate) async fn a_switchover_is_waited_for_and_told() {
     };
     status(json!({"targetPrimary": "pg-2", "phase": "Switchover in progress"})).await;
     let switches = format!(
-        "{0}/pg-1: Cluster {0}/pg switches over from pg-1 to pg-2",
+        "\n{0}/pg-1: Cluster {0}/pg switches over from pg-1 to pg-2\n",
         ns.name
     );
     stderr.wait_for(&[&switches]).await;

@@ -40,14 +40,13 @@ pub(in crate::drain) enum Parts {
     /// etcd and kube-apiserver.
     Api,
     All,
-    /// Those that one test has chosen: it serves no other.
-    Own,
 }
 
 /// A control plane that one test has at a time. Those of tests that ended well serve others.
 pub(super) struct Lent {
     pub(super) plane: &'static ControlPlane,
-    parts: Parts,
+    /// None of one that a test has started: it serves no other.
+    parts: Option<Parts>,
 }
 
 static FREE: BlockingMutex<Vec<Lent>> = BlockingMutex::new(Vec::new());
@@ -56,7 +55,7 @@ impl Lent {
     pub(super) async fn take(parts: Parts) -> Self {
         let free = {
             let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-            let found = free.iter().position(|lent| lent.parts == parts);
+            let found = free.iter().position(|lent| lent.parts == Some(parts));
             found.map(|at| free.swap_remove(at))
         };
         if let Some(lent) = free {
@@ -64,20 +63,20 @@ impl Lent {
         }
         let options = match parts {
             Parts::Api => ControlPlane::options(),
-            Parts::All | Parts::Own => ControlPlane::options().with_everything(),
+            Parts::All => ControlPlane::options().with_everything(),
         };
         let plane = options.start().await.unwrap();
         // It ends with the process.
         let plane = Box::leak(Box::new(plane));
         Scene::install(plane).await;
+        let parts = Some(parts);
         Self { plane, parts }
     }
 
     /// One that the test has started.
     pub(super) async fn own(plane: &'static ControlPlane) -> Self {
         Scene::install(plane).await;
-        let parts = Parts::Own;
-        Self { plane, parts }
+        Self { plane, parts: None }
     }
 }
 
@@ -161,7 +160,7 @@ impl Drop for Carrier {
         self.replica.get_mut().take();
         // What a test has left that failed is not known.
         if let Some(lent) = self.lent.take()
-            && lent.parts != Parts::Own
+            && lent.parts.is_some()
             && !std::thread::panicking()
         {
             let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);

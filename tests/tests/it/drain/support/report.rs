@@ -79,6 +79,10 @@ impl Report {
         }
     }
 
+    pub(in crate::drain) fn count_nodes(&self) -> usize {
+        self.nodes.len()
+    }
+
     pub(in crate::drain) fn is_drained(&self, node: &str) -> bool {
         self.nodes[node].is_drained
     }

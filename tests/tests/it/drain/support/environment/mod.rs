@@ -64,7 +64,7 @@ impl TestEnvironment {
             return Self::on(
                 match parts {
                     Parts::Api => ControlPlane::shared_api().await,
-                    Parts::All | Parts::Own => ControlPlane::shared().await,
+                    Parts::All => ControlPlane::shared().await,
                 },
                 what,
             )
