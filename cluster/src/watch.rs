@@ -66,7 +66,8 @@ pub enum Update<T> {
 /// A running watch. Dropping it ends it.
 #[derive(Debug)]
 pub struct Watch<T> {
-    updates: mpsc::Receiver<Update<T>>,
+    // Boxed: a channel has room for some from its beginning, and a drain may have a thousand watches.
+    updates: mpsc::Receiver<Box<Update<T>>>,
     _task: JoinSet<()>,
 }
 
@@ -74,7 +75,7 @@ impl<T> Watch<T> {
     /// The next update. May be cancelled and called again without losing one. `None`
     /// comes only while the runtime shuts down.
     pub async fn next(&mut self) -> Option<Update<T>> {
-        self.updates.recv().await
+        self.updates.recv().await.map(|update| *update)
     }
 }
 
@@ -126,7 +127,7 @@ struct Follower<T: 'static> {
     cluster: Cluster,
     listing: &'static Listing<T>,
     filter: ListFilter,
-    sender: mpsc::Sender<Update<T>>,
+    sender: mpsc::Sender<Box<Update<T>>>,
     backoff: Backoff,
     /// Whether the server is asked for what there is and for the changes in one request.
     streams_initial_events: bool,
@@ -310,7 +311,8 @@ impl<T: Object> Follower<T> {
     }
 
     async fn send(&self, update: Update<T>) -> Result<(), Dropped> {
-        self.sender.send(update).await.map_err(|_closed| Dropped)
+        let sent = self.sender.send(Box::new(update)).await;
+        sent.map_err(|_closed| Dropped)
     }
 
     /// Tells of the trouble and waits.
