@@ -40,9 +40,11 @@ pub async fn prepare(
     reporter: &mut dyn Reporter,
 ) -> anyhow::Result<Prepared> {
     let (drains, method) = (!settings.dry_run, settings.method());
-    // Where the nodes are named nothing has to wait for their list.
+    // Where few nodes are named nothing has to wait for their list.
     let mut watches = match &settings.nodes {
-        NodeSelection::Named(names) if drains => Some(Watches::open(cluster, names)),
+        NodeSelection::Named(names) if drains && Watches::can_open_at_once(names) => {
+            Some(Watches::open(cluster, names, None))
+        }
         _ => None,
     };
     let (selected, all_pods, missing, evicts) = tokio::join!(
@@ -58,7 +60,8 @@ pub async fn prepare(
     if drains && watches.is_none() {
         let nodes = selected.nodes.iter();
         let names: Vec<_> = nodes.map(|n| n.metadata.name.clone()).collect();
-        watches = Some(Watches::open(cluster, &names));
+        let all = selected.all.as_ref().map(Vec::len);
+        watches = Some(Watches::open(cluster, &names, all));
     }
     let mut view =
         ClusterView::load(cluster, selected, all_pods, watches.as_mut(), reporter).await?;

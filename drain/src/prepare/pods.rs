@@ -49,7 +49,7 @@ pub async fn prepare_pods(
     let (namespace, names) = (settings.namespace.as_str(), &settings.names);
     let method = settings.method;
     let implicit = ImplicitBudget::default();
-    let mut watches = Watches::open_in(cluster, names, Some(namespace));
+    let mut watches = Watches::of_pods(cluster, names, namespace);
     let which = (namespace, names.len());
     let view = ClusterView::load_named(cluster, which, &mut watches, reporter).await?;
     for name in names {

@@ -1,16 +1,18 @@
 //! The watches of a drain, as one stream.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use futures::future::ready;
 use futures::stream::{self, BoxStream, SelectAll};
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::listing::Listing;
 use nodelife_cluster::watch::{Update, Watch};
 use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::drain::DrainEvent;
-use nodelife_core::object::{Node, Workload, WorkloadKind};
+use nodelife_core::object::{Node, Pod, Workload, WorkloadKind};
 use nodelife_core::text::Str;
 
 pub(crate) enum WatchEvent {
@@ -32,42 +34,112 @@ pub(crate) enum WatchEvent {
     },
 }
 
-/// A watch on the pods of each node, one on all budgets, and others where they matter.
+/// Of more nodes the API server is not asked one by one: it has each change of a node go to every
+/// watch of nodes, whatever their names.
+const MAX_NAMED: usize = 10;
+
+/// How many times as many nodes as are drained the cluster may have, for all its pods to be watched.
+const MAX_OTHERS: usize = 4;
+
+/// Watches on the pods of the nodes, one on all budgets, and others where they matter.
 pub(crate) struct Watches(SelectAll<BoxStream<'static, WatchEvent>>);
 
 impl Watches {
-    pub(crate) fn open(cluster: &Cluster, nodes: &[Str]) -> Self {
-        Self::open_in(cluster, nodes, None)
+    /// `all`: how many nodes the cluster has, if that is known.
+    pub(crate) fn open(cluster: &Cluster, nodes: &[Str], all: Option<usize>) -> Self {
+        let mut watches = Self(SelectAll::new());
+        let most = nodes.len().saturating_mul(MAX_OTHERS);
+        if nodes.len() > MAX_NAMED && all.is_some_and(|all| all <= most) {
+            let what = format!("the pods of {} nodes", nodes.len());
+            watches.follow_pods(cluster, nodes, (ListFilter::default(), what));
+        } else {
+            for node in nodes {
+                let what = format!("the pods of node {node}");
+                watches.follow_pods(
+                    cluster,
+                    slice::from_ref(node),
+                    (ListFilter::on_node(node), what),
+                );
+            }
+        }
+        watches.follow_budgets(cluster, None);
+        watches
     }
 
-    /// `names`: of pods in the namespace, or else of nodes.
-    pub(crate) fn open_in(cluster: &Cluster, names: &[Str], namespace: Option<&str>) -> Self {
-        let mut streams = SelectAll::new();
-        for node in names {
-            let node = node.clone();
-            let what = match namespace {
-                Some(_) => format!("pod {node}"),
-                None => format!("the pods of node {node}"),
-            };
-            streams.push(events(
-                cluster.watch(&listing::PODS, pod_filter(&node, namespace)),
-                (what, true),
-                move |pods| DrainEvent::Listed {
-                    node: node.clone(),
-                    pods,
+    /// Whether nothing is gained by knowing first how many nodes there are.
+    pub(crate) fn can_open_at_once(nodes: &[Str]) -> bool {
+        nodes.len() <= MAX_NAMED
+    }
+
+    /// Watches pods by their names.
+    pub(crate) fn of_pods(cluster: &Cluster, pods: &[Str], namespace: &str) -> Self {
+        let mut watches = Self(SelectAll::new());
+        for pod in pods {
+            let name = pod.clone();
+            watches.push(
+                cluster.watch(&listing::PODS, pod_filter(pod, Some(namespace))),
+                (format!("pod {pod}"), true),
+                move |pods| {
+                    vec![DrainEvent::Listed {
+                        node: name.clone(),
+                        pods,
+                    }]
                 },
-                DrainEvent::Pod,
+                |pod| Some(DrainEvent::Pod(pod)),
                 |pod| {
                     let uid = pod.metadata.uid;
                     Some(DrainEvent::PodGone { uid })
                 },
-            ));
+            );
         }
+        watches.follow_budgets(cluster, Some(namespace));
+        watches
+    }
+
+    /// Watches those of the selected pods that are on these nodes.
+    fn follow_pods(
+        &mut self,
+        cluster: &Cluster,
+        nodes: &[Str],
+        (filter, what): (ListFilter, String),
+    ) {
+        let nodes: Arc<BTreeSet<Str>> = Arc::new(nodes.iter().cloned().collect());
+        let of = Arc::clone(&nodes);
+        let is_on_them = move |pod: &Pod| of.contains(&pod.spec.node_name);
+        let is_gone_from_them = is_on_them.clone();
+        self.push(
+            cluster.watch(&listing::PODS, filter),
+            (what, true),
+            move |pods| {
+                let mut by_node: BTreeMap<Str, Vec<Pod>> = nodes
+                    .iter()
+                    .map(|node| (node.clone(), Vec::new()))
+                    .collect();
+                for pod in pods {
+                    if let Some(pods) = by_node.get_mut(&pod.spec.node_name) {
+                        pods.push(pod);
+                    }
+                }
+                let listed = by_node.into_iter();
+                listed
+                    .map(|(node, pods)| DrainEvent::Listed { node, pods })
+                    .collect()
+            },
+            move |pod| is_on_them(&pod).then_some(DrainEvent::Pod(pod)),
+            move |pod| {
+                let is_theirs = is_gone_from_them(&pod);
+                let uid = pod.metadata.uid;
+                is_theirs.then_some(DrainEvent::PodGone { uid })
+            },
+        );
+    }
+
+    fn follow_budgets(&mut self, cluster: &Cluster, namespace: Option<&str>) {
         let budgets = events(
             cluster.watch(&listing::BUDGETS, in_namespace(namespace)),
             ("PodDisruptionBudgets".to_owned(), true),
-            DrainEvent::Budgets,
-            DrainEvent::Budget,
+            |budgets| vec![DrainEvent::Budgets(budgets)],
+            |budget| Some(DrainEvent::Budget(budget)),
             |budget| Some(DrainEvent::BudgetGone(budget.key())),
         );
         let budgets = budgets.map(|event| match event {
@@ -77,42 +149,72 @@ impl Watches {
             } => WatchEvent::BudgetsForbidden(error),
             event => event,
         });
-        streams.push(budgets.boxed());
-        Self(streams)
+        self.0.push(budgets.boxed());
     }
 
     /// Watches the nodes themselves as well.
     pub(crate) fn follow_nodes(&mut self, cluster: &Cluster, nodes: &[Node]) {
-        for node in nodes {
-            let node = node.metadata.name.clone();
-            let name = node.clone();
-            let seen = events(
-                cluster.watch(&listing::NODES, ListFilter::named(&node)),
-                (format!("node {node}"), false),
-                move |mut nodes| DrainEvent::NodeSeen {
-                    node: name.clone(),
-                    found: nodes.pop().map(Box::new),
-                },
-                |node| DrainEvent::NodeSeen {
-                    node: node.metadata.name.clone(),
-                    found: Some(node),
-                },
-                |node| {
-                    Some(DrainEvent::NodeSeen {
-                        node: node.metadata.name,
-                        found: None,
-                    })
-                },
-            );
-            let seen = seen.map(|event| match event {
-                WatchEvent::Failed {
-                    error: error @ ApiError::Forbidden(_),
-                    ..
-                } => WatchEvent::NodesForbidden(error),
-                event => event,
-            });
-            self.0.push(seen.boxed());
+        let names: Vec<Str> = nodes.iter().map(|n| n.metadata.name.clone()).collect();
+        if names.len() > MAX_NAMED {
+            let what = format!("{} nodes", names.len());
+            return self.follow_named(cluster, &names, (ListFilter::default(), what));
         }
+        for name in &names {
+            let what = format!("node {name}");
+            self.follow_named(
+                cluster,
+                slice::from_ref(name),
+                (ListFilter::named(name), what),
+            );
+        }
+    }
+
+    /// Watches those of the selected nodes that have these names.
+    fn follow_named(
+        &mut self,
+        cluster: &Cluster,
+        names: &[Str],
+        (filter, what): (ListFilter, String),
+    ) {
+        let names: Arc<BTreeSet<Str>> = Arc::new(names.iter().cloned().collect());
+        let (applied, deleted) = (Arc::clone(&names), Arc::clone(&names));
+        let seen = events(
+            cluster.watch(&listing::NODES, filter),
+            (what, false),
+            move |nodes| {
+                let by_name = nodes
+                    .into_iter()
+                    .map(|node| (node.metadata.name.clone(), node));
+                let mut found: BTreeMap<Str, Node> = by_name.collect();
+                let each = names.iter().map(|name| DrainEvent::NodeSeen {
+                    node: name.clone(),
+                    found: found.remove(name).map(Box::new),
+                });
+                each.collect()
+            },
+            move |node| {
+                let name = node.metadata.name.clone();
+                applied.contains(&name).then_some(DrainEvent::NodeSeen {
+                    node: name,
+                    found: Some(node),
+                })
+            },
+            move |node| {
+                let name = node.metadata.name;
+                deleted.contains(&name).then_some(DrainEvent::NodeSeen {
+                    node: name,
+                    found: None,
+                })
+            },
+        );
+        let seen = seen.map(|event| match event {
+            WatchEvent::Failed {
+                error: error @ ApiError::Forbidden(_),
+                ..
+            } => WatchEvent::NodesForbidden(error),
+            event => event,
+        });
+        self.0.push(seen.boxed());
     }
 
     /// Watches the controllers of a kind as well.
@@ -123,30 +225,41 @@ impl Watches {
         listing: &'static Listing<Workload>,
         filter: ListFilter,
     ) {
-        self.0.push(events(
+        self.push(
             cluster.watch(listing, filter),
             (format!("{kind}s"), false),
-            move |workloads| DrainEvent::Workloads { kind, workloads },
-            DrainEvent::Workload,
+            move |workloads| vec![DrainEvent::Workloads { kind, workloads }],
+            |workload| Some(DrainEvent::Workload(workload)),
             |workload| {
                 let uid = workload.metadata.uid;
                 Some(DrainEvent::WorkloadGone { uid })
             },
-        ));
+        );
     }
 
     /// Watches what is attached to the nodes as well.
     pub(crate) fn follow_attachments(&mut self, cluster: &Cluster) {
-        self.0.push(events(
+        self.push(
             cluster.watch(&listing::VOLUME_ATTACHMENTS, ListFilter::default()),
             ("VolumeAttachments".to_owned(), true),
-            DrainEvent::Attachments,
-            DrainEvent::Attachment,
+            |attachments| vec![DrainEvent::Attachments(attachments)],
+            |attachment| Some(DrainEvent::Attachment(attachment)),
             |attachment| {
                 let name = attachment.metadata.name;
                 Some(DrainEvent::AttachmentGone { name })
             },
-        ));
+        );
+    }
+
+    fn push<T: Send + 'static>(
+        &mut self,
+        watch: Watch<T>,
+        what: (String, bool),
+        listed: impl Fn(Vec<T>) -> Vec<DrainEvent> + Send + 'static,
+        applied: impl Fn(Box<T>) -> Option<DrainEvent> + Send + 'static,
+        deleted: impl Fn(T) -> Option<DrainEvent> + Send + 'static,
+    ) {
+        self.0.push(events(watch, what, listed, applied, deleted));
     }
 
     /// What is seen next; none only while the program ends.
@@ -177,25 +290,29 @@ fn in_namespace(namespace: Option<&str>) -> ListFilter {
 fn events<T: Send + 'static>(
     watch: Watch<T>,
     (what, essential): (String, bool),
-    listed: impl Fn(Vec<T>) -> DrainEvent + Send + 'static,
-    applied: fn(Box<T>) -> DrainEvent,
-    deleted: fn(T) -> Option<DrainEvent>,
+    listed: impl Fn(Vec<T>) -> Vec<DrainEvent> + Send + 'static,
+    applied: impl Fn(Box<T>) -> Option<DrainEvent> + Send + 'static,
+    deleted: impl Fn(T) -> Option<DrainEvent> + Send + 'static,
 ) -> BoxStream<'static, WatchEvent> {
     let updates = stream::unfold(watch, |mut watch| async move {
         watch.next().await.map(|update| (update, watch))
     });
-    let event = move |update| match update {
-        Update::Listed(objects) => Some(WatchEvent::Event(listed(objects))),
-        Update::Applied(object) => Some(WatchEvent::Event(applied(Box::new(object)))),
-        Update::Deleted(object) => deleted(object).map(WatchEvent::Event),
-        Update::Failed { error, wait } => Some(WatchEvent::Failed {
-            what: what.clone(),
-            essential,
-            error,
-            wait,
-        }),
+    let events = move |update| {
+        let events = match update {
+            Update::Listed(objects) => listed(objects),
+            Update::Applied(object) => applied(Box::new(object)).into_iter().collect(),
+            Update::Deleted(object) => deleted(object).into_iter().collect(),
+            Update::Failed { error, wait } => {
+                return stream::iter(vec![WatchEvent::Failed {
+                    what: what.clone(),
+                    essential,
+                    error,
+                    wait,
+                }]);
+            }
+        };
+        let events: Vec<_> = events.into_iter().map(WatchEvent::Event).collect();
+        stream::iter(events)
     };
-    updates
-        .filter_map(move |update| ready(event(update)))
-        .boxed()
+    updates.flat_map(events).boxed()
 }
