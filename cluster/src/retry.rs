@@ -11,7 +11,7 @@ const CONFLICT_ATTEMPTS: usize = 5;
 
 /// Runs `attempt`, which reads an object and writes it, again while the write conflicts
 /// (client-go's `retry.RetryOnConflict`).
-pub async fn retry_on_conflict<T, F>(attempt: impl Fn() -> F) -> Result<T, ApiError>
+pub async fn retry_on_conflict<T, F>(mut attempt: impl FnMut() -> F) -> Result<T, ApiError>
 where
     F: Future<Output = Result<T, ApiError>>,
 {

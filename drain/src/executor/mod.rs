@@ -266,10 +266,7 @@ impl<'a> Executor<'a> {
         interrupts: &mut dyn Interrupts,
         locks: &mut Locks,
     ) -> anyhow::Result<DrainStatus> {
-        let locked = match self.view.nodes.as_slice() {
-            [only] => locks.locked(&only.metadata.name).cloned(),
-            _ => None,
-        };
+        let locked = locks.take_locked();
         let lost = locks.keep_renewed();
         tokio::pin!(lost);
         let end = self.options.end;
@@ -308,7 +305,10 @@ impl<'a> Executor<'a> {
                     self.decide()?;
                     continue;
                 }
-                Some(answer) = self.requests.join_next() => answer?,
+                Some(answer) = self.requests.join_next() => {
+                    self.pace.answered();
+                    answer?
+                }
                 Some(done) = self.cordons.join_next() => {
                     let (node, done) = done?;
                     self.cordon_ended(node, done)

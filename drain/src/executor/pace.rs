@@ -8,27 +8,46 @@ use tokio::time::Instant;
 /// are collected for this many times as long as the last decision took.
 const SHARE: u32 = 100;
 
+/// So many answers are worth a decision sooner: evictions that wait are sent in their place.
+const ANSWERS: usize = 5;
+
+/// As `SHARE`, with so many answers.
+const SHARE_ANSWERED: u32 = 10;
+
 /// The longest that an event waits.
 const LONGEST: Duration = Duration::from_millis(200);
 
 /// When the next decision may be made: a few milliseconds after the last one where the pods are few.
 #[derive(Default)]
 pub(super) struct Pace {
-    next: Option<Instant>,
+    /// When the last one was made, and how long it took.
+    last: Option<(Instant, Duration)>,
+    /// Requests that were answered since.
+    answers: usize,
 }
 
 impl Pace {
     /// A decision that was begun then is made.
     pub(super) fn decided(&mut self, begun: Instant) {
         let now = Instant::now();
-        let took = now.duration_since(begun);
-        self.next = Some(now + took.saturating_mul(SHARE).min(LONGEST));
+        self.last = Some((now, now.duration_since(begun)));
+        self.answers = 0;
+    }
+
+    /// A request is answered.
+    pub(super) fn answered(&mut self) {
+        self.answers += 1;
     }
 
     /// Waits until the next may be made. May be cancelled.
     pub(super) async fn wait(&self) {
-        if let Some(next) = self.next {
-            tokio::time::sleep_until(next).await;
-        }
+        let Some((at, took)) = self.last else { return };
+        let share = if self.answers < ANSWERS {
+            SHARE
+        } else {
+            SHARE_ANSWERED
+        };
+        let wait = took.saturating_mul(share).min(LONGEST);
+        tokio::time::sleep_until(at + wait).await;
     }
 }

@@ -1,5 +1,8 @@
 //! Start of a drain: cordons, and the initial state of the machine.
 
+use std::collections::BTreeMap;
+
+use futures::future::join_all;
 use nodelife_core::drain::{DrainEvent, DrainProgress, Effect, NodeLoss};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
@@ -7,23 +10,27 @@ use nodelife_core::text::Str;
 use super::Executor;
 use crate::events::EventReason;
 use crate::node::cordon::{self, CordonOutcome};
+use crate::node::lock::MAX_WRITES;
 use crate::status::DrainStatus;
 
 impl Executor<'_> {
     /// What was read before the cordon is where the machine starts.
     pub(super) fn start_machine(&mut self) -> anyhow::Result<()> {
-        for (node, pods) in std::mem::take(&mut self.view.pods) {
-            self.step(DrainEvent::Listed { node, pods })?;
-        }
-        Ok(())
+        let pods = std::mem::take(&mut self.view.pods).into_iter();
+        let listed = pods.map(|(node, pods)| DrainEvent::Listed { node, pods });
+        self.queue.extend(listed);
+        self.decide()
     }
 
-    /// Cordons all nodes, or those whose turn does not come later. `locked`: the only node, as
-    /// its lock left it.
-    pub(super) async fn cordon_nodes(&mut self, locked: Option<Node>) -> anyhow::Result<()> {
+    /// Cordons all nodes, or those whose turn does not come later. `locked`: the nodes as their locks
+    /// left them.
+    pub(super) async fn cordon_nodes(
+        &mut self,
+        mut locked: BTreeMap<Str, Node>,
+    ) -> anyhow::Result<()> {
         for node in self.options.quarantine.clone() {
             let name = &node.metadata.name;
-            match cordon::cordon(&self.cluster, &node, &self.cordon_owner, true).await {
+            match cordon::cordon(&self.cluster, &node, None, &self.cordon_owner, true).await {
                 Ok(CordonOutcome::Cordoned { .. }) => self.reporter.note(format_args!(
                     "node/{name}: quarantined: cordoned, no pods are evicted"
                 )),
@@ -38,34 +45,31 @@ impl Executor<'_> {
             let mut cordoned = self.options.quarantine.iter();
             node.spec.unschedulable |=
                 cordoned.any(|other| other.metadata.uid == node.metadata.uid);
-            self.step(DrainEvent::NodeSeen {
-                node: node.metadata.name.clone(),
-                found: Some(Box::new(node)),
-            })?;
+            self.queue.push(seen(node));
         }
-        for node in self.view.nodes.clone() {
-            let name = node.metadata.name.clone();
-            self.step(DrainEvent::NodeSeen {
-                node: name.clone(),
-                found: Some(Box::new(node.clone())),
-            })?;
-            if self.cordon_each {
-                continue;
-            }
-            let locked = locked.as_ref().filter(|node| node.spec.unschedulable);
-            let done = if let Some(locked) = locked {
-                Ok(CordonOutcome::Cordoned {
-                    changed: self.cordons(&node),
-                    version: locked.metadata.resource_version.clone(),
-                })
-            } else {
-                if !self.cordoned.contains(&name) && self.cordons(&node) {
+        let nodes = self.view.nodes.clone();
+        self.queue.extend(nodes.iter().cloned().map(seen));
+        self.decide()?;
+        if self.cordon_each {
+            return Ok(());
+        }
+        for some in nodes.chunks(MAX_WRITES) {
+            let mut attempts = Vec::new();
+            for node in some {
+                let name = &node.metadata.name;
+                if !self.cordoned.contains(name) && self.cordons(node) {
                     self.cordoned.push(name.clone());
                 }
-                cordon::cordon(&self.cluster, &node, &self.cordon_owner, false).await
-            };
-            let event = self.cordon_ended(name, done);
-            self.step(event)?;
+                let shown = locked.remove(name);
+                let owner = &self.cordon_owner;
+                attempts.push(cordon::cordon(&self.cluster, node, shown, owner, false));
+            }
+            let ended = join_all(attempts).await;
+            for (node, done) in some.iter().zip(ended) {
+                let event = self.cordon_ended(node.metadata.name.clone(), done);
+                self.queue.push(event);
+            }
+            self.decide()?;
         }
         Ok(())
     }
@@ -155,5 +159,12 @@ impl Executor<'_> {
         self.events.record(node, EventReason::Started, "", &text);
         self.conditions.write(node, DrainProgress::Begun);
         self.options.surges.start(&self.cluster, node);
+    }
+}
+
+fn seen(node: Node) -> DrainEvent {
+    DrainEvent::NodeSeen {
+        node: node.metadata.name.clone(),
+        found: Some(Box::new(node)),
     }
 }

@@ -1,9 +1,10 @@
 //! Acquires, renews and releases the locks of a drain on its nodes.
 
+use std::collections::BTreeMap;
 use std::pin::pin;
 use std::time::Duration;
 
-use anyhow::Context as _;
+use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _, future, stream};
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster, resource, retry_on_conflict};
@@ -20,8 +21,9 @@ use crate::status::DrainStatus;
 /// How often it is tried to take a lock while the node changes under the request.
 const MAX_ATTEMPTS: usize = 5;
 
-/// How many locks are renewed at the same time.
-const MAX_RENEWALS: usize = 10;
+/// How many nodes are written at the same time: locked, cordoned or given back. As many as evictions
+/// that may be on their way.
+pub(crate) const MAX_WRITES: usize = 50;
 
 /// How long giving the locks back may take: they pass on by themselves as well.
 pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -30,6 +32,10 @@ pub(crate) const RELEASE_TIMEOUT: Duration = Duration::from_secs(2);
 pub(crate) struct Locks {
     owner: LockOwner,
     held: Vec<Held>,
+    /// Those that were asked for and not answered: they may be this drain's.
+    asked: Vec<Held>,
+    /// The nodes as their locks left them.
+    locked: BTreeMap<Str, Node>,
 }
 
 /// This drain, and what it writes on its nodes.
@@ -41,10 +47,11 @@ struct LockOwner {
 
 struct Held {
     node: Str,
+    uid: Str,
     /// The annotation as it was last written.
     text: String,
-    /// The node as the lock left it.
-    locked: Node,
+    /// Whether the node may say that it waits for its turn.
+    waits: bool,
 }
 
 /// What became of an attempt to take a lock.
@@ -67,9 +74,9 @@ impl LockOwner {
     }
 
     async fn acquire_one(
-        &self,
+        self,
         mut node: Node,
-        beside: impl Fn(&Node) -> NodePatch,
+        beside: &impl Fn(&Node) -> NodePatch,
     ) -> anyhow::Result<LockOutcome> {
         let mut lock_only = false;
         let text = self.text()?;
@@ -122,6 +129,18 @@ impl LockOwner {
     }
 }
 
+impl Held {
+    /// The lock that is asked for on a node.
+    fn asked(node: &Node, text: &str) -> Self {
+        Self {
+            node: node.metadata.name.clone(),
+            uid: node.metadata.uid.clone(),
+            text: text.to_owned(),
+            waits: true,
+        }
+    }
+}
+
 impl Locks {
     pub(crate) fn new(cluster: &Cluster, identity: &DrainIdentity) -> Self {
         Self {
@@ -130,6 +149,8 @@ impl Locks {
                 cluster: cluster.clone(),
             },
             held: Vec::new(),
+            asked: Vec::new(),
+            locked: BTreeMap::new(),
         }
     }
 
@@ -145,39 +166,67 @@ impl Locks {
         if let Some(status) = self.check(nodes, reporter) {
             return Ok(Some(status));
         }
-        let mut theirs = Vec::new();
+        let mut theirs = BTreeMap::new();
+        let mut failed = None;
         let mut renewals = renewals();
-        for node in nodes {
-            let name = &node.metadata.name;
-            let owner = self.owner.clone();
-            let acquired = owner.acquire_one(node.clone(), &beside);
-            tokio::pin!(acquired);
-            let taken = loop {
-                tokio::select! {
-                    taken = &mut acquired => break taken,
-                    // Where there are many nodes, or the API server is slow, the first locks must
-                    // not expire before the last is taken.
-                    _ = renewals.tick() => {
-                        if let Some(lost) = self.renew().await {
-                            anyhow::bail!(lost);
-                        }
+        let mut waiting = nodes.iter().enumerate();
+        let mut attempts = FuturesUnordered::new();
+        loop {
+            while attempts.len() < MAX_WRITES
+                && failed.is_none()
+                && let Some((at, node)) = waiting.next()
+            {
+                let (owner, beside) = (self.owner.clone(), &beside);
+                self.asked.push(Held::asked(node, &owner.text()?));
+                attempts.push(async move {
+                    let taken = owner.acquire_one(node.clone(), beside).await;
+                    (at, &node.metadata.name, taken)
+                });
+            }
+            let (at, name, taken) = tokio::select! {
+                taken = attempts.next() => match taken {
+                    Some(taken) => taken,
+                    None => break,
+                },
+                // Where there are many nodes, or the API server is slow, the first locks must
+                // not expire before the last is taken.
+                _ = renewals.tick() => {
+                    if let Some(lost) = self.renew().await {
+                        anyhow::bail!(lost);
                     }
+                    continue;
                 }
             };
-            match taken.with_context(|| format!("failed to lock node {name}"))? {
-                LockOutcome::Ours(text, locked) => self.held.push(Held {
-                    node: name.clone(),
-                    text,
-                    locked: *locked,
-                }),
-                LockOutcome::Theirs(lock) => theirs.push((name.clone(), lock)),
+            match taken {
+                Ok(LockOutcome::Ours(text, locked)) => {
+                    self.held.push(Held {
+                        node: name.clone(),
+                        uid: locked.metadata.uid.clone(),
+                        text,
+                        waits: without_waiting_taint(&locked).is_some(),
+                    });
+                    self.locked.insert(name.clone(), *locked);
+                }
+                Ok(LockOutcome::Theirs(lock)) => {
+                    theirs.insert(at, (name.clone(), lock));
+                }
                 // Its cordon will tell.
-                LockOutcome::Gone => {}
-                LockOutcome::NotAllowed(why) => reporter.warn(format_args!(
+                Ok(LockOutcome::Gone) => {}
+                Ok(LockOutcome::NotAllowed(why)) => reporter.warn(format_args!(
                     "node/{name}: could not lock: a concurrent drain is not prevented: {why}"
                 )),
+                Err(error) => {
+                    failed = failed.or(Some(error.context(format!("failed to lock node {name}"))));
+                    // It stays among those that may be ours.
+                    continue;
+                }
             }
+            self.asked.retain(|asked| asked.node != *name);
         }
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let theirs: Vec<_> = theirs.into_values().collect();
         let refused = self.print_refusal(&theirs, reporter);
         if refused.is_some() {
             self.release(RELEASE_TIMEOUT).await;
@@ -210,10 +259,9 @@ impl Locks {
         Some(DrainStatus::Refused)
     }
 
-    /// A node as its lock left it; none where it is not locked.
-    pub(crate) fn locked(&self, node: &str) -> Option<&Node> {
-        let held = self.held.iter().find(|held| held.node == node)?;
-        Some(&held.locked)
+    /// The nodes as their locks left them, without those that could not be locked.
+    pub(crate) fn take_locked(&mut self) -> BTreeMap<Str, Node> {
+        std::mem::take(&mut self.locked)
     }
 
     /// Renews them for ever. Ends when one was lost, with the sentence that says to whom.
@@ -238,7 +286,7 @@ impl Locks {
         let renewals: Vec<_> = held
             .map(|held| renew(cluster, lock, held, text).boxed())
             .collect();
-        let renewed = stream::iter(renewals).buffer_unordered(MAX_RENEWALS);
+        let renewed = stream::iter(renewals).buffer_unordered(MAX_WRITES);
         let mut lost = pin!(renewed.filter_map(future::ready));
         lost.next().await
     }
@@ -246,31 +294,18 @@ impl Locks {
     /// Gives them back, within `timeout`; whether all are. What cannot be given back passes on by
     /// itself, but stays on its node.
     pub(crate) async fn release(&mut self, timeout: Duration) -> bool {
-        let all = async {
-            let LockOwner { cluster, lock } = &self.owner;
-            let mut released = true;
-            for held in &mut self.held {
-                // Its turn may not have come.
-                if without_waiting_taint(&held.locked).is_some() {
-                    forget_waiting(cluster, &held.node).await;
-                }
-                match release_one(cluster, lock, held).await {
-                    Ok(is_released) => released &= is_released,
-                    // Gone with its node.
-                    Err(ApiError::NotFound(_)) => {}
-                    Err(error) => {
-                        tracing::debug!(node = %held.node, %error, "failed to give back the lock");
-                        released = false;
-                    }
-                }
-            }
-            released
-        };
+        let LockOwner { cluster, lock } = &self.owner;
+        let held = self.held.drain(..).chain(self.asked.drain(..));
+        // Made before the stream, as in `renew`.
+        let given_back: Vec<_> = held
+            .map(|held| release_one(cluster, lock, held).boxed())
+            .collect();
+        let given_back = stream::iter(given_back).buffer_unordered(MAX_WRITES);
+        let all = given_back.fold(true, |all, released| future::ready(all && released));
         let released = tokio::time::timeout(timeout, all).await.unwrap_or(false);
         if !released {
             tracing::debug!("the locks pass on by themselves");
         }
-        self.held.clear();
         released
     }
 }
@@ -318,7 +353,7 @@ async fn renew(cluster: &Cluster, own: &Lock, held: &mut Held, text: &str) -> Op
         .await
         .ok()?;
     // Another of its name is not ours: whoever follows the nodes says so.
-    let node = found.filter(|node| node.metadata.uid == held.locked.metadata.uid)?;
+    let node = found.filter(|node| node.metadata.uid == held.uid)?;
     let now = cluster.clock().now();
     match Lock::on(&node) {
         // An answer was lost, not the renewal.
@@ -344,8 +379,25 @@ async fn swap(cluster: &Cluster, held: &Held, new: Option<&str>) -> Result<bool,
         .await
 }
 
+/// Takes off a node what a drain of this lock has there; whether it is off.
+async fn release_one(cluster: &Cluster, own: &Lock, mut held: Held) -> bool {
+    // Its turn may not have come.
+    if held.waits {
+        forget_waiting(cluster, &held.node).await;
+    }
+    match give_back(cluster, own, &mut held).await {
+        Ok(is_released) => is_released,
+        // Gone with its node.
+        Err(ApiError::NotFound(_)) => true,
+        Err(error) => {
+            tracing::debug!(node = %held.node, %error, "failed to give back the lock");
+            false
+        }
+    }
+}
+
 /// Gives back a lock; whether it is no longer on its node, or another's.
-async fn release_one(cluster: &Cluster, own: &Lock, held: &mut Held) -> Result<bool, ApiError> {
+async fn give_back(cluster: &Cluster, own: &Lock, held: &mut Held) -> Result<bool, ApiError> {
     if swap(cluster, held, None).await? {
         return Ok(true);
     }

@@ -19,9 +19,10 @@ use crate::text::Str;
 /// the watch stands still. Operators that act on the attempt are not bothered more often.
 const FALLBACK: SignedDuration = SignedDuration::from_secs(30);
 
-/// How many evictions may be on their way at once, over all budgets. Enough to fill
-/// the time of a round trip, and small beside what a server takes from one user.
-const MAX_IN_FLIGHT: usize = 10;
+/// How many evictions may be on their way at once, over all budgets: a quarter of the writes that an
+/// API server takes at once by default (`MaxMutatingRequestsInFlight` of
+/// `staging/src/k8s.io/apiserver/pkg/server/config.go`, v1.36.3).
+const MAX_IN_FLIGHT: usize = 50;
 
 enum Due {
     Nothing,

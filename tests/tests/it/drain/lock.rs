@@ -1,7 +1,5 @@
 //! Tests of the lock against concurrent drains of one node.
 
-use std::time::Duration;
-
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Node;
@@ -9,13 +7,13 @@ use kube::Api;
 use kube::api::{Patch, PatchParams};
 use nodelife_tests::fixture::budget::write_status;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
-use nodelife_tests::proxy::{Fault, FaultRule};
+use nodelife_tests::proxy::{Fault, FaultRule, Gate};
 use nodelife_tests::{TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
 use super::support::{
-    Parts, TestEnvironment, apart_with_node, blocked_pod, end, environment_with_node, open, start,
-    wait_for_cordon,
+    Parts, TestEnvironment, apart_with_node, blocked_pod, end, environment_with_node, interrupt,
+    open, start, wait_for_cordon,
 };
 
 const ANNOTATION: &str = "nodelife.dev/drain-lock";
@@ -188,38 +186,113 @@ pub(crate) async fn a_lock_is_renewed_at_the_servers_time_after_a_sleep() {
 /// Many nodes, or a slow API server: the first lock is renewed before the last is taken.
 #[tokio::test]
 pub(crate) async fn locks_are_renewed_while_others_are_acquired() {
-    let mut env = TestEnvironment::apart(Parts::Api, "slow-locks").await;
-    let nodes: Vec<String> = (0..7).map(|i| env.node(&format!("n{i}"))).collect();
-    for node in &nodes {
-        let client = env.namespace.client();
-        NodeFixture::new(node).create(client).await.unwrap();
-    }
+    let (mut env, nodes) = apart_with_nodes("slow-locks", 7).await;
     let proxy = env.go_through_proxy();
-    let slow = FaultRule::new(Fault::Delay(Duration::from_secs(4)));
-    proxy.fault(slow.method(Method::PATCH).path("/nodes/"));
-    let arguments: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    let gate = Gate::closed();
+    let slow = FaultRule::new(Fault::Hold(gate.clone())).method(Method::PATCH);
+    proxy.fault(slow.path(&format!("/nodes/{}", nodes[6])));
+    let mut arguments: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    arguments.push("--concurrency=7");
     let drain = start(&env, &arguments);
     let api: Api<Node> = Api::all(env.namespace.client().clone());
-    let age = async |node: &String| {
-        let annotations = api.get(node).await?.metadata.annotations;
+    wait_until("the first lock to be renewed", TIMEOUT, async || {
+        let annotations = api.get(&nodes[0]).await?.metadata.annotations;
         let text = annotations.unwrap_or_default().remove(ANNOTATION);
         let Some(text) = text else { return Ok(None) };
         let lock: Value = serde_json::from_str(&text)?;
         let at = |key: &str| lock[key].as_str().unwrap().parse::<Timestamp>().unwrap();
-        anyhow::Ok(Some(at("renewedAt").duration_since(at("since"))))
-    };
-    let renewed = wait_until("a lock on the last node", TIMEOUT, async || {
-        let last = age(&nodes[6]).await?;
-        Ok(match last {
-            Some(_) => Some(age(&nodes[0]).await?.unwrap()),
-            None => None,
-        })
+        let renewed = at("renewedAt").duration_since(at("since"));
+        Ok((renewed >= SignedDuration::from_secs(14)).then_some(()))
     })
     .await
     .unwrap();
-    proxy.heal();
-    assert!(renewed >= SignedDuration::from_secs(14), "{renewed:#}");
+    assert!(gate.is_reached());
+    assert_eq!(lock_on(&env, &nodes[6]).await, None);
+    assert!(!env.is_cordoned(&nodes[0]).await);
+    gate.open();
     let (status, stderr) = end(&env, drain).await;
     assert_eq!(status, Some(0), "{stderr}");
     env.check(&[]).await;
+}
+
+/// Locks are asked for side by side: one that was written and not answered is given back as well.
+#[tokio::test]
+async fn an_interrupt_leaves_no_lock_that_was_not_answered() {
+    let (mut env, nodes) = apart_with_nodes("unanswered", 12).await;
+    let proxy = env.go_through_proxy();
+    let silent = FaultRule::new(Fault::HoldBody(Gate::closed()));
+    proxy.fault(silent.method(Method::PATCH).path("/nodes/"));
+    let mut arguments: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    arguments.push("--concurrency=12");
+    let drain = start(&env, &arguments);
+    wait_until("locks on the first nodes", TIMEOUT, async || {
+        for node in &nodes[..10] {
+            if lock_on(&env, node).await.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(()))
+    })
+    .await
+    .unwrap();
+    interrupt(&drain);
+    let (status, stderr) = end(&env, drain).await;
+    assert_eq!(status, Some(130), "{stderr}");
+    let message = "interrupted before the drain began: nothing was changed";
+    assert!(stderr.contains(message), "{stderr}");
+    for node in &nodes {
+        assert_eq!(lock_on(&env, node).await, None, "{node}");
+        assert!(!env.is_cordoned(node).await);
+    }
+    env.check(&[]).await;
+}
+
+/// Each node is locked and then cordoned, with what its lock showed, and not read; one watch shows
+/// them all, and one their pods.
+#[tokio::test]
+async fn nodes_are_locked_cordoned_and_watched_in_few_requests() {
+    let env = TestEnvironment::alone(Parts::Api, "few").await;
+    let nodes = make_nodes(&env, 12).await;
+    let mut arguments: Vec<&str> = nodes.iter().map(String::as_str).collect();
+    arguments.push("--concurrency=12");
+    let output = env.drain(&arguments).await;
+    assert_eq!(output.status, Some(0), "{}", output.stderr);
+    let requests = env.requests().await;
+    let patches = |node: &String| {
+        let of_node = requests.iter().filter(|event| event.name() == node);
+        let written = of_node.filter(|event| event.is("patch", "nodes"));
+        let bodies = written.filter_map(|event| event.request_object.as_ref());
+        bodies
+            .map(|body| body.pointer("/spec/unschedulable").is_some())
+            .collect::<Vec<_>>()
+    };
+    for node in &nodes {
+        // The third gives back the lock.
+        assert_eq!(patches(node), [false, true, false], "{node}");
+    }
+    let read: Vec<_> = requests
+        .iter()
+        .filter(|event| event.is("get", "nodes"))
+        .collect();
+    assert!(read.is_empty(), "{read:#?}");
+    // A watch of one of them would name it.
+    let watches = |resource| requests.iter().any(|event| event.is("watch", resource));
+    assert!(!watches("nodes") && !watches("pods"));
+    env.check(&[]).await;
+}
+
+/// So many nodes, for drains over a connection that fails.
+async fn apart_with_nodes(what: &str, count: usize) -> (TestEnvironment, Vec<String>) {
+    let env = TestEnvironment::apart(Parts::Api, what).await;
+    let nodes = make_nodes(&env, count).await;
+    (env, nodes)
+}
+
+async fn make_nodes(env: &TestEnvironment, count: usize) -> Vec<String> {
+    let nodes: Vec<String> = (0..count).map(|i| env.node(&format!("n{i}"))).collect();
+    for node in &nodes {
+        let client = env.namespace.client();
+        NodeFixture::new(node).create(client).await.unwrap();
+    }
+    nodes
 }

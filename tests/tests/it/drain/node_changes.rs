@@ -1,13 +1,11 @@
 //! Tests of nodes that somebody changes while they are drained, and of cordons that fail.
 
-use std::time::Duration;
-
 use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
-use nodelife_tests::proxy::{Fault, FaultRule};
+use nodelife_tests::proxy::{Fault, FaultRule, Gate};
 use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
 use serde_json::json;
 
@@ -85,19 +83,19 @@ async fn wait_until_evicted(env: &TestEnvironment, node: &str) -> k8s_openapi::a
 pub(crate) async fn a_node_that_is_deleted_before_its_lock_ends_no_other_drain() {
     let (mut env, [a, b]) = held_nodes_apart("lock-gone", ["a", "b"]).await;
     let proxy = env.go_through_proxy();
-    // Enough for the request that deletes the second while the first is locked.
-    let slow = FaultRule::new(Fault::Delay(Duration::from_secs(5))).method(Method::PATCH);
-    proxy.fault(slow.path(&format!("/nodes/{a}")).times(1));
+    let gate = Gate::closed();
+    let lock = FaultRule::new(Fault::Hold(gate.clone())).method(Method::PATCH);
+    proxy.fault(lock.path(&format!("/nodes/{b}")).times(1));
     let mut drain = start(&env, &[&a, &b, "--force", HOLD]);
     let mut stderr = Stderr::of(&env, &mut drain);
-    wait_until("the first lock", TIMEOUT, async || {
-        let locks = proxy.count(&Method::PATCH, &format!("/nodes/{a}"));
-        Ok((locks > 0).then_some(()))
+    wait_until("the lock of the second node", TIMEOUT, async || {
+        Ok(gate.is_reached().then_some(()))
     })
     .await
     .unwrap();
     let all = nodes(&env);
     all.delete(&b, &DeleteParams::default()).await.unwrap();
+    gate.open();
     stderr.wait_for(&[&format!("node/{a}: cordoned")]).await;
     let_go(&env, "b").await;
     let_go(&env, "a").await;
@@ -135,6 +133,50 @@ pub(crate) async fn an_uncordoned_node_is_left_alone() {
         "{text}"
     );
     assert_eq!(env.pods_on(&a).await.len(), 2);
+    env.check(&[free]).await;
+}
+
+/// Many nodes are watched together, and so are their pods.
+#[tokio::test]
+pub(crate) async fn changes_of_many_nodes_reach_the_right_ones() {
+    let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
+    let (env, all) = held_nodes_apart("many", names).await;
+    let other = env.node("other");
+    let client = env.namespace.client();
+    NodeFixture::new(&other).create(client).await.unwrap();
+    run_pod(&env, "elsewhere", &other).await;
+    let mut arguments: Vec<&str> = all.iter().map(String::as_str).collect();
+    arguments.extend(["--concurrency=12", "--force", HOLD]);
+    let mut drain = start(&env, &arguments);
+    let mut stderr = Stderr::of(&env, &mut drain);
+    let cordoned = all.iter().map(|node| format!("node/{node}: cordoned"));
+    let cordoned: Vec<String> = cordoned.collect();
+    let cordoned: Vec<&str> = cordoned.iter().map(String::as_str).collect();
+    stderr.wait_for(&cordoned).await;
+    let [a, b, c, ..] = &all;
+    uncordon(&env, a).await;
+    nodes(&env)
+        .delete(b, &DeleteParams::default())
+        .await
+        .unwrap();
+    let left = [
+        format!("node/{a}: somebody uncordoned it"),
+        format!("node/{b}: somebody deleted it"),
+    ];
+    stderr.wait_for(&[&left[0], &left[1]]).await;
+    run_pod(&env, "new", a).await;
+    let free = wait_until_evicted(&env, c).await;
+    for name in &names[1..] {
+        let_go(&env, name).await;
+    }
+    let ((status, _), ()) = tokio::join!(end(&env, drain), stderr.read_to_end());
+    let text = &stderr.text;
+    assert_eq!(status, Some(7), "{text}");
+    for node in &all[2..] {
+        assert!(text.contains(&format!("node/{node}: drained: ")), "{text}");
+    }
+    assert_eq!(env.pods_on(a).await.len(), 2);
+    assert_eq!(env.pods_on(&other).await.len(), 1);
     env.check(&[free]).await;
 }
 
@@ -206,6 +248,49 @@ pub(crate) async fn a_recreated_node_is_left_alone() {
     assert_eq!(status, Some(7), "{text}");
     assert!(text.contains(&format!("node/{b}: drained: ")), "{text}");
     env.check(&[free]).await;
+}
+
+/// What the lock of a node showed may be old when its cordon comes.
+#[tokio::test]
+pub(crate) async fn a_node_that_changes_before_its_cordon_is_read_again() {
+    let (mut env, [a, b, c]) = held_nodes_apart("stale", ["a", "b", "c"]).await;
+    for name in ["a", "b", "c"] {
+        let_go(&env, name).await;
+    }
+    let proxy = env.go_through_proxy();
+    let gates = [&a, &b].map(|node| {
+        let gate = Gate::closed();
+        let rule = FaultRule::new(Fault::Hold(gate.clone())).method(Method::PATCH);
+        let path = format!("/nodes/{node}");
+        proxy.fault(rule.path(&path).after(1).times(1));
+        gate
+    });
+    let drain = start(&env, &[&a, &b, &c]);
+    wait_until("the cordons of two nodes", TIMEOUT, async || {
+        Ok(gates.iter().all(Gate::is_reached).then_some(()))
+    })
+    .await
+    .unwrap();
+    let labels = Patch::Merge(json!({"metadata": {"labels": {"news": "yes"}}}));
+    let changed = nodes(&env);
+    changed
+        .patch(&a, &PatchParams::default(), &labels)
+        .await
+        .unwrap();
+    changed.delete(&b, &DeleteParams::default()).await.unwrap();
+    let again = NodeFixture::new(&b).create(env.namespace.client());
+    again.await.unwrap();
+    gates.iter().for_each(Gate::open);
+    let (status, text) = end(&env, drain).await;
+    assert_eq!(status, Some(7), "{text}");
+    for node in [&a, &c] {
+        assert!(text.contains(&format!("node/{node}: drained: ")), "{text}");
+        assert!(env.is_cordoned(node).await);
+    }
+    let left = format!("node/{b}: somebody deleted and re-created it; the new node is left alone");
+    assert!(text.contains(&left), "{text}");
+    assert!(!env.is_cordoned(&b).await);
+    env.check(&[]).await;
 }
 
 /// The lock is the first patch of each node, the cordon the second.

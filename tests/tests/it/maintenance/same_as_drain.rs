@@ -69,6 +69,8 @@ run! {
         a_drained_node_is_not_touched_again,
         a_deleted_node_ends_no_other_drain,
         a_recreated_node_is_left_alone,
+        a_node_that_changes_before_its_cordon_is_read_again,
+        changes_of_many_nodes_reach_the_right_ones,
         a_failed_cordon_is_repeated_or_ends_its_node_alone;
     node_conditions: a_drain_goes_on_if_it_may_not_set_conditions;
     output: a_drain_without_permission_to_write_events_warns,
@@ -182,6 +184,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
         "cannot be asked: a maintenance gets no Ctrl-C and no signal; to delete it gives all back",
         &[
             "kubectl_parity::ctrl_c_stops_evicting_and_a_second_run_continues",
+            "lock::an_interrupt_leaves_no_lock_that_was_not_answered",
             "multi_node::each_node_is_cordoned_when_its_drain_starts",
             "timeout_and_interrupt::a_pod_within_its_grace_period_is_not_stuck",
             "timeout_and_interrupt::a_second_ctrl_c_exits_without_waiting",
@@ -208,7 +211,10 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
     ),
     (
         "cannot be asked: counts the requests of a process, and the controller has others",
-        &["multi_node::a_drain_of_100_pods_sends_20_requests_besides_evictions"],
+        &[
+            "lock::nodes_are_locked_cordoned_and_watched_in_few_requests",
+            "multi_node::a_drain_of_100_pods_sends_20_requests_besides_evictions",
+        ],
     ),
     (
         "cannot be asked: a controller that may not watch nodes begins no maintenance",
