@@ -142,14 +142,8 @@ impl Watches {
             |budget| Some(DrainEvent::Budget(budget)),
             |budget| Some(DrainEvent::BudgetGone(budget.key())),
         );
-        let budgets = budgets.map(|event| match event {
-            WatchEvent::Failed {
-                error: error @ ApiError::Forbidden(_),
-                ..
-            } => WatchEvent::BudgetsForbidden(error),
-            event => event,
-        });
-        self.0.push(budgets.boxed());
+        self.0
+            .push(if_forbidden(budgets, WatchEvent::BudgetsForbidden));
     }
 
     /// Watches the nodes themselves as well.
@@ -207,14 +201,7 @@ impl Watches {
                 })
             },
         );
-        let seen = seen.map(|event| match event {
-            WatchEvent::Failed {
-                error: error @ ApiError::Forbidden(_),
-                ..
-            } => WatchEvent::NodesForbidden(error),
-            event => event,
-        });
-        self.0.push(seen.boxed());
+        self.0.push(if_forbidden(seen, WatchEvent::NodesForbidden));
     }
 
     /// Watches the controllers of a kind as well.
@@ -315,4 +302,19 @@ fn events<T: Send + 'static>(
         stream::iter(events)
     };
     updates.flat_map(events).boxed()
+}
+
+/// The same, with an event of its own where the right to watch is missing.
+fn if_forbidden(
+    events: BoxStream<'static, WatchEvent>,
+    forbidden: fn(ApiError) -> WatchEvent,
+) -> BoxStream<'static, WatchEvent> {
+    let events = events.map(move |event| match event {
+        WatchEvent::Failed {
+            error: error @ ApiError::Forbidden(_),
+            ..
+        } => forbidden(error),
+        event => event,
+    });
+    events.boxed()
 }
