@@ -2,7 +2,9 @@
 
 use http::Method;
 use json_patch::jsonptr::PointerBuf;
-use json_patch::{Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation};
+use json_patch::{
+    AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
+};
 use nodelife_core::drain::{ConditionChange, FIELD_MANAGER};
 use nodelife_core::object::{Node, Taint};
 use serde_json::{Map, Value, json};
@@ -122,17 +124,37 @@ impl Cluster {
         old: &str,
         new: Option<&str>,
     ) -> Result<bool, ApiError> {
-        let body = swap(annotation, old, new);
-        let call = Call::on(Method::PATCH, "patch", NODES.all().named(name))
-            .with_query("fieldManager", FIELD_MANAGER)
-            .with_json("application/json-patch+json", &body)?;
-        match self.call(&call).await {
-            Ok(_) => Ok(true),
-            // A test of a JSON patch that fails
-            // (staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go, v1.36.3).
-            Err(ApiError::Refused(answer)) if answer.code == 422 => Ok(false),
-            Err(error) => Err(error),
-        }
+        let call = json_patch_call(name, &swap(annotation, old, new))?;
+        Ok(applied(self.call(&call).await)?.is_some())
+    }
+
+    /// Cordons exactly this node, of its UID, and sets an annotation beside those that it has; the
+    /// node as it is now, or None if it is another, cordoned, or without annotations by now. Other
+    /// changes of the node are not in the way, as they would be with a `resourceVersion`. It is
+    /// sent again as [`patch_node`](Self::patch_node) is.
+    pub async fn cordon_if_schedulable(
+        &self,
+        node: &Node,
+        annotation: (&str, &str),
+    ) -> Result<Option<Node>, ApiError> {
+        let call = json_patch_call(&node.metadata.name, &cordon(node, annotation))?;
+        let answer = applied(self.read(&call).await)?;
+        answer.map(|answer| answer.json(&call)).transpose()
+    }
+}
+
+fn json_patch_call(node: &str, patch: &Patch) -> Result<Call, ApiError> {
+    Call::on(Method::PATCH, "patch", NODES.all().named(node))
+        .with_query("fieldManager", FIELD_MANAGER)
+        .with_json("application/json-patch+json", patch)
+}
+
+/// The answer to a JSON patch; None if one of its tests failed
+/// (staging/src/k8s.io/apiserver/pkg/endpoints/handlers/patch.go, v1.36.3).
+fn applied<T>(answer: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+    match answer {
+        Err(ApiError::Refused(answer)) if answer.code == 422 => Ok(None),
+        answer => answer.map(Some),
     }
 }
 
@@ -151,10 +173,7 @@ fn conditions_body(node: &Node, change: &ConditionChange) -> Value {
 
 fn swap(annotation: &str, old: &str, new: Option<&str>) -> Patch {
     let path = PointerBuf::from_tokens(["metadata", "annotations", annotation]);
-    let test = TestOperation {
-        path: path.clone(),
-        value: json!(old),
-    };
+    let unchanged = test(path.clone(), json!(old));
     let change = match new {
         Some(new) => PatchOperation::Replace(ReplaceOperation {
             path,
@@ -162,7 +181,32 @@ fn swap(annotation: &str, old: &str, new: Option<&str>) -> Patch {
         }),
         None => PatchOperation::Remove(RemoveOperation { path }),
     };
-    Patch(vec![PatchOperation::Test(test), change])
+    Patch(vec![unchanged, change])
+}
+
+fn cordon(node: &Node, (annotation, text): (&str, &str)) -> Patch {
+    let unschedulable = PointerBuf::from_tokens(["spec", "unschedulable"]);
+    Patch(vec![
+        test(
+            PointerBuf::from_tokens(["metadata", "uid"]),
+            json!(node.metadata.uid),
+        ),
+        // An absent field is null to the API server's JSON patch.
+        test(unschedulable.clone(), Value::Null),
+        add(
+            PointerBuf::from_tokens(["metadata", "annotations", annotation]),
+            json!(text),
+        ),
+        add(unschedulable, json!(true)),
+    ])
+}
+
+fn test(path: PointerBuf, value: Value) -> PatchOperation {
+    PatchOperation::Test(TestOperation { path, value })
+}
+
+fn add(path: PointerBuf, value: Value) -> PatchOperation {
+    PatchOperation::Add(AddOperation { path, value })
 }
 
 /// The field manager that wrote `spec.unschedulable`.

@@ -11,15 +11,11 @@ use nodelife_core::text::Str;
 pub(super) const QUARANTINE: (&str, &str) = ("nodelife.dev/drain", "quarantined");
 
 /// The patch that cordons this node, and takes off it that it waits; empty where there is
-/// nothing to do.
+/// nothing to do. The version of the node is to be given with it: a list of taints is replaced as a
+/// whole.
 pub(crate) fn cordon_patch(node: &Node, cordon_owner: &CordonOwner) -> NodePatch {
-    let taints = without_waiting_taint(node);
     let mut patch = NodePatch {
-        // A list is replaced as a whole.
-        resource_version: taints
-            .as_ref()
-            .map(|_| node.metadata.resource_version.to_string()),
-        taints,
+        taints: without_waiting_taint(node),
         ..NodePatch::default()
     };
     if !node.spec.unschedulable {
@@ -46,6 +42,9 @@ pub(crate) enum CordonOutcome {
     Gone(Option<Box<Node>>),
 }
 
+/// The node before and after its cordon, or what is in its place.
+type Written = Result<(Node, Node), Option<Box<Node>>>;
+
 /// Cordons a node as it was read before the drain; `shown`: as its lock showed it a moment ago, which
 /// spares a read. With `quarantine` it is marked as one that is left alone.
 ///
@@ -54,15 +53,25 @@ pub(crate) enum CordonOutcome {
 pub(crate) async fn cordon(
     cluster: &Cluster,
     known: &Node,
-    mut shown: Option<Node>,
+    shown: Option<Node>,
     cordon_owner: &CordonOwner,
     quarantine: bool,
 ) -> anyhow::Result<CordonOutcome> {
     let name = &known.metadata.name;
     let context = || format!("failed to cordon node {name}; nothing was evicted from it");
-    let attempt = || write(cluster, known, shown.take(), cordon_owner, quarantine);
-    let written = retry_on_conflict(attempt).await;
-    let (before, after) = match written.with_context(context)? {
+    let quick = match shown {
+        Some(shown) => write_shown(cluster, known, shown, cordon_owner)
+            .await
+            .with_context(context)?,
+        None => None,
+    };
+    let written = match quick {
+        Some(written) => written,
+        None => retry_on_conflict(|| write(cluster, known, cordon_owner, quarantine))
+            .await
+            .with_context(context)?,
+    };
+    let (before, after) = match written {
         Ok(written) => written,
         Err(other) => return Ok(CordonOutcome::Gone(other)),
     };
@@ -76,23 +85,38 @@ pub(crate) async fn cordon(
     })
 }
 
-/// Reads a node, unless it is `shown`, and cordons it: the node before and after, or what is in its
-/// place.
+/// Cordons a node as it was shown a moment ago, in one request; None if it has to be read for that.
+async fn write_shown(
+    cluster: &Cluster,
+    known: &Node,
+    shown: Node,
+    cordon_owner: &CordonOwner,
+) -> Result<Option<Written>, ApiError> {
+    if shown.metadata.uid != known.metadata.uid || without_waiting_taint(&shown).is_some() {
+        return Ok(None);
+    }
+    if shown.spec.unschedulable {
+        return Ok(Some(Ok((shown.clone(), shown))));
+    }
+    let owner = cordon_owner.to_string();
+    let cordoned = cluster.cordon_if_schedulable(&shown, (CORDONED_BY, &owner));
+    match cordoned.await {
+        Ok(after) => Ok(after.map(|after| Ok((shown, after)))),
+        Err(ApiError::NotFound(_)) => Ok(Some(Err(None))),
+        Err(ApiError::Conflict(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads a node and cordons it.
 async fn write(
     cluster: &Cluster,
     known: &Node,
-    shown: Option<Node>,
     cordon_owner: &CordonOwner,
     quarantine: bool,
-) -> Result<Result<(Node, Node), Option<Box<Node>>>, ApiError> {
+) -> Result<Written, ApiError> {
     let name = &known.metadata.name;
-    let version = shown
-        .as_ref()
-        .map(|node| node.metadata.resource_version.to_string());
-    let found = match shown {
-        Some(node) => Some(node),
-        None => cluster.get(resource::NODES.all().named(name)).await?,
-    };
+    let found: Option<Node> = cluster.get(resource::NODES.all().named(name)).await?;
     let node = match found {
         Some(node) if node.metadata.uid == known.metadata.uid => node,
         other => return Ok(Err(other.map(Box::new))),
@@ -105,8 +129,8 @@ async fn write(
     let after = if patch == NodePatch::default() {
         node.clone()
     } else {
-        // What was shown may be old by now.
-        patch.resource_version = patch.resource_version.or(version);
+        let version = &node.metadata.resource_version;
+        patch.resource_version = Some(version.to_string());
         match cluster.patch_node(name, &patch, false).await {
             Err(ApiError::NotFound(_)) => return Ok(Err(None)),
             after => after?,

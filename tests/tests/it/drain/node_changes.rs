@@ -4,6 +4,7 @@ use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
+use nodelife_core::drain::CORDONED_BY;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule, Gate};
 use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};
@@ -252,44 +253,55 @@ pub(crate) async fn a_recreated_node_is_left_alone() {
 
 /// What the lock of a node showed may be old when its cordon comes.
 #[tokio::test]
-pub(crate) async fn a_node_that_changes_before_its_cordon_is_read_again() {
-    let (mut env, [a, b, c]) = held_nodes_apart("stale", ["a", "b", "c"]).await;
-    for name in ["a", "b", "c"] {
+pub(crate) async fn changes_between_lock_and_cordon_are_seen() {
+    let (mut env, [a, b, c, d]) = held_nodes_apart("stale", ["a", "b", "c", "d"]).await;
+    for name in ["a", "b", "c", "d"] {
         let_go(&env, name).await;
     }
     let proxy = env.go_through_proxy();
-    let gates = [&a, &b].map(|node| {
+    let gates = [&a, &b, &c].map(|node| {
         let gate = Gate::closed();
         let rule = FaultRule::new(Fault::Hold(gate.clone())).method(Method::PATCH);
         let path = format!("/nodes/{node}");
         proxy.fault(rule.path(&path).after(1).times(1));
         gate
     });
-    let drain = start(&env, &[&a, &b, &c]);
-    wait_until("the cordons of two nodes", TIMEOUT, async || {
+    // None waits for its turn, so that all are cordoned at once.
+    let drain = start(&env, &[&a, &b, &c, &d, "--concurrency=4"]);
+    wait_until("the cordons of three nodes", TIMEOUT, async || {
         Ok(gates.iter().all(Gate::is_reached).then_some(()))
     })
     .await
     .unwrap();
-    let labels = Patch::Merge(json!({"metadata": {"labels": {"news": "yes"}}}));
     let changed = nodes(&env);
-    changed
-        .patch(&a, &PatchParams::default(), &labels)
-        .await
-        .unwrap();
+    let labels = json!({"metadata": {"labels": {"news": "yes"}}});
+    let cordon = json!({"spec": {"unschedulable": true}});
+    for (node, change) in [(&a, labels), (&c, cordon)] {
+        let (params, change) = (PatchParams::default(), Patch::Merge(change));
+        changed.patch(node, &params, &change).await.unwrap();
+    }
     changed.delete(&b, &DeleteParams::default()).await.unwrap();
     let again = NodeFixture::new(&b).create(env.namespace.client());
     again.await.unwrap();
     gates.iter().for_each(Gate::open);
     let (status, text) = end(&env, drain).await;
     assert_eq!(status, Some(7), "{text}");
-    for node in [&a, &c] {
+    for (node, how) in [(&a, "cordoned"), (&c, "already cordoned"), (&d, "cordoned")] {
+        assert!(text.contains(&format!("node/{node}: {how}\n")), "{text}");
         assert!(text.contains(&format!("node/{node}: drained: ")), "{text}");
         assert!(env.is_cordoned(node).await);
+        let annotations = changed.get(node).await.unwrap().metadata.annotations;
+        let owned = annotations.is_some_and(|all| all.contains_key(CORDONED_BY));
+        assert_eq!(owned, how == "cordoned", "{node}");
     }
     let left = format!("node/{b}: somebody deleted and re-created it; the new node is left alone");
     assert!(text.contains(&left), "{text}");
     assert!(!env.is_cordoned(&b).await);
+    // Changes that are none of a drain's are not in its way.
+    let requests = env.requests().await;
+    let of_a = requests.iter().filter(|event| event.name() == a);
+    let conflicts = of_a.filter(|event| event.code() / 100 == 4);
+    assert_eq!(conflicts.count(), 0, "{requests:#?}");
     env.check(&[]).await;
 }
 

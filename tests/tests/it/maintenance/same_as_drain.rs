@@ -69,7 +69,7 @@ run! {
         a_drained_node_is_not_touched_again,
         a_deleted_node_ends_no_other_drain,
         a_recreated_node_is_left_alone,
-        a_node_that_changes_before_its_cordon_is_read_again,
+        changes_between_lock_and_cordon_are_seen,
         changes_of_many_nodes_reach_the_right_ones,
         a_failed_cordon_is_repeated_or_ends_its_node_alone;
     node_conditions: a_drain_goes_on_if_it_may_not_set_conditions;
