@@ -56,6 +56,16 @@ struct Run {
     refused: usize,
 }
 
+impl Run {
+    fn and(mut self, other: Self) -> Self {
+        self.seconds.extend(other.seconds);
+        self.seconds.sort_unstable_by(f64::total_cmp);
+        self.evictions += other.evictions;
+        self.refused += other.refused;
+        self
+    }
+}
+
 struct Bench {
     plane: ControlPlane,
     client: Client,
@@ -103,10 +113,15 @@ pub(crate) async fn run(nodes: usize) -> Result<bool> {
         (Arrival::OneByOne, "one in two seconds, a maintenance each"),
     ] {
         let (greedy, (ours, peak)) = match arrival {
-            Arrival::AtOnce => (
-                bench.greedy(arrival, nodes).await?,
-                bench.controller(arrival, nodes).await?,
-            ),
+            // Each twice, in an order that favours neither: a control plane becomes slower with
+            // what it has done.
+            Arrival::AtOnce => {
+                let first = bench.greedy(arrival, nodes).await?;
+                let (ours, peak) = bench.controller(arrival, nodes).await?;
+                let (again, later) = bench.controller(arrival, nodes).await?;
+                let last = bench.greedy(arrival, nodes).await?;
+                (first.and(last), (ours.and(again), peak.max(later)))
+            }
             // Both at the same time: most of it is waiting for the next node.
             Arrival::OneByOne => tokio::try_join!(
                 bench.greedy(arrival, nodes),
@@ -133,7 +148,10 @@ pub(crate) async fn run(nodes: usize) -> Result<bool> {
                 format!("{BESIDE_GREEDY} times greedy"),
                 ratio <= BESIDE_GREEDY,
             ),
-            ("one POST a pod".to_owned(), ours.evictions == nodes),
+            (
+                "one POST a pod".to_owned(),
+                ours.evictions == ours.seconds.len(),
+            ),
             ("no refusal".to_owned(), ours.refused == 0),
             (format!("{MEMORY} MiB"), peak <= MEMORY),
         ] {
@@ -167,7 +185,7 @@ impl Bench {
 
     async fn controller(&self, arrival: Arrival, nodes: usize) -> Result<(Run, u64)> {
         let (namespace, drained) = self.set_up("controller", nodes).await?;
-        let controller = self.start()?;
+        let controller = self.start(&namespace.name)?;
         wait_until("the leader", TIMEOUT, async || {
             let log = std::fs::read_to_string(controller.log())?;
             Ok(log.contains("started leading").then_some(()))
@@ -199,8 +217,8 @@ impl Bench {
         Ok((run, peak))
     }
 
-    fn start(&self) -> Result<Supervised> {
-        let log = self.plane.folder().join("controller.log");
+    fn start(&self, name: &str) -> Result<Supervised> {
+        let log = self.plane.folder().join(format!("{name}.log"));
         let kubeconfig = self.kubeconfig.display();
         Spec::new(&self.controller, log)
             .args([
