@@ -19,7 +19,7 @@ exported policies, the filters, default tolerations, eviction answers, drains, a
 installation. This page is generated from what these API servers answered and from nodelife's own
 tables; tests fail when it is out of date (`tests/tests/it/versions/mod.rs`).
 
-On 24 November 2026 each version took 13 to 17 minutes, real kubelets included, on two cores with builds
+On 25 November 2026 each version took 9 to 13 minutes, real kubelets included, on two cores with builds
 beside it; building a control plane took 8 to 12 minutes more.
 ";
 
