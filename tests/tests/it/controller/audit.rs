@@ -11,6 +11,7 @@ use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::NAMESPACE;
 use nodelife_tests::kubectl::Kubectl;
 use nodelife_tests::proxy::{Fault, FaultRule, Proxy};
+use nodelife_tests::supervise::Supervised;
 use nodelife_tests::{ControlPlane, Identity, Part, TIMEOUT, wait_until};
 use serde_json::{Value, json};
 
@@ -50,6 +51,7 @@ async fn reports_equal_an_audit_and_follow_a_fault() {
     controller.kubeconfig = proxy.kubeconfig_file().unwrap();
     let program = controller.start("two", &PATIENT);
     equal(&controller).await;
+    refuses_huge_pages(&program);
     // An Event that did not arrive is sent again.
     let lost = FaultRule::new(Fault::Drop).method(Method::POST);
     proxy.fault(lost.path("/events").times(1));
@@ -103,6 +105,13 @@ async fn reports_equal_an_audit_and_follow_a_fault() {
     );
 }
 
+/// They are a third of what is resident of a large cluster (docs/benchmarks.md).
+fn refuses_huge_pages(program: &Supervised) {
+    let status = fs::read_to_string(format!("/proc/{}/status", program.pid())).unwrap();
+    let line = status.lines().find(|line| line.starts_with("THP_enabled:"));
+    assert_eq!(line, Some("THP_enabled:\t0"));
+}
+
 /// Gives `worker-1` a zone, or takes it away.
 async fn set_zone(controller: &Controller<'_>, zone: Value) {
     let nodes: Api<Node> = Api::all(controller.admin.clone());
@@ -112,7 +121,7 @@ async fn set_zone(controller: &Controller<'_>, zone: Value) {
     patched.await.unwrap();
 }
 
-async fn logs(program: &nodelife_tests::supervise::Supervised, text: &str) {
+async fn logs(program: &Supervised, text: &str) {
     wait_until(text, TIMEOUT, async || {
         let log = fs::read_to_string(program.log())?;
         let count = log.matches(text).count();
