@@ -74,6 +74,9 @@ const OF_MAINTENANCE: &[&str] = &[
     "volumes.longhorn.io [] [] [list]",
 ];
 
+/// The role of the half that carries maintenances out.
+const ROLE: &str = "nodelife-controller-maintenance";
+
 /// A budget that lets no pod of an operator go.
 const GUARDED: &str = "guarded";
 
@@ -162,8 +165,7 @@ fn the_role_of_maintenances_is_that_of_a_drain_and_their_objects() {
     ] {
         expected.insert(format!(r#""{verb}" "{resource}" "nodelife.dev" null"#));
     }
-    let file = "controller/rbac-maintenance.yaml";
-    assert_eq!(rules(file, "nodelife-controller-maintenance"), expected);
+    assert_eq!(rules("controller/rbac-maintenance.yaml", ROLE), expected);
 }
 
 /// Every setting of a drain, with the rights of this half alone: the API server refuses nothing.
@@ -352,4 +354,64 @@ async fn machine(scene: &Scene<'_>, namespace: &TestNamespace) -> Value {
     })
     .await
     .unwrap()
+}
+
+/// Who took too much from the role reads in the status what is missing; with it the drain goes on.
+#[tokio::test]
+async fn a_maintenance_says_which_right_is_missing() {
+    let plane = ControlPlane::options().start().await.unwrap();
+    let scene = Scene::install(&plane).await;
+    scene.without(AUDIT).await;
+    NodeFixture::new("a").create(&scene.admin).await.unwrap();
+    let role = scene.get(&["clusterrole", ROLE]).await.unwrap();
+    let controller = scene.start(&["--audit=false"]).await;
+    for resource in ["pods", "nodes"] {
+        give(&scene, &role, Some(resource)).await;
+        scene.create(resource, &json!({"nodes": ["a"]})).await;
+        wait_until("the missing right in the status", TIMEOUT, async || {
+            let object = scene.get(&["nm", resource]).await?;
+            let conditions = object["status"]["conditions"].as_array();
+            let mut blocked = conditions.into_iter().flatten();
+            let blocked = blocked.find(|one| one["type"] == "Blocked" && one["status"] == "True");
+            let message = blocked.and_then(|one| one["message"].as_str());
+            let says = |verb: &str| {
+                message
+                    .is_some_and(|text| text.contains(&format!("not allowed to {verb} {resource}")))
+            };
+            anyhow::ensure!(says("watch") || says("list"), "{object:#}");
+            Ok(Some(()))
+        })
+        .await
+        .unwrap();
+        give(&scene, &role, None).await;
+        scene.drained(resource).await;
+        scene.run(&["delete", "nm", resource]).await;
+    }
+    controller.terminate(TIMEOUT).await.unwrap();
+}
+
+/// Gives the account this role, all but the right to see one resource.
+async fn give(scene: &Scene<'_>, role: &Value, but: Option<&str>) {
+    let mut role = json!({
+        "apiVersion": role["apiVersion"],
+        "kind": role["kind"],
+        "metadata": {"name": ROLE},
+        "rules": role["rules"],
+    });
+    for rule in role["rules"].as_array_mut().unwrap() {
+        if but.is_some_and(|resource| rule["resources"] == json!([resource])) {
+            rule["verbs"] = json!(["patch"]);
+        }
+    }
+    scene.kubectl.apply(&role.to_string()).await.unwrap();
+    for resource in ["pods", "nodes"] {
+        let may = ["auth", "can-i", "watch", resource, "-A", "--as", USER];
+        let status = i32::from(but == Some(resource));
+        wait_until("the role to be in force", TIMEOUT, async || {
+            let said = scene.kubectl.run(may).await?;
+            Ok((said.status == Some(status)).then_some(()))
+        })
+        .await
+        .unwrap();
+    }
 }
