@@ -1,8 +1,8 @@
 //! Reads and writes NodeMaintenance objects.
 
 use http::Method;
-use nodelife_core::drain::FIELD_MANAGER;
 use nodelife_core::node_maintenance::{KIND, MaintenanceSpec, MaintenanceStatus, NodeMaintenance};
+use nodelife_core::node_marks::FIELD_MANAGER;
 use serde_json::{Value, json};
 
 use crate::client::Cluster;

@@ -5,7 +5,7 @@ use json_patch::jsonptr::PointerBuf;
 use json_patch::{
     AddOperation, Patch, PatchOperation, RemoveOperation, ReplaceOperation, TestOperation,
 };
-use nodelife_core::drain::{ConditionChange, FIELD_MANAGER};
+use nodelife_core::node_marks::{ConditionChange, FIELD_MANAGER};
 use nodelife_core::object::{Node, Taint};
 use serde_json::{Map, Value, json};
 

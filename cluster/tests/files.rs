@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use nodelife_cluster::snapshot::{self, FileError};
-use nodelife_core::audit;
 use nodelife_core::object::{Labels, Node, Pod};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
@@ -284,7 +283,7 @@ fn redaction_takes_names_out_and_leaves_what_is_wrong() {
         let redacted = read("redacted.json", &bytes).unwrap();
         let found = |snapshot: &Snapshot| {
             let now = snapshot.taken_at.unwrap();
-            let audit = audit::audit(snapshot, &audit::Selection::default(), now);
+            let audit = nodelife_audit::audit(snapshot, &nodelife_audit::Selection::default(), now);
             let findings = audit.findings.iter();
             let mut lines: Vec<_> = findings
                 .map(|f| format!("{:?} {} {}", f.severity, f.rule, f.subject.kind))

@@ -1,12 +1,15 @@
-//! Test fixtures: pods, nodes, budgets, workloads.
+//! Test fixtures: pods, nodes, budgets, workloads. The unit tests of core, audit and drain-plan share
+//! this file.
+
+#![allow(dead_code, reason = "each crate uses a part of it")]
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::object::{
+use nodelife_core::object::{
     Budget, LabelSelector, Node, NodeCondition, OwnerReference, Pod, PodCondition, Workload,
     WorkloadKind, WorkloadSpec,
 };
-use crate::text::Str;
+use nodelife_core::text::Str;
 
 /// A Ready pod `default/NAME` with the UID `u-NAME`, the label `app=web` and a
 /// ReplicaSet `web`.
@@ -61,12 +64,12 @@ pub(crate) fn owner(api_version: &str, kind: &str, name: &str) -> OwnerReference
 pub(crate) fn workload(kind: WorkloadKind, name: &str, replicas: i32) -> Workload {
     let mut workload = Workload {
         kind,
-        metadata: crate::object::Meta::default(),
+        metadata: nodelife_core::object::Meta::default(),
         spec: WorkloadSpec {
             replicas: Some(replicas),
             ..WorkloadSpec::default()
         },
-        status: crate::object::WorkloadStatus::default(),
+        status: nodelife_core::object::WorkloadStatus::default(),
     };
     workload.metadata.name = name.into();
     workload.metadata.namespace = "default".into();
@@ -87,7 +90,7 @@ pub(crate) fn budget(name: &str, allowed: i32, healthy: i32, desired: i32) -> Bu
     let mut selector = LabelSelector::default();
     selector.match_labels.insert("app".into(), "web".into());
     budget.spec.selector = Some(selector);
-    budget.spec.min_available = Some(crate::object::IntOrString::Int(desired));
+    budget.spec.min_available = Some(nodelife_core::object::IntOrString::Int(desired));
     budget.status.observed_generation = 1;
     budget.status.disruptions_allowed = allowed;
     budget.status.current_healthy = healthy;

@@ -14,7 +14,7 @@ const APART: SignedDuration = SignedDuration::from_mins(10);
 ///
 /// Heartbeats have the time of the node's own clock. A clock that is ahead of those of most other
 /// nodes, and of all that the control plane wrote, does not count.
-pub(crate) fn newest_time(
+pub fn newest_time(
     nodes: &[Node],
     leases: &[Lease],
     pods: &[Pod],

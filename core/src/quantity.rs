@@ -385,7 +385,6 @@ impl Serialize for Quantity {
     }
 }
 
-#[cfg(test)]
 impl schemars::JsonSchema for Quantity {
     fn schema_name() -> std::borrow::Cow<'static, str> {
         "Quantity".into()

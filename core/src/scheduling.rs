@@ -12,8 +12,10 @@ use std::fmt;
 
 use crate::object::{Node, PersistentVolume, Pod, PodAffinityTerm};
 use crate::quantity::Quantity;
-use crate::request::{self, ByContainers};
-use crate::taint::{self, NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE};
+use crate::request;
+use crate::request::ByContainers;
+use crate::taint;
+use crate::taint::{NO_EXECUTE, NO_SCHEDULE, UNSCHEDULABLE};
 use crate::text::Str;
 
 /// Billionths, by resource.
@@ -21,7 +23,7 @@ type Room = BTreeMap<Str, i128>;
 
 /// The nodes that stay, and what they have left.
 #[derive(Clone, Debug)]
-pub(crate) struct Placement<'a> {
+pub struct Placement<'a> {
     hosts: Vec<Candidate<'a>>,
     /// By namespace and name of their claim.
     volumes: BTreeMap<(&'a str, &'a str), &'a PersistentVolume>,
@@ -40,7 +42,7 @@ struct Candidate<'a> {
 
 /// Why no other node takes a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Unschedulable {
+pub struct Unschedulable {
     others: usize,
     obstacles: Rejections,
     /// Whether one would, had the pods before it not moved there.
@@ -49,7 +51,7 @@ pub(crate) struct Unschedulable {
 
 /// What keeps nodes from taking a pod, and how many each.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Rejections(BTreeMap<Reason, usize>);
+pub struct Rejections(BTreeMap<Reason, usize>);
 
 /// Why a node does not take a pod, in the order in which the scheduler looks.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,7 +113,7 @@ impl fmt::Display for Reason {
 
 impl<'a> Placement<'a> {
     /// All nodes but those that are drained.
-    pub(crate) fn new(
+    pub fn new(
         nodes: &'a [Node],
         pods: &'a [Pod],
         volumes: &'a [PersistentVolume],
@@ -142,7 +144,7 @@ impl<'a> Placement<'a> {
     }
 
     /// Finds a place for the replacement of `pod`, and holds it for what comes after.
-    pub(crate) fn place(&mut self, pod: &'a Pod) -> Result<(), Unschedulable> {
+    pub fn place(&mut self, pod: &'a Pod) -> Result<(), Unschedulable> {
         let wanted = wanted(pod);
         let mut obstacles: BTreeMap<Reason, usize> = BTreeMap::new();
         let mut best: Option<(usize, i128)> = None;
@@ -174,7 +176,7 @@ impl<'a> Placement<'a> {
 
     /// How many nodes do not take the pod and why, as far as they are the reason themselves;
     /// none where one takes it, or where the pod selects no node at all.
-    pub(crate) fn refusal(&self, pod: &Pod) -> Option<Rejections> {
+    pub fn refusal(&self, pod: &Pod) -> Option<Rejections> {
         let wanted = wanted(pod);
         let mut obstacles = BTreeMap::new();
         for host in &self.hosts {

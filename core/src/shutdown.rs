@@ -16,9 +16,8 @@ use crate::text::Str;
 const DEFAULT_GRACE: i64 = 30;
 
 /// Pods from a priority on, and the seconds that they get together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[cfg_attr(test, schemars(rename = "Group"))]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[schemars(rename = "Group")]
 #[serde(rename_all = "camelCase")]
 pub struct PriorityGroup {
     /// The least priority.
@@ -69,8 +68,7 @@ pub fn grace(pod: &Pod) -> i64 {
 }
 
 /// One pod in a shutdown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodShutdown {
     /// Namespace.
@@ -88,8 +86,7 @@ pub struct PodShutdown {
 }
 
 /// One group in a shutdown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GroupShutdown {
     /// Priority and seconds.
@@ -103,8 +100,7 @@ pub struct GroupShutdown {
 }
 
 /// The shutdown of one node: an item of the JSON document of `explain shutdown`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeShutdown {
     /// Name of the node.
@@ -120,8 +116,7 @@ pub struct NodeShutdown {
 }
 
 /// The JSON document of `explain shutdown`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ShutdownReport {
     /// By node name.

@@ -91,8 +91,9 @@ impl Source {
 }
 
 /// Whose time [`Snapshot::taken_at`] is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub enum Clock {
     /// The API server's, when the lists were read.

@@ -86,7 +86,6 @@ impl fmt::Display for Str {
     }
 }
 
-#[cfg(test)]
 impl schemars::JsonSchema for Str {
     fn inline_schema() -> bool {
         true

@@ -93,8 +93,19 @@ impl Settings {
 }
 
 /// Region and zone of a node as the controller reads them; both may be empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(
+    Clone,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 pub struct ZoneKey {
     /// Region.
     pub region: Str,
@@ -135,8 +146,19 @@ impl std::fmt::Display for ZoneKey {
 }
 
 /// What the controller calls a zone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    schemars::JsonSchema,
+)]
 pub enum ZoneState {
     /// Enough nodes are Ready.
     Normal,
@@ -173,8 +195,7 @@ pub fn failures_to_partial(size: usize, settings: &Settings) -> Option<usize> {
 }
 
 /// One zone as the controller sees it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Zone {
     /// Region and zone.
@@ -197,8 +218,7 @@ pub struct Zone {
 }
 
 /// The zones of a cluster: the JSON document of `explain zones`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ZoneReport {
     /// By region and zone.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures::FutureExt as _;
 use nodelife_cluster::Cluster;
-use nodelife_core::drain::{Action, DrainOptions, DrainPlan, PlanScope};
 use nodelife_core::text::Str;
+use nodelife_drain_plan::{Action, DrainOptions, DrainPlan, PlanScope};
 use tokio::time::Instant;
 
 use crate::executor::{Executor, ExecutorOptions};

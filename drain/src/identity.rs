@@ -1,7 +1,7 @@
 //! `DrainIdentity`: under which name a drain locks and cordons.
 
 use jiff::Timestamp;
-use nodelife_core::drain::{CordonOwner, Lock};
+use nodelife_core::node_marks::{CordonOwner, Lock};
 
 use crate::process;
 

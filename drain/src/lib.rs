@@ -1,7 +1,7 @@
 //! The engine of drains: plans a drain of nodes, and carries it out on a cluster.
 //!
 //! [`prepare`] reads the cluster and plans, [`Drain::run`] locks, cordons, evicts and waits. The
-//! decisions are those of [`nodelife_core::drain`]; a [`Reporter`] is told what happens. Drains share
+//! decisions are those of [`nodelife_drain_plan`]; a [`Reporter`] is told what happens. Drains share
 //! nothing but the [`Cluster`](nodelife_cluster::Cluster): many run side by side.
 
 mod drain;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use nodelife_core::drain::Lock;
+use nodelife_core::node_marks::Lock;
 
 /// Who runs this process, for people: user, machine and process id.
 pub(crate) fn name() -> String {

@@ -2,8 +2,8 @@
 
 use nodelife_cluster::Cluster;
 use nodelife_cluster::evict::Removal;
-use nodelife_core::drain::{Action, DrainPlan, EvictionResult, Throttle};
 use nodelife_core::text::Str;
+use nodelife_drain_plan::{Action, DrainPlan, EvictionResult, Throttle};
 
 use crate::reporter::Reporter;
 

@@ -3,9 +3,9 @@
 use std::fmt::Display;
 
 use jiff::Timestamp;
-use nodelife_core::drain::{DrainReport, Machine, Tracked};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
+use nodelife_drain_plan::{DrainReport, Machine, Tracked};
 
 use crate::status::DrainStatus;
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nodelife_core::disruption::ImplicitBudget;
-use nodelife_core::drain::{EvictionOrder, Permissions};
 use nodelife_core::object::LabelSelector;
 use nodelife_core::text::Str;
+use nodelife_drain_plan::{EvictionOrder, Permissions};
 use tokio::time::Instant;
 
 use crate::gate::Gate;

@@ -1,6 +1,6 @@
 //! `SharedLimits`: limits that several drains of a program keep together.
 
-use nodelife_core::drain::{InUse, Share};
+use nodelife_drain_plan::{InUse, Share};
 use tokio::sync::watch;
 
 /// Limits that several drains keep together.

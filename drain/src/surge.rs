@@ -7,9 +7,10 @@ use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::Resource;
 use nodelife_cluster::{ApiError, Cluster, listing, retry_on_conflict};
-use nodelife_core::drain::{DrainPlan, EvictionResult, FIELD_MANAGER, Impossible};
+use nodelife_core::node_marks::FIELD_MANAGER;
 use nodelife_core::object::{IntOrString, WorkloadKind};
 use nodelife_core::text::Str;
+use nodelife_drain_plan::{DrainPlan, EvictionResult, Impossible};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use nodelife_core::drain::{Action, DrainPlan, PlannedPod};
 use nodelife_core::object::Node;
+use nodelife_drain_plan::{Action, DrainPlan, PlannedPod};
 
 use crate::reporter::Reporter;
 use crate::sentences;

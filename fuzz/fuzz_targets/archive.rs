@@ -15,7 +15,7 @@ use flate2::write::GzEncoder;
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
 use nodelife_cluster::snapshot::{self, FileError, FromFiles};
-use nodelife_core::audit::{self, Selection};
+use nodelife_audit::Selection;
 
 const RAW_TAR: u8 = b't';
 const RAW_GZIP: u8 = b'z';
@@ -122,6 +122,6 @@ fn check(read: Result<FromFiles, FileError>) {
         target: "1.37".parse().ok(),
         ..Selection::default()
     };
-    let audit = audit::audit(&read.snapshot, &selection, Timestamp::UNIX_EPOCH);
-    assert!(audit.checked + audit.skipped.len() == audit::catalogue().count());
+    let audit = nodelife_audit::audit(&read.snapshot, &selection, Timestamp::UNIX_EPOCH);
+    assert!(audit.checked + audit.skipped.len() == nodelife_audit::catalogue().count());
 }

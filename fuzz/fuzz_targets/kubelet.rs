@@ -7,7 +7,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use nodelife_core::allocatable::{self, Amounts, EvictionMap, KubeletConfiguration};
+use nodelife_core::allocatable;
+use nodelife_core::allocatable::{Amounts, EvictionMap, KubeletConfiguration};
 use nodelife_core::quantity::Quantity;
 use nodelife_core::text::Str;
 use serde_json::Value;

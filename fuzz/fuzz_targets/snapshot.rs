@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use jiff::Timestamp;
 use libfuzzer_sys::fuzz_target;
 use nodelife_cluster::snapshot;
-use nodelife_core::audit::{self, Selection};
+use nodelife_audit::Selection;
 use nodelife_core::zone::{Settings, ZoneReport};
 
 fuzz_target!(|bytes: &[u8]| {
@@ -23,8 +23,8 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     };
     let snapshot = read.snapshot;
-    let audit = audit::audit(&snapshot, &Selection::default(), Timestamp::UNIX_EPOCH);
-    assert!(audit.checked + audit.skipped.len() == audit::catalogue().count());
+    let audit = nodelife_audit::audit(&snapshot, &Selection::default(), Timestamp::UNIX_EPOCH);
+    assert!(audit.checked + audit.skipped.len() == nodelife_audit::catalogue().count());
     let settings = Settings::for_version(snapshot.server_version.as_deref());
     let _ = ZoneReport::of(&snapshot.nodes, &settings, snapshot.taken_at);
     let mut again = Vec::new();

@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::Context as _;
-use nodelife_core::audit::Selection;
-use nodelife_core::audit::config::AuditConfig;
+use nodelife_audit::Selection;
+use nodelife_audit::config::AuditConfig;
 use nodelife_core::format::parse_error;
 
 /// What the file selects; everything without one. Its outputs and its exit status do not concern

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use foldhash::HashMap;
-use nodelife_core::audit::{Audit, Finding, Skipped};
+use nodelife_audit::{Audit, Finding, Skipped};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;
 use ring::digest::{Context, SHA256};
@@ -173,7 +173,7 @@ pub(super) fn report_name(node: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nodelife_core::audit::Selection;
+    use nodelife_audit::Selection;
 
     use super::*;
 
@@ -183,7 +183,7 @@ mod tests {
         let text = include_str!("../../../examples/faulty-cluster.json");
         let mut snapshot: Snapshot = serde_json::from_str(text).unwrap();
         let now = snapshot.taken_at.unwrap();
-        let audit = nodelife_core::audit::audit(&snapshot, &Selection::default(), now);
+        let audit = nodelife_audit::audit(&snapshot, &Selection::default(), now);
         let of_pods = |contents: &Contents| {
             let findings = contents.values().flat_map(|one| &one.findings);
             findings.filter(|one| one.subject.kind == "Pod").count()

@@ -1,7 +1,7 @@
 //! The audit that never sleeps: the rules of `kubectl nodelife audit`, over watches.
 //!
 //! ```text
-//! watches ─► Feed ─► Store (one Snapshot) ─► core::audit ─► Contents ─► Publisher ─► ClusterReports
+//! watches ─► Feed ─► Store (one Snapshot) ─► audit ─► Contents ─► Publisher ─► ClusterReports
 //!                                                        ├► News ─► Events
 //!                                                        └► AuditMetrics
 //! ```
@@ -38,9 +38,9 @@ use jiff::Timestamp;
 use nix::sys::resource::{UsageWho, getrusage};
 #[cfg(target_os = "linux")]
 use nix::sys::time::TimeValLike;
+use nodelife_audit::{Audit, Selection};
 use nodelife_cluster::snapshot::collect;
 use nodelife_cluster::{ApiError, Cluster, Configz};
-use nodelife_core::audit::{self, Audit, Selection};
 use nodelife_core::snapshot::{Snapshot, Source};
 use prometheus_client::registry::Registry;
 use tokio::sync::watch;
@@ -188,11 +188,13 @@ impl AuditPart {
         let contents = store.judge(now, |snapshot| {
             let audit = match extent {
                 Extent::Whole => {
-                    let audit = audit::audit(snapshot, &self.selection, now);
-                    *known = audit::found_by_pods(&audit);
+                    let audit = nodelife_audit::audit(snapshot, &self.selection, now);
+                    *known = nodelife_audit::found_by_pods(&audit);
                     audit
                 }
-                Extent::Nodes => audit::audit_without_pods(known, snapshot, &self.selection, now),
+                Extent::Nodes => {
+                    nodelife_audit::audit_without_pods(known, snapshot, &self.selection, now)
+                }
             };
             news.tell(&audit.findings, snapshot, now);
             let took = begun.elapsed();

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use foldhash::quality::FixedState;
 use jiff::Timestamp;
+use nodelife_audit::{Finding, Severity};
 use nodelife_cluster::request::Call;
 use nodelife_cluster::resource::Resource;
 use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::audit::{Finding, Severity};
 use nodelife_core::object::Meta;
 use nodelife_core::snapshot::Snapshot;
 use serde_json::{Value, json};

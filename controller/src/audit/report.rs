@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use nodelife_audit::{Finding, Severity, Skipped, find, find_group};
 use nodelife_cluster::resource::Resource;
-use nodelife_core::audit::{Finding, Severity, Skipped, find, find_group};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -289,7 +289,7 @@ pub(super) fn api_version(kind: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use nodelife_core::audit::{Confidence, Subject};
+    use nodelife_audit::{Confidence, Subject};
 
     use super::*;
     use crate::audit::content::NodeRef;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use jiff::Timestamp;
+use nodelife_audit::{
+    Audit, Finding, Rule, Selection, audit, audit_without_pods, find, found_by_pods,
+};
 use nodelife_cluster::ApiError;
 use nodelife_cluster::listing::Object;
 use nodelife_cluster::watch::Update;
-use nodelife_core::audit::{
-    Audit, Finding, Rule, Selection, audit, audit_without_pods, find, found_by_pods,
-};
 use nodelife_core::object::{Budget, Meta, Pod, PodStatus, WorkloadKind};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::text::Str;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
+use nodelife_audit::{Finding, Selection, Severity, audit, catalogue};
 use nodelife_cluster::snapshot::collect;
 use nodelife_cluster::{Cluster, Configz};
-use nodelife_core::audit::{Finding, Selection, Severity, audit, catalogue};
 use nodelife_core::format;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;

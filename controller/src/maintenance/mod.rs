@@ -20,10 +20,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use futures::future::BoxFuture;
+use nodelife_audit::Selection;
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::listing;
 use nodelife_cluster::watch::{Update, Watch};
-use nodelife_core::audit::Selection;
 use nodelife_core::node_maintenance::NodeMaintenance;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nodelife_cluster::watch::Update;
-use nodelife_core::drain::{CordonOwner, Lock};
+use nodelife_core::node_marks::{CordonOwner, Lock};
 use nodelife_core::object::{Labels, Node};
 use nodelife_core::text::Str;
 use nodelife_core::zone::ZoneKey;

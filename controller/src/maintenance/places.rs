@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nodelife_cluster::watch::Update;
-use nodelife_core::drain::{InUse, Share};
 use nodelife_core::format;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use nodelife_drain::{MaxUnavailable, SharedLimits};
+use nodelife_drain_plan::{InUse, Share};
 use tokio::sync::watch;
 
 use super::nodes::Nodes;

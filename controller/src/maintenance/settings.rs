@@ -4,10 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use nodelife_audit::Selection;
 use nodelife_cluster::Cluster;
-use nodelife_core::audit::Selection;
 use nodelife_core::disruption::{BudgetKey, ImplicitBudget};
-use nodelife_core::drain::{EvictionOrder, Permissions, PodRule};
 use nodelife_core::go_duration::GoDuration;
 use nodelife_core::node_maintenance::{
     AuditGateSpec, ImpossibleSpec, MaintenanceSpec, OrderSpec, RefusedSpec, SurgeSpec,
@@ -15,6 +14,7 @@ use nodelife_core::node_maintenance::{
 use nodelife_core::selector::label_selector;
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainSettings, Gate, OnImpossible, OnRefused, SurgeStrategy};
+use nodelife_drain_plan::{EvictionOrder, Permissions, PodRule};
 
 use super::audit_gate::AuditGate;
 use super::gate::ConditionGate;

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use nodelife_core::drain::{NodeLoss, NodePhase, Outcome, StopReason};
 use nodelife_core::node_maintenance::{
     MAX_UNSETTLED, MaintenanceCondition, MaintenanceStatus, NodeCounts, NodeState, NodeStatus,
     UnsettledPod,
 };
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainStatus, Progress};
+use nodelife_drain_plan::{NodeLoss, NodePhase, Outcome, StopReason};
 
 /// How long the reason of a pod may be, in characters.
 const MAX_REASON: usize = 300;

@@ -4,16 +4,16 @@
 use std::collections::BTreeSet;
 
 /// The options of `enforceNodeAllocatable`, and the fields that they need.
-pub(crate) struct Enforcement<'a> {
-    pub(crate) options: &'a [&'a str],
-    pub(crate) system_reserved_cgroup: &'a str,
-    pub(crate) kube_reserved_cgroup: &'a str,
-    pub(crate) cgroups_per_qos: bool,
+pub struct Enforcement<'a> {
+    pub options: &'a [&'a str],
+    pub system_reserved_cgroup: &'a str,
+    pub kube_reserved_cgroup: &'a str,
+    pub cgroups_per_qos: bool,
 }
 
 impl Enforcement<'_> {
     /// Why a kubelet would not start with these; none: it would.
-    pub(crate) fn check(&self, refusals: &mut Vec<String>) {
+    pub fn check(&self, refusals: &mut Vec<String>) {
         let mut seen = BTreeSet::new();
         for option in self.options {
             if seen.insert(*option) {

@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::quantity::Quantity;
 
 /// The arithmetic of one resource.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
     /// What the machine has.

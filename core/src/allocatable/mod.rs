@@ -33,7 +33,7 @@ pub use configuration::{
     Authentication, Authorization, ConfigurationError, DEFAULT_EVICTION_HARD, DEFAULT_MAX_PODS,
     Enabled, KubeletConfiguration, MemoryReservation, MemorySwap, ShutdownByPriority,
 };
-pub(crate) use enforcement::Enforcement;
+pub use enforcement::Enforcement;
 pub use flag::EvictionMap;
 pub use line::Line;
 pub use refusal::{CpuSet, refusals};
@@ -54,8 +54,7 @@ const ROUNDS_CPU: Version = Version {
 };
 
 /// The arithmetic of one node: an item of the JSON document of `explain allocatable`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Allocatable {
     /// Name of the node; empty for a configuration without one.
@@ -73,8 +72,7 @@ pub struct Allocatable {
 }
 
 /// The JSON document of `explain allocatable`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AllocatableReport {
     /// What could be computed, by node name.
@@ -85,8 +83,7 @@ pub struct AllocatableReport {
 }
 
 /// A node of which shows what is held back, but not what for.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Unexplained {
     /// Name of the node.

@@ -86,7 +86,7 @@ impl Budgets {
     }
 
     /// Takes up a new list.
-    pub(crate) fn replace(&mut self, budgets: impl IntoIterator<Item = Budget>) {
+    pub fn replace(&mut self, budgets: impl IntoIterator<Item = Budget>) {
         *self = Self {
             selections: self.selections + 1,
             ..Self::of(budgets)
@@ -128,7 +128,7 @@ impl Budgets {
     }
 
     /// It is another number when they may select other pods than before.
-    pub(crate) fn selections(&self) -> u64 {
+    pub fn selections(&self) -> u64 {
         self.selections
     }
 

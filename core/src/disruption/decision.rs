@@ -84,7 +84,8 @@ pub enum BudgetRefusal {
 
 impl BudgetRefusal {
     /// The same as the refusal of this pod.
-    pub(crate) fn of(mut self, pod: &Pod) -> Self {
+    #[must_use]
+    pub fn of(mut self, pod: &Pod) -> Self {
         if let Self::Exhausted { unready, .. } = &mut self {
             *unready = !pod.is_ready();
         }
@@ -157,7 +158,7 @@ pub fn decide(pod: &Pod, budgets: &Budgets) -> EvictionDecision {
 }
 
 /// `canIgnorePDB` of eviction.go.
-pub(crate) fn ignores_budgets(pod: &Pod) -> bool {
+pub fn ignores_budgets(pod: &Pod) -> bool {
     pod.is_terminal() || pod.is_terminating() || pod.status.phase == "Pending"
 }
 
@@ -273,7 +274,7 @@ impl Budget {
 /// Whether something in the cluster may lift the refusal by itself: operators make
 /// budgets for single pods and react to the cordon or to the attempt to evict
 /// (those of databases, virtual machines and storage do).
-pub(crate) fn is_operated(
+pub fn is_operated(
     pod: &Pod,
     decision: &EvictionDecision,
     budgets: &Budgets,

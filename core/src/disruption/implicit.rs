@@ -13,7 +13,7 @@ use crate::workload::{WorkloadKey, Workloads};
 
 /// How long an implicit budget waits for replacements that do not come before it lets
 /// one more pod go: a drain that nobody protected by a budget must not hang.
-pub(crate) const IMPLICIT_TIMEOUT: SignedDuration = SignedDuration::from_secs(60);
+pub const IMPLICIT_TIMEOUT: SignedDuration = SignedDuration::from_secs(60);
 
 /// How much of a workload without a budget may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,7 +56,7 @@ impl ImplicitBudget {
 
     /// What it leaves for the workload of this pod; none where the pod is not Ready, has a
     /// controller that keeps no number of replicas, or one that was not read.
-    pub(crate) fn counts(&self, pod: &Pod, workloads: &Workloads) -> Option<ImplicitCounts> {
+    pub fn counts(&self, pod: &Pod, workloads: &Workloads) -> Option<ImplicitCounts> {
         if !pod.is_ready() {
             return None;
         }
@@ -92,7 +92,7 @@ pub fn keeps_replicas(kind: WorkloadKind) -> bool {
 
 /// What limits how many pods go at a time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Limit {
+pub enum Limit {
     /// The implicit budget of a workload.
     Workload(WorkloadKey),
     Budget(BudgetKey),
@@ -112,19 +112,19 @@ impl From<&WorkloadKey> for Limit {
 
 /// What an implicit budget leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ImplicitCounts {
-    pub(crate) workload: WorkloadKey,
+pub struct ImplicitCounts {
+    pub workload: WorkloadKey,
     /// How many pods have to be Ready.
-    pub(crate) needs: i32,
+    pub needs: i32,
     /// How many are.
-    pub(crate) has: i32,
+    pub has: i32,
     /// How many are wanted.
-    pub(crate) replicas: i32,
+    pub replicas: i32,
 }
 
 impl ImplicitCounts {
     /// How many may go now.
-    pub(crate) fn allowed(&self) -> i32 {
+    pub fn allowed(&self) -> i32 {
         self.has.saturating_sub(self.needs).max(0)
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::object::Pod;
 
-pub(crate) const PROTECTIONS: [(&str, &str); 2] = [
+pub const PROTECTIONS: [(&str, &str); 2] = [
     ("karpenter.sh/do-not-disrupt", "true"),
     ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
 ];

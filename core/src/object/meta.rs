@@ -69,7 +69,7 @@ impl Meta {
 }
 
 /// Reads `null` like an absent field, as the API server does.
-pub(crate) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,
     T: Default + Deserialize<'de>,
@@ -80,7 +80,7 @@ where
 /// Reads amounts, also those that stand there as numbers, as Kubernetes does
 /// (k8s.io/apimachinery v0.36.3, `pkg/api/resource/quantity.go`, `UnmarshalJSON`). The API
 /// server writes text; people who write YAML don't.
-pub(crate) fn quantities<'de, D: serde::Deserializer<'de>>(
+pub(super) fn quantities<'de, D: serde::Deserializer<'de>>(
     deserializer: D,
 ) -> Result<ResourceList, D::Error> {
     deserializer.deserialize_any(Quantities)

@@ -34,7 +34,7 @@ pub use budget::{
 };
 pub use event::{Event, ObjectRef};
 pub use lease::{Lease, LeaseSpec};
-pub(crate) use meta::nullable;
+pub use meta::nullable;
 pub use meta::{Annotations, Labels, Meta, OwnerReference};
 pub use node::{
     AttachedVolume, DaemonEndpoint, DaemonEndpoints, Node, NodeAddress, NodeCondition, NodeImage,

@@ -23,7 +23,7 @@ use crate::object::Pod;
 use crate::text::Str;
 
 pub use around::{Around, Outlook};
-pub(crate) use strimzi::ROLL;
+pub use strimzi::ROLL;
 
 /// A resource that tells what an operator does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -14,7 +14,7 @@ use crate::text::Str;
 pub(super) const DRAIN_CLEANER: &str = "strimzi-drain-cleaner";
 
 /// What makes the operator roll a pod.
-pub(crate) const ROLL: &str = "strimzi.io/manual-rolling-update";
+pub const ROLL: &str = "strimzi.io/manual-rolling-update";
 
 /// What was read of Strimzi.
 #[derive(Clone, Debug, Default, PartialEq)]

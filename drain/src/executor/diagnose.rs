@@ -5,8 +5,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::ApiError;
 use nodelife_core::disruption::BudgetRefusal;
-use nodelife_core::drain::{BlockReason, DrainEvent, PodState};
 use nodelife_core::format::count;
+use nodelife_drain_plan::{BlockReason, DrainEvent, PodState};
 
 use super::Executor;
 use super::blocked::BudgetPods;

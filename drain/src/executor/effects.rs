@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use nodelife_cluster::list::ListFilter;
-use nodelife_core::drain::Effect;
+use nodelife_drain_plan::Effect;
 
 use super::{Executor, requests};
 use crate::node::cordon;

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use nodelife_cluster::ApiError;
 use nodelife_cluster::request::Call;
-use nodelife_core::drain::{
+use nodelife_core::text::Str;
+use nodelife_drain_plan::{
     Awaited, DrainEvent, NodeLoss, NodePhase, NodeReport, Outcome, StopReason,
 };
-use nodelife_core::text::Str;
 
 use super::Executor;
 use crate::events::EventReason;

@@ -18,11 +18,10 @@ use futures::FutureExt as _;
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
 use nodelife_cluster::node::NodePatch;
-use nodelife_core::drain::{
-    CordonOwner, DrainEvent, DrainOptions, Effect, Machine, with_waiting_taint,
-};
+use nodelife_core::node_marks::{CordonOwner, with_waiting_taint};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
+use nodelife_drain_plan::{DrainEvent, DrainOptions, Effect, Machine};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::Instant;

@@ -2,9 +2,10 @@
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::Cluster;
-use nodelife_core::drain::{Machine, PodState};
 use nodelife_core::object::Pod;
-use nodelife_core::operator::{self, OperatorObjects, OperatorResource};
+use nodelife_core::operator;
+use nodelife_core::operator::{OperatorObjects, OperatorResource};
+use nodelife_drain_plan::{Machine, PodState};
 use tokio::task::JoinSet;
 
 use crate::view::operators;

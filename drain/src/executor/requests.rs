@@ -3,10 +3,10 @@
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::request::Call;
 use nodelife_cluster::{ApiError, Cluster, listing, resource};
-use nodelife_core::drain::{DrainEvent, ReplicaCount};
 use nodelife_core::object::{OwnerReference, Pod, WorkloadKind};
 use nodelife_core::text::Str;
 use nodelife_core::workload::Presence;
+use nodelife_drain_plan::{DrainEvent, ReplicaCount};
 
 use crate::removal::{RemovalMethod, remove};
 

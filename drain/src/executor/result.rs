@@ -1,8 +1,9 @@
 //! What the drain of a node came to, as a sentence.
 
-use nodelife_core::drain::{DrainProgress, Machine, Outcome, PodState, SkipReason, Tracked};
 use nodelife_core::format::count;
+use nodelife_core::node_marks::DrainProgress;
 use nodelife_core::text::Str;
+use nodelife_drain_plan::{Machine, Outcome, PodState, SkipReason, Tracked};
 
 use super::Executor;
 use crate::events::EventReason;

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use futures::future::join_all;
-use nodelife_core::drain::{DrainEvent, DrainProgress, Effect, NodeLoss};
+use nodelife_core::node_marks::DrainProgress;
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
+use nodelife_drain_plan::{DrainEvent, Effect, NodeLoss};
 
 use super::Executor;
 use crate::events::EventReason;

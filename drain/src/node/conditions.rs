@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::drain::{ConditionChange, DrainProgress};
+use nodelife_core::node_marks::{ConditionChange, DrainProgress};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};

@@ -3,7 +3,7 @@
 use anyhow::{Context as _, bail};
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster, resource, retry_on_conflict};
-use nodelife_core::drain::{CORDONED_BY, CordonOwner, without_waiting_taint};
+use nodelife_core::node_marks::{CORDONED_BY, CordonOwner, without_waiting_taint};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 

@@ -8,7 +8,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _, future, stream};
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster, resource, retry_on_conflict};
-use nodelife_core::drain::{LOCK_ANNOTATION, LOCK_RENEWAL, Lock, without_waiting_taint};
+use nodelife_core::node_marks::{LOCK_ANNOTATION, LOCK_RENEWAL, Lock, without_waiting_taint};
 use nodelife_core::object::Node;
 use nodelife_core::text::Str;
 use tokio::time::{Instant, MissedTickBehavior};

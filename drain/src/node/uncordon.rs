@@ -2,7 +2,7 @@
 
 use nodelife_cluster::node::NodePatch;
 use nodelife_cluster::{ApiError, Cluster, retry_on_conflict};
-use nodelife_core::drain::{
+use nodelife_core::node_marks::{
     CORDONED_BY, ConditionChange, CordonOwner, UncordonDecision, without_waiting_taint,
 };
 use nodelife_core::object::Node;
@@ -120,7 +120,7 @@ async fn one(
     dry: bool,
 ) -> Result<UncordonDecision, ApiError> {
     let (node, writer) = cluster.node_and_cordoner(name).await?;
-    let undo = nodelife_core::drain::uncordon_decision(&node, writer.as_deref(), run);
+    let undo = nodelife_core::node_marks::uncordon_decision(&node, writer.as_deref(), run);
     let ours = matches!(
         undo,
         UncordonDecision::Uncordon | UncordonDecision::RemoveAnnotation

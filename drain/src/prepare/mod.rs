@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
-use nodelife_core::drain::DrainPlan;
 use nodelife_core::snapshot::Snapshot;
+use nodelife_drain_plan::DrainPlan;
 
 use crate::drain::{Drain, Prepared};
 use crate::executor::ExecutorOptions;

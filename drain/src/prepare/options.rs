@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::Cluster;
-use nodelife_core::drain::{Bypass, DrainOptions, DrainPlan, Manner, PlanOptions};
 use nodelife_core::text::Str;
+use nodelife_drain_plan::{Bypass, DrainOptions, DrainPlan, Manner, PlanOptions};
 use tokio::time::Instant;
 
 use crate::settings::{DrainSettings, OnImpossible, SurgeStrategy};

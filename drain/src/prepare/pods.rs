@@ -3,10 +3,10 @@
 use anyhow::bail;
 use nodelife_cluster::Cluster;
 use nodelife_core::disruption::ImplicitBudget;
-use nodelife_core::drain::{
+use nodelife_core::text::Str;
+use nodelife_drain_plan::{
     Action, DrainOptions, DrainPlan, EvictionOrder, Manner, Permissions, PlanOptions,
 };
-use nodelife_core::text::Str;
 use tokio::time::Instant;
 
 use super::options::deadline;

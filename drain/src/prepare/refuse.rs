@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use nodelife_core::drain::{Action, DrainPlan};
 use nodelife_core::format;
 use nodelife_core::text::Str;
+use nodelife_drain_plan::{Action, DrainPlan};
 
 use crate::refusals::Refusals;
 use crate::reporter::Reporter;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nodelife_cluster::{ApiError, Cluster, ConnectError, Permission};
-use nodelife_core::drain::{Action, DrainPlan};
+use nodelife_drain_plan::{Action, DrainPlan};
 
 use crate::removal::RemovalMethod;
 use crate::settings::DrainSettings;

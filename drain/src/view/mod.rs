@@ -13,15 +13,15 @@ use nodelife_cluster::{ApiError, Cluster, listing};
 use nodelife_core::disruption::{
     BudgetRefusal, Budgets, EvictionDecision, ImplicitBudget, decide, keeps_replicas,
 };
-use nodelife_core::drain::{
-    Action, DrainPlan, InventoryContext, Permissions, PlanContext, PlanOptions, Store, inventory,
-};
 use nodelife_core::object::{Node, Pod, WorkloadKind, claims};
 use nodelife_core::operator;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
 use nodelife_core::workload::Workloads;
 use nodelife_core::zone::ZoneKey;
+use nodelife_drain_plan::{
+    Action, DrainPlan, InventoryContext, Permissions, PlanContext, PlanOptions, Store, inventory,
+};
 
 use crate::reporter::Reporter;
 use nodes::SelectedNodes;

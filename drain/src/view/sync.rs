@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use nodelife_cluster::ApiError;
-use nodelife_core::drain::DrainEvent;
 use nodelife_core::object::WorkloadKind;
+use nodelife_drain_plan::DrainEvent;
 
 use super::ClusterView;
 use super::watches::{WatchEvent, Watches};

@@ -11,9 +11,9 @@ use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::listing::Listing;
 use nodelife_cluster::watch::{Update, Watch};
 use nodelife_cluster::{ApiError, Cluster, listing};
-use nodelife_core::drain::DrainEvent;
 use nodelife_core::object::{Node, Pod, Workload, WorkloadKind};
 use nodelife_core::text::Str;
+use nodelife_drain_plan::DrainEvent;
 
 pub(crate) enum WatchEvent {
     /// Something for the machine.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use clap::builder::{EnumValueParser, PossibleValue, TypedValueParser};
 use clap::error::ErrorKind;
 use clap::{Arg, Args, Command, ValueEnum, ValueHint};
-use nodelife_core::audit::{Severity, SkipOn};
-use nodelife_core::kubelet_start::Target;
+use nodelife_audit::kubelet_start::Target;
+use nodelife_audit::{Severity, SkipOn};
 use nodelife_core::selector::label_selector;
 
 use super::duration::go_duration;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum, ValueHint};
 use nodelife_core::disruption::{BudgetKey, ImplicitBudget};
-use nodelife_core::drain::{EvictionOrder, PodRule};
 use nodelife_core::object::LabelSelector;
 use nodelife_core::selector::label_selector;
 use nodelife_drain::MaxUnavailable;
+use nodelife_drain_plan::{EvictionOrder, PodRule};
 
 use super::InputArgs;
 use super::duration::go_duration;

@@ -1,7 +1,7 @@
 //! `nodes`
 
 use clap::{Args, ValueEnum};
-use nodelife_core::nodes::{GroupBy, SortBy};
+use nodelife_audit::nodes::{GroupBy, SortBy};
 use nodelife_core::selector::is_key;
 
 use super::format::{Format, OutputParser};

@@ -9,7 +9,6 @@ use clap::{ArgMatches, CommandFactory as _, FromArgMatches as _};
 use clap_complete::engine::CompletionCandidate;
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::{Cluster, Configz, listing, snapshot};
-use nodelife_core::audit;
 use nodelife_core::snapshot::Source;
 
 use super::files;
@@ -24,14 +23,16 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Ids of rules, with their titles.
 pub(super) fn rules() -> Vec<CompletionCandidate> {
-    audit::all()
+    nodelife_audit::all()
         .map(|rule| CompletionCandidate::new(rule.id).help(Some(rule.title.into())))
         .collect()
 }
 
 /// Ids and group codes.
 pub(super) fn rules_and_groups() -> Vec<CompletionCandidate> {
-    let groups = audit::GROUPS.iter().chain([&audit::BETWEEN_CLUSTERS]);
+    let groups = nodelife_audit::GROUPS
+        .iter()
+        .chain([&nodelife_audit::BETWEEN_CLUSTERS]);
     let groups =
         groups.map(|group| CompletionCandidate::new(group.code).help(Some(group.title.into())));
     groups.chain(rules()).collect()

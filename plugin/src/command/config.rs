@@ -5,9 +5,11 @@ use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 
 use jiff::Timestamp;
-use nodelife_core::audit::config::{self, AuditConfig};
-use nodelife_core::audit::{Exclude, Severities};
-use nodelife_core::format::{self, count};
+use nodelife_audit::config;
+use nodelife_audit::config::AuditConfig;
+use nodelife_audit::{Exclude, Severities};
+use nodelife_core::format;
+use nodelife_core::format::count;
 
 use super::outputs::check_outputs;
 use crate::cli::{
@@ -37,7 +39,7 @@ pub(super) struct ConfigFile {
     path: PathBuf,
     pub(super) excludes: Vec<Exclude>,
     pub(super) severities: Severities,
-    severity: Option<nodelife_core::audit::Severity>,
+    severity: Option<nodelife_audit::Severity>,
     fail_on: Option<FailOn>,
     outputs: Vec<AuditOutput>,
 }

@@ -5,9 +5,10 @@ use std::io::IsTerminal as _;
 use std::sync::{Mutex, PoisonError};
 
 use jiff::SignedDuration;
+use nodelife_audit::Selection;
 use nodelife_cluster::{Cluster, Configz, snapshot};
-use nodelife_core::audit::Selection;
-use nodelife_core::format::{self, count};
+use nodelife_core::format;
+use nodelife_core::format::count;
 use nodelife_core::natural;
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::{Clock, Snapshot, Source};

@@ -1,7 +1,5 @@
 //! Parses rule ids and groups from the command line.
 
-use nodelife_core::audit;
-
 use crate::exit::UsageError;
 
 /// How alike two names have to be for one to be proposed for the other. With clap's limit of 0.7,
@@ -12,7 +10,7 @@ const MIN_SIMILARITY: f64 = 0.75;
 /// nearest that is.
 pub(crate) fn unknown(name: &str, others: &[&'static str]) -> UsageError {
     let upper = name.to_uppercase();
-    let rules = audit::all().flat_map(|rule| [rule.id, rule.group()]);
+    let rules = nodelife_audit::all().flat_map(|rule| [rule.id, rule.group()]);
     let nearest = rules
         .chain(others.iter().copied())
         .map(|known| (strsim::jaro(&upper, &known.to_uppercase()), known))

@@ -5,11 +5,11 @@ use std::fmt;
 use std::io::Write as _;
 
 use jiff::{SignedDuration, Timestamp};
-use nodelife_core::drain::{
-    DrainReport, NodeLoss, NodePhase, Outcome, PodState, StopReason, Tracked, diagnosis,
-};
 use nodelife_core::text::Str;
 use nodelife_drain::{DrainEnd, DrainStatus, Level, Progress, Reporter};
+use nodelife_drain_plan::{
+    DrainReport, NodeLoss, NodePhase, Outcome, PodState, StopReason, Tracked, diagnosis,
+};
 use serde::Serialize;
 
 use super::screen::screen;

@@ -3,8 +3,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_core::disruption::BudgetRefusal;
-use nodelife_core::drain::{BlockReason, Machine, PodState, Tracked, diagnosis};
 use nodelife_core::object::Node;
+use nodelife_drain_plan::{BlockReason, Machine, PodState, Tracked, diagnosis};
 use unicode_width::UnicodeWidthStr as _;
 
 use crate::output::{cut, shorten};

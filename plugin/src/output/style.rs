@@ -1,7 +1,7 @@
 //! Colours, by meaning. No information is in a colour alone.
 
 use anstyle::{AnsiColor, Style};
-use nodelife_core::audit::Severity;
+use nodelife_audit::Severity;
 
 pub(crate) const ERROR: Style = AnsiColor::Red.on_default().bold();
 pub(crate) const WARNING: Style = AnsiColor::Yellow.on_default();

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use nodelife_core::audit::{Finding, Severity};
+use nodelife_audit::{Finding, Severity};
 use nodelife_core::format::count;
 
 use super::table::severity;

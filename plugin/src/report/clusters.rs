@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use nodelife_core::clusters::AuditReportList;
+use nodelife_audit::clusters::AuditReportList;
 use nodelife_core::text::Str;
 
 use super::{Part, csv, print_parts, table, write_json, write_parts, write_yaml};

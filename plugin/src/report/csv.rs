@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use nodelife_core::audit::{AuditReport, Finding};
+use nodelife_audit::{AuditReport, Finding};
 
 use super::table::confidence;
 use super::text::word;

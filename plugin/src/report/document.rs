@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use nodelife_core::audit::{
-    Audit, AuditReport, Finding, Fixed, Rule, Selection, Severity, Subject,
-};
+use nodelife_audit::{Audit, AuditReport, Finding, Fixed, Rule, Selection, Severity, Subject};
 use nodelife_core::format;
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Snapshot;
@@ -106,7 +104,7 @@ impl Baseline {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use nodelife_core::audit::{Confidence, Skipped};
+    use nodelife_audit::{Confidence, Skipped};
 
     use super::*;
     use crate::output::Document;

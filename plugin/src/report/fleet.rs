@@ -1,7 +1,8 @@
 //! Capacity, Allocatable and requests of each node, for the reports.
 
-use nodelife_core::allocatable::{self, Allocatable, Line};
-use nodelife_core::audit::{self, Context, Loss};
+use nodelife_audit::{Context, Loss};
+use nodelife_core::allocatable;
+use nodelife_core::allocatable::{Allocatable, Line};
 use nodelife_core::format;
 use nodelife_core::natural;
 use nodelife_core::object::{Node, ResourceList};
@@ -193,7 +194,7 @@ impl<'a> Fleet<'a> {
         Self {
             rows,
             zones,
-            losses: audit::losses(&context),
+            losses: nodelife_audit::losses(&context),
         }
     }
 }
@@ -230,7 +231,7 @@ fn row<'a>(node: &'a Node, context: &Context<'_>, computed: Option<&Allocatable>
     let labels = &node.metadata.labels;
     Row {
         name: &node.metadata.name,
-        pool: audit::pool_of(labels).unwrap_or_default(),
+        pool: nodelife_audit::pool_of(labels).unwrap_or_default(),
         version: &node.status.node_info.kubelet_version,
         machine: MACHINE_LABELS
             .iter()

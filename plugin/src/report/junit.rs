@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use nodelife_core::audit::{AuditReport, Finding};
+use nodelife_audit::{AuditReport, Finding};
 
 use super::text::{object, word};
 use crate::cli::FailOn;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use nodelife_core::audit::{AuditReport, FindingGroup};
+use nodelife_audit::{AuditReport, FindingGroup};
 use nodelife_core::format::count;
 
 use super::text::{NAMES, object, word};

@@ -24,12 +24,12 @@ pub(crate) mod unchecked;
 pub(crate) use clusters::{ClusterTables, ClustersReport};
 pub(crate) use command_line::command_line;
 pub(crate) use document::Baseline;
-pub(crate) use nodelife_core::audit::AuditReport;
+pub(crate) use nodelife_audit::AuditReport;
 pub(crate) use text::word;
 
 use std::io::{self, Write};
 
-use nodelife_core::audit::{FindingGroup, NodePools, Rule};
+use nodelife_audit::{FindingGroup, NodePools, Rule};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{Settings, ZoneReport};
 use serde::Serialize;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-use nodelife_core::audit::AuditReport;
+use nodelife_audit::AuditReport;
 
 use super::text::object;
 

@@ -1,6 +1,6 @@
 //! The next command to type after a report: about its worst rule.
 
-use nodelife_core::audit::{AuditReport, Finding};
+use nodelife_audit::{AuditReport, Finding};
 
 use super::by_rule;
 use super::command_line::quoted;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use nodelife_core::audit::{AuditReport, nodes_with_errors};
+use nodelife_audit::{AuditReport, nodes_with_errors};
 
 use super::text::word;
 
@@ -135,7 +135,7 @@ fn escape(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use nodelife_core::audit::{Audit, AuditReport};
+    use nodelife_audit::{Audit, AuditReport};
     use nodelife_core::snapshot::Snapshot;
 
     use super::super::document::tests::report;

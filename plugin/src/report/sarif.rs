@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use nodelife_core::audit::{AuditReport, Finding, Rule, Severity};
+use nodelife_audit::{AuditReport, Finding, Rule, Severity};
 use serde_json::{Value, json};
 
 use super::text::object;
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     fn log(report: &AuditReport) -> Value {
-        let rules: Vec<_> = nodelife_core::audit::catalogue().collect();
+        let rules: Vec<_> = nodelife_audit::catalogue().collect();
         let mut out = Vec::new();
         write(report, &rules, &mut out).unwrap();
         serde_json::from_slice(&out).unwrap()

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use nodelife_core::audit::{AuditReport, Confidence, Finding, FindingGroup, NodePools, Severity};
+use nodelife_audit::{AuditReport, Confidence, Finding, FindingGroup, NodePools, Severity};
 use nodelife_core::natural;
 use nodelife_core::object::{Labels, Node};
 use nodelife_core::snapshot::Snapshot;

@@ -1,6 +1,6 @@
 //! Formatting that several report formats share.
 
-use nodelife_core::audit::{Severity, Subject};
+use nodelife_audit::{Severity, Subject};
 
 /// How many objects of a group are named.
 pub(super) const NAMES: usize = 3;

@@ -1,7 +1,7 @@
 //! The rules that were not checked: in one line if that was to be expected, as warnings if the
 //! input could not be read.
 
-use nodelife_core::audit::Skipped;
+use nodelife_audit::Skipped;
 use nodelife_core::format::count;
 
 use crate::output::Printer;

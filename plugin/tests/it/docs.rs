@@ -34,7 +34,7 @@ fn the_catalogue_of_rules_is_that_of_the_definitions() {
         serde_json::from_str(&stdout(&["explain", "--list", "-o", "json"], 0)).unwrap();
     let mut page = String::from(
         "# Rules\n\nAll rules of `kubectl nodelife audit`, with the texts of `kubectl nodelife explain \
-         RULE`. Generated from the definitions in `core/src/audit/rules/`; a test checks that this \
+         RULE`. Generated from the definitions in `audit/src/rules/`; a test checks that this \
          page is up to date.\n",
     );
     let mut group = "";

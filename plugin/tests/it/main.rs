@@ -17,6 +17,7 @@ mod drain;
 mod explain;
 mod fleet;
 mod formats;
+mod generated_schema;
 mod hostile_server;
 mod json_schema;
 mod man;

@@ -81,11 +81,11 @@ fn holds(document: &Value, kind: &str) {
 /// A drain needs a cluster, and its report only what the machine was told.
 #[test]
 fn drain_reports_match_their_schema() {
-    use nodelife_core::drain::{
-        DrainEvent, DrainOptions, EvictionResult, Machine, ReplicaCount, Store,
-    };
     use nodelife_core::object::{Pod, Workload};
     use nodelife_core::workload::Workloads;
+    use nodelife_drain_plan::{
+        DrainEvent, DrainOptions, EvictionResult, Machine, ReplicaCount, Store,
+    };
 
     let web: Workload = serde_json::from_value(serde_json::json!({
         "kind": "ReplicaSet", "metadata": {"name": "web", "namespace": "shop", "uid": "web"},

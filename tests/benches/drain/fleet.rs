@@ -11,7 +11,7 @@ use kube::Api;
 use kube::api::ListParams;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
-use nodelife_core::drain::{LOCK_ANNOTATION, Lock};
+use nodelife_core::node_marks::{LOCK_ANNOTATION, Lock};
 use nodelife_tests::fixture::{BudgetFixture, NodeFixture, WorkloadFixture};
 use nodelife_tests::{ControlPlane, Identity, TestNamespace, wait_until};
 use serde_json::json;

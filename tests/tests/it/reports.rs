@@ -96,7 +96,7 @@ async fn a_ci_system_counts_the_audits_test_cases() {
             .sum();
         let findings = document["findings"].as_array().unwrap();
         let skipped = document["skipped"].as_array().unwrap();
-        let rules: BTreeSet<&str> = nodelife_core::audit::without_target()
+        let rules: BTreeSet<&str> = nodelife_audit::without_target()
             .map(|rule| rule.id)
             .filter(|id| !findings.iter().any(|finding| finding["rule"] == *id))
             .collect();

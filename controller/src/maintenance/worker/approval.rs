@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use nodelife_core::drain::PlanScope;
 use nodelife_core::node_maintenance::{
     Approval, MAX_WORKLOADS, MaintenanceStatus, PlanStatus, condition,
 };
 use nodelife_core::text::Str;
 use nodelife_drain::Drain;
+use nodelife_drain_plan::PlanScope;
 
 use super::super::status::set_condition;
 use super::Worker;

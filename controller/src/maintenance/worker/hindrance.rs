@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use nodelife_cluster::Cluster;
-use nodelife_core::drain::LOCK_LEASE;
 use nodelife_core::format;
 use nodelife_core::node_maintenance::{NodeMaintenance, NodeState};
+use nodelife_core::node_marks::LOCK_LEASE;
 use nodelife_core::text::Str;
 use nodelife_drain::DrainIdentity;
 

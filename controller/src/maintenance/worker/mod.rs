@@ -15,9 +15,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
+use nodelife_audit::Selection;
 use nodelife_cluster::resource::NODES;
 use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::audit::Selection;
 use nodelife_core::node_maintenance::{
     FINALIZER, MaintenanceStatus, NodeMaintenance, NodeState, NodeStatus, condition,
 };

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
+use nodelife_audit::{Input, Rule, Selection, Severity, Tool};
 use nodelife_cluster::write_whole;
-use nodelife_core::audit::{self, Input, Rule, Selection, Severity, Tool};
 use nodelife_core::format::count;
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;
@@ -158,7 +158,7 @@ impl AuditRun {
     /// The report on a snapshot of `input`.
     pub(super) fn judge(&self, snapshot: &Snapshot, input: Input) -> AuditReport {
         let selection = &self.selection;
-        let audit = audit::audit(snapshot, selection, Timestamp::now());
+        let audit = nodelife_audit::audit(snapshot, selection, Timestamp::now());
         let nodes = snapshot.nodes.iter().filter(|n| selection.wants_node(n));
         let fixed = self
             .baseline
@@ -214,7 +214,7 @@ impl AuditRun {
     pub(super) fn rules(&self) -> Vec<&'static Rule> {
         let selection = &self.selection;
         let wanted = |rule: &&'static Rule| selection.wants(rule.id) && rule.can_check(selection);
-        audit::catalogue().filter(wanted).collect()
+        nodelife_audit::catalogue().filter(wanted).collect()
     }
 }
 
@@ -275,7 +275,7 @@ pub(super) fn describe_input(args: &AuditArgs, cluster: &ClusterArgs) -> Input {
 fn selection(args: &AuditArgs, config: &ConfigFile, several: bool) -> anyhow::Result<Selection> {
     let mut rules = args.rules.clone();
     if args.target.is_some() && rules.is_empty() {
-        rules.extend(audit::UPGRADE.map(str::to_owned));
+        rules.extend(nodelife_audit::UPGRADE.map(str::to_owned));
     }
     let selection = Selection {
         rules,
@@ -289,7 +289,7 @@ fn selection(args: &AuditArgs, config: &ConfigFile, several: bool) -> anyhow::Re
         zone_settings: None,
         target: args.target,
     };
-    if let Some(unknown) = audit::unknown(&selection).next() {
+    if let Some(unknown) = nodelife_audit::unknown(&selection).next() {
         return Err(rules::unknown(unknown, &[]).into());
     }
     check_rules(&selection, several)?;
@@ -300,10 +300,10 @@ fn selection(args: &AuditArgs, config: &ConfigFile, several: bool) -> anyhow::Re
 ///
 /// No rule is left: an audit of nothing must not look like a pass.
 fn check_rules(selection: &Selection, several: bool) -> Result<(), UsageError> {
-    let wanted: Vec<&Rule> = audit::catalogue()
+    let wanted: Vec<&Rule> = nodelife_audit::catalogue()
         .filter(|rule| selection.wants(rule.id))
         .collect();
-    let mut comparing = audit::BETWEEN_CLUSTERS.rules.iter();
+    let mut comparing = nodelife_audit::BETWEEN_CLUSTERS.rules.iter();
     let compares = comparing.any(|rule| selection.wants(rule.id));
     if wanted.iter().any(|rule| rule.can_check(selection)) || several && compares {
         return Ok(());

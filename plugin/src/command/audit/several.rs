@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
+use nodelife_audit::clusters::{AuditReportList, ClusterResult, Profile, differences};
+use nodelife_audit::{AuditReport, Rule, Skipped};
 use nodelife_cluster::write_whole;
-use nodelife_core::audit::{self, AuditReport, Rule, Skipped};
-use nodelife_core::clusters::{AuditReportList, ClusterResult, Profile, differences};
 use nodelife_core::format::count;
 use nodelife_core::text::Str;
 
@@ -162,7 +162,7 @@ impl AuditRun {
 
     /// The rules that compare clusters.
     fn comparing(&self) -> impl Iterator<Item = &'static Rule> {
-        let rules = audit::BETWEEN_CLUSTERS.rules.iter();
+        let rules = nodelife_audit::BETWEEN_CLUSTERS.rules.iter();
         rules.filter(|rule| self.selection.wants(rule.id))
     }
 

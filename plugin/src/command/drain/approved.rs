@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use nodelife_core::drain::{DrainPlan, PlanScope, SavedPlan};
 use nodelife_core::format;
+use nodelife_drain_plan::{DrainPlan, PlanScope, SavedPlan};
 
 use crate::exit::UsageError;
 use crate::output::Printer;

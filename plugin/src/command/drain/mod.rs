@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use nodelife_cluster::Cluster;
-use nodelife_core::drain::DrainReport;
 use nodelife_drain::{
     Drain, DrainIdentity, DrainSettings, Prepared, UndoSettings, check_evictions, is_forbidden,
 };
+use nodelife_drain_plan::DrainReport;
 use tokio::time::Instant;
 
 use crate::cli::ClusterArgs;

@@ -1,8 +1,8 @@
 //! Prints the plan of `--dry-run`, as a table or JSON.
 
-use nodelife_core::drain::{Action, DrainPlan, Estimate};
 use nodelife_core::format::count;
 use nodelife_drain::{sentences, warn_of_pods};
+use nodelife_drain_plan::{Action, DrainPlan, Estimate};
 
 use super::together;
 use crate::cli::drain::DrainFormat;

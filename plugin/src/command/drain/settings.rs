@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use jiff::SignedDuration;
-use nodelife_core::drain::Permissions;
 use nodelife_drain::{DrainSettings, Gate, NodeSelection};
+use nodelife_drain_plan::Permissions;
 use tokio::time::Instant;
 
 use crate::cli::drain::{DrainArgs, DryRun};

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use nodelife_core::drain::{Action, DrainPlan, PlannedPod};
-use nodelife_core::format::{self, count};
+use nodelife_core::format;
+use nodelife_core::format::count;
 use nodelife_core::natural;
+use nodelife_drain_plan::{Action, DrainPlan, PlannedPod};
 
 use crate::output::{Cell, Table};
 

@@ -2,9 +2,10 @@
 
 use std::io::Write as _;
 
+use nodelife_core::allocatable;
 use nodelife_core::allocatable::provider::{NodeSize, Provider};
 use nodelife_core::allocatable::{
-    self, Allocatable, AllocatableReport, Amounts, DEFAULT_MAX_PODS, KubeletConfiguration, Line,
+    Allocatable, AllocatableReport, Amounts, DEFAULT_MAX_PODS, KubeletConfiguration, Line,
     Unexplained,
 };
 use nodelife_core::object::Node;

@@ -2,7 +2,8 @@
 
 use std::io::Write as _;
 
-use nodelife_core::failure::{self, FailureTimeline};
+use nodelife_audit::failure;
+use nodelife_audit::failure::FailureTimeline;
 use nodelife_core::snapshot::Source;
 
 use crate::cli::{ClusterArgs, ConfigzArgs, FailureArgs, NodeArgs};

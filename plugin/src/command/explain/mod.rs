@@ -8,8 +8,6 @@ mod shutdown;
 mod text;
 mod zones;
 
-use nodelife_core::audit;
-
 use crate::cli::{ClusterArgs, ExplainArgs, Topic};
 use crate::exit::ExitStatus;
 use crate::output::Printer;
@@ -26,7 +24,7 @@ pub(crate) async fn run(
         (Some(Topic::Shutdown(args)), _) => shutdown::run(args, cluster, printer).await,
         (None, Some(id)) => text::rule(id, args.output, args.no_headers, printer),
         (None, None) => {
-            let all = audit::all();
+            let all = nodelife_audit::all();
             text::list(all, args.output, args.no_headers, printer)
         }
     }

@@ -3,9 +3,11 @@
 use std::cmp::Reverse;
 use std::io::Write as _;
 
-use nodelife_core::format::{self, count};
+use nodelife_core::format;
+use nodelife_core::format::count;
+use nodelife_core::shutdown;
 use nodelife_core::shutdown::{
-    self, GroupShutdown, NodeShutdown, PodShutdown, PriorityGroup, ShutdownReport,
+    GroupShutdown, NodeShutdown, PodShutdown, PriorityGroup, ShutdownReport,
 };
 use nodelife_core::snapshot::Source;
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use nodelife_core::audit::{self, Rule, SKIP_ANNOTATION};
+use nodelife_audit::{Rule, SKIP_ANNOTATION};
 use serde::Serialize;
 
 use crate::cli::RuleFormat;
@@ -49,8 +49,8 @@ pub(super) fn rule(
     no_headers: bool,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    let Some(rule) = audit::find(id) else {
-        let group = audit::find_group(id).ok_or_else(|| rules::unknown(id, &TOPICS))?;
+    let Some(rule) = nodelife_audit::find(id) else {
+        let group = nodelife_audit::find_group(id).ok_or_else(|| rules::unknown(id, &TOPICS))?;
         return list(group.rules.iter(), format, no_headers, printer);
     };
     match format {

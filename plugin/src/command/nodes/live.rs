@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use nodelife_audit::nodes;
 use nodelife_cluster::list::ListFilter;
 use nodelife_cluster::listing::{self, Object};
 use nodelife_cluster::watch::{Update, Watch};
 use nodelife_cluster::{ApiError, Cluster};
-use nodelife_core::nodes;
 use nodelife_core::object::{Node, Pod};
 use nodelife_core::snapshot::{Snapshot, Source};
 use nodelife_core::text::Str;

@@ -5,9 +5,9 @@ mod several;
 mod watch;
 
 use jiff::Timestamp;
-use nodelife_core::audit;
+use nodelife_audit::nodes;
+use nodelife_audit::nodes::{NodesReport, Options};
 use nodelife_core::format::count;
-use nodelife_core::nodes::{self, NodesReport, Options};
 use nodelife_core::snapshot::Source;
 
 use super::contexts::Contexts;
@@ -84,6 +84,6 @@ fn summarise(report: &NodesReport, printer: &mut Printer) {
     printer.note(format_args!(
         "findings are of {} that need only nodes and pods; `kubectl nodelife audit` checks all {}",
         count(report.checked, "rule"),
-        audit::without_target().count()
+        nodelife_audit::without_target().count()
     ));
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use nodelife_core::clusters::{ClusterResult, NodesReportList};
+use nodelife_audit::clusters::{ClusterResult, NodesReportList};
+use nodelife_audit::nodes;
+use nodelife_audit::nodes::{NodesReport, Options};
 use nodelife_core::format::count;
-use nodelife_core::nodes::{self, NodesReport, Options};
 use nodelife_core::snapshot::Source;
 
 use crate::cli::{ClusterArgs, ConfigzArgs, NodesArgs, NodesFormat};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nodelife_core::nodes::{NodesReport, Options};
+use nodelife_audit::nodes::{NodesReport, Options};
 use tokio::time::Instant;
 
 use super::live::Live;

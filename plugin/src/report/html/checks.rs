@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
 
-use nodelife_core::audit::{Subject, SuppressedBy};
+use nodelife_audit::{Subject, SuppressedBy};
 use nodelife_core::format::{count, plural};
 
 use super::escape::Escaped;

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use nodelife_core::audit::{self, Finding, FindingGroup};
+use nodelife_audit::{Finding, FindingGroup};
 use nodelife_core::format::count;
 
 use super::escape::Escaped;
@@ -65,7 +65,7 @@ fn rule(
         Escaped(&first.title),
         count(findings, "finding"),
     )?;
-    if let Some(rule) = audit::find(&first.rule) {
+    if let Some(rule) = nodelife_audit::find(&first.rule) {
         writeln!(out, "<p class=\"soft\">{}</p>", Escaped(rule.why))?;
     }
     writeln!(

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use nodelife_core::audit::{Loss, Lost};
+use nodelife_audit::{Loss, Lost};
 use nodelife_core::format::count;
 
 use super::super::fleet::{Row, State, Unit};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use nodelife_core::audit::{AuditReport, Finding, FindingGroup, NodePools, Rule, Severity};
+use nodelife_audit::{AuditReport, Finding, FindingGroup, NodePools, Rule, Severity};
 use nodelife_core::snapshot::Snapshot;
 
 use super::super::fleet::{Fleet, Row, State};

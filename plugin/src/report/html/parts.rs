@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use nodelife_core::audit::{Severity, Subject};
+use nodelife_audit::{Severity, Subject};
 
 use super::super::text::{object, word};
 use super::escape::Escaped;

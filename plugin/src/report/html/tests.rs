@@ -1,7 +1,7 @@
 //! Tests of the page.
 
+use nodelife_audit::{AuditReport, Selection};
 use nodelife_core::allocatable::KubeletConfiguration;
-use nodelife_core::audit::{self, AuditReport, Selection};
 use nodelife_core::object::Node;
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::zone::{Settings, ZoneReport};
@@ -14,7 +14,7 @@ use super::*;
 fn render(report: &AuditReport, snapshot: &Snapshot) -> String {
     let zones = ZoneReport::of(&snapshot.nodes, &Settings::default(), snapshot.taken_at);
     let fleet = Fleet::of(snapshot, zones);
-    let rules: Vec<_> = audit::catalogue().collect();
+    let rules: Vec<_> = nodelife_audit::catalogue().collect();
     let command = "kubectl nodelife audit -o html";
     let page = Page::new(report, snapshot, &fleet, &rules, command);
     let mut out = Vec::new();
@@ -244,7 +244,7 @@ fn page_of_fleet(snapshot: &Snapshot) -> String {
         ..Selection::default()
     };
     let now = snapshot.taken_at.unwrap();
-    let audit = audit::audit(snapshot, &selection, now);
+    let audit = nodelife_audit::audit(snapshot, &selection, now);
     assert_eq!(audit.findings.len(), 2000);
     let report = AuditReport::new(snapshot, snapshot.nodes.len(), audit, |_| false);
     render(&report, snapshot)

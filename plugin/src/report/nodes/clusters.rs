@@ -2,8 +2,8 @@
 
 use std::io::Write as _;
 
-use nodelife_core::clusters::NodesReportList;
-use nodelife_core::nodes::Usage;
+use nodelife_audit::clusters::NodesReportList;
+use nodelife_audit::nodes::Usage;
 
 use super::table::{findings, fullness, percent, pods};
 use super::{View, csv};

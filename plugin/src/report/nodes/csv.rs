@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use nodelife_core::nodes::{NodeRow, NodesReport, Usage};
+use nodelife_audit::nodes::{NodeRow, NodesReport, Usage};
 use nodelife_core::quantity::Quantity;
 
 use super::super::csv::field;

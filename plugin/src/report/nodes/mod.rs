@@ -9,7 +9,7 @@ mod view;
 use std::io::Write as _;
 
 use jiff::Timestamp;
-use nodelife_core::nodes::NodesReport;
+use nodelife_audit::nodes::NodesReport;
 
 use crate::cli::NodesFormat;
 use crate::output::{Document, Printer, Table};

@@ -1,9 +1,9 @@
 //! Table of nodes that fits its terminal: what matters least goes first.
 
 use jiff::Timestamp;
-use nodelife_core::audit::Severity;
+use nodelife_audit::Severity;
+use nodelife_audit::nodes::{NodeRow, NodesReport, PodCount, ReadyState, Totals, Usage};
 use nodelife_core::format::duration;
-use nodelife_core::nodes::{NodeRow, NodesReport, PodCount, ReadyState, Totals, Usage};
 use nodelife_core::quantity::Quantity;
 use nodelife_core::zone::ZoneKey;
 use unicode_width::UnicodeWidthStr as _;

@@ -69,7 +69,7 @@
 //! | | the API server may fail and restart | `faults::budgets_hold_when_30_percent_of_requests_fail`, `faults::a_drain_survives_an_api_server_restart`, `faults::what_an_api_server_forbids_at_its_start_is_repeated`, `faults::a_watch_that_ends_at_once_is_not_repeated_at_once`, `faults::a_watch_that_shows_nothing_new_is_not_repeated_at_once`, `faults::a_failed_list_of_all_pods_ends_no_drain`, `faults::a_pod_is_looked_up_in_a_list_if_it_may_not_be_read`, `faults::a_late_answer_to_an_older_list_ends_no_drain` |
 //!
 //! `oracle::budget` and `oracle::live_budget` compare the arithmetic of budgets with the disruption
-//! controller's, the simulation of `nodelife_core::drain` runs the state machine in random schedules,
+//! controller's, the simulation of `nodelife_drain_plan` runs the state machine in random schedules,
 //! and `benches/drain` compares the time of a drain with that of other drivers.
 
 pub(crate) mod api_responses;

@@ -4,7 +4,7 @@ use http::Method;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use nodelife_core::drain::CORDONED_BY;
+use nodelife_core::node_marks::CORDONED_BY;
 use nodelife_tests::fixture::{NodeFixture, PodFixture};
 use nodelife_tests::proxy::{Fault, FaultRule, Gate};
 use nodelife_tests::{ControlPlane, TIMEOUT, wait_until};

@@ -1,12 +1,12 @@
 //! The audit and the drain judge a budget alike.
 
 use jiff::Timestamp;
-use nodelife_core::audit::{self, Selection};
+use nodelife_audit::Selection;
 use nodelife_core::disruption::{BudgetRefusal, Budgets, EvictionDecision};
-use nodelife_core::drain::{Impossible, InventoryContext, Permissions, PodVerdict, inventory};
 use nodelife_core::object::{Budget, Pod, Workload, WorkloadKind};
 use nodelife_core::snapshot::Snapshot;
 use nodelife_core::workload::Workloads;
+use nodelife_drain_plan::{Impossible, InventoryContext, Permissions, PodVerdict, inventory};
 
 /// Whether the audit finds NL-PDB-001, after checking that the drain calls the eviction of exactly
 /// those pods impossible that this budget holds back, unless an operator may lift it.
@@ -26,7 +26,9 @@ pub(super) fn never_allows(
         rules: vec!["NL-PDB-001".into()],
         ..Selection::default()
     };
-    let found = !audit::audit(&snapshot, &selection, now).findings.is_empty();
+    let found = !nodelife_audit::audit(&snapshot, &selection, now)
+        .findings
+        .is_empty();
     let mut known = Workloads::default();
     known.add_listed(WorkloadKind::ALL, workloads.iter().cloned());
     let permissions = Permissions {

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use nodelife_audit::kubelet_start::{FEATURE_GATES, FIELDS, Target};
 use nodelife_core::allocatable::{KubeletConfiguration, of_node};
-use nodelife_core::kubelet_start::{FEATURE_GATES, FIELDS, Target};
 use nodelife_core::object::Node;
 use nodelife_tests::Kubernetes;
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! Tests of the table of nodes.
 
-use nodelife_core::nodes::{GroupBy, Options, SortBy, narrowed};
+use nodelife_audit::nodes::{GroupBy, Options, SortBy, narrowed};
 use nodelife_core::snapshot::Snapshot;
 
 use super::*;

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use nodelife_core::kubelet_start::{FEATURE_GATES, FIELDS, GATE_NEEDS, Target};
+use nodelife_audit::kubelet_start::{FEATURE_GATES, FIELDS, GATE_NEEDS, Target};
 use nodelife_tests::oracle::{FieldAnswer, GateAnswer, KubeletStart};
 use serde_json::json;
 
@@ -72,12 +72,12 @@ fn check(name: &str, table: &str, rows: impl Iterator<Item = (String, char)>) {
         wanted.push('\n');
     }
     if std::env::var_os("NODELIFE_UPDATE_DOCS").is_some() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../core/src/kubelet_start");
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../audit/src/kubelet_start");
         std::fs::write(PathBuf::from(folder).join(name), wanted).unwrap();
     } else {
         assert!(
             table == wanted,
-            "core/src/kubelet_start/{name} is out of date; core/src/kubelet_start/table.rs says \
+            "audit/src/kubelet_start/{name} is out of date; audit/src/kubelet_start/table.rs says \
              how to write it"
         );
     }

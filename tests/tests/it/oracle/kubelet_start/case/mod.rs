@@ -3,7 +3,7 @@
 mod section;
 mod value;
 
-use nodelife_core::kubelet_start::{FEATURE_GATES, FIELDS, Target};
+use nodelife_audit::kubelet_start::{FEATURE_GATES, FIELDS, Target};
 use proptest::prelude::*;
 use proptest::sample::select;
 use proptest::strategy::Union;

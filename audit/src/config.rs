@@ -1,0 +1,232 @@
+//! `AuditConfig`: the configuration file of an audit.
+
+use std::collections::BTreeMap;
+
+use jiff::civil::Date;
+use serde::de::{Deserializer, Error as _};
+use serde::{Deserialize, Serialize};
+
+use super::exclude::{Exclude, ExcludedBy, ObjectPattern};
+use super::finding::Severity;
+use super::rule_name::names;
+use super::rules::all;
+use super::severities::Severities;
+use nodelife_core::object::LabelSelector;
+use nodelife_core::selector::label_selector;
+
+/// What a configuration file says. Flags of the command line take precedence.
+#[derive(Clone, Debug, PartialEq, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct AuditConfig {
+    /// Version of the file's format.
+    #[serde(rename = "apiVersion")]
+    #[schemars(with = "String")]
+    _api_version: ApiVersion,
+    #[serde(rename = "kind")]
+    #[schemars(with = "String")]
+    _kind: Kind,
+    /// Findings to suppress.
+    #[serde(default)]
+    exclude: Vec<Entry>,
+    /// Severities of rules instead of those of the catalogue, by id or by group. An id goes before
+    /// its group.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, Severity>")]
+    severities: BTreeMap<RuleName, Severity>,
+    /// Report only findings of at least this severity, as `--severity`.
+    pub severity: Option<Severity>,
+    /// Exit with 3 if a finding has at least this severity, as `--fail-on`.
+    pub fail_on: Option<FailOn>,
+    /// Formats of the report, and the files they go to, as `-o`.
+    #[serde(default)]
+    pub outputs: Vec<Output>,
+}
+
+/// The only version so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+enum ApiVersion {
+    #[serde(rename = "nodelife.dev/v1alpha1")]
+    V1Alpha1,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+enum Kind {
+    AuditConfig,
+}
+
+/// Findings to suppress: those that match all of the conditions that are given.
+#[derive(Clone, Debug, PartialEq, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, rename = "Exclude")]
+struct Entry {
+    /// Rules, by id (NL-RES-001) or group (RES). Absent: all.
+    #[serde(default)]
+    #[schemars(with = "Vec<String>")]
+    rules: Vec<RuleName>,
+    /// Objects as reports name them: `node/batch-*`, `pod/NAMESPACE/NAME`. The patterns are `*`
+    /// (any characters), `?` (one) and `[a-c]` (one of some). Absent: all.
+    #[serde(default, deserialize_with = "objects")]
+    #[schemars(with = "Vec<String>")]
+    objects: Vec<ObjectPattern>,
+    /// Labels of the nodes that the finding concerns, as `-l` takes them: `pool in (batch,spot)`.
+    /// A finding about several nodes is suppressed if all of them match.
+    #[serde(default, deserialize_with = "nodes")]
+    #[schemars(with = "Option<String>")]
+    nodes: Option<(String, LabelSelector)>,
+    /// Why the findings are accepted.
+    #[serde(deserialize_with = "reason")]
+    reason: String,
+    /// The last day of the exclude, in UTC: 2026-12-31. Absent: no end.
+    #[serde(default, deserialize_with = "date")]
+    until: Option<Date>,
+}
+
+/// From which severity on a finding makes the command fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum FailOn {
+    /// Errors.
+    Error,
+    /// Errors and warnings.
+    Warning,
+    /// Any finding.
+    Info,
+    /// Never.
+    Never,
+}
+
+/// One report.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Output {
+    pub format: Format,
+    /// The file that the report goes to. Absent: stdout.
+    #[serde(default, deserialize_with = "file")]
+    #[schemars(with = "Option<String>")]
+    pub file: Option<String>,
+}
+
+/// Formats of an audit's report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "docs/audit.md describes them")]
+pub enum Format {
+    Table,
+    Wide,
+    Json,
+    Yaml,
+    Csv,
+    Markdown,
+    Html,
+    Junit,
+    Sarif,
+    Prometheus,
+    Name,
+}
+
+/// The id or the group of a rule that there is.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct RuleName(String);
+
+impl<'de> Deserialize<'de> for RuleName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        if all().any(|rule| names(&name, rule.id)) {
+            return Ok(Self(name));
+        }
+        Err(D::Error::custom(format_args!(
+            "no rule '{name}'; `kubectl nodelife explain --list` lists all"
+        )))
+    }
+}
+
+impl AuditConfig {
+    /// The excludes of the file with this name.
+    ///
+    /// # Errors
+    ///
+    /// Which entry has no condition: it would suppress every finding.
+    pub fn excludes(&self, file: &str) -> Result<Vec<Exclude>, String> {
+        let excludes = self.exclude.iter().map(|entry| {
+            if entry.rules.is_empty() && entry.objects.is_empty() && entry.nodes.is_none() {
+                return Err(format!(
+                    "the exclude with the reason '{}' suppresses every finding: give it rules, \
+                     objects or nodes",
+                    entry.reason
+                ));
+            }
+            Ok(Exclude {
+                rules: entry.rules.iter().map(|name| name.0.clone()).collect(),
+                objects: entry.objects.clone(),
+                nodes: entry.nodes.clone(),
+                by: ExcludedBy {
+                    file: file.into(),
+                    reason: entry.reason.as_str().into(),
+                    until: entry.until,
+                },
+            })
+        });
+        excludes.collect()
+    }
+
+    pub fn severities(&self) -> Severities {
+        let severities = self.severities.iter();
+        severities.map(|(name, to)| (name.0.clone(), *to)).collect()
+    }
+}
+
+fn objects<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ObjectPattern>, D::Error> {
+    struct Pattern(ObjectPattern);
+    impl<'de> Deserialize<'de> for Pattern {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            let text = String::deserialize(deserializer)?;
+            ObjectPattern::parse(&text)
+                .map(Self)
+                .map_err(D::Error::custom)
+        }
+    }
+    let patterns = Vec::<Pattern>::deserialize(deserializer)?;
+    Ok(patterns.into_iter().map(|pattern| pattern.0).collect())
+}
+
+fn nodes<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<(String, LabelSelector)>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    let selector = label_selector(&text).map_err(D::Error::custom)?;
+    if selector.match_expressions.is_empty() {
+        return Err(D::Error::custom(
+            "no labels; leave `nodes` out for all nodes",
+        ));
+    }
+    Ok(Some((text, selector)))
+}
+
+fn reason<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    if text.trim().is_empty() {
+        return Err(D::Error::custom("the reason is empty"));
+    }
+    Ok(text)
+}
+
+fn file<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let file = Option::<String>::deserialize(deserializer)?;
+    if file.as_deref().is_some_and(|file| matches!(file, "" | "-")) {
+        return Err(D::Error::custom(
+            "no name of a file; leave `file` out for stdout",
+        ));
+    }
+    Ok(file)
+}
+
+fn date<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Date>, D::Error> {
+    let Some(text) = Option::<String>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    let date = text
+        .parse()
+        .map_err(|_| D::Error::custom(format_args!("'{text}' is no date such as 2026-12-31")))?;
+    Ok(Some(date))
+}

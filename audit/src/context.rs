@@ -1,0 +1,322 @@
+//! `Context`: indexes over a snapshot that all rules share.
+
+use std::collections::BTreeMap;
+use std::sync::OnceLock;
+
+use foldhash::HashMap;
+use jiff::Timestamp;
+
+use super::owners::{OwnedPods, Owner, by_owner};
+use nodelife_core::allocatable::KubeletConfiguration;
+use nodelife_core::machine::Machine;
+use nodelife_core::object::{Budget, Lease, Node, Pod, Workload, WorkloadKind};
+use nodelife_core::quantity::Quantity;
+use nodelife_core::request;
+use nodelife_core::request::{Amounts, ByContainers};
+use nodelife_core::snapshot::Snapshot;
+use nodelife_core::version::Version;
+use nodelife_core::workload::Workloads;
+use nodelife_core::zone;
+use nodelife_core::zone::ZoneReport;
+
+/// A snapshot with its indices.
+#[derive(Debug)]
+pub struct Context<'a> {
+    pub snapshot: &'a Snapshot,
+    /// The time that all ages refer to.
+    pub now: Timestamp,
+    /// The API server's version, where it is known.
+    pub server: Option<Version>,
+    /// Flags of kube-controller-manager.
+    pub settings: zone::Settings,
+    pub zones: ZoneReport,
+    nodes: HashMap<&'a str, &'a Node>,
+    leases: HashMap<&'a str, &'a Lease>,
+    machines: OnceLock<Vec<&'a Node>>,
+    pods: OnceLock<HashMap<&'a str, Vec<&'a Pod>>>,
+    workloads: OnceLock<HashMap<&'a str, &'a Workload>>,
+    evictable: OnceLock<Vec<&'a Pod>>,
+    owned: OnceLock<Vec<OwnedPods<'a>>>,
+    budgets: OnceLock<Vec<BudgetPods<'a>>>,
+    requests: OnceLock<HashMap<&'a str, Amounts>>,
+    limits: OnceLock<HashMap<&'a str, Amounts>>,
+}
+
+#[derive(Debug)]
+pub struct BudgetPods<'a> {
+    pub budget: &'a Budget,
+    /// Its pods, in the order of the snapshot.
+    pub pods: Vec<&'a Pod>,
+}
+
+impl<'a> Context<'a> {
+    /// Indexes `snapshot`. The default `settings` are those of the server's version.
+    pub fn new(snapshot: &'a Snapshot, settings: Option<zone::Settings>, now: Timestamp) -> Self {
+        let server = snapshot.server_version.as_deref();
+        let settings = settings.unwrap_or_else(|| zone::Settings::for_version(server));
+        let by_name = |node: &'a Node| (node.metadata.name.as_str(), node);
+        let lease_by_name = |lease: &'a Lease| (lease.metadata.name.as_str(), lease);
+        Self {
+            snapshot,
+            now,
+            server: server.and_then(Version::parse),
+            settings,
+            zones: ZoneReport::of(&snapshot.nodes, &settings, Some(now)),
+            nodes: snapshot.nodes.iter().map(by_name).collect(),
+            leases: snapshot.leases.iter().map(lease_by_name).collect(),
+            machines: OnceLock::new(),
+            pods: OnceLock::new(),
+            workloads: OnceLock::new(),
+            evictable: OnceLock::new(),
+            owned: OnceLock::new(),
+            budgets: OnceLock::new(),
+            requests: OnceLock::new(),
+            limits: OnceLock::new(),
+        }
+    }
+
+    pub fn nodes(&self) -> impl Iterator<Item = &'a Node> {
+        self.snapshot.nodes.iter()
+    }
+
+    /// The nodes whose owner configures the machine: not Fargate, not virtual kubelets.
+    pub fn machines(&self) -> impl Iterator<Item = &'a Node> {
+        let all = || {
+            let nodes = self.nodes();
+            nodes
+                .filter(|node| Machine::of(node).is_configurable())
+                .collect()
+        };
+        self.machines.get_or_init(all).iter().copied()
+    }
+
+    pub fn node(&self, name: &str) -> Option<&'a Node> {
+        self.nodes.get(name).copied()
+    }
+
+    pub fn lease(&self, node: &str) -> Option<&'a Lease> {
+        self.leases.get(node).copied()
+    }
+
+    /// Every pod bound to the node, including terminated ones; `""`: unbound pods.
+    pub fn pods_on(&self, node: &str) -> &[&'a Pod] {
+        let all = || {
+            let mut by_node: HashMap<&str, Vec<&Pod>> = HashMap::default();
+            for pod in &self.snapshot.pods {
+                let on = pod.spec.node_name.as_str();
+                by_node.entry(on).or_default().push(pod);
+            }
+            by_node
+        };
+        let pods = self.pods.get_or_init(all).get(node);
+        pods.map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// The pods that use resources of the node: those that have not terminated.
+    pub fn active_pods_on(&self, node: &str) -> impl Iterator<Item = &'a Pod> {
+        let pods = self.pods_on(node).iter().copied();
+        pods.filter(|pod| !pod.is_terminal())
+    }
+
+    /// The pods that an eviction would move: neither terminated nor terminating, not DaemonSet or
+    /// static pods.
+    pub fn evictable_pods(&self) -> impl Iterator<Item = &'a Pod> {
+        let is_evictable =
+            |pod: &&Pod| !pod.is_terminal() && !pod.is_terminating() && !belongs_to_node(pod);
+        let all = || self.snapshot.pods.iter().filter(is_evictable).collect();
+        self.evictable.get_or_init(all).iter().copied()
+    }
+
+    /// The same pods by their owners, in the order of these.
+    pub(super) fn owned_pods(&self) -> &[OwnedPods<'a>] {
+        let all = || {
+            let owned = self.by_owner(self.evictable_pods());
+            owned.into_iter().map(OwnedPods::from).collect()
+        };
+        self.owned.get_or_init(all)
+    }
+
+    pub fn budgets(&self) -> &[BudgetPods<'a>] {
+        self.budgets.get_or_init(|| {
+            let mut by_namespace: HashMap<&str, Vec<usize>> = HashMap::default();
+            let mut all = Vec::new();
+            for (index, budget) in self.snapshot.budgets.iter().enumerate() {
+                let namespace = budget.metadata.namespace.as_str();
+                by_namespace.entry(namespace).or_default().push(index);
+                let pods = Vec::new();
+                all.push(BudgetPods { budget, pods });
+            }
+            // Replicas share their labels, so a budget selects all of them or none.
+            let mut selecting: HashMap<_, Vec<usize>> = HashMap::default();
+            for pod in &self.snapshot.pods {
+                let namespace = pod.metadata.namespace.as_str();
+                let labels = std::ptr::from_ref(&*pod.metadata.labels);
+                let indices = selecting.entry((namespace, labels)).or_insert_with(|| {
+                    let near = by_namespace.get(namespace).into_iter().flatten();
+                    near.copied()
+                        .filter(|index| all.get(*index).is_some_and(|a| a.budget.selects(pod)))
+                        .collect()
+                });
+                for index in indices {
+                    if let Some(entry) = all.get_mut(*index) {
+                        entry.pods.push(pod);
+                    }
+                }
+            }
+            all
+        })
+    }
+
+    /// The pods that use the claim of this PersistentVolume.
+    pub fn pods_with_volume(&self, volume: &str) -> impl Iterator<Item = &'a Pod> {
+        let mut volumes = self.snapshot.volumes.iter().flatten();
+        let volume = volumes.find(|one| one.metadata.name == *volume);
+        let claim = volume.and_then(|volume| volume.spec.claim_ref.as_ref());
+        let pods = claim.map(|_| self.snapshot.pods.iter());
+        pods.into_iter().flatten().filter(move |pod| {
+            let claims = pod.spec.volumes.iter().filter_map(|volume| {
+                let claim = volume.persistent_volume_claim.as_ref()?;
+                Some(&claim.claim_name)
+            });
+            claim.is_some_and(|claim| {
+                let mut claims = claims;
+                pod.metadata.namespace == claim.namespace && claims.any(|name| *name == claim.name)
+            })
+        })
+    }
+
+    /// The sum of the requests of the node's pods that have not terminated.
+    pub fn requests_on(&self, node: &str) -> Option<&Amounts> {
+        let all = || self.sums(request::requests);
+        self.requests.get_or_init(all).get(node)
+    }
+
+    /// The sum of the limits of the node's pods that have not terminated.
+    pub fn limits_on(&self, node: &str) -> Option<&Amounts> {
+        let all = || self.sums(request::limits);
+        self.limits.get_or_init(all).get(node)
+    }
+
+    /// What `read` says of the pods that have not terminated, in sum by node.
+    fn sums(&self, read: fn(&Pod) -> Amounts) -> HashMap<&'a str, Amounts> {
+        let mut all: HashMap<&str, Amounts> = HashMap::default();
+        let mut known = ByContainers::new(read);
+        for pod in self.snapshot.pods.iter().filter(|pod| !pod.is_terminal()) {
+            let sum = all.entry(pod.spec.node_name.as_str()).or_default();
+            request::add(sum, known.of(pod));
+        }
+        all
+    }
+
+    /// The configuration of the node's kubelet, where it was read.
+    pub fn config(&self, node: &str) -> Option<&'a KubeletConfiguration> {
+        self.snapshot.kubelet_configs.get(node)
+    }
+
+    /// Pods that should have stopped more than a minute ago, and the seconds since: the deletion
+    /// timestamp includes the grace period.
+    pub fn overdue_pods(&self) -> impl Iterator<Item = (&'a Pod, i64)> {
+        const SETTLED: i64 = 60;
+        let pods = self.snapshot.pods.iter();
+        pods.filter_map(|pod| Some((pod, self.seconds_since(pod.metadata.deletion_timestamp?))))
+            .filter(|(_, late)| *late > SETTLED)
+    }
+
+    /// Whole seconds from `then` to now; negative for the future.
+    pub fn seconds_since(&self, then: Timestamp) -> i64 {
+        self.now.duration_since(then).as_secs()
+    }
+
+    /// Seconds since the object was created, if known.
+    pub fn age(&self, meta: &nodelife_core::object::Meta) -> Option<i64> {
+        meta.creation_timestamp.map(|then| self.seconds_since(then))
+    }
+
+    /// The controllers of these pods, and what controls those.
+    pub fn workloads_of(&self, pods: &[&Pod]) -> Workloads {
+        let mut found: HashMap<&str, &Workload> = HashMap::default();
+        for pod in pods {
+            let mut meta = &pod.metadata;
+            while let Some(workload) = meta.controller().and_then(|c| self.workload(&c.uid)) {
+                if found.insert(&workload.metadata.uid, workload).is_some() {
+                    break;
+                }
+                meta = &workload.metadata;
+            }
+        }
+        let mut workloads = Workloads::default();
+        workloads.add_listed(WorkloadKind::ALL, found.into_values().cloned());
+        workloads
+    }
+
+    /// What made the pod.
+    pub(super) fn owner_of(&self, pod: &Pod) -> Owner {
+        Owner::of(pod, |uid| self.workload(uid))
+    }
+
+    /// These pods by what made them.
+    pub(super) fn by_owner(
+        &self,
+        pods: impl IntoIterator<Item = &'a Pod>,
+    ) -> BTreeMap<Owner, Vec<&'a Pod>> {
+        by_owner(pods, |uid| self.workload(uid))
+    }
+
+    /// The workload with this UID, where it is in the snapshot.
+    pub fn workload(&self, uid: &str) -> Option<&'a Workload> {
+        let all = || {
+            let workloads = self.snapshot.workloads.iter();
+            workloads
+                .map(|workload| (workload.metadata.uid.as_str(), workload))
+                .collect()
+        };
+        self.workloads.get_or_init(all).get(uid).copied()
+    }
+}
+
+/// The node's capacity of a resource; none if it is absent or invalid.
+pub(super) fn capacity(node: &Node, resource: &str) -> Option<Quantity> {
+    amount(node.status.capacity.get(resource))
+}
+
+/// What the node's pods request of a resource, and its Allocatable.
+pub(super) fn requested(
+    context: &Context<'_>,
+    node: &Node,
+    resource: &str,
+) -> Option<(Quantity, Quantity)> {
+    let requested = context.requests_on(&node.metadata.name)?.get(resource)?;
+    Some((*requested, allocatable(node, resource)?))
+}
+
+/// The node's Allocatable of a resource; none if it is absent or invalid.
+pub(crate) fn allocatable(node: &Node, resource: &str) -> Option<Quantity> {
+    amount(node.status.allocatable.get(resource))
+}
+
+fn amount(text: Option<&nodelife_core::text::Str>) -> Option<Quantity> {
+    Quantity::parse(text?).ok()
+}
+
+/// Whether the pod is a DaemonSet pod or a static pod.
+pub(super) fn belongs_to_node(pod: &Pod) -> bool {
+    pod.is_mirror()
+        || pod
+            .metadata
+            .controller()
+            .is_some_and(|owner| owner.kind == "DaemonSet" || owner.kind == "Node")
+}
+
+pub(super) fn is_control_plane(node: &Node) -> bool {
+    [
+        "node-role.kubernetes.io/control-plane",
+        "node-role.kubernetes.io/master",
+    ]
+    .iter()
+    .any(|label| node.metadata.labels.contains_key(*label))
+}
+
+/// Whether the node is ready, as far as is known, and not cordoned.
+pub(super) fn is_open(node: &Node) -> bool {
+    (node.is_ready() || node.lacks_conditions()) && !node.spec.unschedulable
+}

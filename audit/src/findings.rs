@@ -1,0 +1,259 @@
+//! `Findings`, the collector of a check's findings: filters by selection, suppresses by
+//! annotation, flag and configuration file.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::context::Context;
+use super::exclude::ExcludedBy;
+use super::finding::{Confidence, Finding, Severity, Subject};
+use super::owners::Owner;
+use super::report::{Suppressed, SuppressedBy};
+use super::rule_name::names;
+use super::selection::Selection;
+use nodelife_core::object::{Budget, Meta, Node, Pod};
+use nodelife_core::text::Str;
+use nodelife_core::zone::ZoneKey;
+
+/// Lists the rules and groups, separated by commas, that do not apply to the object.
+pub const SKIP_ANNOTATION: &str = "nodelife.dev/skip-rules";
+
+#[derive(Debug)]
+pub struct FindingBuilder<'a> {
+    pub(super) subject: Subject,
+    message: String,
+    evidence: BTreeMap<Str, Value>,
+    severity: Option<Severity>,
+    confidence: Confidence,
+    nodes: Vec<&'a str>,
+    /// The value of [`SKIP_ANNOTATION`].
+    pub(super) skip: Option<&'a Str>,
+}
+
+impl<'a> FindingBuilder<'a> {
+    pub fn node(node: &'a Node, message: String) -> Self {
+        let found = Self::object("Node", &node.metadata, message);
+        found.on(&node.metadata.name)
+    }
+
+    pub fn pod(pod: &'a Pod, message: String) -> Self {
+        let found = Self::object("Pod", &pod.metadata, message);
+        if pod.spec.node_name.is_empty() {
+            found
+        } else {
+            found.on(&pod.spec.node_name)
+        }
+    }
+
+    pub fn budget(budget: &'a Budget, message: String) -> Self {
+        Self::object("PodDisruptionBudget", &budget.metadata, message)
+    }
+
+    pub fn object(kind: &str, meta: &'a Meta, message: String) -> Self {
+        let namespace = Some(meta.namespace.clone()).filter(|namespace| !namespace.is_empty());
+        let mut found = Self::named(kind, &meta.name, message);
+        found.subject.namespace = namespace;
+        found.skip = meta.annotations.get(SKIP_ANNOTATION);
+        found
+    }
+
+    /// A finding about a zone and its nodes.
+    pub fn zone(context: &Context<'a>, key: &ZoneKey, message: String) -> Self {
+        let nodes = context.nodes();
+        let members = nodes.filter(|node| ZoneKey::of(&node.metadata.labels) == *key);
+        Self::named("Zone", &key.to_string(), message)
+            .on_all(members.map(|node| node.metadata.name.as_str()))
+    }
+
+    pub fn cluster(message: String) -> Self {
+        Self::named("Cluster", "cluster", message)
+    }
+
+    /// A finding about a subject that is not an object: a zone, a pool, the cluster.
+    pub fn named(kind: &str, name: &str, message: String) -> Self {
+        Self {
+            subject: Subject {
+                kind: kind.into(),
+                name: name.into(),
+                namespace: None,
+            },
+            message,
+            evidence: BTreeMap::new(),
+            severity: None,
+            confidence: Confidence::Measured,
+            nodes: Vec::new(),
+            skip: None,
+        }
+    }
+
+    /// Adds a number or a name to the evidence.
+    #[must_use]
+    pub fn with(mut self, key: &str, value: impl Into<Value>) -> Self {
+        self.evidence.insert(key.into(), value.into());
+        self
+    }
+
+    /// Adds a node that the finding concerns. Without nodes it concerns the cluster.
+    #[must_use]
+    pub fn on(mut self, node: &'a str) -> Self {
+        self.nodes.push(node);
+        self
+    }
+
+    #[must_use]
+    pub fn on_all(mut self, nodes: impl IntoIterator<Item = &'a str>) -> Self {
+        self.nodes.extend(nodes);
+        self
+    }
+
+    /// Overrides the rule's severity.
+    #[must_use]
+    pub fn severity(mut self, severity: Severity) -> Self {
+        self.severity = Some(severity);
+        self
+    }
+
+    #[must_use]
+    pub fn severity_if(self, special: bool, severity: Severity) -> Self {
+        if special {
+            self.severity(severity)
+        } else {
+            self
+        }
+    }
+
+    /// Marks the finding as concluded, not measured.
+    #[must_use]
+    pub fn inferred(mut self) -> Self {
+        self.confidence = Confidence::Inferred;
+        self
+    }
+}
+
+impl Owner {
+    /// A finding about the owner and the nodes of `pods`. The skip annotation of any pod applies.
+    pub(super) fn found<'a>(&self, pods: &[&'a Pod], message: String) -> FindingBuilder<'a> {
+        let example = pods.first().map(|pod| pod.metadata.name.as_str());
+        let nodes = pods.iter().map(|pod| pod.spec.node_name.as_str());
+        let mut found = FindingBuilder::named(&self.kind, &self.name, message)
+            .with("pods", pods.len())
+            .with("example", example)
+            .on_all(nodes.filter(|node| !node.is_empty()));
+        found.subject.namespace = Some(self.namespace.as_str().into());
+        let mut annotations = pods.iter().map(|pod| &pod.metadata.annotations);
+        found.skip = annotations.find_map(|annotations| annotations.get(SKIP_ANNOTATION));
+        found
+    }
+}
+
+/// Collects one rule's findings: drops those of unselected nodes, and keeps those apart that are
+/// suppressed or below the severity that is asked for.
+#[derive(Debug)]
+pub struct Findings<'a> {
+    pub(super) rule: &'static str,
+    pub(super) title: &'static str,
+    pub(super) severity: Severity,
+    pub(super) fix: &'static str,
+    pub(super) link: &'static str,
+    pub(super) selection: &'a Selection,
+    pub(super) context: &'a Context<'a>,
+    pub(super) kept: Vec<Finding>,
+    pub(super) hidden: Vec<Finding>,
+    pub(super) suppressed: Vec<Suppressed>,
+}
+
+impl Findings<'_> {
+    pub fn push(&mut self, found: FindingBuilder<'_>) {
+        let severity = self.selection.severities.of(self.rule);
+        let severity = severity.or(found.severity).unwrap_or(self.severity);
+        let is_hidden = severity < self.selection.severity;
+        if !self.concerns_wanted_node(&found) {
+            return;
+        }
+        if let Some((by, exclude)) = self.suppressed_by(&found) {
+            if !is_hidden {
+                self.suppressed.push(Suppressed {
+                    rule: self.rule.into(),
+                    subject: found.subject,
+                    by,
+                    exclude,
+                });
+            }
+            return;
+        }
+        let findings = if is_hidden {
+            &mut self.hidden
+        } else {
+            &mut self.kept
+        };
+        findings.push(Finding {
+            rule: self.rule.into(),
+            title: self.title.into(),
+            severity,
+            subject: found.subject,
+            message: found.message,
+            evidence: found.evidence,
+            confidence: found.confidence,
+            fix: self.fix.into(),
+            link: self.link.into(),
+        });
+    }
+
+    fn concerns_wanted_node(&self, found: &FindingBuilder<'_>) -> bool {
+        let wanted = |name: &&str| match self.context.node(name) {
+            Some(node) => self.selection.wants_node(node),
+            None => self.selection.nodes.iter().any(|wanted| wanted == name),
+        };
+        if self.selection.wants_all_nodes() {
+            return true;
+        }
+        if !found.nodes.is_empty() {
+            return found.nodes.iter().any(wanted);
+        }
+        let is_on_wanted = |pod: &&Pod| wanted(&pod.spec.node_name.as_str());
+        let subject = &found.subject;
+        let namespace = subject.namespace.as_deref().unwrap_or_default();
+        match subject.kind.as_str() {
+            "Cluster" => true,
+            "PodDisruptionBudget" => self.context.budgets().iter().any(|entry| {
+                let meta = &entry.budget.metadata;
+                meta.name == subject.name
+                    && *meta.namespace == *namespace
+                    && entry.pods.iter().any(is_on_wanted)
+            }),
+            "PersistentVolume" => {
+                let mut pods = self.context.pods_with_volume(&subject.name);
+                pods.any(|pod| is_on_wanted(&pod))
+            }
+            _ => false,
+        }
+    }
+
+    fn suppressed_by(
+        &self,
+        found: &FindingBuilder<'_>,
+    ) -> Option<(SuppressedBy, Option<ExcludedBy>)> {
+        let by_annotation = found
+            .skip
+            .is_some_and(|list| list.split(',').any(|name| names(name, self.rule)));
+        if by_annotation {
+            return Some((SuppressedBy::Annotation, None));
+        }
+        // A finding about several nodes is kept if one of them does not skip the rule.
+        let unwanted = |name: &&str| {
+            let node = self.context.node(name);
+            node.is_some_and(|node| self.selection.skips_on(self.rule, node))
+        };
+        let by_flag = !found.nodes.is_empty() && found.nodes.iter().all(unwanted);
+        if by_flag {
+            return Some((SuppressedBy::SkipRuleOn, None));
+        }
+        let mut excludes = self.selection.excludes.iter();
+        let exclude = excludes.find(|exclude| {
+            let nodes = found.nodes.iter().map(|name| self.context.node(name));
+            exclude.holds(self.context.now) && exclude.matches(self.rule, &found.subject, nodes)
+        })?;
+        Some((SuppressedBy::Config, Some(exclude.by.clone())))
+    }
+}

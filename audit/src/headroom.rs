@@ -1,0 +1,149 @@
+//! Headroom: capacity that remains when a node or a zone fails.
+//!
+//! Sums of requests against sums of Allocatable: a lower bound of what is missing, since taints,
+//! affinity, volumes and the size of single pods are left aside.
+
+use super::context::{Context, allocatable, belongs_to_node, is_control_plane, is_open};
+use nodelife_core::object::Node;
+use nodelife_core::quantity::Quantity;
+use nodelife_core::request;
+use nodelife_core::request::ByContainers;
+use nodelife_core::zone::ZoneKey;
+
+/// The resources that are summed up.
+pub(super) const RESOURCES: [&str; 2] = ["cpu", "memory"];
+
+/// A resource that workers offer to movable pods, and the sum of those pods' requests.
+pub(super) struct Headroom<'a> {
+    pub(super) resource: &'static str,
+    offers: Vec<(&'a Node, i128)>,
+    wanted: i128,
+}
+
+impl<'a> Headroom<'a> {
+    /// Of each of [`RESOURCES`].
+    pub(super) fn all(context: &Context<'a>) -> [Self; RESOURCES.len()] {
+        let mut all = RESOURCES.map(|resource| Self {
+            resource,
+            offers: Vec::new(),
+            wanted: 0,
+        });
+        let mut requests = ByContainers::new(request::requests);
+        let workers = context
+            .nodes()
+            .filter(|node| is_open(node) && !is_control_plane(node));
+        for node in workers {
+            for one in &mut all {
+                let offer = allocatable(node, one.resource).map_or(0, Quantity::nano);
+                one.offers.push((node, offer));
+            }
+            for pod in context.active_pods_on(&node.metadata.name) {
+                let amounts = requests.of(pod);
+                let stays = belongs_to_node(pod);
+                for one in &mut all {
+                    let amount = amounts.get(one.resource);
+                    let amount = amount.map_or(0, |amount| amount.nano());
+                    // DaemonSet and static pods use their node's room and need none elsewhere.
+                    match one.offers.last_mut() {
+                        Some((_, offer)) if stays => *offer = offer.saturating_sub(amount),
+                        _ => one.wanted = one.wanted.saturating_add(amount),
+                    }
+                }
+            }
+        }
+        all
+    }
+
+    /// The node that offers most.
+    pub(super) fn largest(&self) -> Option<&'a Node> {
+        let largest = self.offers.iter().max_by_key(|(_, offer)| offer);
+        largest.map(|(node, _)| *node)
+    }
+
+    /// The sum of offers without the `lost` nodes; none without other nodes.
+    fn left_without(&self, lost: impl Fn(&Node) -> bool) -> Option<i128> {
+        let others = self.offers.iter().filter(|(node, _)| !lost(node));
+        let offers = others.map(|(_, offer)| *offer);
+        offers.reduce(i128::saturating_add)
+    }
+
+    /// The sum of offers without the `lost` nodes if it is too small.
+    pub(super) fn short_without(&self, lost: impl Fn(&Node) -> bool) -> Option<i128> {
+        let left = self.left_without(lost);
+        left.filter(|left| self.wanted > *left)
+    }
+
+    /// The arithmetic as text.
+    pub(super) fn say(&self, without: &str, left: i128) -> String {
+        // Small amounts in a smaller unit, or their difference would not be seen.
+        let is_small = |limit: i64| left.max(self.wanted) < i128::from(limit) * 1_000_000_000;
+        let (size, decimals, unit) = match self.resource {
+            "cpu" if is_small(10) => (1e-3, 0, "m"),
+            "cpu" => (1.0, 1, " cores"),
+            _ if is_small(10 << 30) => (f64::from(1 << 20), 0, "Mi"),
+            _ => (f64::from(1 << 30), 1, " Gi"),
+        };
+        format!(
+            "{}: without {without}, {:.decimals$}{unit} are left for {:.decimals$}{unit} of requests",
+            self.resource,
+            units(left) / size,
+            units(self.wanted) / size
+        )
+    }
+
+    fn loss(&self, of: Lost, lost: impl Fn(&Node) -> bool) -> Loss {
+        let left = self.left_without(lost);
+        Loss {
+            of,
+            resource: self.resource,
+            wanted: units(self.wanted),
+            left: left.map(units),
+            fits: left.is_some_and(|left| self.wanted <= left),
+        }
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "for reading")]
+fn units(nano: i128) -> f64 {
+    nano as f64 / 1e9
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// The node with the most room, by name.
+    LargestNode(String),
+    Zone(String),
+}
+
+/// What a loss leaves of one resource.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Loss {
+    pub of: Lost,
+    /// `cpu` or `memory`.
+    pub resource: &'static str,
+    /// What the workloads request, in cores or bytes.
+    pub wanted: f64,
+    /// What the other nodes offer; none when there are no others.
+    pub left: Option<f64>,
+    /// Whether that is enough, in sum.
+    pub fits: bool,
+}
+
+/// What the loss of the largest node leaves, and of each zone: N − 1 and zone − 1.
+pub fn losses(context: &Context<'_>) -> Vec<Loss> {
+    let headrooms = Headroom::all(context);
+    let of_node = headrooms.iter().filter_map(|headroom| {
+        let name = &headroom.largest()?.metadata.name;
+        let lost = Lost::LargestNode(name.to_string());
+        Some(headroom.loss(lost, |node| node.metadata.name == *name))
+    });
+    let zones = context.zones.zones.iter().filter(|z| !z.key.is_empty());
+    let of_zones = zones.flat_map(|zone| {
+        headrooms.iter().map(|headroom| {
+            headroom.loss(Lost::Zone(zone.key.to_string()), |node| {
+                ZoneKey::of(&node.metadata.labels) == zone.key
+            })
+        })
+    });
+    of_node.chain(of_zones).collect()
+}

@@ -1,0 +1,111 @@
+//! Options of the log and of tracing.
+
+use serde_json::Value;
+
+use super::endpoint;
+use super::fields::Fields;
+use super::number::needs_gate;
+use super::option::is_zero;
+use super::subject::Subject;
+use nodelife_core::go_duration::GoDuration;
+
+pub(super) fn check(subject: Subject<'_>, refusals: &mut Vec<String>) {
+    let logging = subject.fields.inner("logging");
+    log(subject, logging, refusals);
+    verbosity(logging, refusals);
+    streams(subject, logging.inner("options"), refusals);
+    tracing(subject, refusals);
+}
+
+/// `Validate` (`component-base/logs/api/v1/options.go`).
+fn log(subject: Subject<'_>, logging: Fields<'_>, refusals: &mut Vec<String>) {
+    let flush = match logging.get("flushFrequency") {
+        Some(Value::String(text)) => GoDuration::parse(text).map(GoDuration::nanoseconds),
+        Some(number) => number.as_i64(),
+        None => None,
+    };
+    if subject.since(35) && flush.is_some_and(i64::is_negative) {
+        refusals.push("logging.flushFrequency must be greater than zero".into());
+    }
+    match logging.text("format") {
+        "" | "text" => {}
+        "json" if subject.is_on("LoggingBetaOptions") => {}
+        "json" => refusals.push(needs_gate("logging.format json", "LoggingBetaOptions")),
+        other => refusals.push(format!(
+            "logging.format {other:?} must be one of: text, json"
+        )),
+    }
+}
+
+fn verbosity(logging: Fields<'_>, refusals: &mut Vec<String>) {
+    let is_too_high = |fields: Fields<'_>| fields.number("verbosity", 0) > i64::from(i32::MAX);
+    if is_too_high(logging) {
+        refusals.push(format!("logging.verbosity must be at most {}", i32::MAX));
+    }
+    let is_text = matches!(logging.text("format"), "" | "text");
+    if !is_text && !logging.list("vmodule").is_empty() {
+        refusals.push("logging.vmodule needs logging.format text".into());
+    }
+    for item in logging.structs("vmodule") {
+        let pattern = item.text("filePattern");
+        if pattern.is_empty() || pattern.contains(['=', ',']) {
+            refusals.push(format!(
+                "logging.vmodule: {pattern:?} is no pattern: it must not be empty nor have = or ,"
+            ));
+        }
+        if is_too_high(item) {
+            refusals.push(format!(
+                "logging.vmodule: verbosity must be at most {}",
+                i32::MAX
+            ));
+        }
+    }
+}
+
+fn streams(subject: Subject<'_>, options: Fields<'_>, refusals: &mut Vec<String>) {
+    const GATE: &str = "LoggingAlphaOptions";
+    if subject.is_on(GATE) {
+        return;
+    }
+    for format in ["text", "json"] {
+        let routing = options.inner(format);
+        if routing.is_true("splitStream") {
+            refusals.push(needs_gate(
+                &format!("logging.options.{format}.splitStream"),
+                GATE,
+            ));
+        }
+        let size = routing.get("infoBufferSize");
+        if size.is_some_and(|size| !is_zero(size)) {
+            refusals.push(needs_gate(
+                &format!("logging.options.{format}.infoBufferSize"),
+                GATE,
+            ));
+        }
+    }
+}
+
+/// `ValidateTracingConfiguration` (`component-base/tracing/api/v1/config.go`).
+fn tracing(subject: Subject<'_>, refusals: &mut Vec<String>) {
+    const MILLION: i64 = 1_000_000;
+    if !subject.fields.has("tracing") {
+        return;
+    }
+    if !subject.since(34) && !subject.is_on("KubeletTracing") {
+        refusals.push(needs_gate("tracing", "KubeletTracing"));
+        return;
+    }
+    let tracing = subject.fields.inner("tracing");
+    let rate = tracing.number("samplingRatePerMillion", 0);
+    if !(0..=MILLION).contains(&rate) {
+        refusals.push(format!(
+            "tracing.samplingRatePerMillion {rate} must be between 0 and {MILLION}"
+        ));
+    }
+    if tracing.has("endpoint") && !endpoint::is_target(tracing.text("endpoint")) {
+        refusals.push(format!(
+            "tracing.endpoint {:?} is no address of gRPC (dns, unix, unix-abstract)",
+            tracing.text("endpoint")
+        ));
+    }
+}

@@ -1,0 +1,371 @@
+//! Options with named values, and options that exclude or need each other.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::fields::Fields;
+use super::number::{is_below_a_second, needs_gate};
+use super::subject::{Cgroups, Subject};
+use nodelife_core::allocatable::{CpuSet, Enforcement};
+use nodelife_core::quantity::Quantity;
+
+pub(super) fn check(subject: Subject<'_>, refusals: &mut Vec<String>) {
+    named(subject, refusals);
+    needed(subject, refusals);
+    shutdown(subject, refusals);
+    enforcement(subject, refusals);
+    reserved_cpus(subject, refusals);
+    reserved_memory(subject, refusals);
+    machine(subject, refusals);
+    hidden_metrics(subject, refusals);
+    memory_qos(subject, refusals);
+    sysctls(subject, refusals);
+    pod_logs(subject, refusals);
+    tls(subject, refusals);
+}
+
+/// Options and their values; an absent or empty one means the default.
+const NAMED: [(&str, &[&str]); 3] = [
+    (
+        "topologyManagerPolicy",
+        &["none", "best-effort", "restricted", "single-numa-node"],
+    ),
+    ("topologyManagerScope", &["container", "pod"]),
+    (
+        "hairpinMode",
+        &["none", "hairpin-veth", "promiscuous-bridge"],
+    ),
+];
+
+fn named(subject: Subject<'_>, refusals: &mut Vec<String>) {
+    for (field, values) in NAMED {
+        one_of(field, subject.fields.text(field), values, refusals);
+    }
+    let swap = subject.fields.inner("memorySwap").text("swapBehavior");
+    if subject.is_on("NodeSwap") {
+        let behaviors = ["NoSwap", "LimitedSwap"];
+        one_of("memorySwap.swapBehavior", swap, &behaviors, refusals);
+    } else if !swap.is_empty() {
+        refusals.push(needs_gate("memorySwap.swapBehavior", "NodeSwap"));
+    }
+}
+
+/// Checks a value that may be empty.
+pub(super) fn one_of(field: &str, value: &str, allowed: &[&str], refusals: &mut Vec<String>) {
+    if !value.is_empty() && !allowed.contains(&value) {
+        let allowed = allowed.join(", ");
+        refusals.push(format!("{field} {value:?} must be one of: {allowed}"));
+    }
+}
+
+fn needed(subject: Subject<'_>, refusals: &mut Vec<String>) {
+    let fields = subject.fields;
+    if !fields.text("systemCgroups").is_empty() && fields.text("cgroupRoot").is_empty() {
+        refusals.push("systemCgroups needs cgroupRoot".into());
+    }
+    if fields.is_true("serverTLSBootstrap") && !subject.is_on("RotateKubeletServerCertificate") {
+        refusals.push(needs_gate(
+            "serverTLSBootstrap",
+            "RotateKubeletServerCertificate",
+        ));
+    }
+    if fields.is_true("runOnce") {
+        refusals.push("runOnce must not be set".into());
+    }
+    if fields.is_true("enableSystemLogQuery") {
+        if !subject.is_on("NodeLogQuery") {
+            refusals.push(needs_gate("enableSystemLogQuery", "NodeLogQuery"));
+        }
+        if fields.get("enableSystemLogHandler") == Some(&Value::Bool(false)) {
+            refusals.push("enableSystemLogQuery needs enableSystemLogHandler".into());
+        }
+    }
+}
+
+fn shutdown(subject: Subject<'_>, refusals: &mut Vec<String>) {
+    let fields = subject.fields;
+    let total = fields.duration("shutdownGracePeriod", 0);
+    let critical = fields.duration("shutdownGracePeriodCriticalPods", 0);
+    let by_priority = !fields.list("shutdownGracePeriodByPodPriority").is_empty();
+    let any = total > 0 || critical > 0;
+    if subject.is_on("GracefulNodeShutdown") {
+        if critical > total {
+            refusals.push(
+                "shutdownGracePeriodCriticalPods must not be longer than shutdownGracePeriod"
+                    .into(),
+            );
+        }
+        for (field, period) in [
+            ("shutdownGracePeriod", total),
+            ("shutdownGracePeriodCriticalPods", critical),
+        ] {
+            if is_below_a_second(period) {
+                refusals.push(format!("{field} must be either zero or 1s or longer"));
+            }
+        }
+    } else if any {
+        refusals.push(needs_gate("shutdownGracePeriod", "GracefulNodeShutdown"));
+    }
+    if !by_priority {
+        return;
+    }
+    if !subject.is_on("GracefulNodeShutdownBasedOnPodPriority") {
+        refusals.push(needs_gate(
+            "shutdownGracePeriodByPodPriority",
+            "GracefulNodeShutdownBasedOnPodPriority",
+        ));
+    } else if any {
+        refusals.push(
+            "shutdownGracePeriodByPodPriority and shutdownGracePeriod exclude each other".into(),
+        );
+    }
+}
+
+fn enforcement(subject: Subject<'_>, refusals: &mut Vec<String>) {
+    let fields = subject.fields;
+    let options: Vec<&str> = if fields.has("enforceNodeAllocatable") {
+        fields.texts("enforceNodeAllocatable").collect()
+    } else {
+        vec!["pods"]
+    };
+    let enforcement = Enforcement {
+        options: &options,
+        system_reserved_cgroup: fields.text("systemReservedCgroup"),
+        kube_reserved_cgroup: fields.text("kubeReservedCgroup"),
+        cgroups_per_qos: fields.get("cgroupsPerQOS") != Some(&Value::Bool(false)),
+    };
+    enforcement.check(refusals);
+}
+
+fn reserved_cpus(subject: Subject<'_>, refusals: &mut Vec<String>) {
+    let fields = subject.fields;
+    let list = fields.text("reservedSystemCPUs");
+    if list.is_empty() {
+        return;
+    }
+    let cgroups = ["systemReservedCgroup", "kubeReservedCgroup"];
+    if cgroups.iter().any(|field| !fields.text(field).is_empty()) {
+        refusals
+            .push("reservedSystemCPUs excludes systemReservedCgroup and kubeReservedCgroup".into());
+    }
+    if CpuSet::parse(list).is_none() {
+        refusals.push(format!("reservedSystemCPUs {list:?} is no list of CPUs"));
+    }
+}
+
+fn reserved_memory(subject: Subject<'_>, refusals: &mut Vec<String>) {
+    let mut seen = BTreeSet::new();
+    for reservation in subject.fields.structs("reservedMemory") {
+        let node = reservation.number("numaNode", 0);
+        for (name, amount) in reservation.map("limits").into_iter().flatten() {
+            let at = format!("reservedMemory: {name:?} of NUMA node {node}");
+            if name != "memory" && !name.starts_with("hugepages-") {
+                refusals.push(format!("{at} is neither memory nor hugepages-<size>"));
+            }
+            if is_zero(amount) {
+                refusals.push(format!("{at} must not be zero"));
+            }
+            if !seen.insert((node, name)) {
+                refusals.push(format!("{at} is listed twice"));
+            }
+        }
+    }
+}
+
+/// Whether a quantity is zero; null is.
+pub(super) fn is_zero(amount: &Value) -> bool {
+    match amount {
+        Value::String(text) => Quantity::parse(text).is_ok_and(Quantity::is_zero),
+        Value::Number(number) => Quantity::parse(&number.to_string()).is_ok_and(Quantity::is_zero),
+        _ => true,
+    }
+}
+
+fn machine(subject: Subject<'_>, refusals: &mut Vec<String>) {
+    if subject.cgroups == Cgroups::V2 {
+        return;
+    }
+    let given = subject.fields.get("failCgroupV1").and_then(Value::as_bool);
+    // From 1.35 on it is true by default.
+    if given.unwrap_or_else(|| subject.since(35)) {
+        refusals.push("failCgroupV1 is true, and the machine has cgroup v1".into());
+    }
+    if subject.fields.get("singleProcessOOMKill") == Some(&Value::Bool(false)) {
+        refusals.push("singleProcessOOMKill must not be false with cgroup v1".into());
+    }
+}
+
+fn hidden_metrics(subject: Subject<'_>, refusals: &mut Vec<String>) {
+    let previous = format!("1.{}", subject.target.minor() - 1);
+    let given = subject.fields.text("showHiddenMetricsForVersion");
+    one_of("showHiddenMetricsForVersion", given, &[&previous], refusals);
+}
+
+fn memory_qos(subject: Subject<'_>, refusals: &mut Vec<String>) {
+    if !subject.since(36) {
+        return;
+    }
+    let policy = subject.fields.text("memoryReservationPolicy");
+    let policies = ["None", "TieredReservation"];
+    one_of("memoryReservationPolicy", policy, &policies, refusals);
+    if policy == "TieredReservation" && !subject.is_on("MemoryQoS") {
+        refusals.push(needs_gate("memoryReservationPolicy", "MemoryQoS"));
+    }
+}
+
+fn sysctls(subject: Subject<'_>, refusals: &mut Vec<String>) {
+    let given = subject.fields.map("defaultPodSysctls");
+    let Some(given) = given.filter(|given| subject.since(37) && !given.is_empty()) else {
+        return;
+    };
+    if !subject.is_on("DefaultPodSysctls") {
+        refusals.push(needs_gate("defaultPodSysctls", "DefaultPodSysctls"));
+        return;
+    }
+    let mut seen = BTreeSet::new();
+    for name in given.keys() {
+        let normal = normal_sysctl(name);
+        if !is_sysctl(name) {
+            refusals.push(format!(
+                "defaultPodSysctls: {name:?} is no name of a sysctl"
+            ));
+        } else if !is_namespaced(&normal) {
+            refusals.push(format!("defaultPodSysctls: {name} has no namespace"));
+        } else if !seen.insert(normal) {
+            refusals.push(format!("defaultPodSysctls: {name} is listed twice"));
+        }
+    }
+}
+
+/// `[a-z0-9]([-_a-z0-9]*[a-z0-9])?`, joined by dots or slashes.
+fn is_sysctl(name: &str) -> bool {
+    const MOST: usize = 253;
+    let is_end = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    name.len() <= MOST
+        && name.split(['.', '/']).all(|part| {
+            part.starts_with(is_end)
+                && part.ends_with(is_end)
+                && part.chars().all(|c| is_end(c) || c == '-' || c == '_')
+        })
+}
+
+/// The form with dots (`NormalizeName`, component-helpers/node/util/sysctl, v1.37.2): if a slash
+/// comes first, slashes and dots swap.
+fn normal_sysctl(name: &str) -> String {
+    match name.find(['.', '/']) {
+        Some(at) if name.get(at..).is_some_and(|rest| rest.starts_with('/')) => name
+            .chars()
+            .map(|c| match c {
+                '/' => '.',
+                '.' => '/',
+                c => c,
+            })
+            .collect(),
+        _ => name.to_owned(),
+    }
+}
+
+fn is_namespaced(name: &str) -> bool {
+    const NAMES: [&str; 11] = [
+        "kernel.domainname",
+        "kernel.sem",
+        "kernel.shmall",
+        "kernel.shmmax",
+        "kernel.shmmni",
+        "kernel.shm_rmid_forced",
+        "kernel.shm",
+        "kernel.msgmax",
+        "kernel.msgmnb",
+        "kernel.msgmni",
+        "kernel.msg",
+    ];
+    NAMES.contains(&name)
+        || ["net.", "fs.mqueue.", "user."]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+}
+
+/// A relative path is taken from the folder of the file (`resolveRelativePaths`).
+fn pod_logs(subject: Subject<'_>, refusals: &mut Vec<String>) {
+    let path = subject.fields.text("podLogsDir");
+    if !path.is_ascii() {
+        refusals.push(format!(
+            "podLogsDir {path:?} must consist of ASCII characters"
+        ));
+    }
+    let Some(rest) = path.strip_prefix('/') else {
+        return;
+    };
+    let is_clean = |part: &str| !matches!(part, "" | "." | "..");
+    if !rest.is_empty() && !rest.split('/').all(is_clean) {
+        refusals.push(format!("podLogsDir {path:?} must be normalized"));
+    }
+}
+
+/// `InitializeTLS` (`cmd/kubelet/app/server.go`).
+fn tls(subject: Subject<'_>, refusals: &mut Vec<String>) {
+    let fields = subject.fields;
+    for suite in fields.texts("tlsCipherSuites") {
+        if !CIPHER_SUITES.contains(&suite) {
+            refusals.push(format!("tlsCipherSuites: {suite:?} is not supported"));
+        }
+    }
+    let versions = [
+        "VersionTLS10",
+        "VersionTLS11",
+        "VersionTLS12",
+        "VersionTLS13",
+    ];
+    let version = fields.text("tlsMinVersion");
+    one_of("tlsMinVersion", version, &versions, refusals);
+    if subject.since(36) {
+        curves(fields, refusals);
+    }
+}
+
+fn curves(fields: Fields<'_>, refusals: &mut Vec<String>) {
+    /// P-256, P-384, P-521, X25519, and those with ML-KEM that Go 1.26 has.
+    const CURVES: [i64; 7] = [23, 24, 25, 29, 4587, 4588, 4589];
+    let mut seen = BTreeSet::new();
+    for curve in fields.list("tlsCurvePreferences") {
+        let curve = curve.as_i64().unwrap_or_default();
+        if !CURVES.contains(&curve) {
+            refusals.push(format!("tlsCurvePreferences: {curve} is not supported"));
+        } else if !seen.insert(curve) {
+            refusals.push(format!("tlsCurvePreferences: {curve} is listed twice"));
+        }
+    }
+}
+
+/// Every suite of Go's crypto/tls, the insecure ones too, and two former names
+/// (`component-base/cli/flag/ciphersuites_flag.go`).
+const CIPHER_SUITES: [&str; 27] = [
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+    "TLS_RSA_WITH_RC4_128_SHA",
+    "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA",
+    "TLS_RSA_WITH_AES_256_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_RSA_WITH_AES_128_GCM_SHA256",
+    "TLS_RSA_WITH_AES_256_GCM_SHA384",
+    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305",
+    "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305",
+];

@@ -1,0 +1,128 @@
+//! Decoding: which fields the kubelet of a version knows, and which values it reads.
+//!
+//! Mirrors `DecodeKubeletConfiguration` (`pkg/kubelet/kubeletconfig/util/codec/codec.go`, v1.33.13
+//! to v1.37.2): decoding is strict at first and then lenient, so a kubelet ignores a field that it
+//! does not know, and refuses a value of another type.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Number, Value};
+
+use super::table;
+use super::target::Target;
+use nodelife_core::go_duration::GoDuration;
+use nodelife_core::quantity::{Quantity, QuantityError};
+
+/// The fields of a version, by path: the type in Go.
+pub(super) struct Schema(BTreeMap<&'static str, &'static str>);
+
+/// What decoding says of a document.
+#[derive(Debug, Default)]
+pub(super) struct Decoded {
+    /// Values that the kubelet does not read.
+    pub(super) refusals: Vec<String>,
+    /// Fields that it ignores.
+    pub(super) unknown: Vec<String>,
+}
+
+impl Schema {
+    pub(super) fn of(target: Target) -> Self {
+        let rows = table::rows(table::FIELDS, target.column());
+        let here = rows.filter(|(_, state)| *state == 'x');
+        Self(here.filter_map(|(key, _)| key.split_once(' ')).collect())
+    }
+
+    pub(super) fn decode(&self, document: &Map<String, Value>) -> Decoded {
+        let mut decoded = Decoded::default();
+        self.fields("", document, &mut decoded);
+        decoded
+    }
+
+    fn fields(&self, path: &str, fields: &Map<String, Value>, decoded: &mut Decoded) {
+        for (name, value) in fields {
+            let path = if path.is_empty() {
+                name.clone()
+            } else {
+                format!("{path}.{name}")
+            };
+            match self.0.get(path.as_str()) {
+                Some(kind) => self.value(&path, kind, value, decoded),
+                None => decoded.unknown.push(path),
+            }
+        }
+    }
+
+    fn value(&self, path: &str, kind: &str, value: &Value, decoded: &mut Decoded) {
+        let (kind, is_pointer) = match kind.strip_prefix('*') {
+            Some(kind) => (kind, true),
+            None => (kind, false),
+        };
+        // A duration decodes itself, null too.
+        if value.is_null() && (is_pointer || kind != "v1.Duration") {
+            return;
+        }
+        let reads = match (kind, value) {
+            ("struct", Value::Object(fields)) => {
+                self.fields(path, fields, decoded);
+                true
+            }
+            ("map", Value::Object(fields)) => {
+                self.elements(&format!("{path}{{}}"), fields.values(), decoded);
+                true
+            }
+            ("list", Value::Array(items)) => {
+                self.elements(&format!("{path}[]"), items.iter(), decoded);
+                true
+            }
+            ("bool", Value::Bool(_))
+            | ("string", Value::String(_))
+            | ("float64", Value::Number(_)) => true,
+            ("int32", Value::Number(number)) => fits::<i32>(number),
+            ("int64" | "v1.TimeOrMetaDuration", Value::Number(number)) => number.is_i64(),
+            ("uint32", Value::Number(number)) => fits::<u32>(number),
+            ("v1.Duration" | "v1.TimeOrMetaDuration", Value::String(text)) => {
+                GoDuration::parse(text).is_some()
+            }
+            ("v1.Time", Value::String(text)) => text.parse::<jiff::Timestamp>().is_ok(),
+            ("resource.Quantity" | "resource.QuantityValue", Value::String(text)) => {
+                is_quantity(text)
+            }
+            ("resource.Quantity" | "resource.QuantityValue", Value::Number(number)) => {
+                is_quantity(&number.to_string())
+            }
+            _ => false,
+        };
+        if !reads {
+            let wanted = kind.rsplit('.').next().unwrap_or(kind);
+            decoded
+                .refusals
+                .push(format!("{path}: {value} is no {wanted}"));
+        }
+    }
+
+    fn elements<'v>(
+        &self,
+        path: &str,
+        values: impl Iterator<Item = &'v Value>,
+        decoded: &mut Decoded,
+    ) {
+        let Some(kind) = self.0.get(path) else {
+            return;
+        };
+        for value in values {
+            self.value(path, kind, value, decoded);
+        }
+    }
+}
+
+fn fits<T: TryFrom<i64>>(number: &Number) -> bool {
+    number.as_i64().is_some_and(|n| T::try_from(n).is_ok())
+}
+
+/// Go reads a quantity that is out of our range, too.
+fn is_quantity(text: &str) -> bool {
+    matches!(
+        Quantity::parse(text),
+        Ok(_) | Err(QuantityError::OutOfRange)
+    )
+}

@@ -1,0 +1,172 @@
+//! The audit: runs rules on a snapshot.
+//!
+//! A rule is defined once, in the module of its group in `rules`: its id, how bad it is,
+//! the data it needs, its texts and its check. The catalogue, `explain RULE` and the
+//! reports all read that definition.
+//!
+//! ```text
+//! Snapshot ─► Context (indices, zones) ─► check of each rule ─► Findings ─► Audit
+//! ```
+
+pub mod clusters;
+pub mod config;
+mod context;
+mod exclude;
+pub mod failure;
+mod finding;
+mod findings;
+#[cfg(test)]
+#[path = "../../core/src/fixtures.rs"]
+mod fixtures;
+mod grouping;
+mod headroom;
+mod kubelet_config;
+pub mod kubelet_start;
+pub mod maintenance;
+mod message;
+pub mod nodes;
+mod owners;
+mod pools;
+mod report;
+mod rule;
+mod rule_name;
+mod rules;
+mod selection;
+mod severities;
+
+use foldhash::HashSet;
+use jiff::Timestamp;
+
+pub use context::Context;
+pub(crate) use context::allocatable;
+pub use exclude::{Exclude, ExcludedBy, ObjectPattern};
+pub use finding::{Confidence, Finding, Severity, Subject};
+pub use findings::{FindingBuilder, Findings, SKIP_ANNOTATION};
+pub use grouping::{FindingGroup, NodePools};
+pub use headroom::{Loss, Lost, losses};
+pub(crate) use pools::most_common;
+pub use pools::pool_of;
+pub use report::{
+    Audit, AuditReport, Fixed, Input, Skipped, Summary, Suppressed, SuppressedBy, Tool,
+    nodes_with_errors,
+};
+pub use rule::{Check, Rule};
+pub use rules::{
+    BETWEEN_CLUSTERS, GROUPS, Group, UPGRADE, all, catalogue, find, find_group, unknown,
+    without_target,
+};
+pub use selection::{Selection, SkipOn};
+pub use severities::Severities;
+
+use nodelife_core::snapshot::{Snapshot, Source};
+
+/// Runs the selected rules on `snapshot`. Ages refer to the time at which it was taken, or to
+/// `now` if that is unknown.
+pub fn audit(snapshot: &Snapshot, selection: &Selection, now: Timestamp) -> Audit {
+    let now = snapshot.taken_at.unwrap_or(now);
+    let context = Context::new(snapshot, selection.zone_settings, now);
+    check(&context, selection)
+}
+
+/// What the rules found that read pods.
+pub fn found_by_pods(audit: &Audit) -> Audit {
+    let rules: HashSet<&str> = (catalogue().filter(|rule| rule.reads_pods()))
+        .map(|rule| rule.id)
+        .collect();
+    let mut found = Audit::default();
+    found.take_over(audit, |rule, _| rules.contains(rule));
+    found
+}
+
+/// As [`audit`], but the rules that read pods are not run: what they found is taken over from
+/// `before`, but for nodes that are gone. They are most of the work of a large cluster.
+pub fn audit_without_pods(
+    before: &Audit,
+    snapshot: &Snapshot,
+    selection: &Selection,
+    now: Timestamp,
+) -> Audit {
+    let now = snapshot.taken_at.unwrap_or(now);
+    let context = Context::new(snapshot, selection.zone_settings, now);
+    run(&context, selection, Some(before))
+}
+
+/// Runs the selected rules on the snapshot of a context.
+pub fn check<'a>(context: &'a Context<'a>, selection: &'a Selection) -> Audit {
+    run(context, selection, None)
+}
+
+/// Runs the selected rules, or takes over from `before` what those found that read pods.
+fn run<'a>(context: &'a Context<'a>, selection: &'a Selection, before: Option<&Audit>) -> Audit {
+    let mut audit = Audit::default();
+    let mut taken_over: HashSet<&str> = HashSet::default();
+    for rule in catalogue().filter(|rule| selection.wants(rule.id)) {
+        if !rule.can_check(selection) {
+            // Silent, unless the rule was named.
+            if !selection.rules.is_empty() {
+                let (rule, reason) = (rule.id.into(), "--target was not given".into());
+                audit.skipped.push(Skipped { rule, reason });
+            }
+            continue;
+        }
+        match missing(context.snapshot, rule) {
+            None => audit.checked += 1,
+            Some((reason, is_partial)) => {
+                let rule = rule.id.into();
+                audit.skipped.push(Skipped { rule, reason });
+                if !is_partial {
+                    continue;
+                }
+            }
+        }
+        if before.is_some() && rule.reads_pods() {
+            taken_over.insert(rule.id);
+            continue;
+        }
+        let mut findings = Findings {
+            rule: rule.id,
+            title: rule.title,
+            severity: rule.severity,
+            fix: rule.fix,
+            link: rule.link,
+            selection,
+            context,
+            kept: Vec::new(),
+            hidden: Vec::new(),
+            suppressed: Vec::new(),
+        };
+        rule.run(context, &mut findings);
+        audit.suppressed.append(&mut findings.suppressed);
+        audit.findings.append(&mut findings.kept);
+        audit.hidden.append(&mut findings.hidden);
+    }
+    if let Some(before) = before {
+        audit.take_over(before, |rule, subject| {
+            let is_gone = subject.kind == "Node" && context.node(&subject.name).is_none();
+            taken_over.contains(rule) && !is_gone
+        });
+    }
+    audit.findings.sort_by(|a, b| {
+        (b.severity.cmp(&a.severity))
+            .then_with(|| a.rule.cmp(&b.rule))
+            .then_with(|| a.subject.cmp(&b.subject))
+            .then_with(|| a.message.cmp(&b.message))
+    });
+    audit
+}
+
+/// Why the rule cannot be checked: a source that is missing. And whether it can be checked in part:
+/// a kubelet that is silent hides no configuration of another.
+fn missing(snapshot: &Snapshot, rule: &Rule) -> Option<(String, bool)> {
+    if snapshot.single_node && matches!(rule.check, Check::Cluster(_)) {
+        let reason = "the input is a single Node, not all nodes of a cluster";
+        return Some((reason.to_owned(), false));
+    }
+    let missing = rule.sources.iter().filter_map(|source| {
+        let why = snapshot.why_missing(*source)?;
+        let is_partial = *source == Source::KubeletConfigs && snapshot.count(*source) > 0;
+        Some((format!("{} not read: {why}", source.noun()), is_partial))
+    });
+    // What is missing altogether comes first.
+    missing.min_by_key(|(_, is_partial)| *is_partial)
+}

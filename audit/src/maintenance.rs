@@ -1,0 +1,147 @@
+//! `Maintenance`: what is done to a node, or announced for it.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use nodelife_core::node_marks::{DRAIN_IN_PROGRESS, DRAINED, Lock};
+use nodelife_core::object::{Node, NodeCondition, Taint};
+
+/// Events of the machine that the cloud has scheduled, as the detectors of AKS and others post them.
+const SCHEDULED: [&str; 6] = [
+    "VMEventScheduled",
+    "RebootScheduled",
+    "RedeployScheduled",
+    "FreezeScheduled",
+    "PreemptScheduled",
+    "TerminateScheduled",
+];
+
+/// Taints by which agents announce such an event.
+const SCHEDULED_TAINTS: [&str; 4] = [
+    "aws-node-termination-handler/scheduled-maintenance",
+    "aws-node-termination-handler/spot-itn",
+    "aws-node-termination-handler/asg-lifecycle-termination",
+    "cloud.google.com/impending-node-termination",
+];
+
+/// Why a node does not stay as it is.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, schemars::JsonSchema,
+)]
+#[serde(rename_all = "camelCase")]
+pub enum Maintenance {
+    /// Somebody is draining it.
+    Draining,
+    /// It was drained.
+    Drained,
+    /// An autoscaler is about to delete it.
+    Removal,
+    /// The cloud has scheduled an event of its machine.
+    Scheduled,
+}
+
+impl Maintenance {
+    /// What the conditions, taints and annotations of the node say; the first of several.
+    pub fn of(node: &Node, now: Timestamp) -> Option<Self> {
+        let is_true = |kind| node.condition(kind).is_some_and(|c| c.status == "True");
+        let locked = Lock::on(node).is_some_and(|lock| !lock.has_expired(now));
+        if locked || is_true(DRAIN_IN_PROGRESS) {
+            Some(Self::Draining)
+        } else if is_true(DRAINED) {
+            Some(Self::Drained)
+        } else if node.spec.taints.iter().any(is_removal) {
+            Some(Self::Removal)
+        } else if scheduled_condition(node).is_some() || scheduled_taint(node).is_some() {
+            Some(Self::Scheduled)
+        } else {
+            None
+        }
+    }
+
+    /// The state in a word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Draining => "draining",
+            Self::Drained => "drained",
+            Self::Removal => "removal",
+            Self::Scheduled => "scheduled",
+        }
+    }
+}
+
+/// Whether an autoscaler puts this taint on a node that it is about to delete.
+pub(crate) fn is_removal(taint: &Taint) -> bool {
+    taint.key.starts_with("ToBeDeletedByClusterAutoscaler") || taint.key == "karpenter.sh/disrupted"
+}
+
+/// The condition that announces an event of the machine.
+pub(crate) fn scheduled_condition(node: &Node) -> Option<&NodeCondition> {
+    let mut conditions = node.status.conditions.iter();
+    conditions.find(|c| SCHEDULED.contains(&c.kind.as_str()) && c.status == "True")
+}
+
+/// The taint that announces an event of the machine.
+pub(crate) fn scheduled_taint(node: &Node) -> Option<&Taint> {
+    let mut taints = node.spec.taints.iter();
+    taints.find(|taint| SCHEDULED_TAINTS.contains(&taint.key.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::node;
+    use nodelife_core::node_marks::LOCK_ANNOTATION;
+
+    fn of(change: impl FnOnce(&mut Node)) -> Option<Maintenance> {
+        let mut node = node("a");
+        change(&mut node);
+        Maintenance::of(&node, Timestamp::UNIX_EPOCH)
+    }
+
+    fn condition(node: &mut Node, kind: &str, status: &str) {
+        node.status.conditions.push(NodeCondition {
+            kind: kind.into(),
+            status: status.into(),
+            ..NodeCondition::default()
+        });
+    }
+
+    fn taint(node: &mut Node, key: &str) {
+        node.spec.taints.push(Taint {
+            key: key.into(),
+            ..Taint::default()
+        });
+    }
+
+    #[test]
+    fn conditions_and_taints_tell_the_maintenance() {
+        assert_eq!(of(|_| {}), None);
+        let draining = of(|node| condition(node, DRAIN_IN_PROGRESS, "True"));
+        assert_eq!(draining, Some(Maintenance::Draining));
+        assert_eq!(of(|node| condition(node, DRAINED, "False")), None);
+        let drained = of(|node| {
+            condition(node, DRAINED, "True");
+            taint(node, "karpenter.sh/disrupted");
+        });
+        assert_eq!(drained, Some(Maintenance::Drained));
+        let removal = of(|node| taint(node, "ToBeDeletedByClusterAutoscaler"));
+        assert_eq!(removal, Some(Maintenance::Removal));
+        let scheduled = of(|node| condition(node, "RebootScheduled", "True"));
+        assert_eq!(scheduled, Some(Maintenance::Scheduled));
+        let scheduled = of(|node| taint(node, "aws-node-termination-handler/spot-itn"));
+        assert_eq!(scheduled, Some(Maintenance::Scheduled));
+    }
+
+    #[test]
+    fn a_lock_says_draining_until_it_expires() {
+        let locked = |renewed: &str| {
+            let lock = format!(
+                "{{\"holder\":\"ann\",\"since\":\"{renewed}\",\"renewedAt\":\"{renewed}\"}}"
+            );
+            let annotation = (LOCK_ANNOTATION.into(), lock.as_str().into());
+            of(|node| node.metadata.annotations.extend([annotation]))
+        };
+        assert_eq!(locked("1970-01-01T00:00:00Z"), Some(Maintenance::Draining));
+        assert_eq!(locked("1969-12-31T23:00:00Z"), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! `Rule`: id, severity, data sources, texts and check of a rule.
+
+use super::context::Context;
+use super::finding::Severity;
+use super::findings::{FindingBuilder, Findings};
+use super::kubelet_config;
+use super::rule_name::group_of;
+use super::selection::Selection;
+use crate::kubelet_start::Target;
+use nodelife_core::allocatable::KubeletConfiguration;
+use nodelife_core::object::Node;
+use nodelife_core::snapshot::Source;
+
+#[derive(Debug)]
+pub struct Rule {
+    /// `NL-RES-001`; never given to another rule.
+    pub id: &'static str,
+    /// The default; a finding may override it.
+    pub severity: Severity,
+    /// The data that the rule needs; without it the rule is skipped. Pods among it decide how soon
+    /// the controller runs it ([`Rule::reads_pods`]).
+    pub sources: &'static [Source],
+    /// The fault, in a few words.
+    pub title: &'static str,
+    /// The consequences.
+    pub why: &'static str,
+    pub fix: &'static str,
+    /// Further reading.
+    pub link: &'static str,
+    pub check: Check,
+}
+
+/// The check of a rule, by what it looks at.
+#[derive(Clone, Copy, Debug)]
+pub enum Check {
+    /// The whole snapshot.
+    All(fn(&Context<'_>, &mut Findings<'_>)),
+    /// The whole cluster: skipped if the input is a single Node.
+    Cluster(fn(&Context<'_>, &mut Findings<'_>)),
+    /// One node, with at most one finding.
+    Node(for<'a> fn(&Context<'a>, &'a Node) -> Option<FindingBuilder<'a>>),
+    /// As `Node`, but only nodes whose owner configures the machine: not Fargate, not virtual
+    /// kubelets.
+    Machine(for<'a> fn(&Context<'a>, &'a Node) -> Option<FindingBuilder<'a>>),
+    /// One node, with any number of findings.
+    EachNode(fn(&Context<'_>, &Node, &mut Findings<'_>)),
+    /// The configuration of one kubelet. Nodes with the same message share one finding.
+    Configuration(fn(&Node, &KubeletConfiguration) -> Option<String>),
+    /// The nodes, as kubelets of another version would run them: only if a version is given.
+    Target(fn(&Context<'_>, Target, &mut Findings<'_>)),
+    /// Several clusters, by [`crate::clusters`]; an audit of one does not check it.
+    Clusters,
+}
+
+impl Rule {
+    /// The code of its group, `RES`.
+    pub fn group(&self) -> &'static str {
+        group_of(self.id)
+    }
+
+    /// Whether it goes through the pods, or through the budgets and workloads that they belong to.
+    pub fn reads_pods(&self) -> bool {
+        let of_pods = [Source::Pods, Source::Budgets, Source::Workloads];
+        self.sources.iter().any(|source| of_pods.contains(source))
+    }
+
+    /// Whether the selection has what the rule asks about: a rule about an upgrade needs the
+    /// version, and one about several clusters is never a question about one.
+    pub fn can_check(&self, selection: &Selection) -> bool {
+        match self.check {
+            Check::Target(_) => selection.target.is_some(),
+            Check::Clusters => false,
+            _ => true,
+        }
+    }
+
+    pub(super) fn run(&self, context: &Context<'_>, findings: &mut Findings<'_>) {
+        match self.check {
+            Check::All(check) | Check::Cluster(check) => check(context, findings),
+            Check::Node(check) => {
+                for found in context.nodes().filter_map(|node| check(context, node)) {
+                    findings.push(found);
+                }
+            }
+            Check::Machine(check) => {
+                for found in context.machines().filter_map(|node| check(context, node)) {
+                    findings.push(found);
+                }
+            }
+            Check::EachNode(check) => {
+                for node in context.nodes() {
+                    check(context, node, findings);
+                }
+            }
+            Check::Configuration(check) => kubelet_config::each(context, findings, check),
+            Check::Clusters => {}
+            Check::Target(check) => {
+                if let Some(target) = findings.selection.target {
+                    check(context, target, findings);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,396 @@
+//! PDB: disruption budgets, and whether nodes can be drained.
+
+use foldhash::HashSet;
+use std::collections::{BTreeMap, HashMap};
+
+use crate::context::BudgetPods;
+use crate::owners::{OwnedPods, full_name};
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::disruption::{ignores_budgets, protections};
+use nodelife_core::object::{Budget, Pod, UnhealthyPodEvictionPolicy};
+use nodelife_core::snapshot::Source;
+use nodelife_core::{format, shutdown};
+
+const LINK: &str = "https://kubernetes.io/docs/tasks/run-application/configure-pdb/";
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-PDB-001",
+        severity: Severity::Error,
+        sources: &[Source::Budgets],
+        title: "the budget can never allow an eviction",
+        why: "It requires as many healthy pods as there are. Every drain of a node with one of \
+              these pods waits forever, and so does every upgrade.",
+        fix: "Allow one disruption: set maxUnavailable: 1, or run more replicas than minAvailable.",
+        link: LINK,
+        check: Check::All(never_allows),
+    },
+    Rule {
+        id: "NL-PDB-002",
+        severity: Severity::Error,
+        sources: &[Source::Budgets, Source::Pods],
+        title: "several budgets select the same pods",
+        why: "The eviction API refuses to evict such a pod with status 500, even if the budgets \
+              allow it: 'This pod has more than one PodDisruptionBudget, which the eviction \
+              subresource does not support.'",
+        fix: "Narrow the selectors so that each pod matches only one budget.",
+        link: LINK,
+        check: Check::All(several_budgets),
+    },
+    Rule {
+        id: "NL-PDB-003",
+        severity: Severity::Warning,
+        sources: &[Source::Budgets, Source::Pods],
+        title: "the budget protects nothing",
+        why: "No pod matches its selector, so the pods that it is meant to protect can all be \
+              evicted at once; or the disruption controller has not processed the current version \
+              of the budget.",
+        fix: "Compare the selector with the labels of the pod template.",
+        link: LINK,
+        check: Check::All(selects_nothing),
+    },
+    Rule {
+        id: "NL-PDB-004",
+        severity: Severity::Warning,
+        sources: &[Source::Budgets, Source::Pods],
+        title: "an unhealthy pod blocks the drain of its node",
+        why: "Without unhealthyPodEvictionPolicy, a pod that is not Ready can be evicted only \
+              while enough other pods are healthy. If a release is broken, its pods cannot be \
+              evicted.",
+        fix: "Set unhealthyPodEvictionPolicy: AlwaysAllow.",
+        link: "https://kubernetes.io/docs/tasks/run-application/configure-pdb/#unhealthy-pod-eviction-policy",
+        check: Check::All(unhealthy),
+    },
+    Rule {
+        id: "NL-PDB-005",
+        severity: Severity::Warning,
+        sources: &[Source::Pods],
+        title: "a drain deletes pods without a controller permanently",
+        why: "Nothing recreates them. A drain of their node needs --force.",
+        fix: "Create them through a Deployment, StatefulSet or Job.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",
+        check: Check::All(bare),
+    },
+    Rule {
+        id: "NL-PDB-006",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "all replicas of a workload are on one node",
+        why: "If the node is drained or fails, the workload is unavailable.",
+        fix: "Add topologySpreadConstraints with kubernetes.io/hostname. The scheduler looks at \
+              them only when it places a pod: if the pods have some, spread them now with kubectl \
+              rollout restart or a descheduler. whenUnsatisfiable: DoNotSchedule leaves a pod \
+              Pending rather than on the same node.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/",
+        check: Check::All(one_node),
+    },
+    Rule {
+        id: "NL-PDB-007",
+        severity: Severity::Info,
+        sources: &[Source::Pods, Source::Budgets, Source::Workloads],
+        title: "no budget protects the replicas",
+        why: "A drain of several nodes may evict all of them at the same time.",
+        fix: "Add a PodDisruptionBudget with maxUnavailable: 1.",
+        link: "https://kubernetes.io/docs/tasks/run-application/configure-pdb/",
+        check: Check::All(no_budget),
+    },
+    Rule {
+        id: "NL-PDB-008",
+        severity: Severity::Info,
+        sources: &[Source::Pods],
+        title: "an annotation asks not to evict the pod",
+        why: "Autoscalers do not remove the node while such a pod runs there. nodelife's drain \
+              respects the annotation if you use --respect-annotations.",
+        fix: "Remove the annotation when the pod has finished its work.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",
+        check: Check::All(do_not_disturb),
+    },
+    Rule {
+        id: "NL-PDB-009",
+        severity: Severity::Warning,
+        sources: &[Source::Pods],
+        title: "a finalizer blocks the deletion of a pod",
+        why: "The pod has stopped, but the controller that set the finalizer does not remove it. \
+              The drain waits, and a StatefulSet does not create a replacement.",
+        fix: "Check the controller that set the finalizer. As a last resort, remove the finalizer \
+              by hand.",
+        link: "https://kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/",
+        check: Check::All(finalizer),
+    },
+    Rule {
+        id: "NL-PDB-010",
+        severity: Severity::Info,
+        sources: &[Source::Pods],
+        title: "a pod may take more than an hour to terminate",
+        why: "A drain with a shorter timeout fails, and a graceful node shutdown kills the pod \
+              early.",
+        fix: "Shorten terminationGracePeriodSeconds, or use a longer drain timeout.",
+        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination",
+        check: Check::All(long_grace),
+    },
+];
+
+/// Whether the status is up to date with the spec.
+fn is_counted(budget: &Budget) -> bool {
+    budget.status.observed_generation >= budget.metadata.generation.unwrap_or_default()
+}
+
+fn never_allows(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let needed = [Source::Pods, Source::Workloads];
+    let readable = needed.map(|source| context.snapshot.why_missing(source).is_none());
+    let exhausted = |entry: &&BudgetPods<'_>| entry.budget.is_exhausted();
+    for BudgetPods { budget, pods } in context.budgets().iter().filter(exhausted) {
+        if is_lifted(budget) {
+            continue;
+        }
+        // Judge by the workloads' scale: the status is too strict while a pod is missing.
+        let never = if readable == [true, true] {
+            budget.refuses_at_scale(pods, &context.workloads_of(pods))
+        } else {
+            budget.refuses_by_status()
+        };
+        let Some((needed, reachable)) = never else {
+            continue;
+        };
+        let status = &budget.status;
+        let message = format!(
+            "{}: {needed} of {reachable} pods have to be healthy, {} are; \
+             {reachable} − {needed} = 0 evictions allowed, ever",
+            budget.spec, status.current_healthy,
+        );
+        findings.push(
+            FindingBuilder::budget(budget, message)
+                .with("desiredHealthy", status.desired_healthy)
+                .with("expectedPods", status.expected_pods)
+                .with("currentHealthy", status.current_healthy)
+                .on_all(pods.iter().map(|pod| pod.spec.node_name.as_str())),
+        );
+    }
+}
+
+/// Whether an operator made the budget for its own pods, and lifts it when one has to go: KubeVirt
+/// migrates the virtual machine, Rook waits for the data, CloudNativePG moves the primary.
+fn is_lifted(budget: &Budget) -> bool {
+    const OPERATORS: [&str; 3] = ["kubevirt.io", "ceph.rook.io", "postgresql.cnpg.io"];
+    let owners = budget.metadata.owner_references.iter();
+    let mut groups = owners.filter_map(|owner| owner.api_version.split('/').next());
+    groups.any(|group| OPERATORS.contains(&group))
+}
+
+fn several_budgets(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let mut of_pod: HashMap<(&str, &str), (&Pod, Vec<&Budget>)> = HashMap::new();
+    for entry in context.budgets() {
+        for pod in entry.pods.iter().filter(|pod| !ignores_budgets(pod)) {
+            let key = (&*pod.metadata.namespace, &*pod.metadata.name);
+            let (_, budgets) = of_pod.entry(key).or_insert((pod, Vec::new()));
+            budgets.push(entry.budget);
+        }
+    }
+    // One finding for each set of budgets, not for each pod.
+    let mut sets: BTreeMap<(&str, Vec<&str>), BudgetPods<'_>> = BTreeMap::new();
+    for (pod, mut budgets) in of_pod.into_values().filter(|(_, b)| b.len() > 1) {
+        budgets.sort_by_key(|budget| &budget.metadata.name);
+        let names = budgets.iter().map(|b| &*b.metadata.name).collect();
+        let Some(first) = budgets.first() else {
+            continue;
+        };
+        let key = (&*pod.metadata.namespace, names);
+        let set = sets.entry(key).or_insert_with(|| BudgetPods {
+            budget: first,
+            pods: Vec::new(),
+        });
+        set.pods.push(pod);
+    }
+    for ((_, names), BudgetPods { budget, mut pods }) in sets {
+        pods.sort_by_key(|pod| &pod.metadata.name);
+        let message = format!(
+            "budgets {} select the same {}: {}",
+            names.join(" and "),
+            format::count(pods.len(), "pod"),
+            format::list(pods.iter().map(|pod| pod.metadata.name.as_str()))
+        );
+        let pod_names: Vec<_> = pods.iter().map(|pod| full_name(&pod.metadata)).collect();
+        findings.push(
+            FindingBuilder::budget(budget, message)
+                .with("budgets", names)
+                .with("pods", pod_names)
+                .on_all(pods.iter().map(|pod| pod.spec.node_name.as_str())),
+        );
+    }
+}
+
+fn selects_nothing(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for entry in context.budgets() {
+        let budget = entry.budget;
+        if !is_counted(budget) {
+            let message = format!(
+                "the disruption controller has processed generation {}, but the budget is at {}",
+                budget.status.observed_generation,
+                budget.metadata.generation.unwrap_or_default()
+            );
+            findings.push(FindingBuilder::budget(budget, message));
+        } else if entry.pods.is_empty() && !is_scaled_down(context, budget) {
+            let message = "no pod in the namespace matches the selector".to_owned();
+            findings.push(FindingBuilder::budget(budget, message));
+        }
+    }
+}
+
+/// Whether a workload of zero replicas would make pods that the budget selects.
+fn is_scaled_down(context: &Context<'_>, budget: &Budget) -> bool {
+    let Some(selector) = &budget.spec.selector else {
+        return false;
+    };
+    context.snapshot.workloads.iter().any(|workload| {
+        workload.metadata.namespace == budget.metadata.namespace
+            && workload.spec.replicas == Some(0)
+            && (workload.spec.selector.as_ref())
+                .is_some_and(|own| selector.matches(&own.match_labels))
+    })
+}
+
+fn unhealthy(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for entry in context.budgets() {
+        let (spec, status) = (&entry.budget.spec, &entry.budget.status);
+        let strict = matches!(
+            spec.unhealthy_pod_eviction_policy,
+            None | Some(UnhealthyPodEvictionPolicy::IfHealthyBudget)
+        );
+        let broken: Vec<_> = entry
+            .pods
+            .iter()
+            .filter(|pod| pod.status.phase == "Running" && !pod.is_ready() && !pod.is_terminating())
+            .map(|pod| pod.metadata.name.as_str())
+            .collect();
+        // With enough healthy pods the unhealthy ones can be evicted; below that they cannot.
+        if strict && !broken.is_empty() && status.current_healthy < status.desired_healthy {
+            let message = format!(
+                "{} healthy, {} wanted: not even the unhealthy pods may be evicted: {}",
+                status.current_healthy,
+                status.desired_healthy,
+                format::list(broken.iter().copied())
+            );
+            let nodes = entry.pods.iter().map(|pod| pod.spec.node_name.as_str());
+            findings.push(
+                FindingBuilder::budget(entry.budget, message)
+                    .with("pods", broken)
+                    .on_all(nodes),
+            );
+        }
+    }
+}
+
+fn bare(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let pods = context.evictable_pods().filter(|pod| is_bound(pod));
+    for pod in pods.filter(|pod| pod.metadata.controller().is_none()) {
+        let node = pod.spec.node_name.as_str();
+        let found = FindingBuilder::pod(pod, format!("no controller; on {node}"));
+        findings.push(found.with("node", node));
+    }
+}
+
+fn is_bound(pod: &Pod) -> bool {
+    !pod.spec.node_name.is_empty()
+}
+
+fn one_node(context: &Context<'_>, findings: &mut Findings<'_>) {
+    if context.snapshot.nodes.len() < 2 {
+        return;
+    }
+    for OwnedPods { owner, pods, .. } in context.owned_pods() {
+        if matches!(owner.kind.as_str(), "Job" | "CronJob" | "Pod") {
+            continue;
+        }
+        let bound = pods.iter().filter(|pod| is_bound(pod));
+        let mut nodes = bound.clone().map(|pod| pod.spec.node_name.as_str());
+        let Some(node) = nodes.next() else { continue };
+        // One pod alone is nowhere else.
+        if nodes.clone().next().is_some() && nodes.all(|other| other == node) {
+            let pods: Vec<_> = bound.copied().collect();
+            let spread = pods.iter().all(|pod| spreads_over_nodes(pod));
+            let although = if spread {
+                ", although they have a topology spread constraint over nodes"
+            } else {
+                ""
+            };
+            let pods_there = format::count(pods.len(), "pod");
+            let message = format!("all {pods_there} on {node}{although}");
+            findings.push(owner.found(&pods, message).with("node", node));
+        }
+    }
+}
+
+fn spreads_over_nodes(pod: &Pod) -> bool {
+    let mut constraints = pod
+        .spec
+        .topology_spread_constraints
+        .iter()
+        .flat_map(|c| c.iter());
+    constraints.any(|constraint| constraint.topology_key == "kubernetes.io/hostname")
+}
+
+fn no_budget(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let protected: HashSet<*const Pod> = context
+        .budgets()
+        .iter()
+        .flat_map(|entry| &entry.pods)
+        .map(|pod| std::ptr::from_ref(*pod))
+        .collect();
+    for OwnedPods { owner, pods, .. } in context.owned_pods() {
+        let replicated = matches!(
+            owner.kind.as_str(),
+            "Deployment" | "StatefulSet" | "ReplicaSet"
+        );
+        let is_protected = |pod: &&Pod| protected.contains(&std::ptr::from_ref(*pod));
+        if replicated && pods.len() > 1 && !pods.iter().any(is_protected) {
+            let message = format!(
+                "{}, and no budget selects them",
+                format::count(pods.len(), "replica")
+            );
+            findings.push(owner.found(pods, message));
+        }
+    }
+}
+
+fn do_not_disturb(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for pod in context.evictable_pods() {
+        if let Some((annotation, value)) = protections(pod).next() {
+            findings.push(FindingBuilder::pod(pod, format!("{annotation}: {value}")));
+        }
+    }
+}
+
+fn finalizer(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (pod, late) in context.overdue_pods() {
+        if !pod.metadata.finalizers.is_empty() {
+            let names = pod
+                .metadata
+                .finalizers
+                .iter()
+                .map(nodelife_core::text::Str::as_str);
+            let message = format!(
+                "{} past its grace period, held by {}",
+                format::duration(late),
+                format::list(names)
+            );
+            findings.push(FindingBuilder::pod(pod, message).with("seconds", late));
+        }
+    }
+}
+
+fn long_grace(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const HOUR: i64 = 3600;
+    let pods = context.evictable_pods();
+    for (owner, pods) in context.by_owner(pods.filter(|pod| shutdown::grace(pod) > HOUR)) {
+        let most = pods
+            .iter()
+            .map(|pod| shutdown::grace(pod))
+            .fold(0, i64::max);
+        let message = format!(
+            "terminationGracePeriodSeconds: {most} ({}) on {}",
+            format::duration(most),
+            format::count(pods.len(), "pod")
+        );
+        findings.push(owner.found(&pods, message).with("seconds", most));
+    }
+}

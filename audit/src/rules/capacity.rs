@@ -1,0 +1,371 @@
+//! CAP: overcommitment, pod counts and addresses.
+
+use std::net::Ipv4Addr;
+
+use crate::context::{allocatable, capacity, is_open, requested};
+use crate::headroom;
+use crate::headroom::Headroom;
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::allocatable::{DEFAULT_MAX_PODS, KubeletConfiguration};
+use nodelife_core::format;
+use nodelife_core::object::Node;
+use nodelife_core::quantity::Quantity;
+use nodelife_core::snapshot::Source;
+use nodelife_core::zone::ZoneKey;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-CAP-001",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "the pods' requests exceed the node's Allocatable",
+        why: "Allocatable shrank after the pods were scheduled, or pods were bound without the \
+              scheduler. When the kubelet restarts, it rejects pods with OutOfcpu or OutOfmemory.",
+        fix: "Drain the node, or move pods to other nodes until the requests fit.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#node-allocatable",
+        check: Check::EachNode(overcommitted),
+    },
+    Rule {
+        id: "NL-CAP-002",
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "the node's resources are almost fully requested",
+        why: "Larger pods do not fit there any more. This is efficient as long as other nodes \
+              have room; if none has, the next pod stays Pending.",
+        fix: "No action is needed while other nodes have room. Otherwise add a node, or lower \
+              requests that exceed the usage.",
+        link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
+        check: Check::All(almost_full),
+    },
+    Rule {
+        id: "NL-CAP-003",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "the memory limits far exceed the node's Allocatable",
+        why: "If the pods use memory up to their limits, the kernel kills some of them, or the \
+              kubelet evicts pods.",
+        fix: "Set memory limits closer to the requests.",
+        link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/",
+        check: Check::All(limits),
+    },
+    Rule {
+        id: "NL-CAP-004",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "many pods on the node have no requests",
+        why: "The scheduler counts them as zero usage, and the kubelet evicts them first.",
+        fix: "Set requests, or add a LimitRange with defaults.",
+        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/#besteffort",
+        check: Check::Node(best_effort),
+    },
+    Rule {
+        id: "NL-CAP-005",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "the node has nearly as many pods as it allows",
+        why: "maxPods is a limit like CPU and memory. The node's remaining resources cannot be \
+              used, and pods of new DaemonSets stay Pending for this node.",
+        fix: "If the network has enough addresses, raise maxPods and recompute the reservation \
+              that depends on it. Otherwise, use more or smaller nodes.",
+        link: "https://kubernetes.io/docs/setup/best-practices/cluster-large/",
+        check: Check::Machine(pods_at_limit),
+    },
+    Rule {
+        id: "NL-CAP-006",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "maxPods exceeds the addresses in the node's pod range",
+        why: "When the range has no free address, new pods stay in ContainerCreating.",
+        fix: "Lower maxPods, or give nodes a larger range (--node-cidr-mask-size).",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/networking/",
+        check: Check::All(too_few_addresses),
+    },
+    Rule {
+        id: "NL-CAP-007",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "the pod ranges of several nodes overlap",
+        why: "Two pods can get the same address, so packets can reach the wrong node.",
+        fix: "Delete the newer node and register it again. Make sure that only one controller \
+              allocates pod ranges.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/networking/",
+        check: Check::All(overlap),
+    },
+    Rule {
+        id: "NL-CAP-008",
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the pod range is small for replacing pods quickly",
+        why: "A released address is not reused immediately. If the range has fewer than twice \
+              maxPods addresses, replacement pods may wait for an address.",
+        fix: "Give nodes a range with at least twice maxPods addresses.",
+        link: "https://cloud.google.com/kubernetes-engine/docs/how-to/flexible-pod-cidr",
+        check: Check::All(tight),
+    },
+    Rule {
+        id: "NL-CAP-010",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "podsPerCore limits the node to fewer pods than maxPods",
+        why: "The kubelet uses the lower of the two limits. Setting both is rarely intended.",
+        fix: "Remove podsPerCore.",
+        link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
+        check: Check::Configuration(per_core),
+    },
+    Rule {
+        id: "NL-CAP-011",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "the other nodes cannot take over the pods of a lost node",
+        why: "The requests of all workloads exceed the Allocatable of the remaining nodes. The \
+              actual shortage can be larger: taints, affinity and the size of individual pods are \
+              not counted.",
+        fix: "Add a node, or use an autoscaler that adds one in time.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-autoscaling/",
+        check: Check::Cluster(no_headroom),
+    },
+    Rule {
+        id: "NL-CAP-012",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::CsiNodes],
+        title: "the node can attach almost no more volumes",
+        why: "Further pods with volumes of this driver stay Pending or ContainerCreating there.",
+        fix: "Spread the workloads that use volumes, or use a machine type with a higher limit.",
+        link: "https://kubernetes.io/docs/concepts/storage/storage-limits/",
+        check: Check::All(volume_limit),
+    },
+    Rule {
+        id: "NL-CAP-013",
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "the other zones cannot take over the pods of a lost zone",
+        why: "The requests of all workloads exceed the Allocatable of the other zones. If the \
+              zone fails, some pods stay Pending. The actual shortage can be larger: volumes that \
+              are bound to their zone are not counted.",
+        fix: "Keep enough free capacity for one zone, or decide which workloads may stay Pending.",
+        link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/",
+        check: Check::Cluster(no_zone_headroom),
+    },
+];
+
+fn overcommitted(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let requests = context.requests_on(&node.metadata.name);
+    for (resource, requested) in requests.into_iter().flatten() {
+        let room = allocatable(node, resource).filter(|room| requested > room);
+        if let Some(room) = room {
+            let over = *requested - room;
+            let message =
+                format!("{resource}: requests {requested} − Allocatable {room} = {over} too much");
+            findings.push(
+                FindingBuilder::node(node, message)
+                    .with("resource", resource.as_str())
+                    .with("requests", requested.to_string())
+                    .with("allocatable", room.to_string()),
+            );
+        }
+    }
+}
+
+fn pods_at_limit<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let limit = allocatable(node, "pods")?.value()?;
+    let pods = i64::try_from(context.active_pods_on(&node.metadata.name).count()).ok()?;
+    // 90 % or more, in whole numbers.
+    if limit == 0 || i128::from(pods) * 10 < i128::from(limit) * 9 {
+        return None;
+    }
+    let message = format!("{pods} of {limit} pods ({} %)", pods * 100 / limit);
+    let found = FindingBuilder::node(node, message)
+        .with("pods", pods)
+        .with("limit", limit);
+    Some(found.severity_if(pods > limit, Severity::Error))
+}
+
+fn percent(part: Quantity, whole: Quantity) -> f64 {
+    100.0 * part.approximate() / whole.approximate()
+}
+
+fn almost_full(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const FULL: f64 = 90.0;
+    let share = |node: &Node, name: &str| {
+        let room = allocatable(node, name).filter(|room| !room.is_zero())?;
+        let requested =
+            requested(context, node, name).map_or_else(|| room.zeroed(), |(sum, _)| sum);
+        Some((requested, room, percent(requested, room)))
+    };
+    for name in headroom::RESOURCES {
+        let mut open = context.nodes().filter(|node| is_open(node));
+        let has_room = |node: &Node| share(node, name).is_some_and(|(_, _, full)| full < FULL);
+        let elsewhere = context.snapshot.single_node || open.any(has_room);
+        // A node of Fargate is as large as its pod.
+        for node in context.machines() {
+            // NL-CAP-001 reports more than 100 %.
+            let full = share(node, name).filter(|(sum, room, full)| sum <= room && *full >= FULL);
+            let Some((requested, room, full)) = full else {
+                continue;
+            };
+            let nowhere = if elsewhere {
+                ""
+            } else {
+                "; no other node has room"
+            };
+            let message = format!(
+                "{name}: {requested} of {room} Allocatable requested ({full:.0} %){nowhere}"
+            );
+            let found = FindingBuilder::node(node, message).with("resource", name);
+            findings.push(found.severity_if(!elsewhere, Severity::Warning));
+        }
+    }
+}
+
+fn limits(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for node in context.nodes() {
+        let sum = context.limits_on(&node.metadata.name);
+        let limits = sum.and_then(|sum| sum.get("memory"));
+        let (Some(limits), Some(room)) = (limits, allocatable(node, "memory")) else {
+            continue;
+        };
+        if !room.is_zero() && percent(*limits, room) > 150.0 {
+            let message = format!(
+                "memory limits {limits} of {room} Allocatable ({:.0} %)",
+                percent(*limits, room)
+            );
+            findings.push(FindingBuilder::node(node, message).with("limits", limits.to_string()));
+        }
+    }
+}
+
+fn best_effort<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    /// A share of fewer pods means little.
+    const ENOUGH: usize = 10;
+    let (idle, others): (Vec<_>, Vec<_>) = context
+        .active_pods_on(&node.metadata.name)
+        .partition(|pod| pod.status.qos_class == "BestEffort");
+    let (idle, all) = (idle.len(), idle.len() + others.len());
+    (all >= ENOUGH && idle * 5 > all).then(|| {
+        let message = format!("{idle} of {} are BestEffort", format::count(all, "pod"));
+        FindingBuilder::node(node, message).with("bestEffort", idle)
+    })
+}
+
+fn no_headroom(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for headroom in Headroom::all(context) {
+        let Some(largest) = headroom.largest() else {
+            continue;
+        };
+        let name = &largest.metadata.name;
+        if let Some(left) = headroom.short_without(|node| node.metadata.name == *name) {
+            let message = headroom.say(name, left);
+            let found = FindingBuilder::cluster(message).with("resource", headroom.resource);
+            findings.push(found.inferred());
+        }
+    }
+}
+
+fn no_zone_headroom(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for headroom in Headroom::all(context) {
+        for zone in context.zones.zones.iter().filter(|z| !z.key.is_empty()) {
+            let lost = |node: &Node| ZoneKey::of(&node.metadata.labels) == zone.key;
+            if let Some(left) = headroom.short_without(lost) {
+                let message = headroom.say(&zone.key.to_string(), left);
+                let found = FindingBuilder::zone(context, &zone.key, message);
+                findings.push(found.with("resource", headroom.resource).inferred());
+            }
+        }
+    }
+}
+
+fn volume_limit(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for csi in context.snapshot.csi_nodes.iter().flatten() {
+        let Some(node) = context.node(&csi.metadata.name) else {
+            continue;
+        };
+        for driver in &csi.spec.drivers {
+            let Some(most) = driver.allocatable.and_then(|count| count.count) else {
+                continue;
+            };
+            let prefix = format!("kubernetes.io/csi/{}^", driver.name);
+            let volumes = node.status.volumes_attached.iter();
+            let attached = volumes.filter(|v| v.name.starts_with(&prefix)).count();
+            if i64::try_from(attached).unwrap_or(i64::MAX) >= most.saturating_sub(1) {
+                let message = format!("{}: {attached} of {most} volumes attached", driver.name);
+                findings
+                    .push(FindingBuilder::node(node, message).with("driver", driver.name.as_str()));
+            }
+        }
+    }
+}
+
+/// First and last address, as numbers, of an IPv4 range.
+fn range(cidr: &str) -> Option<(u32, u32)> {
+    let (address, prefix) = cidr.split_once('/')?;
+    let address = u32::from(address.parse::<Ipv4Addr>().ok()?);
+    let prefix: u32 = prefix.parse().ok().filter(|prefix| *prefix <= 32)?;
+    let mask = u32::MAX.checked_shl(32 - prefix).unwrap_or(0);
+    Some((address & mask, address | !mask))
+}
+
+/// How many pods a range of this size takes: without its network, broadcast and gateway.
+fn usable((first, last): (u32, u32)) -> i64 {
+    (i64::from(last) - i64::from(first) + 1 - 3).max(0)
+}
+
+/// IPv4 ranges of the node with the number of pods that it takes.
+fn ranges<'a>(context: &Context<'a>) -> Vec<(&'a Node, (u32, u32), i64)> {
+    let ranges = context.nodes().filter_map(|node| {
+        let mut cidrs = node.spec.pod_cidrs.iter().chain([&node.spec.pod_cidr]);
+        let range = cidrs.find_map(|cidr| range(cidr))?;
+        Some((node, range, allocatable(node, "pods")?.value()?))
+    });
+    ranges.collect()
+}
+
+fn too_few_addresses(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (node, range, pods) in ranges(context) {
+        let addresses = usable(range);
+        if pods > addresses {
+            let message = format!("up to {pods} pods, but only {addresses} addresses in the range");
+            let found = FindingBuilder::node(node, message)
+                .with("pods", pods)
+                .with("addresses", addresses);
+            // A network plugin may assign addresses of its own.
+            findings.push(found.inferred());
+        }
+    }
+}
+
+fn tight(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (node, range, pods) in ranges(context) {
+        let addresses = usable(range) + 3;
+        if pods <= addresses && addresses / 2 < pods {
+            let message =
+                format!("{addresses} addresses for up to {pods} pods, less than twice as many");
+            findings.push(FindingBuilder::node(node, message).inferred());
+        }
+    }
+}
+
+fn overlap(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let mut ranges = ranges(context);
+    ranges.sort_by_key(|(_, range, _)| *range);
+    for pair in ranges.windows(2) {
+        let [(node, (_, last), _), (other, (first, _), _)] = pair else {
+            continue;
+        };
+        if first <= last {
+            let name = other.metadata.name.as_str();
+            let message = format!("its pod range overlaps that of {name}");
+            let found = FindingBuilder::node(node, message).on(name);
+            findings.push(found.with("other", name));
+        }
+    }
+}
+
+fn per_core(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let cores = capacity(node, "cpu")?.value()?;
+    let most = config.max_pods.unwrap_or(DEFAULT_MAX_PODS);
+    let limit = config.pod_limit(cores);
+    (limit < most).then(|| {
+        let each = config.pods_per_core.unwrap_or_default();
+        format!("podsPerCore: {each} × {cores} cores = {limit} pods, maxPods: {most}")
+    })
+}

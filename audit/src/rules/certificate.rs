@@ -1,0 +1,242 @@
+//! CRT: certificates and the kubelet's own API.
+
+use crate::pools::counts;
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::allocatable::KubeletConfiguration;
+use nodelife_core::format;
+use nodelife_core::object::{ClusterRole, Node, SigningRequest};
+use nodelife_core::snapshot::Source;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-CRT-001",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet does not renew its client certificate",
+        why: "When the certificate expires, the node is lost and can join the cluster again only \
+              by hand.",
+        fix: "Set rotateCertificates: true.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/#certificate-rotation",
+        check: Check::Configuration(no_rotation),
+    },
+    Rule {
+        id: "NL-CRT-002",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet uses a self-signed serving certificate",
+        why: "The API server cannot verify the kubelet's identity. An attacker in between can \
+              intercept logs, exec and port-forward.",
+        fix: "Set serverTLSBootstrap: true, and run an approver for kubelet-serving requests.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/#client-and-serving-certificates",
+        check: Check::Configuration(self_signed),
+    },
+    Rule {
+        id: "NL-CRT-003",
+        severity: Severity::Error,
+        sources: &[Source::SigningRequests],
+        title: "requests for kubelet serving certificates are not approved",
+        why: "Kubernetes does not approve kubernetes.io/kubelet-serving requests by itself. \
+              Pending requests are deleted after a day. The kubelet then has an expired serving \
+              certificate, or none.",
+        fix: "Approve them, or run an approver (kubelet-csr-approver, or your cloud provider's).",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/",
+        check: Check::All(serving_pending),
+    },
+    Rule {
+        id: "NL-CRT-004",
+        severity: Severity::Warning,
+        sources: &[Source::SigningRequests],
+        title: "a node requests certificates repeatedly",
+        why: "Its requests are denied, or the signed certificates are in a form that the kubelet \
+              does not accept.",
+        fix: "Check the kubelet's log and the conditions of the requests.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/certificate-signing-requests/",
+        check: Check::All(again),
+    },
+    Rule {
+        id: "NL-CRT-006",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "anyone who can reach the kubelet can control it",
+        why: "Anonymous access, AlwaysAllow and the read-only port expose pods and logs to the \
+              whole network. The first two also allow exec in every pod.",
+        fix: "Set authentication.anonymous.enabled: false, authorization.mode: Webhook and \
+              readOnlyPort: 0.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/",
+        check: Check::Configuration(open_kubelet),
+    },
+    Rule {
+        id: "NL-CRT-007",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet does not follow the CIS benchmark",
+        why: "CIS requires idle timeouts for streams, the kubelet's iptables chains, and cipher \
+              suites with forward secrecy.",
+        fix: "Change the settings in the message.",
+        link: "https://www.cisecurity.org/benchmark/kubernetes",
+        check: Check::Configuration(soft),
+    },
+    Rule {
+        id: "NL-CRT-008",
+        severity: Severity::Warning,
+        sources: &[Source::ClusterRoles, Source::ClusterRoleBindings],
+        title: "a role binding allows nodes/proxy",
+        why: "The API server forwards these requests to kubelets. Even the verb get alone allows \
+              exec in every pod, because a WebSocket starts as a GET request.",
+        fix: "Grant nodes/metrics, nodes/stats, nodes/log or nodes/configz instead.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-authn-authz/",
+        check: Check::All(proxy),
+    },
+    Rule {
+        id: "NL-CRT-009",
+        severity: Severity::Error,
+        sources: &[Source::SigningRequests],
+        title: "requests for kubelet client certificates are not approved",
+        why: "A kubelet asks for a new certificate when 70 to 90 % of the old one's lifetime are \
+              over. Without the new one its node is lost when the old one expires.",
+        fix: "Approve them (kubectl certificate approve), bind the group system:nodes to the \
+              ClusterRole system:certificates.k8s.io:certificatesigningrequests:selfnodeclient, \
+              and check the csrapproving controller in kube-controller-manager.",
+        link: "https://kubernetes.io/docs/reference/access-authn-authz/kubelet-tls-bootstrapping/#approval-controller",
+        check: Check::All(client_pending),
+    },
+];
+
+fn no_rotation(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let off = config.rotate_certificates != Some(true);
+    off.then(|| "rotateCertificates is not set".to_owned())
+}
+
+fn self_signed(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let signed = config.server_tls_bootstrap == Some(true) || !config.tls_cert_file.is_empty();
+    (!signed).then(|| "neither serverTLSBootstrap nor tlsCertFile".to_owned())
+}
+
+fn requests<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a SigningRequest> + use<'a> {
+    context.snapshot.signing_requests.iter().flatten()
+}
+
+fn node_of(request: &SigningRequest) -> &str {
+    let user = request.spec.username.as_str();
+    user.strip_prefix("system:node:").unwrap_or(user)
+}
+
+fn serving_pending(context: &Context<'_>, findings: &mut Findings<'_>) {
+    pending(context, "kubernetes.io/kubelet-serving", findings);
+}
+
+fn client_pending(context: &Context<'_>, findings: &mut Findings<'_>) {
+    pending(
+        context,
+        "kubernetes.io/kube-apiserver-client-kubelet",
+        findings,
+    );
+}
+
+/// Requests to this signer that nobody has approved or denied for a while.
+fn pending(context: &Context<'_>, signer: &str, findings: &mut Findings<'_>) {
+    const LONG: i64 = 600;
+    for request in requests(context) {
+        let age = context.age(&request.metadata).unwrap_or_default();
+        let to_signer = request.spec.signer_name == signer;
+        if to_signer && request.status.conditions.is_empty() && age > LONG {
+            let node = node_of(request);
+            let message = format!("pending for {}, from {node}", format::duration(age));
+            let found =
+                FindingBuilder::object("CertificateSigningRequest", &request.metadata, message);
+            findings.push(found.on(node).with("node", node));
+        }
+    }
+}
+
+fn again(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const HOUR: i64 = 3600;
+    const OFTEN: usize = 5;
+    let of_nodes = requests(context).filter(|request| {
+        let age = context.age(&request.metadata);
+        age.is_some_and(|age| age <= HOUR) && request.spec.username.starts_with("system:node:")
+    });
+    let counts = counts(of_nodes.map(node_of)).into_iter();
+    for (node, count) in counts.filter(|(_, count)| *count > OFTEN) {
+        let message = format!("{count} requests within an hour");
+        let found = FindingBuilder::named("Node", node, message).on(node);
+        findings.push(found.with("requests", count));
+    }
+}
+
+fn open_kubelet(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let mut open = Vec::new();
+    if config.authentication.anonymous.enabled == Some(true) {
+        open.push("authentication.anonymous.enabled: true".to_owned());
+    }
+    if config.authorization.mode == "AlwaysAllow" {
+        open.push("authorization.mode: AlwaysAllow".to_owned());
+    }
+    if let Some(port) = config.read_only_port.filter(|port| *port != 0) {
+        open.push(format!("readOnlyPort: {port}"));
+    }
+    (!open.is_empty()).then(|| open.join(", "))
+}
+
+fn soft(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let mut weak = Vec::new();
+    let timeout = config.streaming_connection_idle_timeout;
+    if timeout.is_some_and(|timeout| timeout.nanoseconds() == 0) {
+        weak.push("streamingConnectionIdleTimeout: 0s".to_owned());
+    }
+    if config.make_iptables_util_chains == Some(false) {
+        weak.push("makeIPTablesUtilChains: false".to_owned());
+    }
+    // Key exchange by RSA has no forward secrecy; CBC and RC4 are broken.
+    let suites = config.tls_cipher_suites.iter();
+    weak.extend(
+        suites
+            .filter(|s| s.starts_with("TLS_RSA_") || s.contains("_CBC_") || s.contains("_RC4_"))
+            .map(|suite| format!("tlsCipherSuites: {suite}")),
+    );
+    (!weak.is_empty()).then(|| weak.join(", "))
+}
+
+/// Whether the role lets its holders use `nodes/proxy`, without being allowed everything.
+fn gives_proxy(role: &ClusterRole) -> bool {
+    let has = |list: &[nodelife_core::text::Str], item: &str| list.iter().any(|x| x == item);
+    role.rules.iter().any(|rule| {
+        has(&rule.resources, "nodes/proxy")
+            && (has(&rule.api_groups, "") || has(&rule.api_groups, "*"))
+    })
+}
+
+fn proxy(context: &Context<'_>, findings: &mut Findings<'_>) {
+    /// Subjects with this permission by default (`plugin/pkg/auth/authorizer/rbac/bootstrappolicy`, v1.36.3, and kubeadm).
+    const KNOWN: [&str; 4] = [
+        "system:masters",
+        "kubeadm:cluster-admins",
+        "kube-apiserver-kubelet-client",
+        "kube-apiserver",
+    ];
+    let roles = context.snapshot.cluster_roles.iter().flatten();
+    let roles: Vec<_> = roles
+        .filter(|role| gives_proxy(role))
+        .map(|role| role.metadata.name.as_str())
+        .collect();
+    for binding in context.snapshot.cluster_role_bindings.iter().flatten() {
+        if !roles.contains(&binding.role_ref.name.as_str()) {
+            continue;
+        }
+        let others: Vec<_> = binding
+            .subjects
+            .iter()
+            .filter(|subject| !KNOWN.contains(&subject.name.as_str()))
+            .map(|subject| format!("{} {}", subject.kind, subject.name))
+            .collect();
+        if !others.is_empty() {
+            let message = format!(
+                "{} through role {}",
+                others.join(", "),
+                binding.role_ref.name
+            );
+            let found = FindingBuilder::object("ClusterRoleBinding", &binding.metadata, message);
+            findings.push(found.with("subjects", others));
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! EVT: faults that kubelets report in events.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::format;
+use nodelife_core::object::Node;
+use nodelife_core::snapshot::Source;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-EVT-001",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Events],
+        title: "the machine runs with cgroup v1",
+        why: "The kubelet found cgroup v1. From 1.35 on it does not start there by default, and \
+              Kubernetes will remove its support.",
+        fix: "Boot the machine with cgroup v2 (systemd.unified_cgroup_hierarchy=1).",
+        link: "https://kubernetes.io/docs/concepts/architecture/cgroups/",
+        check: Check::All(cgroup_v1),
+    },
+    Rule {
+        id: "NL-EVT-002",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Events],
+        title: "pods do not use the cluster's DNS",
+        why: "The kubelet has no clusterDNS, so pods with the dnsPolicy ClusterFirst get the \
+              node's DNS servers. They do not find Services by name.",
+        fix: "Set clusterDNS and clusterDomain in the kubelet's configuration.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/nodelocaldns/",
+        check: Check::All(no_dns),
+    },
+    Rule {
+        id: "NL-EVT-003",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Events],
+        title: "the kubelet cannot read the size of its image file system",
+        why: "The container runtime reports a capacity of 0. Until it reports another, the kubelet \
+              removes no unused images, and does not notice that the disk is full. Once at startup \
+              is normal.",
+        fix: "Check the container runtime's log and the file system with its images.",
+        link: "https://kubernetes.io/docs/concepts/architecture/garbage-collection/",
+        check: Check::All(no_image_capacity),
+    },
+    Rule {
+        id: "NL-EVT-004",
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::Events],
+        title: "the machine has rebooted",
+        why: "If nobody planned the reboot, the machine may have lost power, or the kernel may have \
+              crashed. Its pods ended without their grace period.",
+        fix: "If the reboot was not planned, read the machine's journal of the previous boot.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
+        check: Check::All(rebooted),
+    },
+    Rule {
+        id: "NL-EVT-005",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Events],
+        title: "the kubelet cannot free disk space",
+        why: "The file system of the images is fuller than imageGCHighThresholdPercent, and the \
+              images that no container uses do not make up for it. When it reaches the eviction \
+              threshold, the kubelet evicts pods.",
+        fix: "Look for what else fills the file system: logs, emptyDir volumes, files that are not \
+              Kubernetes'. Or enlarge it.",
+        link: "https://kubernetes.io/docs/concepts/architecture/garbage-collection/#containers-images",
+        check: Check::All(no_space_freed),
+    },
+];
+
+/// How often a kubelet has reported something in the events that are still there.
+#[derive(Default)]
+pub(super) struct Seen {
+    times: i64,
+    /// How often the event that was repeated most. A kubelet counts a report up in one event until
+    /// it restarts; then it makes another event.
+    repeated: i64,
+    last: Option<Timestamp>,
+}
+
+/// The nodes whose events have this reason.
+pub(super) fn seen<'a>(context: &Context<'a>, reason: &str) -> Vec<(&'a Node, Seen)> {
+    let mut nodes: BTreeMap<&str, Seen> = BTreeMap::new();
+    for event in context.snapshot.events.iter().flatten() {
+        let object = &event.involved_object;
+        if event.reason == *reason && object.kind == "Node" {
+            let seen = nodes.entry(&object.name).or_default();
+            let times = event.count.unwrap_or(1);
+            seen.times = seen.times.saturating_add(times);
+            seen.repeated = seen.repeated.max(times);
+            seen.last = seen.last.max(event.time());
+        }
+    }
+    let nodes = nodes.into_iter();
+    let known = nodes.filter_map(|(name, seen)| Some((context.node(name)?, seen)));
+    known.collect()
+}
+
+/// `kubelet_linux.go` reports it at startup.
+fn cgroup_v1(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (node, _) in seen(context, "CgroupV1") {
+        let version = &node.status.node_info.kubelet_version;
+        let message = format!("the kubelet ({version}) reports CgroupV1");
+        findings.push(FindingBuilder::node(node, message));
+    }
+}
+
+/// `network/dns/dns.go` reports it for each such pod.
+fn no_dns(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (node, seen) in seen(context, "MissingClusterDNS") {
+        let message = format!(
+            "the kubelet reports MissingClusterDNS, {}",
+            format::count(usize::try_from(seen.times).unwrap_or(usize::MAX), "time")
+        );
+        findings.push(FindingBuilder::node(node, message).with("times", seen.times));
+    }
+}
+
+/// `images/image_gc_manager.go` reports it every five minutes.
+fn no_image_capacity(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const LASTING: i64 = 3;
+    const RECENT: i64 = 900;
+    for (node, seen) in seen(context, "InvalidDiskCapacity") {
+        let Some(last) = seen.last.map(|last| context.seconds_since(last)) else {
+            continue;
+        };
+        if seen.repeated >= LASTING && last <= RECENT {
+            let message = format!(
+                "the kubelet reports InvalidDiskCapacity, {} times, the last time {} ago",
+                seen.repeated,
+                format::duration(last)
+            );
+            findings.push(FindingBuilder::node(node, message).with("times", seen.repeated));
+        }
+    }
+}
+
+/// `images/image_gc_manager.go` (v1.33.13 to v1.37.2) reports it after each attempt, every five
+/// minutes.
+fn no_space_freed(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const RECENT: i64 = 900;
+    for (node, seen) in seen(context, "FreeDiskSpaceFailed") {
+        let Some(last) = seen.last.map(|last| context.seconds_since(last)) else {
+            continue;
+        };
+        if last <= RECENT {
+            let message = format!(
+                "the kubelet reports FreeDiskSpaceFailed, the last time {} ago",
+                format::duration(last)
+            );
+            findings.push(FindingBuilder::node(node, message).with("times", seen.times));
+        }
+    }
+}
+
+/// `nodestatus/setters.go` reports a new boot ID.
+fn rebooted(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (node, seen) in seen(context, "Rebooted") {
+        let Some(last) = seen.last.map(|last| context.seconds_since(last)) else {
+            continue;
+        };
+        let often = if seen.times > 1 {
+            format!("{} times, the last time ", seen.times)
+        } else {
+            String::new()
+        };
+        let message = format!("rebooted {often}{} ago", format::duration(last));
+        let found = FindingBuilder::node(node, message).with("times", seen.times);
+        findings.push(found.severity_if(seen.times > 1, Severity::Warning));
+    }
+}

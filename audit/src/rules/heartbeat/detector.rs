@@ -1,0 +1,159 @@
+//! HB: conditions that agents of providers and distributions post.
+
+use crate::maintenance::{scheduled_condition, scheduled_taint};
+use crate::{Context, FindingBuilder, Findings, Severity};
+use nodelife_core::format;
+use nodelife_core::node_marks::{DRAIN_IN_PROGRESS, DRAINED};
+use nodelife_core::object::{Node, NodeCondition};
+
+const OWN: [&str; 5] = [
+    "Ready",
+    "MemoryPressure",
+    "DiskPressure",
+    "PIDPressure",
+    "NetworkUnavailable",
+];
+
+/// Conditions of the state of a node, which people and programs that drain it set
+/// (`core/v1/types.go` of k8s.io/api, v0.37.2).
+const LIFECYCLE: [&str; 5] = [
+    "GracefulNodeShutdownInProgress",
+    DRAIN_IN_PROGRESS,
+    DRAINED,
+    "MaintenancePlanned",
+    "MaintenanceInProgress",
+];
+
+/// The condition by which k3s and RKE2 say whether a server is a voting member of etcd.
+const ETCD: &str = "EtcdIsVoter";
+
+/// What GKE's detector says of settings.
+fn is_setting(kind: &str) -> bool {
+    kind == "SysctlChanged" || (kind.starts_with("Deprecated") && kind.ends_with("Configuration"))
+}
+
+/// Whether an agent's condition is about pressure: ACK's `InodesPressure`, and those that KEP-5394
+/// plans for the kubelet, `SystemMemoryContentionPressure` and others (none up to v1.37.2).
+fn is_pressure(kind: &str) -> bool {
+    kind.ends_with("Pressure") && !OWN.contains(&kind)
+}
+
+/// Whether an agent's condition reports a fault. Most do when they are `True`; those whose type
+/// ends in `Ready` do when they are `False`.
+fn is_fault(condition: &NodeCondition) -> bool {
+    let kind = condition.kind.as_str();
+    let named = [
+        "KernelDeadlock",
+        "ReadonlyFilesystem",
+        "CorruptDockerOverlay2",
+        "XfsShutdown",
+        "CperHardwareErrorFatal",
+        // AKS, of machines with GPUs and InfiniBand.
+        "GPUMissing",
+        "NVLinkStatusInactive",
+        "IBLinkFlapping",
+        // ACK.
+        "RuntimeOffline",
+        "DockerOffline",
+        "SystemdOffline",
+        "InstanceExpired",
+    ];
+    let fault = named.contains(&kind)
+        || kind.starts_with("Frequent")
+        || kind.starts_with("Unhealthy")
+        || kind.ends_with("Problem")
+        || kind.ends_with("Unhealthy");
+    (fault && condition.status == "True")
+        || (kind != "Ready" && kind.ends_with("Ready") && condition.status == "False")
+}
+
+fn found<'a>(node: &'a Node, about: &NodeCondition, message: String) -> FindingBuilder<'a> {
+    FindingBuilder::node(node, message).with("condition", about.kind.as_str())
+}
+
+/// The finding that repeats the condition.
+fn said<'a>(node: &'a Node, condition: &NodeCondition) -> FindingBuilder<'a> {
+    let message = format!(
+        "{} is {}: {}: {}",
+        condition.kind, condition.status, condition.reason, condition.message
+    );
+    found(node, condition, message)
+}
+
+pub(super) fn custom(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    for condition in node.status.conditions.iter().filter(|c| is_fault(c)) {
+        findings.push(said(node, condition));
+    }
+}
+
+pub(super) fn settings(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let conditions = node.status.conditions.iter();
+    for condition in conditions.filter(|c| is_setting(&c.kind) && c.status == "True") {
+        findings.push(said(node, condition));
+    }
+}
+
+pub(super) fn pressure(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let conditions = node.status.conditions.iter();
+    for condition in conditions.filter(|c| is_pressure(&c.kind) && c.status == "True") {
+        findings.push(said(node, condition));
+    }
+}
+
+pub(super) fn scheduled<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    scheduled_condition(node)
+        .map(|condition| said(node, condition))
+        .or_else(|| {
+            let message = format!("tainted {}", scheduled_taint(node)?.key);
+            Some(FindingBuilder::node(node, message))
+        })
+}
+
+pub(super) fn etcd<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    const DAY: i64 = 86_400;
+    let condition = node.condition(ETCD)?;
+    if condition.status == "False" {
+        return Some(said(node, condition));
+    }
+    // An old server that became a voter lately was none for a while.
+    let since = context.seconds_since(condition.last_transition_time?);
+    let before = context.age(&node.metadata)? - since;
+    (since < DAY && before > DAY).then(|| {
+        let message = format!(
+            "a voting member of etcd only for {}; the node is {} old",
+            format::duration(since),
+            format::duration(before + since)
+        );
+        found(node, condition, message).severity(Severity::Info)
+    })
+}
+
+pub(super) fn no_detector(context: &Context<'_>, findings: &mut Findings<'_>) {
+    /// In smaller clusters people notice a broken machine.
+    const MANY: usize = 5;
+    let foreign = |node: &Node| {
+        let mut conditions = node.status.conditions.iter();
+        conditions.any(|condition| {
+            let kind = condition.kind.as_str();
+            let is_state = OWN.contains(&kind) || LIFECYCLE.contains(&kind) || kind == ETCD;
+            !is_state && !is_pressure(kind)
+        })
+    };
+    let nodes = context.snapshot.nodes.len();
+    if nodes >= MANY && !context.nodes().any(foreign) {
+        let message = format!(
+            "none of {} has a condition from a detector",
+            format::count(nodes, "node")
+        );
+        findings.push(FindingBuilder::cluster(message));
+    }
+}
+
+pub(super) fn unknown_condition(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    for condition in &node.status.conditions {
+        if node.is_ready() && condition.status == "Unknown" {
+            let message = format!("Ready, but {} is Unknown", condition.kind);
+            findings.push(found(node, condition, message));
+        }
+    }
+}

@@ -1,0 +1,486 @@
+//! HB: heartbeats, leases and conditions.
+
+mod detector;
+
+use crate::context::requested;
+use crate::pools::most_common;
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity, kubelet_config};
+use nodelife_core::format;
+use nodelife_core::object::Node;
+use nodelife_core::snapshot::Source;
+use nodelife_core::zone::ZoneKey;
+
+/// `nodeLeaseDurationSeconds` (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
+const LEASE_DURATION: i32 = 40;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-HB-001",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::Leases, Source::Clock],
+        title: "a Ready node no longer renews its lease",
+        why: "The kubelet renews its lease every 10 s. If the control plane receives neither a \
+              lease renewal nor a status update during the grace period, the node becomes Unknown \
+              and its pods are evicted.",
+        fix: "Check the kubelet on the node: does it run, can it reach the API server, is its \
+              clock correct, and may it update its lease?",
+        link: "https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats",
+        check: Check::Node(stale_lease),
+    },
+    Rule {
+        id: "NL-HB-002",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "the control plane has lost contact with the node",
+        why: "The control plane has set Ready to Unknown. Pods are deleted when their toleration \
+              of the unreachable taint expires, and stay Terminating because no kubelet confirms \
+              the deletion.",
+        fix: "Check whether the machine is running. If it is permanently off, delete the Node \
+              object, or add the out-of-service taint so that its volumes can be detached.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
+        check: Check::Node(unknown),
+    },
+    Rule {
+        id: "NL-HB-003",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "the kubelet reports that the node is not ready",
+        why: "No pods are scheduled to the node. Its pods are removed from Services, and are \
+              deleted when their toleration of the not-ready taint expires.",
+        fix: "Read the condition's message. It names the failing component: network plugin, \
+              container runtime, PLEG or a shutdown.",
+        link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
+        check: Check::Node(not_ready),
+    },
+    Rule {
+        id: "NL-HB-004",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Leases, Source::Clock],
+        title: "the node's clock is ahead of the API server's",
+        why: "The lease's renewal time is in the future, so the node's clock is wrong. The node \
+              uses this clock to validate certificates and tokens and to timestamp logs.",
+        fix: "Run a time service (chrony, systemd-timesyncd) on the node.",
+        link: "https://kubernetes.io/docs/concepts/architecture/leases/",
+        check: Check::Node(clock_ahead),
+    },
+    Rule {
+        id: "NL-HB-005",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Leases, Source::Clock],
+        title: "the kubelet renews its lease but does not post its status",
+        why: "A current lease is enough for the node to count as healthy. While the kubelet fails \
+              to post its status, the node keeps its old conditions.",
+        fix: "Look for failed status updates in the kubelet's log. Possible causes: a webhook \
+              denies them, a permission is missing, or the status is too large.",
+        link: "https://kubernetes.io/docs/reference/node/node-status/",
+        check: Check::Node(status_silent),
+    },
+    Rule {
+        id: "NL-HB-006",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::Leases],
+        title: "the node has no lease",
+        why: "Without a lease, only status updates count as heartbeats. If nothing changes, the \
+              kubelet posts its status only every 5 minutes, which is much longer than the grace \
+              period.",
+        fix: "Look for 'cannot get resource leases' in the kubelet's log. Its user must be \
+              system:node:NAME in the group system:nodes.",
+        link: "https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats",
+        check: Check::Node(no_lease),
+    },
+    Rule {
+        id: "NL-HB-007",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "every kubelet writes its full status every few seconds",
+        why: "Setting only nodeStatusUpdateFrequency also sets nodeStatusReportFrequency. The \
+              kubelet then writes its status even when nothing has changed, which causes most of \
+              the write load in a large cluster.",
+        fix: "Also set nodeStatusReportFrequency: 5m.",
+        link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
+        check: Check::All(chatty),
+    },
+    Rule {
+        id: "NL-HB-008",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet renews its lease too rarely for the grace period",
+        why: "The kubelet renews its lease after a quarter of nodeLeaseDurationSeconds. If this \
+              interval is close to the controller's grace period, one failed renewal makes the \
+              node Unknown.",
+        fix: "Set nodeLeaseDurationSeconds: 40.",
+        link: "https://kubernetes.io/docs/concepts/architecture/leases/#node-heart-beats",
+        check: Check::All(seldom),
+    },
+    Rule {
+        id: "NL-HB-009",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Leases],
+        title: "the lease duration differs from that of other nodes",
+        why: "A longer lease delays the detection of a dead node. A shorter lease causes false \
+              alarms.",
+        fix: "Set the same nodeLeaseDurationSeconds in all kubelet configurations.",
+        link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
+        check: Check::All(odd_duration),
+    },
+    Rule {
+        id: "NL-HB-010",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Events],
+        title: "the node alternates between Ready and NotReady",
+        why: "On each change, its pods are removed from Services and added again, and taints are \
+              set and removed. The kubelet, the container runtime or the network is at its limit.",
+        fix: "Read the kubelet's log around these events. Look for PLEG errors, memory pressure \
+              and lease timeouts.",
+        link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
+        check: Check::Node(flapping),
+    },
+    Rule {
+        id: "NL-HB-011",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the node is under pressure",
+        why: "The kubelet evicts pods, regardless of their budgets, until usage is below the \
+              threshold. No new pods are scheduled there.",
+        fix: "Find the pods that use the resource. Raise their requests to their actual usage, or \
+              add capacity.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
+        check: Check::EachNode(pressure),
+    },
+    Rule {
+        id: "NL-HB-012",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "the node's network is not configured",
+        why: "Pods on the node have no route to other pods.",
+        fix: "Check the cloud controller's route controller, or the network plugin.",
+        link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
+        check: Check::Node(no_network),
+    },
+    Rule {
+        id: "NL-HB-013",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "a detector reports a machine fault",
+        why: "node-problem-detector or the cloud provider's agent found a fault. Kubernetes \
+              itself does not react to it.",
+        fix: "Read the condition's message. If the fault is permanent, drain and replace the \
+              machine.",
+        link: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
+        check: Check::EachNode(detector::custom),
+    },
+    Rule {
+        id: "NL-HB-014",
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "no detector watches the machines for faults",
+        why: "No node has a condition from node-problem-detector. Kernel deadlocks, read-only \
+              file systems and broken container runtimes stay undetected until pods fail.",
+        fix: "Install node-problem-detector, or the cloud provider's agent.",
+        link: "https://kubernetes.io/docs/tasks/debug/debug-cluster/monitor-node-health/",
+        check: Check::Cluster(detector::no_detector),
+    },
+    Rule {
+        id: "NL-HB-015",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "a condition is Unknown although the node is Ready",
+        why: "The component that posts this condition has stopped, so new faults are not reported.",
+        fix: "Restart the kubelet, or the agent that posts the condition.",
+        link: "https://kubernetes.io/docs/reference/node/node-status/#condition",
+        check: Check::EachNode(detector::unknown_condition),
+    },
+    Rule {
+        id: "NL-HB-016",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the cloud is going to stop or restart the machine",
+        why: "The provider has announced a reboot, a redeployment, a freeze or the end of a spot \
+              machine. Pods that are still there end without their grace period.",
+        fix: "Drain the node before that time, unless an agent does.",
+        link: "https://learn.microsoft.com/en-us/azure/virtual-machines/linux/scheduled-events",
+        check: Check::Node(detector::scheduled),
+    },
+    Rule {
+        id: "NL-HB-017",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the server is not a voting member of etcd",
+        why: "k3s and RKE2 report that this server's etcd has left the cluster or has not caught \
+              up. With one more server lost, etcd may have no quorum, and upgrades wait.",
+        fix: "Read the server's log. If it does not rejoin, remove the member and add the server \
+              again.",
+        link: "https://docs.k3s.io/cli/etcd-snapshot",
+        check: Check::Node(detector::etcd),
+    },
+    Rule {
+        id: "NL-HB-018",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the provider's agent reports a setting that will break",
+        why: "GKE's agent found a changed sysctl, or fields in containerd's configuration that a \
+              later version does not read. The node works until it is upgraded.",
+        fix: "Remove what writes the setting, usually a DaemonSet.",
+        link: "https://cloud.google.com/kubernetes-engine/docs/how-to/migrate-containerd-2",
+        check: Check::EachNode(detector::settings),
+    },
+    Rule {
+        id: "NL-HB-019",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "an agent reports pressure on a resource",
+        why: "A condition about pressure that is not one of the kubelet's three: programs on the \
+              machine wait for memory, disk or CPU (pressure stall information), or inodes or file \
+              descriptors are almost used up. Pods become slow or fail before the kubelet evicts \
+              any.",
+        fix: "Find the pods that use the resource. Raise their requests to their actual usage, or \
+              limit them.",
+        link: "https://kubernetes.io/docs/reference/instrumentation/understand-psi-metrics/",
+        check: Check::EachNode(detector::pressure),
+    },
+];
+
+/// That the kubelet posts its status and has not renewed its lease since: something refuses the
+/// lease alone (permissions, an admission webhook or policy), and the machine runs.
+fn status_without_lease(context: &Context<'_>, node: &Node) -> Option<String> {
+    let lease = &context.lease(&node.metadata.name)?.spec;
+    let duration = i64::from(lease.lease_duration_seconds.unwrap_or(LEASE_DURATION));
+    let posted = node.condition("Ready")?.last_heartbeat_time?;
+    let behind = posted.duration_since(lease.renew_time?).as_secs();
+    let lately = context.seconds_since(posted) <= i64::from(context.settings.grace_period);
+    (lately && behind > duration).then(|| {
+        format!(
+            "; the kubelet posted its status {} later, so it runs, but its lease is not updated",
+            format::duration(behind)
+        )
+    })
+}
+
+fn stale_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    if !node.is_ready() {
+        return None;
+    }
+    let spec = &context.lease(&node.metadata.name)?.spec;
+    let renewed = spec.renew_time?;
+    let silent = context.seconds_since(renewed);
+    let duration = spec.lease_duration_seconds.unwrap_or(LEASE_DURATION);
+    (silent > i64::from(duration)).then(|| {
+        let message = format!(
+            "Ready, but the lease was last renewed {} ago and expires after {duration}s; after \
+             {}s without a heartbeat the node becomes Unknown{}",
+            format::duration(silent),
+            context.settings.grace_period,
+            status_without_lease(context, node).unwrap_or_default()
+        );
+        FindingBuilder::node(node, message)
+            .with("secondsSinceRenewal", silent)
+            .with("leaseDurationSeconds", duration)
+            .with("gracePeriodSeconds", context.settings.grace_period)
+    })
+}
+
+fn unknown<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let ready = node.condition("Ready").filter(|c| c.status == "Unknown")?;
+    // A kubelet renews its lease every 10 s, and an unchanged status only every 5 minutes.
+    let lease = context.lease(&node.metadata.name);
+    let renewed = lease.and_then(|lease| lease.spec.renew_time);
+    let since = renewed
+        .max(ready.last_heartbeat_time)
+        .or(ready.last_transition_time)
+        .map(|t| context.seconds_since(t));
+    let heard = since.map_or_else(
+        || "no heartbeat yet".to_owned(),
+        |seconds| format!("last heartbeat {} ago", format::duration(seconds)),
+    );
+    let pods = context.snapshot.why_missing(Source::Pods).is_none();
+    let pods = pods.then(|| context.active_pods_on(&node.metadata.name).count());
+    let pods_there = pods.map_or_else(
+        || "pods not read".to_owned(),
+        |pods| format!("{} on it", format::count(pods, "pod")),
+    );
+    let message = format!(
+        "{heard} ({}); {pods_there}, {}{}",
+        ready.reason,
+        taint_outlook(context, node),
+        status_without_lease(context, node).unwrap_or_default()
+    );
+    Some(
+        FindingBuilder::node(node, message)
+            .with("reason", ready.reason.as_str())
+            .with("secondsSinceHeartbeat", since)
+            .with("pods", pods),
+    )
+}
+
+/// Whether and when the `NoExecute` taint comes.
+fn taint_outlook(context: &Context<'_>, node: &Node) -> String {
+    if !nodelife_core::zone::waits_for_taint(node) {
+        return "tainted NoExecute".into();
+    }
+    if context.snapshot.single_node {
+        return "not tainted NoExecute yet".into();
+    }
+    let zone = context.zones.zone_of(&node.metadata.labels);
+    let key = ZoneKey::of(&node.metadata.labels);
+    match zone.and_then(|zone| zone.seconds_to_last_taint) {
+        #[expect(clippy::cast_possible_truncation, reason = "shown in whole seconds")]
+        Some(seconds) => format!(
+            "to be tainted NoExecute within {} at the eviction rate of zone {key}",
+            format::duration(seconds.ceil() as i64)
+        ),
+        None => format!("but evictions in zone {key} have stopped"),
+    }
+}
+
+fn not_ready<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let ready = node.condition("Ready").filter(|c| c.status == "False")?;
+    let since = ready.last_transition_time.map(|t| context.seconds_since(t));
+    let lasting = since.map_or(String::new(), |s| format!(" for {}", format::duration(s)));
+    let message = format!("not ready{lasting}: {}: {}", ready.reason, ready.message);
+    Some(
+        FindingBuilder::node(node, message)
+            .with("reason", ready.reason.as_str())
+            .with("seconds", since),
+    )
+}
+
+fn no_lease<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    /// A new kubelet waits at most 7 s between attempts; five minutes are enough.
+    const SETTLED: i64 = 300;
+    let age = context.age(&node.metadata).unwrap_or(i64::MAX);
+    (age > SETTLED && context.lease(&node.metadata.name).is_none()).then(|| {
+        let message = "kube-node-lease has no lease with the node's name".to_owned();
+        FindingBuilder::node(node, message)
+    })
+}
+
+fn clock_ahead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    /// A list request can take this long.
+    const TOLERATED: i64 = 5;
+    let renewed = context.lease(&node.metadata.name)?.spec.renew_time?;
+    let ahead = -context.seconds_since(renewed);
+    (ahead > TOLERATED).then(|| {
+        let message = format!(
+            "the lease's renewal time is {} ahead of the API server's clock",
+            format::duration(ahead)
+        );
+        FindingBuilder::node(node, message).with("secondsAhead", ahead)
+    })
+}
+
+fn status_silent<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    /// `nodeStatusReportFrequency` (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
+    const REPORT: i64 = 300;
+    let renewed = context.lease(&node.metadata.name)?.spec.renew_time?;
+    let posted = node.condition("Ready")?.last_heartbeat_time?;
+    let config = context.config(&node.metadata.name);
+    let report = config
+        .and_then(|config| config.node_status_report_frequency)
+        .map_or(REPORT, nodelife_core::go_duration::GoDuration::seconds);
+    // The kubelet delays a report by up to half of its period.
+    let limit = report * 3 / 2 + 60;
+    let lease_age = context.seconds_since(renewed);
+    let status_age = context.seconds_since(posted);
+    (lease_age <= 40 && status_age > limit).then(|| {
+        let message = format!(
+            "the lease was renewed {} ago, but the status was posted {} ago; the usual \
+             interval is {}",
+            format::duration(lease_age),
+            format::duration(status_age),
+            format::duration(report)
+        );
+        FindingBuilder::node(node, message).with("secondsSinceStatus", status_age)
+    })
+}
+
+fn odd_duration(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let duration = |node: &Node| {
+        let lease = context.lease(&node.metadata.name)?;
+        lease.spec.lease_duration_seconds
+    };
+    let Some(usual) = most_common(context.nodes().filter_map(duration)) else {
+        return;
+    };
+    for node in context.nodes() {
+        if let Some(own) = duration(node).filter(|own| *own != usual) {
+            let message = format!("the lease duration is {own}s; most nodes have {usual}s");
+            findings.push(FindingBuilder::node(node, message).with("seconds", own));
+        }
+    }
+}
+
+fn chatty(context: &Context<'_>, findings: &mut Findings<'_>) {
+    /// In smaller clusters the load does not matter.
+    const LARGE: usize = 100;
+    let nodes = context.snapshot.nodes.len();
+    if nodes <= LARGE {
+        return;
+    }
+    kubelet_config::each(context, findings, |_, config| {
+        let update = config.node_status_update_frequency?;
+        let report = config.node_status_report_frequency?;
+        (report <= update)
+            .then(|| format!("the status is written every {report}, by {nodes} nodes"))
+    });
+}
+
+fn seldom(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let grace = context.settings.grace_period;
+    kubelet_config::each(context, findings, |_, config| {
+        let duration = u32::try_from(config.node_lease_duration_seconds?).ok()?;
+        let late = duration >= grace || duration / 4 >= grace / 2;
+        late.then(|| {
+            format!(
+                "nodeLeaseDurationSeconds: {duration}, so the kubelet renews every {}s; the grace period is \
+                 {grace}s",
+                duration / 4
+            )
+        })
+    });
+}
+
+fn flapping<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    const HOUR: i64 = 3600;
+    const OFTEN: i64 = 3;
+    let events = context.snapshot.events.iter().flatten();
+    let times: i64 = events
+        .filter(|e| e.involved_object.kind == "Node")
+        .filter(|e| e.involved_object.name == node.metadata.name && e.reason == "NodeNotReady")
+        .filter(|e| {
+            e.time()
+                .is_some_and(|time| context.seconds_since(time) <= HOUR)
+        })
+        .map(|e| e.count.unwrap_or(1))
+        .sum();
+    (times >= OFTEN).then(|| {
+        let message = format!("NodeNotReady {times} times within the last hour");
+        FindingBuilder::node(node, message).with("times", times)
+    })
+}
+
+fn pressure(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    for (kind, resource) in [
+        ("MemoryPressure", "memory"),
+        ("DiskPressure", "ephemeral-storage"),
+        ("PIDPressure", "pid"),
+    ] {
+        let Some(condition) = node.condition(kind).filter(|c| c.status == "True") else {
+            continue;
+        };
+        let numbers = requested(context, node, resource)
+            .map(|(requested, room)| format!("; pods requested {requested} of {room} {resource}"));
+        let message = format!(
+            "{kind}: {}{}",
+            condition.message,
+            numbers.unwrap_or_default()
+        );
+        findings.push(FindingBuilder::node(node, message).with("condition", kind));
+    }
+}
+
+fn no_network<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let condition = node.condition("NetworkUnavailable");
+    let condition = condition.filter(|c| c.status == "True")?;
+    let message = format!("{}: {}", condition.reason, condition.message);
+    Some(FindingBuilder::node(node, message))
+}

@@ -1,0 +1,215 @@
+//! LBL: labels and topology.
+
+use crate::context::{is_control_plane, is_open};
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::allocatable::provider::Provider;
+use nodelife_core::format;
+use nodelife_core::machine::Machine;
+use nodelife_core::object::Node;
+use nodelife_core::snapshot::Source;
+use nodelife_core::zone::{
+    BETA_REGION_LABEL, BETA_ZONE_LABEL, EXCLUDE_LABEL, REGION_LABEL, ZONE_LABEL, ZoneKey,
+};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-LBL-001",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the node has no zone or region label",
+        why: "The node lifecycle controller puts all nodes without these labels into a zone of \
+              their own, topology spread constraints ignore them, and zonal volumes cannot be \
+              bound there.",
+        fix: "Set topology.kubernetes.io/zone and topology.kubernetes.io/region, through the \
+              cloud controller or --node-labels.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesiozone",
+        check: Check::All(topology_missing),
+    },
+    Rule {
+        id: "NL-LBL-002",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "the deprecated and the current topology labels differ",
+        why: "The node lifecycle controller prefers the deprecated label, but the scheduler uses \
+              the current one. They see different zones.",
+        fix: "Remove the failure-domain.beta.kubernetes.io labels.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesiozone",
+        check: Check::EachNode(beta_differs),
+    },
+    Rule {
+        id: "NL-LBL-003",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the node has a zone label but no region label",
+        why: "Zones are identified by region and zone. A node without a region belongs to a \
+              different zone than the other nodes of its zone.",
+        fix: "Set topology.kubernetes.io/region.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#topologykubernetesioregion",
+        check: Check::Node(no_region),
+    },
+    Rule {
+        id: "NL-LBL-005",
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the node's role is missing or ambiguous",
+        why: "Most nodes have exactly one node-role label; this node has none or several. \
+              Kubernetes only displays roles, but selectors and dashboards use them.",
+        fix: "Set exactly one label node-role.kubernetes.io/ROLE.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane",
+        check: Check::All(role),
+    },
+    Rule {
+        id: "NL-LBL-006",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "external load balancers exclude the node",
+        why: "The label was probably set for maintenance and not removed. The node runs pods but \
+              gets no external traffic directly.",
+        fix: "kubectl label node NAME node.kubernetes.io/exclude-from-external-load-balancers-",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-kubernetes-io-exclude-from-external-load-balancers",
+        check: Check::Machine(excluded_traffic),
+    },
+    Rule {
+        id: "NL-LBL-007",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the node does not count towards its zone's health",
+        why: "The label exclude-disruption removes the node from the share of nodes that are not \
+              ready, so the controller detects a real disruption late.",
+        fix: "Remove the label, unless the node is expected to come and go.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/",
+        check: Check::Node(excluded_count),
+    },
+    Rule {
+        id: "NL-LBL-008",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the node has no machine type label",
+        why: "Autoscalers and cost reports use node.kubernetes.io/instance-type. Other nodes have \
+              it.",
+        fix: "Check the cloud controller.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#nodekubernetesioinstance-type",
+        check: Check::All(no_type),
+    },
+];
+
+fn has(node: &Node, stable: &str, beta: &str) -> bool {
+    let labels = &node.metadata.labels;
+    labels
+        .get(stable)
+        .or_else(|| labels.get(beta))
+        .is_some_and(|value| !value.is_empty())
+}
+
+fn topology_missing(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let wanted = [
+        (ZONE_LABEL, BETA_ZONE_LABEL),
+        (REGION_LABEL, BETA_REGION_LABEL),
+    ]
+    .map(|(stable, beta)| {
+        let bearers = context.nodes().filter(|node| has(node, stable, beta));
+        (stable, beta, bearers.count())
+    });
+    for node in context.machines() {
+        let absent: Vec<_> = wanted
+            .iter()
+            .filter(|(stable, beta, bearers)| *bearers > 0 && !has(node, stable, beta))
+            .collect();
+        let Some((_, _, bearers)) = absent.first() else {
+            continue;
+        };
+        let keys: Vec<_> = absent.iter().map(|(stable, ..)| *stable).collect();
+        let message = format!(
+            "{} missing, while {} {} it",
+            keys.join(" and "),
+            format::count(*bearers, "other node"),
+            if *bearers == 1 { "has" } else { "have" }
+        );
+        findings.push(FindingBuilder::node(node, message).with("missing", keys));
+    }
+}
+
+fn beta_differs(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let labels = &node.metadata.labels;
+    for (beta, stable) in [
+        (BETA_ZONE_LABEL, ZONE_LABEL),
+        (BETA_REGION_LABEL, REGION_LABEL),
+    ] {
+        if let (Some(old), Some(new)) = (labels.get(beta), labels.get(stable))
+            && old != new
+        {
+            let message = format!("{beta}={old}, {stable}={new}");
+            findings.push(FindingBuilder::node(node, message).with("label", beta));
+        }
+    }
+}
+
+fn no_region<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let key = ZoneKey::of(&node.metadata.labels);
+    (!key.zone.is_empty() && key.region.is_empty())
+        .then(|| FindingBuilder::node(node, format!("zone {} without a region", key.zone)))
+}
+
+fn roles(node: &Node) -> Vec<&str> {
+    let labels = node.metadata.labels.keys();
+    labels
+        .filter_map(|key| key.strip_prefix("node-role.kubernetes.io/"))
+        .filter(|role| *role != "master")
+        .collect()
+}
+
+fn role(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let bearers = context.nodes().filter(|node| roles(node).len() == 1);
+    let bearers = bearers.count();
+    // If most nodes have no role (managed clouds), no role is missing.
+    if bearers * 2 <= context.snapshot.nodes.len() {
+        return;
+    }
+    for node in context.machines() {
+        let roles = roles(node);
+        let message = match roles.len() {
+            0 => format!("no role; {} have one", format::count(bearers, "node")),
+            1 => continue,
+            // Machine config pools of OpenShift need worker and their own role, and servers of RKE2
+            // have control-plane and etcd.
+            _ if has_several_roles(node) => continue,
+            _ => format!("roles {}", roles.join(" and ")),
+        };
+        findings.push(FindingBuilder::node(node, message));
+    }
+}
+
+fn has_several_roles(node: &Node) -> bool {
+    let provider = Machine::of(node).provider;
+    provider.is_some_and(|provider| provider == Provider::OpenShift || provider.is_k3s())
+}
+
+fn excluded_traffic<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    const DAY: i64 = 86_400;
+    if !is_open(node) || is_control_plane(node) {
+        return None;
+    }
+    let key = "node.kubernetes.io/exclude-from-external-load-balancers";
+    let old = context.age(&node.metadata).is_some_and(|age| age > DAY);
+    (old && node.metadata.labels.contains_key(key))
+        .then(|| FindingBuilder::node(node, format!("{key} on a node that takes workloads")))
+}
+
+fn excluded_count<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let labelled = node.metadata.labels.contains_key(EXCLUDE_LABEL);
+    (labelled && !is_control_plane(node))
+        .then(|| FindingBuilder::node(node, format!("label {EXCLUDE_LABEL}")))
+}
+
+fn no_type(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const KEY: &str = "node.kubernetes.io/instance-type";
+    let has = |node: &Node| node.metadata.labels.contains_key(KEY);
+    if !context.nodes().any(has) {
+        return;
+    }
+    for node in context.machines() {
+        if !has(node) && !node.spec.provider_id.is_empty() {
+            findings.push(FindingBuilder::node(node, format!("no label {KEY}")));
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! OPS: unfinished operations, cordons, drift and logs.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+use crate::context::{allocatable, belongs_to_node, capacity};
+use crate::pools;
+use crate::pools::most_common;
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::allocatable::KubeletConfiguration;
+use nodelife_core::format;
+use nodelife_core::node_marks::{DRAIN_IN_PROGRESS, DRAINED};
+use nodelife_core::object::Node;
+use nodelife_core::quantity::Quantity;
+use nodelife_core::snapshot::Source;
+use nodelife_core::taint::{NO_SCHEDULE, UNSCHEDULABLE, find};
+
+const HOUR: i64 = 3600;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-OPS-001",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "the node was cordoned and forgotten",
+        why: "It has run only DaemonSet pods for more than a day, so it costs money without being \
+              used.",
+        fix: "Uncordon or remove the node.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#manual-node-administration",
+        check: Check::Node(forgotten),
+    },
+    Rule {
+        id: "NL-OPS-002",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "a drain did not finish",
+        why: "The node has been cordoned for more than an hour, but workload pods still run \
+              there. The drain was interrupted or is blocked, and other pods cannot use the \
+              node's free capacity.",
+        fix: "Finish the drain with `kubectl nodelife drain`, which shows what blocks it, or \
+              uncordon the node.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/safely-drain-node/",
+        check: Check::Node(drain_unfinished),
+    },
+    Rule {
+        id: "NL-OPS-003",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "images use more than half of the disk",
+        why: "Images, writable container layers, logs and emptyDir volumes share the ephemeral \
+              storage. The node reports only its 50 largest images, so the actual usage may be \
+              higher. Image garbage collection and evictions are near.",
+        fix: "Lower imageGCHighThresholdPercent or imageMaximumGCAge, use a larger disk, or make \
+              the images smaller.",
+        link: "https://kubernetes.io/docs/concepts/architecture/garbage-collection/#containers-images",
+        check: Check::Node(images),
+    },
+    Rule {
+        id: "NL-OPS-004",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "kubelets in the same pool are configured differently",
+        why: "Pods behave differently depending on their node, and it is unclear which \
+              configuration is intended.",
+        fix: "Recreate the nodes that differ.",
+        link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
+        check: Check::All(config_drift),
+    },
+    Rule {
+        id: "NL-OPS-006",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "container logs may fill half of the disk",
+        why: "containerLogMaxSize × containerLogMaxFiles × maxPods is more than half of the \
+              ephemeral storage, even with only one container in each pod.",
+        fix: "Lower containerLogMaxSize or containerLogMaxFiles.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/logging/#log-rotation",
+        check: Check::Configuration(logs),
+    },
+    Rule {
+        id: "NL-OPS-007",
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::Pods, Source::KubeletConfigs],
+        title: "the kubelet pulls images one at a time",
+        why: "A node with many pods takes a long time to recover after a restart or an upgrade.",
+        fix: "Set serializeImagePulls: false, and limit the pulls with maxParallelImagePulls.",
+        link: "https://kubernetes.io/docs/concepts/containers/images/#serial-and-parallel-image-pulls",
+        check: Check::Node(serial_pulls),
+    },
+    Rule {
+        id: "NL-OPS-008",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the conditions of a drain contradict the node",
+        why: "Storage operators, autoscalers and people read the conditions DrainInProgress and \
+              Drained to tell maintenance from failure. Who sets them has to remove them; a \
+              condition that is left tells them that a node is empty or about to be.",
+        fix: "If no drain is running, remove the condition: `kubectl nodelife drain NODE --undo` \
+              removes its own.",
+        link: "https://github.com/kubernetes/enhancements/issues/5683",
+        check: Check::Node(drain_conditions),
+    },
+];
+
+/// Seconds since the node was cordoned, where it is and the taint says so.
+fn cordoned_for(context: &Context<'_>, node: &Node) -> Option<i64> {
+    let taint = find(node, UNSCHEDULABLE, NO_SCHEDULE).filter(|_| node.spec.unschedulable)?;
+    taint.time_added.map(|then| context.seconds_since(then))
+}
+
+fn drain_unfinished<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let seconds = cordoned_for(context, node).filter(|seconds| *seconds > HOUR)?;
+    let left: Vec<_> = context
+        .active_pods_on(&node.metadata.name)
+        .filter(|pod| !belongs_to_node(pod))
+        .map(|pod| pod.metadata.name.as_str())
+        .collect();
+    if left.is_empty() {
+        return None;
+    }
+    let message = format!(
+        "cordoned for {}, but {} still there: {}",
+        format::duration(seconds),
+        format::count(left.len(), "workload pod"),
+        format::list(left.iter().copied())
+    );
+    Some(
+        FindingBuilder::node(node, message)
+            .with("secondsCordoned", seconds)
+            .with("pods", left.len()),
+    )
+}
+
+fn forgotten<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    const DAY: i64 = 86_400;
+    let seconds = cordoned_for(context, node).filter(|seconds| *seconds > DAY)?;
+    let mut pods = context.active_pods_on(&node.metadata.name);
+    if pods.any(|pod| !belongs_to_node(pod)) {
+        return None;
+    }
+    let message = format!("cordoned for {}, and empty", format::duration(seconds));
+    let found = FindingBuilder::node(node, message).with("secondsCordoned", seconds);
+    Some(found.severity_if(seconds > 7 * DAY, Severity::Error))
+}
+
+fn images<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let room = capacity(node, "ephemeral-storage").and_then(Quantity::value)?;
+    let images = &node.status.images;
+    let all: i128 = images.iter().map(|i| i128::from(i.size_bytes.max(0))).sum();
+    (room > 0 && all > i128::from(room) / 2).then(|| {
+        let message = format!(
+            "{} take {} Gi or more of {} Gi",
+            format::count(images.len(), "image"),
+            all >> 30,
+            room >> 30
+        );
+        FindingBuilder::node(node, message).with("images", images.len())
+    })
+}
+
+/// The fields of a configuration as text.
+fn fields(config: &KubeletConfiguration) -> BTreeMap<String, String> {
+    let Ok(Value::Object(fields)) = serde_json::to_value(config) else {
+        return BTreeMap::new();
+    };
+    fields
+        .into_iter()
+        .map(|(name, value)| (name, value.to_string()))
+        .collect()
+}
+
+fn config_drift(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (pool, nodes) in pools::pools(context) {
+        let all: Vec<_> = nodes
+            .iter()
+            .filter_map(|node| Some((*node, fields(context.config(&node.metadata.name)?))))
+            .collect();
+        let Some(usual) = most_common(all.iter().map(|(_, fields)| fields.clone())) else {
+            continue;
+        };
+        for (node, own) in all {
+            let odd: Vec<_> = own
+                .iter()
+                .filter(|(name, value)| usual.get(*name) != Some(value))
+                .map(|(name, value)| {
+                    let usual = usual.get(name).map_or("absent", String::as_str);
+                    format!("{name}: {value}, not {usual}")
+                })
+                .collect();
+            if !odd.is_empty() {
+                let message = format!("differs from most nodes of {pool}: {}", odd.join("; "));
+                findings.push(FindingBuilder::node(node, message).with("fields", odd));
+            }
+        }
+    }
+}
+
+fn logs(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+    /// The default (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
+    const FILES: i64 = 5;
+    let size = Quantity::parse(&config.container_log_max_size)
+        .ok()?
+        .value()?;
+    let files = config.container_log_max_files.map_or(FILES, i64::from);
+    let pods = config.pod_limit(capacity(node, "cpu")?.value()?);
+    let room = allocatable(node, "ephemeral-storage")?.value()?;
+    let all = (i128::from(size) * i128::from(files)).saturating_mul(i128::from(pods));
+    (all > i128::from(room) / 2).then(|| {
+        format!(
+            "{} × {files} files × {pods} pods = {} Gi of {} Gi",
+            config.container_log_max_size,
+            all >> 30,
+            room >> 30
+        )
+    })
+}
+
+fn serial_pulls<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    const MANY: usize = 50;
+    let config = context.config(&node.metadata.name)?;
+    let pods = context.active_pods_on(&node.metadata.name).count();
+    (config.serialize_image_pulls != Some(false) && pods > MANY).then(|| {
+        let message = format!("{pods} pods, but the kubelet pulls images one at a time");
+        FindingBuilder::node(node, message).with("pods", pods)
+    })
+}
+
+fn drain_conditions<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    /// The writes of a cordon, of an uncordon and of the conditions are not one.
+    const SETTLED: i64 = 60;
+    let seconds = |kind: &str| {
+        let condition = node
+            .condition(kind)
+            .filter(|found| found.status == "True")?;
+        let seconds = context.seconds_since(condition.last_transition_time?);
+        Some(seconds).filter(|seconds| *seconds > SETTLED)
+    };
+    let (underway, drained) = (seconds(DRAIN_IN_PROGRESS), seconds(DRAINED));
+    let message = match (underway, drained) {
+        (Some(_), Some(_)) => format!("both {DRAIN_IN_PROGRESS} and {DRAINED} are True"),
+        (Some(seconds), None) if !node.spec.unschedulable => {
+            let since = format::duration(seconds);
+            format!("{DRAIN_IN_PROGRESS} is True since {since}, but the node is schedulable")
+        }
+        (None, Some(seconds)) if !node.spec.unschedulable => {
+            let since = format::duration(seconds);
+            format!("{DRAINED} is True since {since}, but the node is schedulable")
+        }
+        _ => return None,
+    };
+    Some(FindingBuilder::node(node, message))
+}

@@ -1,0 +1,306 @@
+//! POD: pods left over.
+
+use jiff::Timestamp;
+
+use crate::pools::counts;
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::format;
+use nodelife_core::object::{Node, Pod};
+use nodelife_core::scheduling::Placement;
+use nodelife_core::snapshot::Source;
+
+/// PodGC runs every 20 s and waits 40 s after a node disappears
+/// (`pkg/controller/podgc/gc_controller.go`, v1.36.3).
+const ORPHAN_SECONDS: i64 = 60;
+
+/// What lasts no longer may be a step on the way.
+const SETTLED: i64 = 60;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-POD-001",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "a pod is bound to a node that does not exist",
+        why: "The pod garbage collector deletes such pods within a minute. If they remain, it is \
+              not running, and StatefulSets do not replace their pods.",
+        fix: "Check the pod-garbage-collector-controller in kube-controller-manager. If the \
+              machine is running, restart its kubelet: it creates its Node only when it starts. \
+              If the machine no longer exists, delete the pod with --force.",
+        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-garbage-collection",
+        check: Check::Cluster(on_missing_node),
+    },
+    Rule {
+        id: "NL-POD-002",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "a pod does not terminate",
+        why: "Its grace period has expired. On a live node, the kubelet cannot kill the pod or \
+              unmount its volumes. On a dead node, no kubelet confirms the deletion.",
+        fix: "On a live node, check the kubelet's log, the volumes and the finalizers. On a dead \
+              node, delete the Node object, or use the out-of-service taint.",
+        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-termination",
+        check: Check::All(not_stopping),
+    },
+    Rule {
+        id: "NL-POD-003",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "many failed pods remain on the node",
+        why: "The kubelet repeatedly rejected or evicted them. Kubernetes deletes failed pods \
+              only when there are more than 12500 in the cluster.",
+        fix: "Check their reasons, then delete them: kubectl delete pods --field-selector \
+              status.phase=Failed",
+        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-garbage-collection",
+        check: Check::Node(failed),
+    },
+    Rule {
+        id: "NL-POD-004",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "pods are Ready although their node is not",
+        why: "When a node fails, the node lifecycle controller sets the Ready condition of its \
+              pods to False. If it does not, Services still send traffic to these pods, and it is \
+              lost.",
+        fix: "Check kube-controller-manager.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#condition",
+        check: Check::Node(ready_on_dead),
+    },
+    Rule {
+        id: "NL-POD-005",
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "pods are Pending because no node can take them",
+        why: "Each node is cordoned, not ready, tainted, full, or excluded by the pod's own \
+              selectors. This check ignores volumes, spread constraints and other pods, which can \
+              only exclude more nodes.",
+        fix: "Uncordon or repair the nodes that the message counts, add a suitable node, or \
+              change the pods' requirements.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/kube-scheduler/",
+        check: Check::All(waiting),
+    },
+    Rule {
+        id: "NL-POD-006",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "a ready node does not start its pods",
+        why: "The kubelet has accepted the pods but cannot make their sandboxes: the container \
+              runtime or the network plugin fails, or their volumes are not there. The node stays \
+              Ready, so the scheduler sends it more pods.",
+        fix: "Read the pods' events (kubectl describe pod): FailedCreatePodSandBox names the \
+              runtime's or the network plugin's error, FailedMount the volume. Cordon the node \
+              if it starts no pod at all.",
+        link: "https://kubernetes.io/docs/concepts/workloads/pods/pod-lifecycle/#pod-has-network",
+        check: Check::Node(not_starting),
+    },
+    Rule {
+        id: "NL-POD-007",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "a static pod does not run",
+        why: "Static pods are the node's own services, on many clusters the control plane. The \
+              kubelet starts them from files on the machine, and nothing moves them to another \
+              node.",
+        fix: "Read the pod's events and logs, then correct its file in the kubelet's staticPodPath \
+              or the image that it names.",
+        link: "https://kubernetes.io/docs/tasks/configure-pod-container/static-pod/",
+        check: Check::All(static_not_ready),
+    },
+];
+
+fn on_missing_node(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for pod in &context.snapshot.pods {
+        let node = pod.spec.node_name.as_str();
+        if node.is_empty() || context.node(node).is_some() {
+            continue;
+        }
+        let age = context.age(&pod.metadata);
+        if age.is_some_and(|age| age <= ORPHAN_SECONDS) || has_just_gone(context, node) {
+            continue;
+        }
+        let lasting = age.map_or(String::new(), |age| {
+            format!(", {} old", format::duration(age))
+        });
+        let message = format!(
+            "bound to {node}, which does not exist ({}{lasting})",
+            pod.status.phase
+        );
+        findings.push(FindingBuilder::pod(pod, message).with("node", node));
+    }
+}
+
+/// Whether the pod garbage collector still waits: the node lifecycle controller records when it
+/// sees that a node is gone.
+fn has_just_gone(context: &Context<'_>, node: &str) -> bool {
+    let events = context.snapshot.events.iter().flatten();
+    let mut removals = events.filter(|event| {
+        event.reason == "RemovingNode"
+            && event.involved_object.kind == "Node"
+            && event.involved_object.name == node
+    });
+    removals.any(|event| {
+        let time = event.time();
+        time.is_some_and(|time| context.seconds_since(time) <= ORPHAN_SECONDS)
+    })
+}
+
+fn not_stopping(context: &Context<'_>, findings: &mut Findings<'_>) {
+    // NL-PDB-009 reports pods with finalizers.
+    let pods = context.overdue_pods();
+    for (pod, late) in pods.filter(|(pod, _)| pod.metadata.finalizers.is_empty()) {
+        let Some(node) = context.node(&pod.spec.node_name) else {
+            continue;
+        };
+        let state = if node.is_ready() {
+            "ready"
+        } else {
+            "not ready"
+        };
+        let message = format!(
+            "{} past its grace period on {}, which is {state}",
+            format::duration(late),
+            node.metadata.name
+        );
+        findings.push(FindingBuilder::pod(pod, message).with("seconds", late));
+    }
+}
+
+fn failed<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    const MANY: usize = 20;
+    let pods = context.pods_on(&node.metadata.name).iter();
+    let failed = pods.filter(|pod| pod.status.phase == "Failed");
+    let reasons = counts(failed.map(|pod| pod.status.reason.as_str()));
+    let total: usize = reasons.values().sum();
+    (total > MANY).then(|| {
+        let named = |reason: &'a str| if reason.is_empty() { "failed" } else { reason };
+        let reasons = reasons
+            .iter()
+            .map(|(reason, n)| format!("{} {n}", named(reason)));
+        let reasons: Vec<_> = reasons.collect();
+        let message = format!("{total} failed pods: {}", reasons.join(", "));
+        FindingBuilder::node(node, message).with("pods", total)
+    })
+}
+
+fn ready_on_dead<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let since = node.condition("Ready")?.last_transition_time?;
+    if node.is_ready() || context.seconds_since(since) <= SETTLED {
+        return None;
+    }
+    let ready: Vec<_> = context
+        .active_pods_on(&node.metadata.name)
+        .filter(|pod| pod.is_ready())
+        .map(|pod| pod.metadata.name.as_str())
+        .collect();
+    (!ready.is_empty()).then(|| {
+        let message = format!(
+            "{} still Ready: {}",
+            format::count(ready.len(), "pod"),
+            format::list(ready.iter().copied())
+        );
+        FindingBuilder::node(node, message).with("pods", ready.len())
+    })
+}
+
+/// Whether the scheduler looked for a node and found none.
+fn is_unschedulable(pod: &Pod) -> bool {
+    !pod.is_terminating()
+        && pod
+            .condition("PodScheduled")
+            .is_some_and(|c| c.status == "False" && c.reason == "Unschedulable")
+}
+
+fn waiting(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let unplaced = context.pods_on("").iter().copied();
+    let pods: Vec<_> = unplaced
+        .filter(|pod| is_unschedulable(pod))
+        .filter(|pod| context.age(&pod.metadata).is_some_and(|age| age > SETTLED))
+        .collect();
+    if pods.is_empty() {
+        return;
+    }
+    let nodes = Placement::new(&context.snapshot.nodes, &context.snapshot.pods, &[], &[]);
+    for (owner, pods) in context.by_owner(pods) {
+        // Replicas wait for the same reason.
+        let refusal = pods.first().and_then(|pod| nodes.refusal(pod));
+        let oldest = pods.iter().filter_map(|pod| context.age(&pod.metadata));
+        if let (Some(refusal), Some(age)) = (refusal, oldest.max()) {
+            let message = format!(
+                "{} without a node, for up to {}; of {} {refusal}",
+                format::count(pods.len(), "pod"),
+                format::duration(age),
+                format::count(context.snapshot.nodes.len(), "node")
+            );
+            findings.push(owner.found(&pods, message).inferred());
+        }
+    }
+}
+
+/// Since when a pod that the kubelet has accepted has no sandbox, and none of its containers can
+/// start (`PodReadyToStartContainers`, `pkg/kubelet/status/generate.go`, on by default since 1.29).
+fn without_sandbox_since(pod: &Pod) -> Option<Timestamp> {
+    let started = pod.condition("PodReadyToStartContainers")?;
+    let waits = pod.status.phase == "Pending" && !pod.is_terminating() && started.status == "False";
+    waits.then_some(started.last_transition_time.or(pod.status.start_time)?)
+}
+
+fn not_starting<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    if !node.is_ready() {
+        return None;
+    }
+    let pods = context.pods_on(&node.metadata.name);
+    let mut waiting = Vec::new();
+    let mut oldest: Option<Timestamp> = None;
+    for pod in pods.iter().copied() {
+        let since = without_sandbox_since(pod);
+        if let Some(since) = since.filter(|since| context.seconds_since(*since) > SETTLED) {
+            oldest = Some(oldest.map_or(since, |oldest| oldest.min(since)));
+            waiting.push(pod);
+        }
+    }
+    let oldest = oldest?;
+    let started = |pod: &&Pod| {
+        pod.status.start_time >= Some(oldest)
+            && matches!(&*pod.status.phase, "Running" | "Succeeded")
+    };
+    // Pods of one workload may wait for one and the same volume.
+    let owners = context.by_owner(waiting.iter().copied()).len();
+    let starts_none = owners > 1 && !pods.iter().copied().any(|pod| started(&pod));
+    let message = format!(
+        "{} without a sandbox for up to {}{}: {}",
+        format::count(waiting.len(), "pod"),
+        format::duration(context.seconds_since(oldest)),
+        if starts_none {
+            ", and no pod has started since"
+        } else {
+            ""
+        },
+        format::list(waiting.iter().map(|pod| pod.metadata.name.as_str()))
+    );
+    let found = FindingBuilder::node(node, message).with("pods", waiting.len());
+    Some(found.severity_if(starts_none, Severity::Error))
+}
+
+fn static_not_ready(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let mirrors = context.snapshot.pods.iter().filter(|pod| pod.is_mirror());
+    for pod in mirrors.filter(|pod| !pod.is_terminating() && pod.status.phase != "Succeeded") {
+        let node = context.node(&pod.spec.node_name);
+        let ready = pod
+            .condition("Ready")
+            .filter(|ready| ready.status == "False");
+        let since = ready.and_then(|ready| ready.last_transition_time);
+        let (Some(node), Some(since)) = (node.filter(|node| node.is_ready()), since) else {
+            continue;
+        };
+        let seconds = context.seconds_since(since);
+        if seconds > SETTLED {
+            let message = format!(
+                "not ready for {} ({}) on {}, which is ready",
+                format::duration(seconds),
+                pod.status.phase,
+                node.metadata.name
+            );
+            findings.push(FindingBuilder::pod(pod, message).with("seconds", seconds));
+        }
+    }
+}

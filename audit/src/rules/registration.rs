@@ -1,0 +1,445 @@
+//! REG: registration and identity.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::allocatable::KubeletConfiguration;
+use nodelife_core::format;
+use nodelife_core::object::{Lease, Node};
+use nodelife_core::snapshot::Source;
+use nodelife_core::taint::UNINITIALIZED;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-REG-001",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "several nodes report the same machine ID",
+        why: "The machines were cloned together with their /etc/machine-id. DHCP leases, journals \
+              and agents that use the machine ID as a key treat them as one machine.",
+        fix: "Remove /etc/machine-id from the image and run systemd-machine-id-setup on each machine.",
+        link: "https://www.freedesktop.org/software/systemd/man/latest/machine-id.html",
+        check: Check::All(same_machine_id),
+    },
+    Rule {
+        id: "NL-REG-002",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "several nodes report the same system UUID",
+        why: "The firmware assigns the same UUID to several machines, or the machines are clones. \
+              Cloud providers and storage drivers that identify machines by this UUID confuse \
+              them.",
+        fix: "Give each virtual machine its own SMBIOS UUID.",
+        link: "https://kubernetes.io/docs/reference/node/node-status/#info",
+        check: Check::All(same_system_uuid),
+    },
+    Rule {
+        id: "NL-REG-003",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "several nodes refer to the same cloud machine",
+        why: "Two Node objects with the same providerID represent one machine. Usually the older \
+              one was left over when the machine was renamed. The cloud controller acts on both.",
+        fix: "Delete the Node object whose kubelet no longer runs.",
+        link: "https://kubernetes.io/docs/concepts/architecture/cloud-controller/",
+        check: Check::All(same_provider_id),
+    },
+    Rule {
+        id: "NL-REG-004",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "several nodes have the same internal address",
+        why: "The API server contacts the kubelet of the wrong node: logs, exec and network \
+              routes go to the wrong machine.",
+        fix: "Delete the stale Node object, or give each machine its own address.",
+        link: "https://kubernetes.io/docs/reference/node/node-status/#addresses",
+        check: Check::All(same_address),
+    },
+    Rule {
+        id: "NL-REG-005",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "machines with different IDs report the same boot ID",
+        why: "Each boot creates a new boot ID. Two machines with the same boot ID were resumed \
+              from the same memory snapshot.",
+        fix: "Reboot the machines, and do not clone running machines.",
+        link: "https://kubernetes.io/docs/reference/node/node-status/#info",
+        check: Check::All(same_boot),
+    },
+    Rule {
+        id: "NL-REG-006",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "several nodes have the same hostname label",
+        why: "Topology spread constraints and affinity that use kubernetes.io/hostname treat \
+              these nodes as one.",
+        fix: "Correct the label. Kubelets set it from the hostname at registration.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetesiohostname",
+        check: Check::All(hostname_label),
+    },
+    Rule {
+        id: "NL-REG-007",
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the node's name differs from its hostname",
+        why: "The kubelet runs with --hostname-override. Its serving certificate and tools that \
+              expect the hostname must take this into account.",
+        fix: "No action is needed unless something looks up the node by its hostname.",
+        link: "https://kubernetes.io/docs/reference/command-line-tools-reference/kubelet/",
+        check: Check::Machine(name_override),
+    },
+    Rule {
+        id: "NL-REG-008",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the cloud controller has not initialized the node",
+        why: "The node still has the uninitialized taint, or has no providerID. While it has the \
+              taint, only DaemonSet pods are scheduled there; without a providerID the cloud \
+              controller cannot delete it.",
+        fix: "Check the cloud controller manager.",
+        link: "https://kubernetes.io/docs/concepts/architecture/cloud-controller/",
+        check: Check::All(uninitialized),
+    },
+    Rule {
+        id: "NL-REG-009",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::Leases, Source::Clock],
+        title: "a kubelet runs without a Node object",
+        why: "The kubelet renews its lease, but the Node object was deleted. A kubelet registers \
+              its node only at startup, so the node does not come back until the kubelet \
+              restarts.",
+        fix: "Restart the kubelet on that machine.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#self-registration-of-nodes",
+        check: Check::Cluster(no_node),
+    },
+    Rule {
+        id: "NL-REG-010",
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::Leases],
+        title: "a lease was left behind by a deleted node",
+        why: "The node no longer exists, and the lease had no owner reference, so the garbage \
+              collector did not delete it.",
+        fix: "Delete the lease.",
+        link: "https://kubernetes.io/docs/concepts/architecture/leases/",
+        check: Check::Cluster(orphan_lease),
+    },
+    Rule {
+        id: "NL-REG-011",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Leases],
+        title: "the lease belongs to an earlier node with the same name",
+        why: "The lease's owner is not the current Node object. The garbage collector will delete \
+              the lease while the kubelet uses it.",
+        fix: "Delete the lease. The kubelet creates a new one.",
+        link: "https://kubernetes.io/docs/concepts/architecture/leases/",
+        check: Check::Node(foreign_owner),
+    },
+    Rule {
+        id: "NL-REG-012",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet does not register its node",
+        why: "With registerNode: false, an administrator must maintain capacity, labels and \
+              addresses by hand, and they become stale.",
+        fix: "Set registerNode: true.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#manual-node-administration",
+        check: Check::Configuration(by_hand),
+    },
+    Rule {
+        id: "NL-REG-013",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the kubelet has never posted the node's status",
+        why: "A person or a cloud controller created the Node object, but no kubelet has used it.",
+        fix: "Check the kubelet on the machine, or delete the Node object.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#self-registration-of-nodes",
+        check: Check::Node(never_posted),
+    },
+    Rule {
+        id: "NL-REG-014",
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the node has no internal address",
+        why: "The API server uses the internal address to contact the kubelet. With two address \
+              families, the node needs one of each.",
+        fix: "Set --node-ip, or check the cloud controller.",
+        link: "https://kubernetes.io/docs/concepts/services-networking/dual-stack/",
+        check: Check::Node(no_address),
+    },
+];
+
+/// Nodes with the same value where each node should have its own.
+fn shared<'a>(
+    context: &Context<'a>,
+    value: impl Fn(&'a Node) -> Vec<String>,
+) -> Vec<(String, Vec<&'a Node>)> {
+    let mut nodes: BTreeMap<String, Vec<&Node>> = BTreeMap::new();
+    for node in context.nodes() {
+        let mut values = value(node);
+        values.retain(|value| !value.is_empty());
+        values.sort();
+        values.dedup();
+        for value in values {
+            nodes.entry(value).or_default().push(node);
+        }
+    }
+    nodes.retain(|_, nodes| nodes.len() > 1);
+    nodes.into_iter().collect()
+}
+
+/// One finding about a group of nodes that share `what`.
+fn found_shared<'a>(what: &str, value: &str, nodes: &[&'a Node]) -> FindingBuilder<'a> {
+    let names: Vec<_> = nodes.iter().map(|n| n.metadata.name.as_str()).collect();
+    let message = format!(
+        "{} report the same {what} {value}: {}",
+        format::count(nodes.len(), "node"),
+        format::list(names.iter().copied())
+    );
+    let first = names.first().copied().unwrap_or_default();
+    FindingBuilder::named("Node", first, message)
+        .with("value", value)
+        .with("nodes", names.clone())
+        .on_all(names)
+}
+
+fn same_machine_id(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let total = context.snapshot.nodes.len();
+    let id = |node: &Node| identity(&node.status.node_info.machine_id);
+    for (id, nodes) in shared(context, id) {
+        let found = found_shared("machine ID", &id, &nodes);
+        let same = |value: fn(&Node) -> String| {
+            let mut values: Vec<_> = nodes.iter().map(|n| value(n)).collect();
+            values.sort_unstable();
+            values
+                .windows(2)
+                .any(|w| matches!(w, [a, b] if a == b && !a.is_empty()))
+        };
+        let one_machine = same(own_system_uuid) || same(|n| n.status.node_info.boot_id.to_string());
+        // Some images (Talos once) give every node the same id; these are not clones.
+        let by_image = nodes.len() == total;
+        findings.push(found.severity_if(one_machine && !by_image, Severity::Error));
+    }
+}
+
+fn same_provider_id(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (id, nodes) in shared(context, |n| vec![n.spec.provider_id.to_string()]) {
+        findings.push(found_shared("providerID", &id, &nodes));
+    }
+}
+
+fn same_address(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let internal = |node: &Node| {
+        // A redacted address is none.
+        let addresses = addresses(node, "InternalIP")
+            .filter(|address| address.parse::<IpAddr>().is_ok() || is_pseudonym(address));
+        addresses.map(String::from).collect()
+    };
+    for (address, nodes) in shared(context, internal) {
+        findings.push(found_shared("InternalIP", &address, &nodes));
+    }
+}
+
+/// A UUID or an id of hexadecimal digits, in lower case; nothing if it is redacted or a
+/// placeholder.
+fn identity(text: &str) -> Vec<String> {
+    const DIGITS: usize = 32;
+    let text = text.to_lowercase();
+    let digits = || text.chars().filter(|c| *c != '-');
+    let is_one = digits().all(|c| c.is_ascii_hexdigit()) && digits().count() == DIGITS;
+    if (is_one && !is_junk(&text)) || is_pseudonym(&text) {
+        vec![text]
+    } else {
+        Vec::new()
+    }
+}
+
+/// Whether `snapshot --redact` wrote it: `x12`, another one for each value.
+fn is_pseudonym(text: &str) -> bool {
+    let digits = text.strip_prefix('x').unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether it is not redacted: `***HIDDEN***`, or each letter and digit replaced by an x.
+fn is_hostname(text: &str) -> bool {
+    let letters = || text.chars().filter(|c| !matches!(c, '-' | '.'));
+    letters().all(|c| c.is_ascii_alphanumeric()) && letters().any(|c| c != 'x')
+}
+
+/// Placeholder UUIDs of mainboards.
+fn is_junk(uuid: &str) -> bool {
+    let digits = || uuid.chars().filter(|c| *c != '-');
+    digits().all(|c| c == '0')
+        || digits().all(|c| c.eq_ignore_ascii_case(&'f'))
+        || uuid == "03000200-0400-0500-0006-000700080009"
+}
+
+fn same_system_uuid(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (uuid, nodes) in shared(context, |node| identity(&own_system_uuid(node))) {
+        findings.push(found_shared("system UUID", &uuid, &nodes));
+    }
+}
+
+/// The UUID of the firmware; empty without firmware tables, where the machine ID takes its place
+/// (cadvisor's `GetSystemUUID`), and NL-REG-001 is about that.
+fn own_system_uuid(node: &Node) -> String {
+    let info = &node.status.node_info;
+    let is_machine_id = plain(&info.system_uuid) == plain(&info.machine_id);
+    if is_machine_id {
+        String::new()
+    } else {
+        info.system_uuid.to_string()
+    }
+}
+
+fn plain(id: &str) -> String {
+    id.to_lowercase().replace('-', "")
+}
+
+fn same_boot(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let total = context.snapshot.nodes.len();
+    for (boot, nodes) in shared(context, |n| identity(&n.status.node_info.boot_id)) {
+        let machines = nodes.iter().map(|n| &n.status.node_info.machine_id);
+        if machines.collect::<BTreeSet<_>>().len() < 2 {
+            continue;
+        }
+        let found = found_shared("boot ID", &boot, &nodes);
+        // If all nodes share one kernel, they are containers (kind, k3d, minikube).
+        findings.push(if nodes.len() == total {
+            found.severity(Severity::Info).inferred()
+        } else {
+            found
+        });
+    }
+}
+
+fn addresses<'a>(node: &'a Node, kind: &str) -> impl Iterator<Item = &'a str> {
+    let addresses = node.status.addresses.iter();
+    addresses
+        .filter(move |a| a.kind == kind)
+        .map(|a| a.address.as_str())
+}
+
+fn hostname_label(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let label = |node: &Node| {
+        let label = node.metadata.labels.get("kubernetes.io/hostname");
+        label.iter().map(ToString::to_string).collect()
+    };
+    for (name, nodes) in shared(context, label) {
+        findings.push(found_shared("label kubernetes.io/hostname", &name, &nodes));
+    }
+}
+
+fn name_override<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let name = node.metadata.name.as_str();
+    let host = addresses(node, "Hostname").find(|host| is_hostname(host));
+    // Clouds give the full domain name as the Hostname address.
+    let short = host?.split_once('.').map_or("", |(short, _)| short);
+    let host = host.filter(|host| ![host, short].iter().any(|h| h.eq_ignore_ascii_case(name)))?;
+    let message = format!("the hostname is {host}");
+    Some(FindingBuilder::node(node, message).with("hostname", host))
+}
+
+fn uninitialized(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const SETTLED: i64 = 300;
+    let cloudy = context
+        .nodes()
+        .any(|node| !node.spec.provider_id.is_empty());
+    for node in context.machines() {
+        let Some(age) = context.age(&node.metadata).filter(|age| *age > SETTLED) else {
+            continue;
+        };
+        let age = format::duration(age);
+        let tainted = node.spec.taints.iter().any(|t| t.key == UNINITIALIZED);
+        let message = if tainted {
+            format!("{age} old, but still tainted {UNINITIALIZED}")
+        } else if cloudy && node.spec.provider_id.is_empty() {
+            format!("{age} old, but has no providerID, unlike other nodes")
+        } else {
+            continue;
+        };
+        findings.push(FindingBuilder::node(node, message));
+    }
+}
+
+/// Leases whose node does not exist, with the seconds since they were renewed.
+fn orphans<'a>(context: &Context<'a>) -> impl Iterator<Item = (&'a Lease, i64)> {
+    let leases = context.snapshot.leases.iter();
+    leases.filter_map(|lease| {
+        let renewed = lease.spec.renew_time?;
+        let orphan = context.node(&lease.metadata.name).is_none();
+        orphan.then(|| (lease, context.seconds_since(renewed)))
+    })
+}
+
+fn no_node(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const ALIVE: i64 = 60;
+    for (lease, age) in orphans(context).filter(|(_, age)| *age <= ALIVE) {
+        let name = &lease.metadata.name;
+        let message = format!(
+            "the lease {name} was renewed {} ago, but the node does not exist",
+            format::duration(age)
+        );
+        findings.push(FindingBuilder::object("Lease", &lease.metadata, message).on(name));
+    }
+}
+
+fn orphan_lease(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const FORGOTTEN: i64 = 3600;
+    for (lease, age) in orphans(context).filter(|(_, age)| *age > FORGOTTEN) {
+        let message = format!(
+            "not renewed for {}, and the node does not exist",
+            format::duration(age)
+        );
+        let found = FindingBuilder::object("Lease", &lease.metadata, message);
+        findings.push(found.on(&lease.metadata.name));
+    }
+}
+
+fn foreign_owner<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let lease = context.lease(&node.metadata.name)?;
+    let mut owners = lease.metadata.owner_references.iter();
+    let owner = owners.find(|o| o.kind == "Node");
+    let owner = owner.filter(|owner| owner.uid != node.metadata.uid)?;
+    let message = format!(
+        "the lease's owner is a Node with UID {}, but this node has UID {}",
+        owner.uid, node.metadata.uid
+    );
+    Some(FindingBuilder::node(node, message))
+}
+
+fn by_hand(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    (config.register_node == Some(false)).then(|| "registerNode: false".to_owned())
+}
+
+fn never_posted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    const SETTLED: i64 = 900;
+    let age = context.age(&node.metadata).unwrap_or_default();
+    let ready = node.condition("Ready");
+    let never = ready.is_none_or(|ready| ready.reason == "NodeStatusNeverUpdated");
+    (age > SETTLED && never && !node.lacks_conditions()).then(|| {
+        let message = format!(
+            "{} old, but no kubelet has posted its status",
+            format::duration(age)
+        );
+        FindingBuilder::node(node, message)
+    })
+}
+
+fn no_address<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let own = addresses(node, "InternalIP");
+    let families: BTreeSet<_> = own.map(|address| address.contains(':')).collect();
+    let message = if families.is_empty() {
+        // Where no node has one, somebody has cut them out.
+        let mut nodes = context.nodes();
+        if !nodes.any(|other| addresses(other, "InternalIP").next().is_some()) {
+            return None;
+        }
+        "no InternalIP, unlike other nodes".to_owned()
+    } else if node.spec.pod_cidrs.len() > families.len() {
+        "pod ranges of two address families, but an InternalIP of only one".to_owned()
+    } else {
+        return None;
+    };
+    Some(FindingBuilder::node(node, message))
+}

@@ -1,0 +1,93 @@
+//! RES: eviction thresholds.
+
+use std::collections::BTreeMap;
+
+use crate::context::capacity;
+use nodelife_core::allocatable::{DEFAULT_EVICTION_HARD, KubeletConfiguration, Threshold};
+use nodelife_core::object::Node;
+use nodelife_core::text::Str;
+
+fn threshold(map: &BTreeMap<Str, Str>, signal: &str) -> Option<Threshold> {
+    Threshold::parse(signal, map.get(signal)?).ok().flatten()
+}
+
+pub(super) fn no_memory_threshold(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    const SIGNAL: &str = "memory.available";
+    let hard = &config.eviction_hard;
+    let off = !hard.is_empty() && threshold(hard, SIGNAL).is_none();
+    let given = hard.get(SIGNAL).map_or("is not set", Str::as_str);
+    off.then(|| format!("evictionHard: {SIGNAL} {given}"))
+}
+
+pub(super) fn replaced(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let hard = &config.eviction_hard;
+    let absent: Vec<_> = DEFAULT_EVICTION_HARD
+        .iter()
+        .map(|(signal, _)| *signal)
+        .filter(|signal| *signal != "memory.available" && !hard.contains_key(*signal))
+        .collect();
+    (!hard.is_empty() && !absent.is_empty())
+        .then(|| format!("evictionHard does not list {}", absent.join(", ")))
+}
+
+pub(super) fn soft_below_hard(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+    config.eviction_soft.keys().find_map(|signal| {
+        if !config.eviction_soft_grace_period.contains_key(signal) {
+            return Some(format!("evictionSoft {signal} has no grace period"));
+        }
+        let all = capacity(node, resource_of(signal))?;
+        let soft = threshold(&config.eviction_soft, signal)?.of(all);
+        let hard = threshold(&config.eviction_hard, signal)?.of(all);
+        (soft <= hard).then(|| format!("{signal}: soft {soft} <= hard {hard}"))
+    })
+}
+
+/// The resource that a percentage of this signal refers to.
+fn resource_of(signal: &str) -> &'static str {
+    if signal.starts_with("memory") {
+        "memory"
+    } else {
+        "ephemeral-storage"
+    }
+}
+
+pub(super) fn late_collection(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    /// The default (`pkg/kubelet/apis/config/v1beta1/defaults.go`, v1.36.3).
+    const HIGH: i32 = 85;
+    let percent = threshold(&config.eviction_hard, "imagefs.available")?.percent()?;
+    let high = config.image_gc_high_threshold_percent.unwrap_or(HIGH);
+    // By default both are at 85 % used, which is late but intended.
+    (f64::from(high) > 100.0 - f64::from(percent) + 0.01).then(|| {
+        format!(
+            "imageGCHighThresholdPercent: {high}, but imagefs.available<{percent}% evicts at \
+             {:.0} % used",
+            100.0 - percent
+        )
+    })
+}
+
+pub(super) fn reclaim(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let period = config.eviction_pressure_transition_period;
+    if period.is_some_and(|period| period.nanoseconds() == 0) {
+        return Some("evictionPressureTransitionPeriod: 0s".to_owned());
+    }
+    config.eviction_minimum_reclaim.keys().find_map(|signal| {
+        let all = capacity(node, resource_of(signal))?;
+        let least = threshold(&config.eviction_minimum_reclaim, signal)?.of(all);
+        let hard = threshold(&config.eviction_hard, signal)?.of(all);
+        (least.nano() > hard.nano().saturating_mul(4))
+            .then(|| format!("{signal}: reclaims {least} at a threshold of {hard}"))
+    })
+}
+
+pub(super) fn image_before_node(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let percent = |signal| threshold(&config.eviction_hard, signal)?.percent();
+    let (node, image) = (percent("nodefs.available")?, percent("imagefs.available")?);
+    (image > node)
+        .then(|| format!("imagefs.available<{image}% evicts before nodefs.available<{node}%"))
+}
+
+pub(super) fn none_at_all(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let none = config.eviction_hard.is_empty();
+    none.then(|| "evictionHard is empty".to_owned())
+}

@@ -1,0 +1,293 @@
+//! RES: capacity, reservations and Allocatable.
+//!
+//! The definitions are here; the checks are in the files below, by subject.
+
+mod eviction_threshold;
+mod provider;
+mod reservation;
+
+use crate::{Check, Rule, Severity};
+use nodelife_core::snapshot::Source;
+
+const LINK: &str = "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/";
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-RES-001",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "no resources are reserved for the system and the kubelet",
+        why: "Pods can use all CPU, and all memory except the eviction threshold. Under load, the \
+              kubelet and the container runtime starve, and the node becomes NotReady with all \
+              its pods.",
+        fix: "Set kubeReserved and systemReserved in the kubelet's configuration, and restart the \
+              kubelet.",
+        link: LINK,
+        check: Check::Machine(reservation::nothing_reserved),
+    },
+    Rule {
+        id: "NL-RES-002",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "Allocatable does not match the kubelet's configuration",
+        why: "The configuration changed but the kubelet was not restarted, or the machine \
+              changed. The scheduler uses the published value; the next kubelet restart will \
+              change it.",
+        fix: "Restart the kubelet. If Allocatable will shrink, drain the node first.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
+        check: Check::EachNode(reservation::drift),
+    },
+    Rule {
+        id: "NL-RES-003",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "more than half of the machine is reserved",
+        why: "Such a large reservation usually has a wrong unit: cpu: 1000 means a thousand \
+              cores, and memory without Mi or Gi means bytes. Pods that request more than the \
+              rest stay Pending.",
+        fix: "Compare kubeReserved and systemReserved with the actual usage of the system daemons.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
+        check: Check::EachNode(reservation::half_reserved),
+    },
+    Rule {
+        id: "NL-RES-004",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the memory reservation has no unit",
+        why: "A number without a unit means bytes: kubeReserved.memory: \"500\" reserves 500 \
+              bytes.",
+        fix: "Use Mi or Gi.",
+        link: "https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/",
+        check: Check::Configuration(reservation::no_unit),
+    },
+    Rule {
+        id: "NL-RES-005",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the memory reservation is enforced on system daemons",
+        why: "If kube-reserved or system-reserved is enforced, the reservation becomes a hard \
+              limit of that cgroup. If the kubelet or sshd needs more memory, the kernel kills \
+              it.",
+        fix: "Enforce only pods, or use the -compressible forms, which limit only CPU.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#general-guidelines",
+        check: Check::Configuration(reservation::enforced),
+    },
+    Rule {
+        id: "NL-RES-006",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "Allocatable is not enforced",
+        why: "Without a cgroup for all pods, pods can use the reserved resources. Allocatable \
+              then affects only the scheduler.",
+        fix: "Set cgroupsPerQOS: true and enforceNodeAllocatable: [pods].",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#enforcing-node-allocatable",
+        check: Check::Configuration(reservation::not_enforced),
+    },
+    Rule {
+        id: "NL-RES-007",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet will not restart with this reservedMemory",
+        why: "With memoryManagerPolicy Static, the sum of reservedMemory must be exactly \
+              kubeReserved + systemReserved + the hard eviction threshold.",
+        fix: "Change reservedMemory to the value in the message.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/memory-manager/#reserved-memory-flag",
+        check: Check::Configuration(reservation::memory_manager),
+    },
+    Rule {
+        id: "NL-RES-008",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the static CPU policy needs whole reserved CPUs",
+        why: "Without a CPU reservation, the kubelet refuses the static policy. It rounds a \
+              fractional reservation up to whole CPUs, but Allocatable still includes the rounded \
+              part: pods that request it can be scheduled but cannot get exclusive CPUs.",
+        fix: "Reserve whole CPUs, or list them in reservedSystemCPUs.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/cpu-management-policies/",
+        check: Check::Node(reservation::cpu_manager),
+    },
+    Rule {
+        id: "NL-RES-009",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "reservedSystemCPUs overrides the CPU reservation",
+        why: "The kubelet silently ignores kubeReserved.cpu and replaces systemReserved.cpu with \
+              the number of CPUs in the list.",
+        fix: "Remove cpu from both reservations.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/#explicitly-reserved-cpu-list",
+        check: Check::Configuration(reservation::reserved_cpus),
+    },
+    Rule {
+        id: "NL-RES-010",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "there is no hard eviction threshold for memory",
+        why: "Without memory.available, the kubelet does not evict pods when memory runs out and \
+              keeps no memory back for evictions. The kernel's OOM killer decides which processes \
+              die, possibly a system daemon.",
+        fix: "Set memory.available in evictionHard to 100Mi or more.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds",
+        check: Check::Configuration(eviction_threshold::no_memory_threshold),
+    },
+    Rule {
+        id: "NL-RES-011",
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the reservation differs from the provider's formula",
+        why: "This is not wrong by itself, because the formula is only the provider's rule of \
+              thumb. But an unintended difference indicates a stale image or an override.",
+        fix: "Compare the values. Keep them if they are intended.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
+        check: Check::Machine(provider::differs),
+    },
+    Rule {
+        id: "NL-RES-012",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the memory reservation was computed for a different maxPods",
+        why: "EKS reserves 11 Mi for each pod. If maxPods is overridden afterwards, the \
+              reservation does not change: it is too small for the additional pods, or it \
+              reserves memory for pods that can never run.",
+        fix: "Let the image compute both: set maxPods through nodeadm or --use-max-pods, not only \
+              in the kubelet's arguments.",
+        link: "https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html",
+        check: Check::Machine(provider::other_pods),
+    },
+    Rule {
+        id: "NL-RES-013",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "evictionHard disables default thresholds",
+        why: "evictionHard replaces the complete default map unless mergeDefaultEvictionSettings \
+              is true. Every signal that it does not list is disabled.",
+        fix: "List all of memory.available, nodefs.available, nodefs.inodesFree, \
+              imagefs.available and imagefs.inodesFree, or set mergeDefaultEvictionSettings: \
+              true.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds",
+        check: Check::Configuration(eviction_threshold::replaced),
+    },
+    Rule {
+        id: "NL-RES-014",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "a soft eviction threshold has no effect",
+        why: "The soft threshold is not above the hard threshold of the same signal, or it has no \
+              grace period. Pods are always evicted without a grace period.",
+        fix: "Raise the soft threshold above the hard threshold, and set evictionSoftGracePeriod.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#soft-eviction-thresholds",
+        check: Check::Configuration(eviction_threshold::soft_below_hard),
+    },
+    Rule {
+        id: "NL-RES-015",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet evicts pods before it deletes unused images",
+        why: "Image garbage collection starts at imageGCHighThresholdPercent of the disk, but the \
+              kubelet evicts pods for imagefs.available before that point.",
+        fix: "Lower imageGCHighThresholdPercent below 100 % − imagefs.available.",
+        link: "https://kubernetes.io/docs/concepts/architecture/garbage-collection/#containers-images",
+        check: Check::Configuration(eviction_threshold::late_collection),
+    },
+    Rule {
+        id: "NL-RES-016",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the node's reservation differs from its pool",
+        why: "Nodes of the same pool and machine type should reserve the same amounts. This node \
+              runs a different configuration.",
+        fix: "Recreate the node from the pool's current image.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/reserve-compute-resources/",
+        check: Check::All(provider::outlier),
+    },
+    Rule {
+        id: "NL-RES-017",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "huge pages are allocated but no pod requests them",
+        why: "The kubelet subtracts their memory from Allocatable even if no pod uses them.",
+        fix: "Remove the huge pages from the kernel's arguments, or let pods request them.",
+        link: "https://kubernetes.io/docs/tasks/manage-hugepages/scheduling-hugepages/",
+        check: Check::EachNode(provider::idle_hugepages),
+    },
+    Rule {
+        id: "NL-RES-018",
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the number of processes per pod is unlimited",
+        why: "One pod can use all process IDs of the node. Then no process can start, including \
+              the kubelet's probes.",
+        fix: "Set podPidsLimit, or pid.available in evictionHard, or reserve pid.",
+        link: "https://kubernetes.io/docs/concepts/policy/pid-limiting/",
+        check: Check::Configuration(reservation::no_pid_limit),
+    },
+    Rule {
+        id: "NL-RES-019",
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "no ephemeral storage is reserved",
+        why: "System logs and images share the disk with the pods' ephemeral storage, but only \
+              the eviction threshold is kept back for them.",
+        fix: "Add ephemeral-storage to systemReserved or kubeReserved.",
+        link: "https://kubernetes.io/docs/concepts/configuration/manage-resources-containers/#local-ephemeral-storage",
+        check: Check::Configuration(reservation::no_storage),
+    },
+    Rule {
+        id: "NL-RES-020",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the node has devices but offers none",
+        why: "The device plugin reports all devices as unhealthy, or it is not running. Pods that \
+              request these devices stay Pending.",
+        fix: "Check the device plugin's pod on the node.",
+        link: "https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/",
+        check: Check::EachNode(provider::dead_devices),
+    },
+    Rule {
+        id: "NL-RES-021",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet evicts too much, or its pressure condition flaps",
+        why: "A minimum reclaim far above the threshold evicts more pods than necessary. A \
+              transition period of 0 makes the pressure condition flap.",
+        fix: "Set evictionMinimumReclaim close to the threshold, and \
+              evictionPressureTransitionPeriod to several minutes.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#minimum-eviction-reclaim",
+        check: Check::Configuration(eviction_threshold::reclaim),
+    },
+    Rule {
+        id: "NL-RES-022",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "DaemonSets and static pods use a large share of the node",
+        why: "These pods run on every node before any workload. Above 30 %, the nodes are too \
+              small for them.",
+        fix: "Use larger nodes, or lower the requests of the DaemonSets.",
+        link: "https://kubernetes.io/docs/concepts/workloads/controllers/daemonset/",
+        check: Check::EachNode(provider::overhead),
+    },
+    Rule {
+        id: "NL-RES-023",
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the imagefs threshold evicts pods before the nodefs threshold",
+        why: "If imagefs and nodefs are the same file system, the kubelet evicts pods at the \
+              higher of the two thresholds, but subtracts only the nodefs threshold from \
+              Allocatable.",
+        fix: "On nodes with one file system, set imagefs.available and nodefs.available to the \
+              same value.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/",
+        check: Check::Configuration(eviction_threshold::image_before_node),
+    },
+    Rule {
+        id: "NL-RES-024",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet has no hard eviction thresholds",
+        why: "The kubelet runs without --config, or with evictionHard: {}. It sets the defaults \
+              only when it reads a configuration file. It evicts no pods and keeps nothing back \
+              for evictions.",
+        fix: "Use a configuration file without evictionHard, or with all five signals.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-pressure-eviction/#hard-eviction-thresholds",
+        check: Check::Configuration(eviction_threshold::none_at_all),
+    },
+];

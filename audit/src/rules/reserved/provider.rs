@@ -1,0 +1,184 @@
+//! RES: providers' formulas, node pools, and resources that are not allocatable.
+
+use crate::context::{allocatable, belongs_to_node, capacity, is_control_plane};
+use crate::pools;
+use crate::pools::most_common;
+use crate::rules::reserved::reservation::{formula, kept_back};
+use crate::{Context, FindingBuilder, Findings};
+use nodelife_core::allocatable::provider::{Provider, eks_pods};
+use nodelife_core::machine::Machine;
+use nodelife_core::object::Node;
+use nodelife_core::quantity::Quantity;
+use nodelife_core::request;
+use nodelife_core::request::Amounts;
+
+const MIB: i64 = 1 << 20;
+
+/// Capacity − Allocatable of CPU (thousandths) and memory (bytes), eviction threshold included.
+fn kept(node: &Node) -> Option<(i64, i64)> {
+    let (cpu, memory) = kept_back(node)?;
+    Some((cpu.milli_value()?, memory.value()?))
+}
+
+pub(super) fn differs<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let machine = Machine::of(node);
+    let provider = machine.provider?;
+    if machine.is_windows || is_chosen_by_owner(node, provider) {
+        return None;
+    }
+    let (cpu, memory) = kept(node)?;
+    let formula = formula(node, provider)?;
+    let expected = formula.memory.saturating_add(formula.memory_eviction);
+    if is_near(cpu, formula.cpu_milli) && is_near(memory, expected) {
+        return None;
+    }
+    // Clusters of OpenShift that were upgraded to 4.21 keep the static default.
+    let is_static = is_near(cpu, 500) && is_near(memory, 1124 * MIB);
+    if provider == Provider::OpenShift && is_static {
+        return None;
+    }
+    let message = format!(
+        "reserved: {cpu}m CPU and {} Mi; {provider}'s formula gives {}m and {} Mi ({:+}m, {:+} \
+         Mi): {}",
+        memory / MIB,
+        formula.cpu_milli,
+        expected / MIB,
+        cpu.saturating_sub(formula.cpu_milli),
+        memory.saturating_sub(expected) / MIB,
+        provider.describe()
+    );
+    let found = FindingBuilder::node(node, message)
+        .with("provider", provider.to_string())
+        .with("cpuReservedMilli", cpu)
+        .with("cpuExpectedMilli", formula.cpu_milli)
+        .with("memoryReservedBytes", memory)
+        .with("memoryExpectedBytes", expected);
+    Some(found.inferred())
+}
+
+/// Whether the reservation is the owner's business: k3s and RKE2 have no formula, and neither have
+/// pools of OpenShift with a performance profile, a kubelet configuration or sizing of their own.
+fn is_chosen_by_owner(node: &Node, provider: Provider) -> bool {
+    const ROLE: &str = "node-role.kubernetes.io/";
+    const COMMON: [&str; 4] = ["master", "control-plane", "worker", "infra"];
+    let keys = node.metadata.labels.keys();
+    let has_own_pool = keys
+        .filter_map(|key| key.strip_prefix(ROLE))
+        .any(|role| !COMMON.contains(&role));
+    provider.is_k3s() || (provider == Provider::OpenShift && has_own_pool)
+}
+
+/// Within 5 %: the machine has some memory that neither the kernel nor the formula counts.
+fn is_near(amount: i64, expected: i64) -> bool {
+    amount.abs_diff(expected) <= expected.unsigned_abs() / 20
+}
+
+pub(super) fn other_pods<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    if Provider::of(node) != Some(Provider::Eks) {
+        return None;
+    }
+    let config = context.config(&node.metadata.name);
+    let configured = config
+        .and_then(|config| config.kube_reserved.get("memory"))
+        .and_then(|text| Quantity::parse(text).ok()?.value());
+    // Without the configuration: the image's eviction threshold is 100Mi.
+    let reserved = configured.or_else(|| Some(kept(node)?.1.saturating_sub(100 * MIB)));
+    let computed = reserved.and_then(eks_pods)?;
+    let limit = capacity(node, "pods")?.value()?;
+    if computed == limit {
+        return None;
+    }
+    let message = format!(
+        "{} Mi reserved = 11 Mi × {computed} + 255 Mi, but maxPods is {limit}: {:+} Mi",
+        11 * computed + 255,
+        computed.saturating_sub(limit).saturating_mul(11)
+    );
+    let found = FindingBuilder::node(node, message)
+        .with("computedForPods", computed)
+        .with("pods", limit);
+    Some(if configured.is_some() {
+        found
+    } else {
+        found.inferred()
+    })
+}
+
+pub(super) fn outlier(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (pool, nodes) in pools::pools(context) {
+        let Some(usual) = most_common(nodes.iter().filter_map(|node| kept(node))) else {
+            continue;
+        };
+        for node in nodes {
+            let Some(own) = kept(node).filter(|own| *own != usual) else {
+                continue;
+            };
+            let message = format!(
+                "reserves {}m CPU and {} Mi of memory; most nodes of {pool} reserve {}m and {} Mi",
+                own.0,
+                own.1 / MIB,
+                usual.0,
+                usual.1 / MIB
+            );
+            findings.push(
+                FindingBuilder::node(node, message)
+                    .with("pool", pool.to_string())
+                    .with("cpuReservedMilli", own.0)
+                    .with("cpuUsualMilli", usual.0)
+                    .with("memoryReservedBytes", own.1)
+                    .with("memoryUsualBytes", usual.1),
+            );
+        }
+    }
+}
+
+pub(super) fn idle_hugepages(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let requests = context.requests_on(&node.metadata.name);
+    for (name, text) in &node.status.capacity {
+        let amount = Quantity::parse(text).unwrap_or_default();
+        let asked = requests.is_some_and(|sum| sum.get(name).is_some_and(|a| !a.is_zero()));
+        if name.starts_with("hugepages-") && !amount.is_zero() && !asked {
+            let message = format!("{amount} of memory in {name}, but no pod requests it");
+            let found = FindingBuilder::node(node, message).with("resource", name.as_str());
+            findings.push(found.with("capacity", amount.to_string()));
+        }
+    }
+}
+
+pub(super) fn dead_devices(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let names = node.status.capacity.keys();
+    for name in names.filter(|name| name.contains('/')) {
+        let all = capacity(node, name).unwrap_or_default();
+        let offered = allocatable(node, name).unwrap_or_default();
+        if !all.is_zero() && offered.is_zero() {
+            let message = format!("{name}: {all} on the machine, 0 Allocatable");
+            let found = FindingBuilder::node(node, message).with("resource", name.as_str());
+            findings.push(found.with("capacity", all.to_string()));
+        }
+    }
+}
+
+pub(super) fn overhead(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    if is_control_plane(node) {
+        return;
+    }
+    let mut sum = Amounts::new();
+    let pods = context.active_pods_on(&node.metadata.name);
+    for pod in pods.filter(|pod| belongs_to_node(pod)) {
+        request::add(&mut sum, &request::requests(pod));
+    }
+    for name in ["cpu", "memory"] {
+        let (Some(used), Some(room)) = (sum.get(name), allocatable(node, name)) else {
+            continue;
+        };
+        if !room.is_zero() && used.nano().saturating_mul(10) > room.nano().saturating_mul(3) {
+            let percent = 100.0 * used.approximate() / room.approximate();
+            let message = format!("{name}: {used} of {room} ({percent:.0} %)");
+            findings.push(
+                FindingBuilder::node(node, message)
+                    .with("resource", name)
+                    .with("requests", used.to_string())
+                    .with("allocatable", room.to_string()),
+            );
+        }
+    }
+}

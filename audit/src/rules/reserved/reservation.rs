@@ -1,0 +1,231 @@
+//! RES: reservations in the kubelets' configurations.
+
+use crate::context::{allocatable, capacity};
+use crate::kubelet_config::refusal;
+use crate::{Context, FindingBuilder, Findings, Severity};
+use nodelife_core::allocatable;
+use nodelife_core::allocatable::provider::{NodeSize, Provider, Reservation};
+use nodelife_core::allocatable::{CpuSet, KubeletConfiguration};
+use nodelife_core::machine::{Class, Machine};
+use nodelife_core::object::Node;
+use nodelife_core::quantity::{Format, Quantity};
+
+/// The default hard eviction threshold of memory
+/// (`pkg/kubelet/eviction/defaults_linux.go`, v1.36.3): 100Mi.
+const DEFAULT_MEMORY_EVICTION: i64 = 100 << 20;
+
+pub(super) fn nothing_reserved<'a>(
+    context: &Context<'a>,
+    node: &'a Node,
+) -> Option<FindingBuilder<'a>> {
+    let (cpu, memory) = kept_back(node)?;
+    let configured = context.config(&node.metadata.name).and_then(|config| {
+        let computed = allocatable::of_node(node, config);
+        Some(computed.resources.get("memory")?.eviction_hard)
+    });
+    let default = Quantity::new(DEFAULT_MEMORY_EVICTION, Format::BinarySi);
+    let threshold = configured.unwrap_or(default).max(default);
+    if cpu > cpu.zeroed() || memory > threshold {
+        return None;
+    }
+    let message = format!(
+        "CPU: Capacity − Allocatable = {cpu}; memory: Capacity − Allocatable = {memory}, \
+         no more than the eviction threshold of {threshold}"
+    );
+    let found = FindingBuilder::node(node, message)
+        .with("cpuReserved", cpu.to_string())
+        .with("memoryReserved", memory.to_string())
+        .inferred();
+    // A container shares its machine, and k3s and RKE2 reserve nothing by default.
+    let machine = Machine::of(node);
+    let by_design =
+        machine.class == Class::Container || machine.provider.is_some_and(Provider::is_k3s);
+    Some(found.severity_if(by_design, Severity::Info))
+}
+
+/// Capacity − Allocatable of CPU and memory, without huge pages: the kubelet subtracts their
+/// whole capacity from the memory.
+pub(super) fn kept_back(node: &Node) -> Option<(Quantity, Quantity)> {
+    let cpu = capacity(node, "cpu")? - allocatable(node, "cpu")?;
+    let mut memory = capacity(node, "memory")? - allocatable(node, "memory")?;
+    for (name, amount) in &node.status.capacity {
+        if name.starts_with("hugepages-") {
+            memory = memory - Quantity::parse(amount).ok()?;
+        }
+    }
+    Some((cpu, memory))
+}
+
+/// What the provider's formula keeps back of this node.
+pub(super) fn formula(node: &Node, provider: Provider) -> Option<Reservation> {
+    let size = NodeSize {
+        cpu: capacity(node, "cpu")?.milli_value()?,
+        memory: capacity(node, "memory")?.value()?,
+        storage: capacity(node, "ephemeral-storage").map_or(Some(0), Quantity::value)?,
+        pods: capacity(node, "pods")?.value()?,
+        ..NodeSize::default()
+    };
+    Some(provider.formula(size.with(node)))
+}
+
+pub(super) fn drift(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let config = context.config(&node.metadata.name);
+    let computed = config.map(|config| allocatable::of_node(node, config).resources);
+    for (name, line) in computed.into_iter().flatten() {
+        let published = line.published.filter(|amount| *amount != line.allocatable);
+        let (Some(published), false) = (published, name == "pods" || name.contains('/')) else {
+            continue;
+        };
+        let difference = published - line.allocatable;
+        let message = format!(
+            "{name}: {} − kube {} − system {} − eviction {} − huge pages {} = {}, but the \
+             node reports {published} ({difference} off)",
+            line.capacity,
+            line.kube_reserved,
+            line.system_reserved,
+            line.eviction_hard,
+            line.hugepages,
+            line.allocatable
+        );
+        findings.push(
+            FindingBuilder::node(node, message)
+                .with("resource", name.as_str())
+                .with("computed", line.allocatable.to_string())
+                .with("published", published.to_string()),
+        );
+    }
+}
+
+pub(super) fn half_reserved(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    const STORAGE: &str = "ephemeral-storage";
+    let machine = Machine::of(node);
+    if !machine.is_configurable() {
+        return;
+    }
+    let by_formula = machine
+        .provider
+        .and_then(|provider| formula(node, provider));
+    let storage = capacity(node, STORAGE).zip(allocatable(node, STORAGE));
+    let storage = storage.map(|(all, offered)| (STORAGE, all - offered));
+    let kept = kept_back(node).map(|(cpu, memory)| [("cpu", cpu), ("memory", memory)]);
+    for (name, kept) in kept.into_iter().flatten().chain(storage) {
+        let all = capacity(node, name).unwrap_or_default();
+        let intended = by_formula.is_some_and(|formula| match name {
+            "cpu" => kept.milli_value() <= Some(formula.cpu_milli),
+            "memory" => {
+                kept.value() <= Some(formula.memory.saturating_add(formula.memory_eviction))
+            }
+            // nodefs.available is a tenth by default.
+            _ => {
+                let kept = kept.value().unwrap_or(i64::MAX);
+                let threshold = all.value().unwrap_or_default() / 9;
+                let formula = formula.ephemeral_storage;
+                formula > 0 && kept <= formula.saturating_add(threshold)
+            }
+        });
+        if !intended && !all.is_zero() && kept.nano() > all.nano() / 2 {
+            let message = format!("{name}: {kept} of {all} are reserved");
+            let found = FindingBuilder::node(node, message).with("resource", name);
+            findings.push(found.inferred());
+        }
+    }
+}
+
+pub(super) fn no_unit(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let least = Quantity::new(1 << 20, Format::BinarySi);
+    let lists = [
+        ("kubeReserved", &config.kube_reserved),
+        ("systemReserved", &config.system_reserved),
+    ];
+    lists.into_iter().find_map(|(field, list)| {
+        let text = list.get("memory")?;
+        let amount = Quantity::parse(text).ok()?;
+        let tiny = !amount.is_zero() && amount < least;
+        tiny.then(|| format!("{field}.memory: {text} is {amount} bytes"))
+    })
+}
+
+pub(super) fn enforced(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let enforced = config.enforced();
+    let lists = [
+        ("kube-reserved", &config.kube_reserved),
+        ("system-reserved", &config.system_reserved),
+    ];
+    lists.into_iter().find_map(|(what, list)| {
+        let memory = list.get("memory").filter(|_| enforced.contains(&what))?;
+        Some(format!(
+            "{what} is enforced with a memory limit of {memory}"
+        ))
+    })
+}
+
+pub(super) fn not_enforced(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    if config.cgroups_per_qos == Some(false) {
+        Some("cgroupsPerQOS: false".to_owned())
+    } else if !config.enforced().contains(&"pods") {
+        Some(format!(
+            "enforceNodeAllocatable: [{}]",
+            config.enforced().join(", ")
+        ))
+    } else {
+        None
+    }
+}
+
+pub(super) fn memory_manager(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+    refusal(node, config, "reservedMemory")
+}
+
+pub(super) fn cpu_manager<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let config = context.config(&node.metadata.name);
+    let config = config.filter(|config| config.cpu_manager_policy == "static")?;
+    let computed = allocatable::of_node(node, config);
+    let cpu = computed.resources.get("cpu")?.reserved();
+    let milli = cpu.milli_value().unwrap_or_default();
+    if milli == 0 {
+        let message = "cpuManagerPolicy: static, but no CPU is reserved".to_owned();
+        return Some(FindingBuilder::node(node, message));
+    }
+    (milli % 1000 != 0).then(|| {
+        let message = format!(
+            "the reserved {cpu} CPUs are rounded up to {}: {}m of Allocatable cannot be used \
+             exclusively",
+            milli / 1000 + 1,
+            1000 - milli % 1000
+        );
+        FindingBuilder::node(node, message).severity(Severity::Warning)
+    })
+}
+
+pub(super) fn reserved_cpus(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let list = &config.reserved_system_cpus;
+    let cpus = CpuSet::parse(list).filter(|set| !set.is_empty())?;
+    let given = [&config.kube_reserved, &config.system_reserved]
+        .iter()
+        .filter_map(|list| list.get("cpu"))
+        .filter(|cpu| ***cpu != *cpus.len().to_string())
+        .map(ToString::to_string)
+        .collect::<Vec<_>>();
+    (!given.is_empty()).then(|| {
+        format!(
+            "reservedSystemCPUs: {list} ({}) replaces the reserved cpu: {}",
+            cpus.len(),
+            given.join(" + ")
+        )
+    })
+}
+
+pub(super) fn no_pid_limit(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let limited = config.pod_pids_limit.is_some_and(|limit| limit > 0)
+        || config.eviction_hard.contains_key("pid.available")
+        || config.kube_reserved.contains_key("pid")
+        || config.system_reserved.contains_key("pid");
+    (!limited).then(|| "neither podPidsLimit nor pid.available nor a reserved pid".to_owned())
+}
+
+pub(super) fn no_storage(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    const STORAGE: &str = "ephemeral-storage";
+    let reserved =
+        config.kube_reserved.contains_key(STORAGE) || config.system_reserved.contains_key(STORAGE);
+    (!reserved).then(|| format!("neither kubeReserved nor systemReserved names {STORAGE}"))
+}

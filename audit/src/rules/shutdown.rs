@@ -1,0 +1,288 @@
+//! SHD: graceful shutdowns, and nodes that shut down without one.
+
+use crate::kubelet_config::refusal;
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::allocatable::KubeletConfiguration;
+use nodelife_core::format;
+use nodelife_core::object::{Node, SYSTEM_CRITICAL};
+use nodelife_core::shutdown;
+use nodelife_core::snapshot::Source;
+use nodelife_core::taint::OUT_OF_SERVICE;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-SHD-001",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "graceful node shutdown is disabled",
+        why: "When the machine shuts down, the init system kills all pods within seconds, \
+              regardless of their grace periods.",
+        fix: "Set shutdownGracePeriod and shutdownGracePeriodCriticalPods.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#graceful-node-shutdown",
+        check: Check::Configuration(off),
+    },
+    Rule {
+        id: "NL-SHD-002",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet will not restart with these shutdown periods",
+        why: "The period for critical pods must not exceed the total period, periods must be 0 or \
+              at least one second, and the two forms of the setting exclude each other.",
+        fix: "Correct the periods as described in the message.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
+        check: Check::Configuration(invalid),
+    },
+    Rule {
+        id: "NL-SHD-003",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods, Source::KubeletConfigs],
+        title: "a node shutdown kills pods before their grace period ends",
+        why: "Their grace period is longer than the time of their shutdown group, so they cannot \
+              shut down completely.",
+        fix: "Raise the group's seconds, or shorten the pods' grace periods. Run `kubectl \
+              nodelife explain shutdown` to see all groups.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
+        check: Check::Node(cut_short),
+    },
+    Rule {
+        id: "NL-SHD-004",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "one of the two shutdown groups has no time",
+        why: "If the critical period equals the total, all ordinary pods are killed immediately. \
+              If it is 0, the critical pods are killed immediately, including storage and network \
+              drivers.",
+        fix: "Reserve time for both groups.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
+        check: Check::Configuration(no_time),
+    },
+    Rule {
+        id: "NL-SHD-005",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods, Source::KubeletConfigs],
+        title: "a shutdown stops a system DaemonSet too early",
+        why: "Its priority is below 2000000000, so it stops before or together with the workloads \
+              that need it. Their volumes can then no longer be unmounted.",
+        fix: "Set priorityClassName: system-node-critical.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#pod-priority-graceful-node-shutdown",
+        check: Check::All(early_driver),
+    },
+    Rule {
+        id: "NL-SHD-006",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "a running node has the out-of-service taint",
+        why: "As soon as the node is not ready, even briefly, its pods are deleted and its \
+              volumes are detached by force.",
+        fix: "kubectl taint node NAME node.kubernetes.io/out-of-service-",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
+        check: Check::Node(forgotten_taint),
+    },
+    Rule {
+        id: "NL-SHD-007",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "pods with volumes are stuck on a dead node",
+        why: "They are being deleted, but no kubelet confirms it. Their volumes stay attached, \
+              and StatefulSets do not replace them.",
+        fix: "If the machine is certainly off: kubectl taint node NAME \
+              node.kubernetes.io/out-of-service=nodeshutdown:NoExecute",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#non-graceful-node-shutdown",
+        check: Check::Node(stuck),
+    },
+    Rule {
+        id: "NL-SHD-009",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "a shutdown takes longer than the spot machine's termination notice",
+        why: "The cloud provider stops the machine before the kubelet has terminated the pods.",
+        fix: "Keep the sum of all groups below the notice period: 120 s on AWS, 30 s on Google \
+              Cloud and Azure.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
+        check: Check::Node(spot),
+    },
+    Rule {
+        id: "NL-SHD-010",
+        severity: Severity::Info,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "failed pods of past shutdowns remain",
+        why: "The kubelet marks them as failed but does not delete them.",
+        fix: "kubectl delete pods --field-selector status.phase=Failed",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/",
+        check: Check::Node(left_over),
+    },
+    Rule {
+        id: "NL-SHD-011",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "no shutdown group covers ordinary pods",
+        why: "shutdownGracePeriodByPodPriority has no entry for priority 0 or below. Such pods \
+              use the lowest group.",
+        fix: "Add an entry for priority 0.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/#pod-priority-graceful-node-shutdown",
+        check: Check::Configuration(no_ordinary),
+    },
+];
+
+fn off(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    shutdown::groups(config)
+        .is_empty()
+        .then(|| "neither shutdownGracePeriod nor shutdownGracePeriodByPodPriority".to_owned())
+}
+
+fn invalid(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+    refusal(node, config, "hutdownGracePeriod")
+}
+
+fn cut_short<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let config = context.config(&node.metadata.name)?;
+    let pods = context.active_pods_on(&node.metadata.name);
+    let plan = shutdown::of_node(node, config, pods);
+    let pods = plan.groups.iter().flat_map(|group| &group.pods);
+    let cut: Vec<_> = pods.filter(|pod| pod.short_by_seconds > 0).collect();
+    let worst = cut.iter().max_by_key(|pod| pod.short_by_seconds)?;
+    let names = cut.iter().map(|p| format!("{}/{}", p.namespace, p.name));
+    let message = format!(
+        "{} cut short, {}/{} most of all: {}s needed − {}s allowed = {}s",
+        format::count(cut.len(), "pod"),
+        worst.namespace,
+        worst.name,
+        worst.grace_period_seconds,
+        worst.allowed_seconds,
+        worst.short_by_seconds
+    );
+    let found = FindingBuilder::node(node, message);
+    Some(found.with("pods", names.collect::<Vec<_>>()))
+}
+
+fn no_time(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let total = config.shutdown_grace_period.unwrap_or_default();
+    let critical = config
+        .shutdown_grace_period_critical_pods
+        .unwrap_or_default();
+    if total.nanoseconds() == 0 {
+        None
+    } else if critical == total {
+        Some(format!(
+            "all {total} are for critical pods, 0 s for the others"
+        ))
+    } else if critical.nanoseconds() == 0 {
+        Some(format!("0 s of {total} are for critical pods"))
+    } else {
+        None
+    }
+}
+
+fn early_driver(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let system = context.snapshot.pods.iter().filter(|pod| {
+        let owner = pod.metadata.controller();
+        let daemon = owner.is_some_and(|owner| owner.kind == "DaemonSet");
+        let config = context.config(&pod.spec.node_name);
+        let priority = pod.spec.priority.unwrap_or_default();
+        daemon
+            && pod.metadata.namespace == "kube-system"
+            && priority < SYSTEM_CRITICAL
+            && config.is_some_and(|config| !shutdown::groups(config).is_empty())
+    });
+    for (owner, pods) in context.by_owner(system) {
+        let priority = pods.first().and_then(|pod| pod.spec.priority);
+        let priority = priority.unwrap_or_default();
+        let message = format!("priority {priority}, below {SYSTEM_CRITICAL}");
+        findings.push(owner.found(&pods, message).with("priority", priority));
+    }
+}
+
+fn is_out_of_service(node: &Node) -> bool {
+    let mut taints = node.spec.taints.iter();
+    taints.any(|taint| taint.key == OUT_OF_SERVICE)
+}
+
+fn forgotten_taint<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    (node.is_ready() && is_out_of_service(node)).then(|| {
+        let message = format!("Ready, and tainted {OUT_OF_SERVICE}");
+        FindingBuilder::node(node, message)
+    })
+}
+
+fn stuck<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    const LONG: i64 = 600;
+    let ready = node.condition("Ready").filter(|c| c.status == "Unknown");
+    let since = ready.and_then(|c| c.last_transition_time);
+    let dead = since.map_or(0, |t| context.seconds_since(t));
+    if dead <= LONG || is_out_of_service(node) {
+        return None;
+    }
+    let pods: Vec<_> = context
+        .active_pods_on(&node.metadata.name)
+        .filter(|pod| pod.is_terminating())
+        .filter(|pod| {
+            let mut volumes = pod.spec.volumes.iter();
+            volumes.any(|volume| volume.persistent_volume_claim.is_some())
+        })
+        .map(|pod| pod.metadata.name.as_str())
+        .collect();
+    (!pods.is_empty()).then(|| {
+        let message = format!(
+            "no heartbeat for {}; Terminating with volumes: {}",
+            format::duration(dead),
+            format::list(pods.iter().copied())
+        );
+        FindingBuilder::node(node, message).with("pods", pods)
+    })
+}
+
+/// The seconds of notice before a spot machine stops; none for other machines.
+fn spot_notice(node: &Node) -> Option<i64> {
+    let labels = &node.metadata.labels;
+    let is = |key: &str, value: &str| {
+        let label = labels.get(key);
+        label.is_some_and(|label| label.eq_ignore_ascii_case(value))
+    };
+    let aws = node.spec.provider_id.starts_with("aws://");
+    if is("eks.amazonaws.com/capacityType", "SPOT")
+        || (aws && is("karpenter.sh/capacity-type", "spot"))
+    {
+        Some(120)
+    } else if is("cloud.google.com/gke-spot", "true")
+        || is("kubernetes.azure.com/scalesetpriority", "spot")
+    {
+        Some(30)
+    } else {
+        None
+    }
+}
+
+fn spot<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let groups = shutdown::groups(context.config(&node.metadata.name)?);
+    let total: i64 = groups.iter().map(|group| group.seconds).sum();
+    let notice = spot_notice(node).filter(|notice| total > *notice)?;
+    let message = format!("the groups take up to {total}s, the notice is {notice}s");
+    Some(FindingBuilder::node(node, message).with("seconds", total))
+}
+
+fn left_over<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    const MANY: usize = 10;
+    let pods = context.pods_on(&node.metadata.name).iter();
+    let dead = pods.filter(|pod| {
+        let reason = pod.status.reason.as_str();
+        pod.status.phase == "Failed" && (reason == "Terminated" || reason == "NodeShutdown")
+    });
+    let dead = dead.count();
+    (dead >= MANY).then(|| {
+        let message = format!("{dead} failed pods of past shutdowns");
+        FindingBuilder::node(node, message).with("pods", dead)
+    })
+}
+
+fn no_ordinary(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let lowest = config
+        .shutdown_grace_period_by_pod_priority
+        .iter()
+        .min_by_key(|g| g.priority)?;
+    (lowest.priority > 0).then(|| {
+        format!(
+            "the lowest group is for priority {} and above, with {}s",
+            lowest.priority, lowest.shutdown_grace_period_seconds
+        )
+    })
+}

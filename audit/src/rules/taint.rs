@@ -1,0 +1,365 @@
+//! TNT: taints that contradict conditions, and taints that should have been removed.
+
+use jiff::Timestamp;
+
+use crate::context::{belongs_to_node, is_control_plane};
+use crate::maintenance::is_removal;
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::allocatable::provider::Provider;
+use nodelife_core::format;
+use nodelife_core::machine::Machine;
+use nodelife_core::object::{Node, NodeCondition};
+use nodelife_core::snapshot::Source;
+use nodelife_core::taint;
+use nodelife_core::taint::{
+    CONDITION_TAINTS, ConditionTaint, NO_EXECUTE, NO_SCHEDULE, NOT_READY, PREFER_NO_SCHEDULE,
+    SHUTDOWN, UNREACHABLE, UNSCHEDULABLE,
+};
+use nodelife_core::version::Version;
+use nodelife_core::zone::waits_for_taint;
+
+const LINK: &str = "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-nodes-by-condition";
+
+/// The controller taints within seconds; after half a minute the state is not transient.
+const SETTLED: i64 = 30;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-TNT-001",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "a condition requires a taint that is missing",
+        why: "The node lifecycle controller adds a NoSchedule taint as soon as the condition \
+              changes. If the taint is missing, the controller is down or may not update nodes, \
+              and pods are still scheduled to the node.",
+        fix: "Check kube-controller-manager: does it run, is it the leader, and is \
+              node-lifecycle-controller enabled?",
+        link: LINK,
+        check: Check::EachNode(taint_missing),
+    },
+    Rule {
+        id: "NL-TNT-002",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "a condition taint is present without its condition",
+        why: "The node lifecycle controller removes this taint when the condition ends. A taint \
+              that remains was added by hand, or the controller is down. No pods are scheduled to \
+              the node.",
+        fix: "Remove the taint. If it comes back, find the component that adds it.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-nodes-by-condition",
+        check: Check::EachNode(taint_left),
+    },
+    Rule {
+        id: "NL-TNT-003",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the node is dead, but its pods are not evicted",
+        why: "The node has no NoExecute taint, because its zone is so disrupted that the \
+              controller has slowed down or stopped evictions.",
+        fix: "Run `kubectl nodelife explain zones`. If the node is permanently gone, delete it.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
+        check: Check::Node(not_evicted),
+    },
+    Rule {
+        id: "NL-TNT-004",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "the node has both the not-ready and the unreachable taint",
+        why: "The controller normally replaces one taint with the other. With both, pods are \
+              evicted after the shorter of the two toleration times.",
+        fix: "Remove the taint that does not match the Ready condition.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/#taint-based-evictions",
+        check: Check::Node(both),
+    },
+    Rule {
+        id: "NL-TNT-005",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the node's cordon and its taint disagree",
+        why: "The controller keeps spec.unschedulable and the taint \
+              node.kubernetes.io/unschedulable in sync. If only one is set, the controller is \
+              down, or someone edited the taint.",
+        fix: "Cordon or uncordon the node again.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+        check: Check::Node(half_cordon),
+    },
+    Rule {
+        id: "NL-TNT-006",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "no workload tolerates the node's taint",
+        why: "Only pods that tolerate the taint can run there, and no pod does. The node stays \
+              empty.",
+        fix: "Remove the taint, or add a matching toleration to the workloads that need this node.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+        check: Check::EachNode(wasted),
+    },
+    Rule {
+        id: "NL-TNT-007",
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "a taint has a deprecated key",
+        why: "Kubernetes 1.24 replaced node-role.kubernetes.io/master with \
+              node-role.kubernetes.io/control-plane. A workload that tolerates only one of them \
+              cannot run on nodes with the other.",
+        fix: "Add tolerations of the new taint, then replace the taint.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#node-role-kubernetes-io-control-plane-taint",
+        check: Check::EachNode(deprecated),
+    },
+    Rule {
+        id: "NL-TNT-009",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the cloud provider reports that the machine is shut down",
+        why: "The Node object exists as long as the stopped machine exists. Its pods cannot \
+              restart, and its volumes stay attached.",
+        fix: "Start the machine, or delete it in the cloud.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+        check: Check::Node(shut_down),
+    },
+    Rule {
+        id: "NL-TNT-010",
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "workloads can be scheduled to a control-plane node",
+        why: "The control-plane node has no NoSchedule taint, although the cluster has workers. A \
+              workload that exhausts the node's memory also takes down the API server.",
+        fix: "kubectl taint node NAME node-role.kubernetes.io/control-plane=:NoSchedule",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+        check: Check::All(open_control_plane),
+    },
+    Rule {
+        id: "NL-TNT-011",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "an autoscaler started to remove the node but did not finish",
+        why: "The autoscaler's taint keeps new pods away, so the node costs money without being \
+              used.",
+        fix: "Read the autoscaler's log. Usually a budget or an annotation blocks the drain.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+        check: Check::EachNode(stuck_scale_down),
+    },
+    Rule {
+        id: "NL-TNT-012",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "an agent has not opened the node to pods",
+        why: "The node starts with a taint that an agent or a NodeReadinessRule removes when \
+              network, storage or devices work. As long as it is there, only pods that tolerate \
+              it run on the node.",
+        fix: "Read the agent's log on this node, or the conditions that the rule waits for.",
+        link: "https://kubernetes.io/blog/2026/02/03/introducing-node-readiness-controller",
+        check: Check::EachNode(not_opened),
+    },
+];
+
+/// Conditions that contradict their taint, which is there or missing, and since how many seconds
+/// they do; absent: since always.
+fn contradictions<'a>(
+    context: &Context<'_>,
+    node: &'a Node,
+    tainted: bool,
+) -> impl Iterator<Item = (ConditionTaint, &'a NodeCondition, Option<i64>)> {
+    CONDITION_TAINTS.into_iter().filter_map(move |wanted| {
+        let condition = node.condition(wanted.condition)?;
+        let since = condition.last_transition_time;
+        let lasts = since.map(|t| context.seconds_since(t));
+        let contradicts = (condition.status == wanted.status) != tainted
+            && taint::find(node, wanted.key, NO_SCHEDULE).is_some() == tainted;
+        (contradicts && lasts.is_none_or(|lasts| lasts > SETTLED))
+            .then_some((wanted, condition, lasts))
+    })
+}
+
+/// Whether the kubelet is older than 1.MINOR.
+fn is_before(node: &Node, minor: u32) -> bool {
+    let version = Version::parse(&node.status.node_info.kubelet_version);
+    version.is_some_and(|version| (version.major, version.minor) < (1, minor))
+}
+
+fn taint_missing(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    // TaintNodesByCondition is on from 1.12 on.
+    if is_before(node, 12) {
+        return;
+    }
+    for (wanted, _, lasts) in contradictions(context, node, false) {
+        let lasting = lasts.map_or(String::new(), |s| format!(" for {}", format::duration(s)));
+        let message = format!(
+            "{} is {}{lasting}, but the taint {}:{NO_SCHEDULE} is missing",
+            wanted.condition, wanted.status, wanted.key
+        );
+        let found = FindingBuilder::node(node, message).with("condition", wanted.condition);
+        findings.push(found.with("taint", wanted.key));
+    }
+}
+
+fn taint_left(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    for (wanted, condition, _) in contradictions(context, node, true) {
+        let message = format!(
+            "tainted {}, but {} is {}",
+            wanted.key, wanted.condition, condition.status
+        );
+        findings.push(FindingBuilder::node(node, message).with("taint", wanted.key));
+    }
+}
+
+fn not_evicted<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    // TaintBasedEvictions is on from 1.13 on.
+    if !waits_for_taint(node) || is_before(node, 13) {
+        return None;
+    }
+    if context.snapshot.single_node {
+        // The rate depends on the other nodes of the zone.
+        return None;
+    }
+    let since = node.condition("Ready")?.last_transition_time?;
+    let zone = context.zones.zone_of(&node.metadata.labels)?;
+    let lasts = context.seconds_since(since);
+    #[expect(clippy::cast_possible_truncation, reason = "compared in whole seconds")]
+    let expected = zone
+        .seconds_to_last_taint
+        .map(|seconds| 2 * seconds.ceil() as i64);
+    let limit = i64::from(context.settings.grace_period) + expected.unwrap_or(0);
+    if lasts <= limit {
+        return None;
+    }
+    let why = if context.zones.all_fully_disrupted {
+        "every zone is in full disruption, so evictions have stopped".to_owned()
+    } else {
+        format!(
+            "its zone is in {:?} at {} nodes/s",
+            zone.state, zone.eviction_rate
+        )
+    };
+    let message = format!(
+        "not ready for {}, and no NoExecute taint: {why}",
+        format::duration(lasts)
+    );
+    Some(FindingBuilder::node(node, message).with("seconds", lasts))
+}
+
+fn both<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let has = |key| taint::find(node, key, NO_EXECUTE).is_some();
+    (has(NOT_READY) && has(UNREACHABLE)).then(|| {
+        let message = format!("{NOT_READY} and {UNREACHABLE}, both {NO_EXECUTE}");
+        FindingBuilder::node(node, message)
+    })
+}
+
+fn half_cordon<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let tainted = taint::find(node, UNSCHEDULABLE, NO_SCHEDULE).is_some();
+    (tainted != node.spec.unschedulable).then(|| {
+        let message = if tainted {
+            "tainted unschedulable, but not cordoned"
+        } else {
+            "cordoned, but not tainted unschedulable"
+        };
+        FindingBuilder::node(node, message.to_owned())
+    })
+}
+
+/// Whether the key is that of a user's taint for a dedicated pool.
+fn is_own(key: &str) -> bool {
+    !["kubernetes.io/", "k8s.io/", "karpenter.sh/", "cilium.io/"]
+        .iter()
+        .any(|domain| key.contains(domain))
+        && !key.contains("ClusterAutoscaler")
+        && !is_startup(key)
+}
+
+fn wasted(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    let taints = node.spec.taints.iter();
+    for taint in taints.filter(|t| t.effect != PREFER_NO_SCHEDULE && is_own(&t.key)) {
+        let tolerated = context.snapshot.pods.iter().any(|pod| {
+            let mut tolerations = pod.spec.tolerations.iter();
+            !belongs_to_node(pod) && tolerations.any(|t| !t.is_blanket() && t.tolerates(taint))
+        });
+        let mut pods = context.active_pods_on(&node.metadata.name);
+        if !tolerated && pods.all(belongs_to_node) {
+            let message = format!(
+                "no workload tolerates {}={}:{}, and no workload runs there",
+                taint.key, taint.value, taint.effect
+            );
+            findings.push(FindingBuilder::node(node, message).with("taint", taint.key.as_str()));
+        }
+    }
+}
+
+fn deprecated(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    // Before 1.24 the key was the right one, and OpenShift keeps it: its components tolerate it.
+    if is_before(node, 24) || Machine::of(node).provider == Some(Provider::OpenShift) {
+        return;
+    }
+    let taints = node.spec.taints.iter();
+    for taint in taints.filter(|taint| taint.key == "node-role.kubernetes.io/master") {
+        let message = format!("{}:{}", taint.key, taint.effect);
+        findings.push(FindingBuilder::node(node, message));
+    }
+}
+
+fn shut_down<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    const LONG: i64 = 900;
+    let taint = node.spec.taints.iter().find(|t| t.key == SHUTDOWN)?;
+    let ready = node.condition("Ready").and_then(|c| c.last_transition_time);
+    let since = taint.time_added.or(ready)?;
+    let lasts = context.seconds_since(since);
+    (lasts > LONG).then(|| {
+        let message = format!("shut down for {}", format::duration(lasts));
+        FindingBuilder::node(node, message).with("seconds", lasts)
+    })
+}
+
+fn open_control_plane(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let (control_plane, workers): (Vec<_>, Vec<_>) =
+        context.nodes().partition(|n| is_control_plane(n));
+    let workers = workers.len();
+    if workers < 2 {
+        return;
+    }
+    for node in control_plane {
+        let mut taints = node.spec.taints.iter();
+        if !node.spec.unschedulable && taints.all(|t| t.effect == PREFER_NO_SCHEDULE) {
+            let message = format!("no NoSchedule taint, although there are {workers} workers");
+            findings.push(FindingBuilder::node(node, message));
+        }
+    }
+}
+
+fn stuck_scale_down(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    const LONG: i64 = 1800;
+    for taint in &node.spec.taints {
+        // The cluster autoscaler writes the Unix time into the value.
+        let stamp = taint.value.parse().map(Timestamp::from_second);
+        let since = taint
+            .time_added
+            .or_else(|| stamp.ok()?.ok())
+            .filter(|_| is_removal(taint));
+        let lasts = since.map(|since| context.seconds_since(since));
+        if let Some(lasts) = lasts.filter(|lasts| *lasts > LONG) {
+            let message = format!("tainted {} for {}", taint.key, format::duration(lasts));
+            findings.push(FindingBuilder::node(node, message).with("seconds", lasts));
+        }
+    }
+}
+
+/// Whether an agent removes the taint once the node can take pods: NodeReadinessRules, network
+/// plugins, storage drivers, Karpenter.
+fn is_startup(key: &str) -> bool {
+    key.starts_with("readiness.k8s.io/")
+        || key.ends_with("/agent-not-ready")
+        || key == "karpenter.sh/unregistered"
+}
+
+fn not_opened(context: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    const SETTLED: i64 = 900;
+    let taints = node.spec.taints.iter();
+    for taint in taints.filter(|taint| is_startup(&taint.key)) {
+        let since = taint.time_added.or(node.metadata.creation_timestamp);
+        let lasts = since.map(|since| context.seconds_since(since));
+        if let Some(lasts) = lasts.filter(|lasts| *lasts > SETTLED) {
+            let message = format!("tainted {} for {}", taint.key, format::duration(lasts));
+            let found = FindingBuilder::node(node, message).with("taint", taint.key.as_str());
+            findings.push(found.with("seconds", lasts));
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! UPG: what does not start or run with the kubelet of another version (`--target`).
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::{component, event};
+use crate::kubelet_config::found;
+use crate::kubelet_start;
+use crate::kubelet_start::{Cgroups, Refusal, Start, Target};
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::allocatable::KubeletConfiguration;
+use nodelife_core::machine::{Class, Machine};
+use nodelife_core::object::Node;
+use nodelife_core::snapshot::Source;
+use nodelife_core::version::Version;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-UPG-001",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the new kubelet refuses a feature gate",
+        why: "Kubernetes removes a feature gate some releases after its feature has settled. A \
+              kubelet does not start with a feature gate that it does not know, or that is locked \
+              to the other value.",
+        fix: "Remove the gate from featureGates before the upgrade.",
+        link: "https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates-removed/",
+        check: Check::Target(gates),
+    },
+    Rule {
+        id: "NL-UPG-002",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the new kubelet refuses its configuration",
+        why: "Each version validates its configuration in its own way. With a value that its \
+              validation refuses, the kubelet does not start, and the node becomes NotReady.",
+        fix: "Correct the field before the upgrade.",
+        link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
+        check: Check::Target(values),
+    },
+    Rule {
+        id: "NL-UPG-003",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the new kubelet ignores a field of its configuration",
+        why: "The kubelet starts, and logs that it decodes leniently. What the field was meant to \
+              change does not change.",
+        fix: "Remove the field, or use the field that replaced it.",
+        link: "https://kubernetes.io/docs/reference/config-api/kubelet-config.v1beta1/",
+        check: Check::Target(ignored),
+    },
+    Rule {
+        id: "NL-UPG-004",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::Events],
+        title: "the new kubelet does not start on cgroup v1",
+        why: "From 1.35 on failCgroupV1 is true by default.",
+        fix: "Boot the machine with cgroup v2. Until then, set failCgroupV1: false.",
+        link: "https://kubernetes.io/docs/concepts/architecture/cgroups/",
+        check: Check::Target(cgroup_v1),
+    },
+    Rule {
+        id: "NL-UPG-005",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "the new kubelet does not support the container runtime",
+        why: "1.35 is the last version that supports containerd 1.x.",
+        fix: "Upgrade the container runtime before the kubelet.",
+        link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/",
+        check: Check::Target(runtime),
+    },
+    Rule {
+        id: "NL-UPG-006",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "the kubelet's version does not fit a control plane of the new version",
+        why: "An API server supports kubelets of its own and the three previous minor versions, \
+              and none that is newer.",
+        fix: "Upgrade older kubelets before the control plane. Do not downgrade the control plane \
+              below its kubelets.",
+        link: "https://kubernetes.io/releases/version-skew-policy/",
+        check: Check::Target(skew),
+    },
+    Rule {
+        id: "NL-UPG-007",
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the control plane is more than one version away",
+        why: "The control plane is upgraded one minor version at a time. Skipping one is not \
+              supported.",
+        fix: "Upgrade the control plane version by version; the kubelets may skip some.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/kubeadm/kubeadm-upgrade/",
+        check: Check::Target(steps),
+    },
+    Rule {
+        id: "NL-UPG-008",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "a component's version does not fit a control plane of the new version",
+        why: "An API server supports kube-proxy of its own and the three previous minor versions, \
+              and kube-controller-manager, kube-scheduler and other API servers of its own and the \
+              previous one. None may be newer. The version is that of the image's tag, in \
+              kube-system.",
+        fix: "Upgrade the component before the control plane.",
+        link: "https://kubernetes.io/releases/version-skew-policy/",
+        check: Check::Target(component::skew),
+    },
+];
+
+/// Judges each configuration of a kubelet that the target would replace. Equal configurations
+/// are judged once.
+fn judged<'a>(context: &Context<'a>, target: Target) -> Vec<(Start, Vec<&'a Node>)> {
+    let mut documents: BTreeMap<String, (Map<String, Value>, Vec<&Node>)> = BTreeMap::new();
+    for node in context.nodes() {
+        let Some(config) = context.config(&node.metadata.name) else {
+            continue;
+        };
+        // What configz says of a newer kubelet are its own defaults, too; NL-UPG-006 reports it.
+        if kubelet(node).is_some_and(|own| own.minor > target.minor()) {
+            continue;
+        }
+        let document = document(config);
+        let text = Value::Object(document.clone()).to_string();
+        let (_, nodes) = documents.entry(text).or_insert((document, Vec::new()));
+        nodes.push(node);
+    }
+    let documents = documents.into_values();
+    documents
+        .map(|(document, nodes)| {
+            // Control groups are a matter of NL-UPG-004.
+            let start = kubelet_start::judge(&document, target, Cgroups::V2);
+            (start, nodes)
+        })
+        .collect()
+}
+
+/// The configuration as a file.
+fn document(config: &KubeletConfiguration) -> Map<String, Value> {
+    let mut document = match serde_json::to_value(config) {
+        Ok(Value::Object(document)) => document,
+        _ => Map::new(),
+    };
+    // Absent fields of ours are null, and a duration must not be.
+    document.retain(|_, value| !value.is_null());
+    document.insert("apiVersion".into(), "kubelet.config.k8s.io/v1beta1".into());
+    document.insert("kind".into(), "KubeletConfiguration".into());
+    document
+}
+
+/// Reports each text once, with the nodes that it holds for.
+fn report(
+    context: &Context<'_>,
+    target: Target,
+    findings: &mut Findings<'_>,
+    texts: impl Fn(&Start) -> Vec<String>,
+) {
+    let mut answers: BTreeMap<String, Vec<&Node>> = BTreeMap::new();
+    for (start, nodes) in judged(context, target) {
+        for text in texts(&start) {
+            answers.entry(text).or_default().extend(&nodes);
+        }
+    }
+    for (text, nodes) in answers {
+        let found = found(&nodes, text);
+        findings.push(found.with("target", target.to_string()));
+    }
+}
+
+fn gates(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
+    report(context, target, findings, |start| {
+        let refusals = start.refusals.iter();
+        let gates = refusals.filter(|refusal| matches!(refusal, Refusal::Gate(..)));
+        gates.map(|refusal| refuses(target, refusal)).collect()
+    });
+}
+
+fn values(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
+    report(context, target, findings, |start| {
+        let refusals = start.refusals.iter();
+        let values = refusals.filter(|refusal| matches!(refusal, Refusal::Value(_)));
+        values.map(|refusal| refuses(target, refusal)).collect()
+    });
+}
+
+fn refuses(target: Target, refusal: &Refusal) -> String {
+    format!("the kubelet of {target} does not start: {refusal}")
+}
+
+fn ignored(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
+    report(context, target, findings, |start| {
+        let fields = start.ignored.iter();
+        fields
+            .map(|field| format!("the kubelet of {target} does not know {field}"))
+            .collect()
+    });
+}
+
+fn cgroup_v1(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
+    /// The first version that refuses cgroup v1 by default.
+    const FIRST: u32 = 35;
+    if target.minor() < FIRST {
+        return;
+    }
+    for (node, _) in event::seen(context, "CgroupV1") {
+        // Configz of an earlier kubelet says false where nobody has set it.
+        let is_explicit = kubelet(node).is_some_and(|own| own.minor >= FIRST);
+        let config = context.config(&node.metadata.name);
+        let is_allowed = config.is_some_and(|c| c.fail_cgroup_v1 == Some(false));
+        if is_explicit && is_allowed {
+            continue;
+        }
+        let message = format!(
+            "the machine has cgroup v1 (its kubelet reports CgroupV1): the kubelet of {target} does \
+             not start there unless failCgroupV1 is set to false"
+        );
+        findings.push(FindingBuilder::node(node, message).with("target", target.to_string()));
+    }
+}
+
+fn runtime(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
+    /// The last version that supports containerd 1.x.
+    const LAST: u32 = 35;
+    for node in context.nodes() {
+        let text = &node.status.node_info.container_runtime_version;
+        let containerd = text.strip_prefix("containerd://").and_then(Version::parse);
+        if target.minor() > LAST && containerd.is_some_and(|version| version.major < 2) {
+            let message = format!("{text}: 1.{LAST} is the last version that supports it");
+            findings.push(FindingBuilder::node(node, message).with("runtime", text.as_str()));
+        }
+    }
+}
+
+fn skew(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
+    /// How many minor versions a kubelet may be older than its API server.
+    const MOST: u32 = 3;
+    for node in context.nodes() {
+        // A virtual kubelet is a program of its own, and has its own versions.
+        let is_virtual = Machine::of(node).class == Class::VirtualKubelet;
+        let Some(own) = kubelet(node).filter(|_| !is_virtual) else {
+            continue;
+        };
+        let message = if own.minor > target.minor() {
+            format!("kubelet {own} is newer than {target}")
+        } else if own.minor + MOST < target.minor() {
+            format!(
+                "kubelet {own} is {} minor versions older than {target}; {MOST} are allowed",
+                target.minor() - own.minor
+            )
+        } else {
+            continue;
+        };
+        findings.push(FindingBuilder::node(node, message).with("kubelet", own.to_string()));
+    }
+}
+
+fn steps(context: &Context<'_>, target: Target, findings: &mut Findings<'_>) {
+    let Some(server) = context.server.filter(|server| server.major == 1) else {
+        return;
+    };
+    if server.minor + 1 >= target.minor() {
+        return;
+    }
+    let between: Vec<String> = (server.minor + 1..target.minor())
+        .map(|minor| format!("1.{minor}"))
+        .collect();
+    let message = format!(
+        "the API server is {server}: {} before {target}",
+        between.join(", ")
+    );
+    findings.push(FindingBuilder::cluster(message).with("server", server.to_string()));
+}
+
+fn kubelet(node: &Node) -> Option<Version> {
+    let version = Version::parse(&node.status.node_info.kubelet_version);
+    version.filter(|version| version.major == 1)
+}

@@ -1,0 +1,475 @@
+//! VER: versions and operating systems.
+
+use std::collections::BTreeMap;
+
+use jiff::civil::{Date, date};
+use jiff::tz::TimeZone;
+use serde_json::Value;
+
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity, pools};
+use nodelife_core::allocatable::KubeletConfiguration;
+use nodelife_core::allocatable::provider::Provider;
+use nodelife_core::format;
+use nodelife_core::machine::{Class, Machine};
+use nodelife_core::object::Node;
+use nodelife_core::snapshot::Source;
+use nodelife_core::version::Version;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-VER-001",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "the kubelet's version is not supported by the API server",
+        why: "A kubelet may be up to three minor versions older than the API server, but not \
+              newer. Other combinations are untested, and the API server or the kubelet may \
+              silently drop fields.",
+        fix: "Upgrade the node, or the control plane first.",
+        link: "https://kubernetes.io/releases/version-skew-policy/",
+        check: Check::Node(skew),
+    },
+    Rule {
+        id: "NL-VER-002",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the pool's kubelets have different versions",
+        why: "An upgrade is incomplete, or the nodes were created from different images. Pods \
+              behave differently depending on their node.",
+        fix: "Finish the upgrade of the pool.",
+        link: "https://kubernetes.io/releases/version-skew-policy/",
+        check: Check::All(mixed),
+    },
+    Rule {
+        id: "NL-VER-003",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the kubelet's version no longer receives fixes",
+        why: "The Kubernetes project supports a minor version for fourteen months. Later \
+              vulnerabilities stay unfixed, unless your provider fixes them.",
+        fix: "Upgrade the node, after the control plane.",
+        link: "https://kubernetes.io/releases/patch-releases/",
+        check: Check::Machine(unsupported),
+    },
+    Rule {
+        id: "NL-VER-004",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the container runtime is outdated",
+        why: "Kubernetes 1.24 removed dockershim, kubelets from 1.36 on do not support containerd \
+              1.x, and versions of containerd receive no fixes after their last day.",
+        fix: "Migrate the node to containerd 2.x or CRI-O.",
+        link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/",
+        check: Check::Machine(runtime),
+    },
+    Rule {
+        id: "NL-VER-005",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the kernel is too old",
+        why: "kubeadm 1.32 and later refuse kernels older than 4.19, because features of cgroup \
+              v2 that the kubelet uses are missing. Kernels of RHEL 8 contain them.",
+        fix: "Upgrade the operating system.",
+        link: "https://kubernetes.io/docs/reference/node/kernel-version-requirements/",
+        check: Check::Machine(kernel),
+    },
+    Rule {
+        id: "NL-VER-006",
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the pool's nodes run different operating system images",
+        why: "Nodes that were created at different times have different kernels and fixes.",
+        fix: "Recreate the older nodes from the current image.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/cluster-upgrade/",
+        check: Check::All(images),
+    },
+    Rule {
+        id: "NL-VER-007",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet is configured to run on cgroup v1",
+        why: "Only cgroup v1 needs failCgroupV1: false. Kubelets from 1.35 on refuse cgroup v1 by \
+              default, and Kubernetes will remove its support.",
+        fix: "Boot the machine with cgroup v2, and remove the setting.",
+        link: "https://kubernetes.io/docs/concepts/architecture/cgroups/",
+        check: Check::Configuration(cgroup_v1),
+    },
+    Rule {
+        id: "NL-VER-008",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet will not restart on a machine with swap",
+        why: "The machine has swap, and failSwapOn is true. The kubelet checks this only at \
+              startup: it runs until the next restart or upgrade, and then does not start.",
+        fix: "Disable swap permanently (/etc/fstab, systemd), or set failSwapOn: false together \
+              with memorySwap.swapBehavior.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-management/",
+        check: Check::Node(swap),
+    },
+    Rule {
+        id: "NL-VER-009",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "a label does not match the machine",
+        why: "Workloads that select an architecture or operating system are scheduled to machines \
+              that cannot run them.",
+        fix: "Correct the label, or restart the kubelet.",
+        link: "https://kubernetes.io/docs/reference/labels-annotations-taints/#kubernetes-io-arch",
+        check: Check::EachNode(wrong_label),
+    },
+    Rule {
+        id: "NL-VER-010",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "the kubelet and systemd both manage cgroups",
+        why: "The kubelet uses the cgroupfs driver on a systemd distribution. Under resource \
+              pressure, the two managers see different states and the node becomes unstable.",
+        fix: "If systemd is the machine's init, set cgroupDriver: systemd in the kubelet and in \
+              the container runtime.",
+        link: "https://kubernetes.io/docs/setup/production-environment/container-runtimes/#cgroup-drivers",
+        check: Check::Configuration(two_managers),
+    },
+    Rule {
+        id: "NL-VER-011",
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the node is more than 180 days old",
+        why: "Its image lacks the fixes of that time, and it is uncertain whether the node would \
+              survive a reboot.",
+        fix: "Recreate nodes regularly.",
+        link: "https://kubernetes.io/docs/tasks/administer-cluster/cluster-upgrade/",
+        check: Check::Machine(aged),
+    },
+    Rule {
+        id: "NL-VER-012",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::KubeletConfigs],
+        title: "all alpha features of the kubelet are enabled",
+        why: "AllAlpha enables features that may change or disappear in any release.",
+        fix: "Enable only the features that you need.",
+        link: "https://kubernetes.io/docs/reference/command-line-tools-reference/feature-gates/",
+        check: Check::Configuration(all_alpha),
+    },
+    Rule {
+        id: "NL-VER-013",
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the machine has swap, and the kubelet's configuration was not read",
+        why: "A kubelet with failSwapOn: true, which is the default, does not start again on such \
+              a machine. With false, memorySwap.swapBehavior decides whether pods swap.",
+        fix: "Check the configuration, or audit with --configz.",
+        link: "https://kubernetes.io/docs/concepts/cluster-administration/swap-memory-management/",
+        check: Check::Machine(unknown_swap),
+    },
+    Rule {
+        id: "NL-VER-014",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the pool's nodes declare different features",
+        why: "The kubelets have the same version and container runtime, so either their feature \
+              gates differ, or a kubelet did not reach its runtime when it started. Pods that need \
+              a feature run only on the nodes that declare it.",
+        fix: "Configure the same featureGates in the whole pool, and restart the kubelets that \
+              differ.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/node-declared-features/",
+        check: Check::All(declared_features),
+    },
+];
+
+fn kubelet(node: &Node) -> Option<Version> {
+    Version::parse(&node.status.node_info.kubelet_version)
+}
+
+fn skew<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    // A virtual kubelet is a program of its own, and has its own versions.
+    if Machine::of(node).class == Class::VirtualKubelet {
+        return None;
+    }
+    let server = context.server?;
+    let own = kubelet(node).filter(|own| own.major == server.major)?;
+    let message = if own.minor > server.minor {
+        format!("kubelet {own} is newer than the API server {server}")
+    } else if own.minor + 3 < server.minor {
+        format!(
+            "kubelet {own} is {} minor versions older than the API server {server}; 3 are allowed",
+            server.minor - own.minor
+        )
+    } else {
+        return None;
+    };
+    Some(
+        FindingBuilder::node(node, message)
+            .with("kubelet", own.to_string())
+            .with("server", server.to_string())
+            .with(
+                "minorVersionsBehind",
+                i64::from(server.minor) - i64::from(own.minor),
+            ),
+    )
+}
+
+/// The last day of support of each minor version from 1.20 on. Those up to 1.31 are from
+/// data/releases/eol.yaml of github.com/kubernetes/website (0637786), the later ones as planned
+/// at their release.
+const LAST_DAYS: [(u32, Date); 16] = [
+    (20, date(2022, 2, 28)),
+    (21, date(2022, 6, 28)),
+    (22, date(2022, 12, 8)),
+    (23, date(2023, 2, 28)),
+    (24, date(2023, 7, 28)),
+    (25, date(2023, 10, 28)),
+    (26, date(2024, 2, 28)),
+    (27, date(2024, 7, 16)),
+    (28, date(2024, 10, 22)),
+    (29, date(2025, 2, 28)),
+    (30, date(2025, 7, 15)),
+    (31, date(2025, 11, 11)),
+    (32, date(2026, 2, 28)),
+    (33, date(2026, 6, 28)),
+    (34, date(2026, 10, 27)),
+    (35, date(2027, 2, 28)),
+];
+
+/// The last day of support at the latest; none for versions newer than the table.
+fn last_day(version: Version) -> Option<Date> {
+    let known = LAST_DAYS.iter().find(|(minor, _)| version.minor <= *minor);
+    known.filter(|_| version.major == 1).map(|(_, day)| *day)
+}
+
+fn unsupported<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let today = context.now.to_zoned(TimeZone::UTC).date();
+    let own = kubelet(node)?;
+    let day = last_day(own).filter(|day| *day < today)?;
+    let minor = format!("{}.{}", own.major, own.minor);
+    let since = if own.minor < LAST_DAYS.first()?.0 {
+        "before"
+    } else {
+        "on"
+    };
+    let sold = longer_support(node).map(|name| format!("; {name} may last longer"));
+    let sold = sold.unwrap_or_default();
+    let message = format!("kubelet {own}; support for {minor} ended {since} {day}{sold}");
+    let found = FindingBuilder::node(node, message).with("kubelet", own.to_string());
+    Some(found.with("since", day.to_string()))
+}
+
+/// Support that a provider sells after the project's last day.
+fn longer_support(node: &Node) -> Option<&'static str> {
+    match Machine::of(node).provider? {
+        Provider::Eks => Some("extended support of EKS"),
+        Provider::Gke => Some("the Extended channel of GKE"),
+        Provider::Aks => Some("long-term support of AKS"),
+        Provider::OpenShift => Some("Extended Update Support of OpenShift"),
+        Provider::K3s | Provider::Rke2 => None,
+    }
+}
+
+/// Reports pools whose nodes have different texts.
+fn disagree(
+    context: &Context<'_>,
+    findings: &mut Findings<'_>,
+    what: &str,
+    text: impl Fn(&Node) -> &str,
+) {
+    for (pool, nodes) in pools::pools(context) {
+        let counts = pools::counts(nodes.iter().map(|node| text(node)));
+        if counts.len() > 1 {
+            let each: Vec<_> = counts
+                .iter()
+                .map(|(text, n)| format!("{text} ({n})"))
+                .collect();
+            let message = format!("{what}: {}", each.join(", "));
+            let names = nodes.iter().map(|node| node.metadata.name.as_str());
+            let numbers = counts
+                .iter()
+                .map(|(text, n)| ((*text).to_owned(), Value::from(*n)));
+            let numbers: serde_json::Map<String, Value> = numbers.collect();
+            findings.push(
+                FindingBuilder::named("Pool", pool.name, message)
+                    .on_all(names)
+                    .with("nodesByValue", numbers),
+            );
+        }
+    }
+}
+
+fn mixed(context: &Context<'_>, findings: &mut Findings<'_>) {
+    disagree(context, findings, "kubelets", |node| {
+        &node.status.node_info.kubelet_version
+    });
+}
+
+fn images(context: &Context<'_>, findings: &mut Findings<'_>) {
+    disagree(context, findings, "images", |node| {
+        &node.status.node_info.os_image
+    });
+}
+
+/// Compares what kubelets discover when they start (`pkg/kubelet/kubelet_node_declared_features.go`,
+/// v1.37.2): it depends on version, feature gates and container runtime.
+fn declared_features(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for (pool, nodes) in pools::pools(context) {
+        let mut alike: BTreeMap<_, Vec<&Node>> = BTreeMap::new();
+        for node in nodes {
+            let info = &node.status.node_info;
+            let programs = (&info.kubelet_version, &info.container_runtime_version);
+            alike.entry(programs).or_default().push(node);
+        }
+        for ((kubelet, _), nodes) in alike {
+            let features = nodes.iter().flat_map(|node| &node.status.declared_features);
+            let counts = pools::counts(features);
+            let some = counts.iter().filter(|(_, count)| **count < nodes.len());
+            let some: Vec<_> = some.map(|(name, n)| format!("{name} ({n})")).collect();
+            if some.is_empty() {
+                continue;
+            }
+            let message = format!(
+                "of {} with kubelet {kubelet}, only some declare {}",
+                format::count(nodes.len(), "node"),
+                format::list(some.iter().map(String::as_str))
+            );
+            let names = nodes.iter().map(|node| node.metadata.name.as_str());
+            let found = FindingBuilder::named("Pool", pool.name, message).on_all(names);
+            findings.push(found.with("features", some));
+        }
+    }
+}
+
+/// The last day of support of containerd 1.0 to 1.6 (`RELEASES.md`).
+const CONTAINERD_LAST_DAYS: [(u32, Date); 7] = [
+    (0, date(2018, 12, 5)),
+    (1, date(2019, 10, 23)),
+    (2, date(2020, 10, 15)),
+    (3, date(2021, 3, 4)),
+    (4, date(2022, 3, 3)),
+    (5, date(2023, 2, 28)),
+    (6, date(2025, 8, 23)),
+];
+
+fn runtime<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let text = &node.status.node_info.container_runtime_version;
+    let own = kubelet(node);
+    let is_from = |minor| own.is_some_and(|own| (own.major, own.minor) >= (1, minor));
+    let today = context.now.to_zoned(TimeZone::UTC).date();
+    let why = match text.split_once("://") {
+        // From 1.24 on, docker:// is cri-dockerd, which is maintained.
+        Some(("docker", _)) if is_from(24) => return None,
+        Some(("docker", _)) => "dockershim, which Kubernetes 1.24 removed".to_owned(),
+        Some(("containerd", version)) => {
+            let version = Version::parse(version)?;
+            if version.major < 2 && is_from(36) {
+                "kubelets from 1.36 on do not support containerd 1.x".to_owned()
+            } else if version.major < 2 {
+                let mut days = CONTAINERD_LAST_DAYS.iter();
+                let (_, day) = days.find(|(minor, _)| version.minor == *minor)?;
+                let ended = (*day < today).then_some(day)?;
+                format!("no fixes for this version since {ended}")
+            } else {
+                return None;
+            }
+        }
+        _ if text.contains("Unknown") => "the kubelet does not know it".to_owned(),
+        _ => return None,
+    };
+    let message = format!(
+        "{text} with kubelet {}: {why}",
+        node.status.node_info.kubelet_version
+    );
+    let found = FindingBuilder::node(node, message).with("runtime", text.as_str());
+    Some(found.with("kubelet", node.status.node_info.kubelet_version.as_str()))
+}
+
+fn kernel<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let text = &node.status.node_info.kernel_version;
+    let old = Version::parse(text).is_some_and(|v| (v.major, v.minor) < (4, 19));
+    // 4.18 of RHEL 8 has cgroup v2 as of later kernels.
+    let backported = text.contains(".el8");
+    (old && !backported && node.status.node_info.operating_system == "linux")
+        .then(|| FindingBuilder::node(node, format!("kernel {text}")).with("kernel", text.as_str()))
+}
+
+/// Before 1.35 false is the default, and configz shows it where nobody has set it
+/// (`SetDefaults_KubeletConfiguration`, `pkg/kubelet/apis/config/v1beta1/defaults.go`).
+fn cgroup_v1(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let is_given = kubelet(node).is_none_or(|own| (own.major, own.minor) >= (1, 35));
+    (is_given && config.fail_cgroup_v1 == Some(false)).then(|| "failCgroupV1: false".to_owned())
+}
+
+/// `NewContainerManager` refuses (`pkg/kubelet/cm/container_manager_linux.go`, v1.36.3);
+/// `failSwapOn` is true by default.
+fn swap<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let config = context.config(&node.metadata.name)?;
+    let swap = node.status.node_info.swap?.capacity;
+    (swap > 0 && config.fail_swap_on != Some(false)).then(|| {
+        let message = format!("{} Mi of swap, and failSwapOn is true", swap >> 20);
+        FindingBuilder::node(node, message).with("bytes", swap)
+    })
+}
+
+fn unknown_swap<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    // Containers have the swap of the machine that they share.
+    let is_shared = Machine::of(node).class == Class::Container;
+    if is_shared || context.config(&node.metadata.name).is_some() {
+        return None;
+    }
+    let swap = node.status.node_info.swap?.capacity;
+    (swap > 0).then(|| {
+        let message = format!("{} Mi of swap", swap >> 20);
+        FindingBuilder::node(node, message).with("bytes", swap)
+    })
+}
+
+fn wrong_label(_: &Context<'_>, node: &Node, findings: &mut Findings<'_>) {
+    if !Machine::of(node).is_configurable() {
+        return;
+    }
+    let info = &node.status.node_info;
+    for (key, truth) in [
+        ("kubernetes.io/arch", &info.architecture),
+        ("kubernetes.io/os", &info.operating_system),
+        ("beta.kubernetes.io/arch", &info.architecture),
+        ("beta.kubernetes.io/os", &info.operating_system),
+    ] {
+        // Not every program that writes nodes uses Go's names.
+        let truth = match truth.as_str() {
+            "x86_64" => "amd64",
+            "aarch64" => "arm64",
+            truth => truth,
+        };
+        let label = node.metadata.labels.get(key);
+        if let Some(label) = label.filter(|label| **label != *truth && !truth.is_empty()) {
+            let message = format!("{key}={label}, but the kubelet reports {truth}");
+            findings.push(FindingBuilder::node(node, message).with("label", key));
+        }
+    }
+}
+
+fn two_managers(node: &Node, config: &KubeletConfiguration) -> Option<String> {
+    const SYSTEMD: [&str; 9] = [
+        "Ubuntu",
+        "Debian",
+        "Red Hat",
+        "CentOS",
+        "Rocky",
+        "Alma",
+        "Amazon Linux",
+        "Flatcar",
+        "SUSE",
+    ];
+    let image = &node.status.node_info.os_image;
+    let systemd = SYSTEMD.iter().any(|name| image.contains(name));
+    (systemd && config.cgroup_driver == "cgroupfs")
+        .then(|| format!("cgroupDriver: cgroupfs on {image}, whose init is usually systemd"))
+}
+
+fn aged<'a>(context: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    const HALF_A_YEAR: i64 = 180 * 86_400;
+    let age = context.age(&node.metadata);
+    let age = age.filter(|age| *age > HALF_A_YEAR)?;
+    let message = format!("registered {} ago", format::duration(age));
+    Some(FindingBuilder::node(node, message).with("seconds", age))
+}
+
+fn all_alpha(_: &Node, config: &KubeletConfiguration) -> Option<String> {
+    let on = config.feature_gates.get("AllAlpha") == Some(&true);
+    on.then(|| "featureGates: AllAlpha: true".to_owned())
+}

@@ -1,0 +1,187 @@
+//! VOL: volumes left over.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::format;
+use nodelife_core::object::{Node, PersistentVolume, Pod, VolumeAttachment};
+use nodelife_core::snapshot::Source;
+use nodelife_core::text::Str;
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-VOL-001",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::VolumeAttachments],
+        title: "a volume is attached to a node that does not exist",
+        why: "Nothing detaches it, and pods that need it cannot start on other nodes.",
+        fix: "If the machine no longer exists, delete the VolumeAttachment. Then check the \
+              attach-detach controller.",
+        link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
+        check: Check::Cluster(gone_node),
+    },
+    Rule {
+        id: "NL-VOL-002",
+        severity: Severity::Warning,
+        sources: &[Source::VolumeAttachments],
+        title: "a volume cannot be detached",
+        why: "The VolumeAttachment waits for the driver. Pods that need the volume wait too.",
+        fix: "Read the driver's error and the CSI controller's log.",
+        link: "https://kubernetes.io/docs/concepts/storage/volumes/#csi",
+        check: Check::All(stuck_detach),
+    },
+    Rule {
+        id: "NL-VOL-003",
+        severity: Severity::Warning,
+        sources: &[
+            Source::Nodes,
+            Source::Pods,
+            Source::Volumes,
+            Source::VolumeAttachments,
+        ],
+        title: "a volume is attached to a node where no pod uses it",
+        why: "It counts towards the node's volume limit, and other nodes cannot use it.",
+        fix: "Check the attach-detach controller, which should detach unused volumes.",
+        link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
+        check: Check::All(unused),
+    },
+    Rule {
+        id: "NL-VOL-004",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "the kubelet and the controller disagree about volumes",
+        why: "A mounted volume is not listed as attached. The controller may attach it to another \
+              node while this node still writes to it.",
+        fix: "Check the attach-detach messages for this node in kube-controller-manager's log.",
+        link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/",
+        check: Check::Node(disagree),
+    },
+    Rule {
+        id: "NL-VOL-005",
+        severity: Severity::Error,
+        sources: &[Source::Volumes, Source::VolumeAttachments],
+        title: "a ReadWriteOnce volume is attached to two nodes",
+        why: "If two nodes write to the same file system, they corrupt it. Otherwise, the second \
+              attachment never completes.",
+        fix: "Find the node that no longer exists, and delete its VolumeAttachment.",
+        link: "https://kubernetes.io/docs/concepts/storage/persistent-volumes/#access-modes",
+        check: Check::All(twice),
+    },
+];
+
+fn attachments<'a>(context: &Context<'a>) -> impl Iterator<Item = &'a VolumeAttachment> + use<'a> {
+    context.snapshot.volume_attachments.iter().flatten()
+}
+
+fn volume_of(attachment: &VolumeAttachment) -> Option<&str> {
+    attachment.spec.source.persistent_volume_name.as_deref()
+}
+
+fn found(attachment: &VolumeAttachment, message: String) -> FindingBuilder<'_> {
+    FindingBuilder::object("VolumeAttachment", &attachment.metadata, message)
+        .on(&attachment.spec.node_name)
+        .with("node", attachment.spec.node_name.as_str())
+        .with("volume", volume_of(attachment))
+}
+
+fn gone_node(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for attachment in attachments(context) {
+        let node = &attachment.spec.node_name;
+        if context.node(node).is_none() {
+            let volume = volume_of(attachment).unwrap_or("an inline volume");
+            let message = format!("{volume} is attached to {node}, which does not exist");
+            findings.push(found(attachment, message));
+        }
+    }
+}
+
+fn stuck_detach(context: &Context<'_>, findings: &mut Findings<'_>) {
+    /// After this the controller detaches by force (`pkg/controller/volume/attachdetach`, v1.36.3).
+    const FORCE: i64 = 360;
+    for attachment in attachments(context) {
+        let deleted = attachment.metadata.deletion_timestamp;
+        let waits = deleted.map(|then| context.seconds_since(then));
+        let status = &attachment.status;
+        let error = status
+            .detach_error
+            .as_ref()
+            .or(status.attach_error.as_ref());
+        if waits.is_some_and(|seconds| seconds > FORCE) || (error.is_some() && !status.attached) {
+            let waits = waits.map_or(String::new(), |s| format!("for {} ", format::duration(s)));
+            let error = error.map_or("the driver reports no error", |error| &*error.message);
+            let message = format!("waits {waits}for {}: {error}", attachment.spec.attacher);
+            findings.push(found(attachment, message));
+        }
+    }
+}
+
+/// Volumes by name.
+fn volumes<'a>(context: &Context<'a>) -> HashMap<&'a str, &'a PersistentVolume> {
+    let volumes = context.snapshot.volumes.iter().flatten();
+    volumes
+        .map(|volume| (volume.metadata.name.as_str(), volume))
+        .collect()
+}
+
+fn unused(context: &Context<'_>, findings: &mut Findings<'_>) {
+    const SETTLED: i64 = 600;
+    let volumes = volumes(context);
+    for attachment in attachments(context).filter(|a| a.status.attached) {
+        let claim = volume_of(attachment)
+            .and_then(|name| volumes.get(name))
+            .and_then(|volume| volume.spec.claim_ref.as_ref());
+        let young = context
+            .age(&attachment.metadata)
+            .is_some_and(|age| age <= SETTLED);
+        let Some(claim) = claim.filter(|_| !young) else {
+            continue;
+        };
+        let uses = |pod: &Pod| {
+            pod.metadata.namespace == claim.namespace
+                && pod.spec.volumes.iter().any(|volume| {
+                    let source = volume.persistent_volume_claim.as_ref();
+                    source.is_some_and(|source| source.claim_name == claim.name)
+                })
+        };
+        let node = &attachment.spec.node_name;
+        if context.node(node).is_some() && !context.pods_on(node).iter().any(|pod| uses(pod)) {
+            let message = format!("no pod on {node} uses {}/{}", claim.namespace, claim.name);
+            findings.push(found(attachment, message));
+        }
+    }
+}
+
+fn disagree<'a>(_: &Context<'a>, node: &'a Node) -> Option<FindingBuilder<'a>> {
+    let attached = &node.status.volumes_attached;
+    let mut lost: Vec<_> = node.status.volumes_in_use.iter().map(Str::as_str).collect();
+    lost.retain(|name| !attached.iter().any(|volume| volume.name == *name));
+    (!lost.is_empty()).then(|| {
+        let message = format!(
+            "in use but not listed as attached: {}",
+            format::list(lost.iter().copied())
+        );
+        FindingBuilder::node(node, message).with("volumes", lost)
+    })
+}
+
+fn twice(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let volumes = volumes(context);
+    let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for attachment in attachments(context).filter(|a| a.status.attached) {
+        if let Some(name) = volume_of(attachment) {
+            let node = attachment.spec.node_name.as_str();
+            nodes.entry(name).or_default().push(node);
+        }
+    }
+    for (name, nodes) in nodes.into_iter().filter(|(_, nodes)| nodes.len() > 1) {
+        let Some(volume) = volumes.get(name) else {
+            continue;
+        };
+        let modes = &volume.spec.access_modes;
+        if !modes.is_empty() && modes.iter().all(|mode| mode.starts_with("ReadWriteOnce")) {
+            let message = format!("attached to {}", nodes.join(" and "));
+            let found = FindingBuilder::object("PersistentVolume", &volume.metadata, message);
+            findings.push(found.with("nodes", nodes.clone()).on_all(nodes));
+        }
+    }
+}

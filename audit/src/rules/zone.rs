@@ -1,0 +1,275 @@
+//! ZON: health of zones.
+
+use std::collections::BTreeSet;
+
+use crate::context::{is_control_plane, is_open};
+use crate::{Check, Context, FindingBuilder, Findings, Rule, Severity};
+use nodelife_core::format;
+use nodelife_core::machine::{Class, Machine};
+use nodelife_core::object::Pod;
+use nodelife_core::snapshot::Source;
+use nodelife_core::text::Str;
+use nodelife_core::zone::{ZONE_LABEL, Zone, ZoneKey, ZoneState, failures_to_partial};
+
+pub(super) const RULES: &[Rule] = &[
+    Rule {
+        id: "NL-ZON-001",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "a zone is disrupted",
+        why: "So many nodes are not ready that the node lifecycle controller considers the whole \
+              zone faulty and changes its eviction rate there.",
+        fix: "Find the common cause: network, load balancer of the API server, storage. Run \
+              `kubectl nodelife explain zones` to see rates and times.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
+        check: Check::Cluster(disrupted),
+    },
+    Rule {
+        id: "NL-ZON-002",
+        severity: Severity::Error,
+        sources: &[Source::Nodes],
+        title: "every zone is in full disruption",
+        why: "The controller assumes that it has lost its own connection. It removes the \
+              NoExecute taints once and evicts no pods until a node reports again.",
+        fix: "Check the connection from the nodes to the API server, not the nodes themselves.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
+        check: Check::Cluster(all_down),
+    },
+    Rule {
+        id: "NL-ZON-003",
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "a zone is too small for partial disruption",
+        why: "With one or two nodes, a zone is either healthy or fully disrupted. The controller \
+              never reduces its eviction rate there.",
+        fix: "No action is needed unless you rely on the reduced rate.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
+        check: Check::Cluster(tiny),
+    },
+    Rule {
+        id: "NL-ZON-004",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes],
+        title: "one more failure stops all evictions in the zone",
+        why: "In a partially disrupted zone with at most 50 nodes, the eviction rate is 0: the \
+              pods of its dead nodes are not evicted.",
+        fix: "Restore the failed nodes, or delete those that no longer exist.",
+        link: "https://kubernetes.io/docs/concepts/architecture/nodes/#rate-limits-on-eviction",
+        check: Check::Cluster(next_stops),
+    },
+    Rule {
+        id: "NL-ZON-005",
+        severity: Severity::Info,
+        sources: &[Source::Nodes],
+        title: "the zones differ greatly in size",
+        why: "The other zones cannot compensate for the loss of the largest zone.",
+        fix: "Give each zone the same number of nodes.",
+        link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/",
+        check: Check::Cluster(uneven),
+    },
+    Rule {
+        id: "NL-ZON-006",
+        severity: Severity::Error,
+        sources: &[Source::Nodes, Source::Volumes],
+        title: "a volume's zone has no available node",
+        why: "Pods that use this volume cannot run anywhere else.",
+        fix: "Add a node to that zone.",
+        link: "https://kubernetes.io/docs/setup/best-practices/multiple-zones/#storage-access-for-zones",
+        check: Check::Cluster(stranded),
+    },
+    Rule {
+        id: "NL-ZON-007",
+        severity: Severity::Warning,
+        sources: &[Source::Nodes, Source::Pods],
+        title: "workloads spread over zones, but there is only one zone",
+        why: "With one zone, the constraint is always satisfied and has no effect. All replicas \
+              fail together with the zone.",
+        fix: "Add nodes in other zones. If one zone is intended, spread by kubernetes.io/hostname.",
+        link: "https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/",
+        check: Check::Cluster(nothing_to_spread_over),
+    },
+];
+
+fn disrupted(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for zone in &context.zones.zones {
+        if zone.state == ZoneState::Normal {
+            continue;
+        }
+        let state = if zone.state == ZoneState::FullDisruption {
+            "full disruption"
+        } else {
+            "partial disruption"
+        };
+        let message = format!(
+            "{} of {} not ready ({state}); {}",
+            zone.not_ready,
+            format::count(zone.size, "node"),
+            pace(zone)
+        );
+        findings.push(
+            FindingBuilder::zone(context, &zone.key, message)
+                .with("size", zone.size)
+                .with("notReady", zone.not_ready)
+                .with("state", format!("{:?}", zone.state))
+                .with("evictionRate", zone.eviction_rate.to_string())
+                .with("queued", zone.queued)
+                .with("secondsToLastTaint", zone.seconds_to_last_taint),
+        );
+    }
+}
+
+/// How fast the zone's nodes are tainted.
+fn pace(zone: &Zone) -> String {
+    match zone.seconds_to_last_taint {
+        None => format!(
+            "the controller has stopped tainting; {} without the NoExecute taint",
+            format::count(zone.queued, "node")
+        ),
+        Some(_) if zone.queued == 0 => "no node waits for the NoExecute taint".to_owned(),
+        #[expect(clippy::cast_possible_truncation, reason = "shown in whole seconds")]
+        Some(seconds) => format!(
+            "the controller taints {} nodes/s; {} waiting, the last one for {}",
+            zone.eviction_rate,
+            format::count(zone.queued, "node"),
+            format::duration(seconds.ceil() as i64)
+        ),
+    }
+}
+
+fn all_down(context: &Context<'_>, findings: &mut Findings<'_>) {
+    if context.zones.all_fully_disrupted {
+        let zones: Vec<_> = context.zones.zones.iter().filter(|z| z.size > 0).collect();
+        let nodes = zones.iter().map(|zone| zone.size).sum();
+        let message = format!(
+            "none of {} in {} is ready; the controller evicts no pods until one is",
+            format::count(nodes, "node"),
+            format::count(zones.len(), "zone")
+        );
+        findings.push(FindingBuilder::cluster(message).with("zones", zones.len()));
+    }
+}
+
+fn tiny(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let zones = &context.zones.zones;
+    let has_machines = |zone: &Zone| {
+        let mut nodes = context
+            .nodes()
+            .filter(|node| Machine::of(node).class != Class::VirtualKubelet);
+        nodes.any(|node| ZoneKey::of(&node.metadata.labels) == zone.key)
+    };
+    // A cluster with one small zone is just a small cluster.
+    let is_small = |zone: &&Zone| matches!(zone.size, 1 | 2) && zones.len() > 1;
+    for zone in zones.iter().filter(is_small) {
+        if !has_machines(zone) {
+            continue;
+        }
+        let message = format::count(zone.size, "node");
+        let found = FindingBuilder::zone(context, &zone.key, message);
+        findings.push(found.with("size", zone.size));
+    }
+}
+
+fn next_stops(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for zone in &context.zones.zones {
+        let Some(border) = failures_to_partial(zone.size, &context.settings) else {
+            continue;
+        };
+        let small = zone.size <= context.settings.large_zone;
+        if small && zone.state == ZoneState::Normal && zone.not_ready + 1 == border {
+            let message = format!(
+                "{} of {} not ready; with {border} the zone is partially disrupted and evictions \
+                 stop",
+                zone.not_ready,
+                format::count(zone.size, "node")
+            );
+            let found = FindingBuilder::zone(context, &zone.key, message);
+            findings.push(found.with("size", zone.size).with("border", border));
+        }
+    }
+}
+
+fn uneven(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let zones = context.zones.zones.iter();
+    let named = zones.filter(|zone| zone.size > 0 && !zone.key.zone.is_empty());
+    let least = named.clone().min_by_key(|zone| zone.size);
+    let (Some(least), Some(most)) = (least, named.max_by_key(|zone| zone.size)) else {
+        return;
+    };
+    if least.size * 2 < most.size {
+        let message = format!(
+            "{} has {}, {} has {}",
+            most.key,
+            format::count(most.size, "node"),
+            least.key,
+            format::count(least.size, "node")
+        );
+        findings.push(
+            FindingBuilder::cluster(message)
+                .with("largestZone", most.key.to_string())
+                .with("largestSize", most.size)
+                .with("smallestZone", least.key.to_string())
+                .with("smallestSize", least.size),
+        );
+    }
+}
+
+fn stranded(context: &Context<'_>, findings: &mut Findings<'_>) {
+    for volume in context.snapshot.volumes.iter().flatten() {
+        let affinity = volume.spec.node_affinity.as_ref();
+        let (Some(affinity), Some(claim)) = (affinity, volume.spec.claim_ref.as_ref()) else {
+            continue;
+        };
+        let reach = &affinity.required;
+        let in_reach = context.nodes().filter(|node| reach.matches(node));
+        let (open, closed): (Vec<_>, Vec<_>) = in_reach.partition(|node| is_open(node));
+        if !reach.node_selector_terms.is_empty() && open.is_empty() {
+            let message = format!(
+                "claim {}/{}: no ready and uncordoned node can access it",
+                claim.namespace, claim.name
+            );
+            let found = FindingBuilder::object("PersistentVolume", &volume.metadata, message);
+            findings.push(
+                found
+                    .with("claim", format!("{}/{}", claim.namespace, claim.name))
+                    .with("unavailableNodes", closed.len()),
+            );
+        }
+    }
+}
+
+fn nothing_to_spread_over(context: &Context<'_>, findings: &mut Findings<'_>) {
+    let workers: Vec<_> = context
+        .nodes()
+        .filter(|node| !is_control_plane(node))
+        .collect();
+    let zones: BTreeSet<&str> = workers
+        .iter()
+        .filter_map(|node| node.metadata.labels.get(ZONE_LABEL))
+        .map(Str::as_str)
+        .collect();
+    // A single node always has a single zone.
+    let (Some(zone), 1, 2..) = (zones.first(), zones.len(), workers.len()) else {
+        return;
+    };
+    let spread = |pod: &&Pod| {
+        let constraints = pod.spec.topology_spread_constraints.iter();
+        let mut keys = constraints.flat_map(|list| list.iter());
+        !pod.is_terminal() && keys.any(|one| one.topology_key == ZONE_LABEL)
+    };
+    let owners = context.by_owner(context.snapshot.pods.iter().filter(spread));
+    if owners.is_empty() {
+        return;
+    }
+    let names: Vec<_> = owners
+        .keys()
+        .map(|owner| format!("{} {}/{}", owner.kind, owner.namespace, owner.name))
+        .collect();
+    let message = format!(
+        "all {} are in {zone}; {}: {}",
+        format::count(workers.len(), "node"),
+        format::count(owners.len(), "workload"),
+        format::list(names.iter().map(String::as_str))
+    );
+    let found = FindingBuilder::cluster(message);
+    findings.push(found.with("zone", *zone).with("workloads", owners.len()));
+}

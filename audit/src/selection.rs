@@ -1,0 +1,76 @@
+//! Rule selection and suppression of findings.
+
+use super::exclude::Exclude;
+use super::finding::Severity;
+use super::rule_name::names;
+use super::severities::Severities;
+use crate::kubelet_start::Target;
+use nodelife_core::object::{LabelSelector, Node};
+use nodelife_core::text::Str;
+use nodelife_core::zone;
+
+/// What is asked of an audit. The default asks for everything.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Selection {
+    /// Ids or group codes to check; empty: all.
+    pub rules: Vec<String>,
+    /// Ids or group codes not to check.
+    pub skip: Vec<String>,
+    /// Rules that are not wanted on some nodes.
+    pub skip_on: Vec<SkipOn>,
+    /// Findings below it are kept apart.
+    pub severity: Severity,
+    /// Names of the nodes that matter; empty: all.
+    pub nodes: Vec<Str>,
+    /// Labels of the nodes that matter.
+    pub selector: Option<LabelSelector>,
+    /// Flags of kube-controller-manager; absent: the defaults of the server's version.
+    pub zone_settings: Option<zone::Settings>,
+    /// The version that the nodes are to run. Without it the rules about an upgrade are not checked.
+    pub target: Option<Target>,
+    /// Findings that a configuration file suppresses.
+    pub excludes: Vec<Exclude>,
+    /// Severities instead of those of the catalogue.
+    pub severities: Severities,
+}
+
+/// Rules that are not wanted on nodes with these labels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SkipOn {
+    /// Ids or group codes.
+    pub rules: Vec<String>,
+    pub nodes: LabelSelector,
+}
+
+impl Selection {
+    pub fn wants(&self, rule: &str) -> bool {
+        (self.rules.is_empty() || self.rules.iter().any(|name| names(name, rule)))
+            && !self.skip.iter().any(|name| names(name, rule))
+    }
+
+    /// Every id and group code that it names.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        let on_some = self.skip_on.iter().flat_map(|skip| &skip.rules);
+        let all = self.rules.iter().chain(&self.skip).chain(on_some);
+        all.map(String::as_str)
+    }
+
+    pub fn wants_node(&self, node: &Node) -> bool {
+        let name = &node.metadata.name;
+        let labels = &node.metadata.labels;
+        (self.nodes.is_empty() || self.nodes.contains(name))
+            && self.selector.as_ref().is_none_or(|s| s.matches(labels))
+    }
+
+    /// Whether the rule is not wanted on a node.
+    pub(super) fn skips_on(&self, rule: &str, node: &Node) -> bool {
+        self.skip_on.iter().any(|skip| {
+            skip.nodes.matches(&node.metadata.labels)
+                && skip.rules.iter().any(|name| names(name, rule))
+        })
+    }
+
+    pub(super) fn wants_all_nodes(&self) -> bool {
+        self.nodes.is_empty() && self.selector.is_none()
+    }
+}

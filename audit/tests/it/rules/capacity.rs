@@ -1,0 +1,147 @@
+use super::cluster::{configure, crowd, csi_count, each_pod, first_pod, limit, request};
+use super::fixture::Fixture;
+
+pub(super) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-CAP-001",
+        fires: |s| crowd(s, "orders-db", 0, 4),
+        silent: |s| {
+            // Ended pods take no room.
+            crowd(s, "orders-db", 0, 4);
+            for pod in s.pods.iter_mut().rev().take(4) {
+                pod.status.phase = "Succeeded".into();
+            }
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-005",
+        fires: |s| {
+            each_pod(s, "kube-proxy", |pod| {
+                pod.spec.containers = Vec::new().into()
+            });
+            crowd(s, "kube-proxy", 0, 50);
+        },
+        silent: |s| {
+            each_pod(s, "kube-proxy", |pod| {
+                pod.spec.containers = Vec::new().into()
+            });
+            crowd(s, "kube-proxy", 0, 40);
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-002",
+        fires: |s| {
+            let pod = first_pod(s, "orders-db");
+            request(pod, "cpu", "3");
+        },
+        silent: |s| {
+            let pod = first_pod(s, "orders-db");
+            request(pod, "cpu", "2");
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-003",
+        fires: |s| {
+            limit(first_pod(s, "cart"), "memory", "32Gi");
+        },
+        silent: |s| {
+            limit(first_pod(s, "cart"), "memory", "16Gi");
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-004",
+        fires: |s| {
+            crowd(s, "cart", 0, 9);
+            for pod in s.pods.iter_mut().rev().take(9) {
+                pod.status.qos_class = "BestEffort".into();
+            }
+        },
+        silent: |s| {
+            crowd(s, "cart", 0, 2);
+            for pod in s.pods.iter_mut().rev().take(2) {
+                pod.status.qos_class = "BestEffort".into();
+            }
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-006",
+        fires: |s| {
+            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/27".into()];
+        },
+        silent: |s| {
+            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/24".into()];
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-007",
+        fires: |s| {
+            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/23".into()];
+            s.nodes[1].spec.pod_cidrs = vec!["10.244.1.0/24".into()];
+        },
+        silent: |s| {
+            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/24".into()];
+            s.nodes[1].spec.pod_cidrs = vec!["10.244.1.0/24".into()];
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-008",
+        fires: |s| {
+            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/26".into()];
+        },
+        silent: |s| {
+            s.nodes[0].spec.pod_cidrs = vec!["10.244.0.0/25".into()];
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-010",
+        fires: |s| {
+            configure(s, |c| c.pods_per_core = Some(10));
+        },
+        silent: |s| {
+            configure(s, |c| c.pods_per_core = Some(20));
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-011",
+        fires: |s| {
+            each_pod(s, "frontend", |pod| request(pod, "cpu", "4"));
+        },
+        silent: |s| {
+            each_pod(s, "frontend", |pod| request(pod, "cpu", "2"));
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-012",
+        fires: |s| {
+            csi_count(s, 2, 2);
+        },
+        silent: |s| {
+            csi_count(s, 2, 3);
+        },
+    },
+    Fixture {
+        rule: "NL-CAP-013",
+        fires: |s| each_pod(s, "frontend", |pod| request(pod, "cpu", "3")),
+        silent: |s| each_pod(s, "frontend", |pod| request(pod, "cpu", "2")),
+    },
+];
+
+/// A small machine alone: its system's pods leave no room for any other.
+#[test]
+fn a_full_node_without_others_is_a_warning() {
+    use nodelife_audit;
+    use nodelife_audit::{Selection, Severity};
+    let severity = |single_node| {
+        let mut snapshot = super::cluster::healthy();
+        request(first_pod(&mut snapshot, "orders-db"), "cpu", "3");
+        let name = first_pod(&mut snapshot, "orders-db").spec.node_name.clone();
+        snapshot.nodes.retain(|node| node.metadata.name == name);
+        snapshot.single_node = single_node;
+        let now = snapshot.taken_at.unwrap();
+        let found = nodelife_audit::audit(&snapshot, &Selection::default(), now).findings;
+        let mut full = found.iter().filter(|found| found.rule == *"NL-CAP-002");
+        full.next().unwrap().severity
+    };
+    assert_eq!(severity(false), Severity::Warning);
+    assert_eq!(severity(true), Severity::Info, "others may have room");
+}

@@ -1,0 +1,232 @@
+use super::cluster::{ago, condition, configure, each_node, label, taint};
+use super::fixture::Fixture;
+
+pub(super) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-REG-001",
+        fires: |s| {
+            let id = s.nodes[0].status.node_info.machine_id.clone();
+            s.nodes[1].status.node_info.machine_id = id;
+        },
+        silent: |s| {
+            s.nodes[0].status.node_info.machine_id = "".into();
+            s.nodes[1].status.node_info.machine_id = "".into();
+        },
+    },
+    Fixture {
+        rule: "NL-REG-003",
+        fires: |s| s.nodes[1].spec.provider_id = s.nodes[0].spec.provider_id.clone(),
+        silent: |s| {
+            s.nodes[0].spec.provider_id = "aws:///a/i-1".into();
+            s.nodes[1].spec.provider_id = "aws:///b/i-1".into();
+        },
+    },
+    Fixture {
+        rule: "NL-REG-004",
+        fires: |s| s.nodes[1].status.addresses = s.nodes[0].status.addresses.clone(),
+        silent: |s| {
+            // The address of a load balancer may well be shared.
+            let mut address = s.nodes[0].status.addresses[0].clone();
+            address.kind = "ExternalIP".into();
+            s.nodes[0].status.addresses.push(address.clone());
+            s.nodes[1].status.addresses.push(address);
+        },
+    },
+    Fixture {
+        rule: "NL-REG-002",
+        fires: |s| {
+            s.nodes[1].status.node_info.system_uuid = s.nodes[0]
+                .status
+                .node_info
+                .system_uuid
+                .to_uppercase()
+                .into();
+        },
+        silent: |s| {
+            for node in &mut s.nodes[..2] {
+                node.status.node_info.system_uuid = "03000200-0400-0500-0006-000700080009".into();
+            }
+        },
+    },
+    Fixture {
+        rule: "NL-REG-005",
+        fires: |s| {
+            s.nodes[1].status.node_info.boot_id = s.nodes[0].status.node_info.boot_id.clone();
+        },
+        silent: |s| {
+            // One machine that is listed twice is another rule's.
+            let info = s.nodes[0].status.node_info.clone();
+            s.nodes[1].status.node_info.boot_id = info.boot_id;
+            s.nodes[1].status.node_info.machine_id = info.machine_id;
+        },
+    },
+    Fixture {
+        rule: "NL-REG-006",
+        fires: |s| {
+            label(s, 1, "kubernetes.io/hostname", "worker");
+            label(s, 2, "kubernetes.io/hostname", "worker");
+        },
+        silent: |s| {
+            label(s, 1, "kubernetes.io/hostname", "worker");
+        },
+    },
+    Fixture {
+        rule: "NL-REG-007",
+        fires: |s| {
+            for address in &mut s.nodes[0].status.addresses {
+                if address.kind == *"Hostname" {
+                    address.address = "vm-17".into();
+                }
+            }
+        },
+        silent: |s| {
+            for address in &mut s.nodes[0].status.addresses {
+                if address.kind == *"Hostname" {
+                    address.address = address.address.to_uppercase().into();
+                }
+            }
+        },
+    },
+    Fixture {
+        rule: "NL-REG-008",
+        fires: |s| {
+            taint(
+                s,
+                0,
+                "node.cloudprovider.kubernetes.io/uninitialized",
+                "NoSchedule",
+                600,
+            );
+        },
+        silent: |s| {
+            // Nobody has a cloud.
+            each_node(s, |node| node.spec.provider_id = "".into());
+        },
+    },
+    Fixture {
+        rule: "NL-REG-009",
+        fires: |s| {
+            s.nodes.remove(0);
+        },
+        silent: |s| {
+            s.nodes.remove(0);
+            s.leases[0].spec.renew_time = Some(ago(s, 90));
+        },
+    },
+    Fixture {
+        rule: "NL-REG-010",
+        fires: |s| {
+            s.nodes.remove(0);
+            s.leases[0].spec.renew_time = Some(ago(s, 7200));
+        },
+        silent: |s| {
+            s.nodes.remove(0);
+            s.leases[0].spec.renew_time = Some(ago(s, 90));
+        },
+    },
+    Fixture {
+        rule: "NL-REG-011",
+        fires: |s| {
+            s.nodes[0].metadata.uid = "recreated".into();
+        },
+        silent: |s| {
+            s.leases[0].metadata.owner_references.clear();
+        },
+    },
+    Fixture {
+        rule: "NL-REG-012",
+        fires: |s| {
+            configure(s, |c| c.register_node = Some(false));
+        },
+        silent: |s| {
+            configure(s, |c| c.register_node = None);
+        },
+    },
+    Fixture {
+        rule: "NL-REG-013",
+        fires: |s| {
+            condition(s, 0, "Ready", "Unknown", 60);
+            let ready = s.nodes[0]
+                .status
+                .conditions
+                .iter_mut()
+                .find(|c| c.kind == *"Ready")
+                .unwrap();
+            ready.reason = "NodeStatusNeverUpdated".into();
+        },
+        silent: |s| {
+            s.nodes[0].status.conditions.clear();
+            s.nodes[0].metadata.creation_timestamp = Some(ago(s, 60));
+        },
+    },
+    Fixture {
+        rule: "NL-REG-014",
+        fires: |s| {
+            s.nodes[0]
+                .status
+                .addresses
+                .retain(|a| a.kind != *"InternalIP");
+        },
+        silent: |s| {
+            s.nodes[0]
+                .status
+                .addresses
+                .retain(|a| a.kind == *"InternalIP");
+        },
+    },
+];
+
+#[test]
+fn a_redacted_hostname_differs_from_no_name() {
+    for host in ["xx-xx-xxxxx-xxxxxx-x.x.xxxxxxxxx", "***HIDDEN***"] {
+        let mut snapshot = super::cluster::healthy();
+        for own in &mut snapshot.nodes[0].status.addresses {
+            if own.kind == *"Hostname" {
+                own.address = host.into();
+            }
+        }
+        let now = snapshot.taken_at.unwrap();
+        let audit = nodelife_audit::audit(&snapshot, &nodelife_audit::Selection::default(), now);
+        assert!(audit.findings.is_empty(), "{host}: {:?}", audit.findings);
+    }
+}
+
+#[test]
+fn addresses_that_are_cut_out_of_all_nodes_are_not_missing() {
+    let mut snapshot = super::cluster::healthy();
+    for node in &mut snapshot.nodes {
+        node.status.addresses.retain(|a| a.kind == *"Hostname");
+    }
+    let now = snapshot.taken_at.unwrap();
+    let audit = nodelife_audit::audit(&snapshot, &nodelife_audit::Selection::default(), now);
+    assert!(audit.findings.is_empty(), "{:?}", audit.findings);
+}
+
+/// Support bundles hide identities by one text for all.
+#[test]
+fn hidden_values_are_no_identities() {
+    let rules = ["NL-REG-001", "NL-REG-002", "NL-REG-004", "NL-REG-005"];
+    for (id, address) in [
+        ("xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx", "xx.x.x.x"),
+        ("***HIDDEN***", "***HIDDEN***"),
+        ("", ""),
+    ] {
+        let mut snapshot = super::cluster::healthy();
+        for node in &mut snapshot.nodes {
+            let info = &mut node.status.node_info;
+            info.machine_id = id.into();
+            info.system_uuid = id.into();
+            info.boot_id = id.into();
+            for own in &mut node.status.addresses {
+                own.address = address.into();
+            }
+        }
+        let selection = nodelife_audit::Selection {
+            rules: rules.map(String::from).to_vec(),
+            ..Default::default()
+        };
+        let now = snapshot.taken_at.unwrap();
+        let audit = nodelife_audit::audit(&snapshot, &selection, now);
+        assert!(audit.findings.is_empty(), "{id}: {:?}", audit.findings);
+    }
+}

@@ -1,0 +1,236 @@
+use nodelife_audit::{Selection, audit};
+use nodelife_core::object::{Node, NodeSwap};
+use nodelife_core::snapshot::Snapshot;
+
+use super::cluster::{ago, configure, each_node, healthy, label, unlabel};
+use super::fixture::Fixture;
+
+pub(super) const FIXTURES: &[Fixture] = &[
+    Fixture {
+        rule: "NL-VER-001",
+        fires: |s| {
+            s.nodes[0].status.node_info.kubelet_version = "v1.32.9".into();
+        },
+        silent: |s| {
+            s.nodes[0].status.node_info.kubelet_version = "v1.33.0".into();
+        },
+    },
+    Fixture {
+        rule: "NL-VER-002",
+        fires: |s| {
+            s.nodes[0].status.node_info.kubelet_version = "v1.36.2".into();
+        },
+        silent: |s| {
+            each_node(s, |node| {
+                node.status.node_info.kubelet_version = "v1.36.2".into()
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-VER-003",
+        fires: |s| {
+            s.nodes[0].status.node_info.kubelet_version = "v1.33.4".into();
+        },
+        // Until the end of October 2026.
+        silent: |s| {
+            s.nodes[0].status.node_info.kubelet_version = "v1.34.1".into();
+        },
+    },
+    Fixture {
+        rule: "NL-VER-004",
+        fires: |s| {
+            s.nodes[0].status.node_info.container_runtime_version = "containerd://1.7.28".into();
+        },
+        silent: |s| {
+            s.nodes[0].status.node_info.container_runtime_version = "cri-o://1.36.0".into();
+        },
+    },
+    Fixture {
+        rule: "NL-VER-005",
+        fires: |s| {
+            s.nodes[0].status.node_info.kernel_version = "3.10.0-1160.el7.x86_64".into();
+        },
+        silent: |s| {
+            s.nodes[0].status.node_info.kernel_version = "4.19.0-27-amd64".into();
+        },
+    },
+    Fixture {
+        rule: "NL-VER-006",
+        fires: |s| {
+            s.nodes[0].status.node_info.os_image = "Amazon Linux 2023.7.20260101".into();
+        },
+        silent: |s| {
+            each_node(s, |node| {
+                node.status.node_info.os_image = "Amazon Linux 2023.7.20260101".into()
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-VER-007",
+        fires: |s| {
+            configure(s, |c| c.fail_cgroup_v1 = Some(false));
+        },
+        // The default of this version, which configz shows.
+        silent: |s| {
+            configure(s, |c| c.fail_cgroup_v1 = Some(false));
+            each_node(s, |node| {
+                node.status.node_info.kubelet_version = "v1.34.4".into()
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-VER-008",
+        fires: |s| {
+            configure(s, |c| c.fail_swap_on = Some(true));
+            s.nodes[0].status.node_info.swap = Some(NodeSwap { capacity: 1 << 30 });
+        },
+        silent: |s| {
+            configure(s, |c| c.fail_swap_on = Some(false));
+            s.nodes[0].status.node_info.swap = Some(NodeSwap { capacity: 1 << 30 });
+        },
+    },
+    Fixture {
+        rule: "NL-VER-009",
+        fires: |s| {
+            label(s, 0, "kubernetes.io/arch", "arm64");
+        },
+        silent: |s| {
+            unlabel(s, 0, "kubernetes.io/arch");
+        },
+    },
+    Fixture {
+        rule: "NL-VER-010",
+        fires: |s| {
+            configure(s, |c| c.cgroup_driver = "cgroupfs".into());
+        },
+        silent: |s| {
+            configure(s, |c| c.cgroup_driver = "cgroupfs".into());
+            each_node(s, |node| {
+                node.status.node_info.os_image = "Alpine Linux v3.22".into()
+            });
+        },
+    },
+    Fixture {
+        rule: "NL-VER-011",
+        fires: |s| {
+            s.nodes[0].metadata.creation_timestamp = Some(ago(s, 181 * 86_400));
+        },
+        silent: |s| {
+            s.nodes[0].metadata.creation_timestamp = Some(ago(s, 179 * 86_400));
+        },
+    },
+    Fixture {
+        rule: "NL-VER-012",
+        fires: |s| {
+            configure(s, |c| c.feature_gates = [("AllAlpha".into(), true)].into());
+        },
+        silent: |s| {
+            configure(s, |c| c.feature_gates = [("AllAlpha".into(), false)].into());
+        },
+    },
+    Fixture {
+        rule: "NL-VER-013",
+        fires: |s| {
+            s.kubelet_configs.clear();
+            s.nodes[0].status.node_info.swap = Some(NodeSwap { capacity: 8 << 30 });
+        },
+        silent: |s| {
+            s.kubelet_configs.clear();
+            s.nodes[0].status.node_info.swap = Some(NodeSwap { capacity: 0 });
+        },
+    },
+    Fixture {
+        rule: "NL-VER-014",
+        fires: |s| declare(s, |_| true),
+        // Another kubelet declares others.
+        silent: |s| {
+            s.nodes[0].status.node_info.kubelet_version = "v1.35.4-eks-3abbec1".into();
+            declare(s, |_| false);
+        },
+    },
+];
+
+/// All nodes declare two features, the first node one of them if `also` says so.
+fn declare(snapshot: &mut Snapshot, also: fn(&Node) -> bool) {
+    each_node(snapshot, |node| {
+        node.status.declared_features = ["A".into(), "B".into()].into_iter().collect();
+    });
+    let first = &mut snapshot.nodes[0];
+    let own = if also(first) {
+        vec!["A".into()]
+    } else {
+        vec![]
+    };
+    first.status.declared_features = own.into();
+}
+
+#[test]
+fn the_features_that_only_some_nodes_declare_are_named() {
+    let says = |change: fn(&mut Snapshot)| {
+        let mut snapshot = healthy();
+        declare(&mut snapshot, |_| true);
+        change(&mut snapshot);
+        let selection = Selection {
+            rules: vec!["NL-VER-014".into()],
+            ..Selection::default()
+        };
+        let audit = audit(&snapshot, &selection, snapshot.taken_at.unwrap());
+        audit
+            .findings
+            .into_iter()
+            .next()
+            .map(|finding| finding.message)
+    };
+    assert_eq!(
+        says(|_| ()).unwrap(),
+        "of 9 nodes with kubelet v1.36.3-eks-3abbec1, only some declare B (8)"
+    );
+    // The runtime has features of its own, and nodes without a pool are not compared.
+    assert_eq!(
+        says(|s| {
+            s.nodes[0].status.node_info.container_runtime_version = "containerd://2.3.0".into();
+        }),
+        None
+    );
+    assert_eq!(says(|s| unlabel(s, 0, "eks.amazonaws.com/nodegroup")), None);
+}
+
+/// An input is judged by its own time: containerd 1.6 had fixes until August 2025.
+#[test]
+fn a_runtime_is_outdated_from_its_last_day_on() {
+    let mut snapshot = super::cluster::healthy();
+    for node in &mut snapshot.nodes {
+        node.status.node_info.container_runtime_version = "containerd://1.6.21".into();
+        node.status.node_info.kubelet_version = "v1.25.13".into();
+    }
+    let mut found = |now: &str| {
+        snapshot.taken_at = Some(now.parse().unwrap());
+        let selection = Selection {
+            rules: vec!["NL-VER-004".into()],
+            ..Selection::default()
+        };
+        let audit = audit(&snapshot, &selection, now.parse().unwrap());
+        audit.findings.first().map(|found| found.message.clone())
+    };
+    assert_eq!(found("2023-09-06T16:00:00Z"), None);
+    assert_eq!(
+        found("2025-09-01T00:00:00Z").unwrap(),
+        "containerd://1.6.21 with kubelet v1.25.13: no fixes for this version since 2025-08-23"
+    );
+}
+
+/// Some programs that write nodes use uname's names.
+#[test]
+fn an_architecture_may_have_the_name_that_uname_prints() {
+    let fires = |architecture: &str, said: &str| {
+        let mut snapshot = super::cluster::healthy();
+        snapshot.nodes[0].status.node_info.architecture = architecture.into();
+        label(&mut snapshot, 0, "kubernetes.io/arch", said);
+        label(&mut snapshot, 0, "beta.kubernetes.io/arch", said);
+        super::finds(&snapshot, "NL-VER-009")
+    };
+    assert!(!fires("x86_64", "amd64"));
+    assert!(!fires("aarch64", "arm64"));
+    assert!(fires("x86_64", "arm64"));
+    assert!(fires("aarch64", "amd64"));
+}

@@ -1,0 +1,175 @@
+//! Drain behavior of single pods, from labels, annotations and `--pod-rule` (Cluster API's
+//! `MachineDrainRule`).
+
+use std::fmt;
+use std::str::FromStr;
+
+use nodelife_core::object::{LabelSelector, Pod};
+use nodelife_core::selector::label_selector;
+use nodelife_core::text::Str;
+
+/// What Cluster API's drain reads on a pod.
+const LABEL: &str = "cluster.x-k8s.io/drain";
+
+/// The same as an annotation, which takes an order as well.
+const ANNOTATION: &str = "nodelife.dev/drain";
+
+/// What is to be done with a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behavior {
+    /// It stays.
+    Skip,
+    /// It is waited for until it finishes by itself.
+    WaitCompleted,
+    /// It goes when all pods of a lower order are gone; pods that nothing is asked for have 0.
+    Order(i32),
+}
+
+impl FromStr for Behavior {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "skip" => Ok(Self::Skip),
+            "wait-completed" => Ok(Self::WaitCompleted),
+            _ => text
+                .strip_prefix("order=")
+                .and_then(|order| order.parse().ok())
+                .map(Self::Order)
+                .ok_or_else(|| {
+                    format!("invalid value '{text}': expected skip, wait-completed or order=NUMBER")
+                }),
+        }
+    }
+}
+
+impl fmt::Display for Behavior {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Skip => f.write_str("skip"),
+            Self::WaitCompleted => f.write_str("wait-completed"),
+            Self::Order(order) => write!(f, "order={order}"),
+        }
+    }
+}
+
+/// A treatment for the pods with some labels.
+#[derive(Clone, Debug)]
+pub struct PodRule {
+    pub selector: LabelSelector,
+    pub behavior: Behavior,
+}
+
+/// `SELECTOR:WHAT`
+impl FromStr for PodRule {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (selector, behavior) = text
+            .rsplit_once(':')
+            .ok_or("expected SELECTOR:WHAT, for example app=db:order=10")?;
+        Ok(Self {
+            selector: label_selector(selector)?,
+            behavior: behavior.parse()?,
+        })
+    }
+}
+
+impl fmt::Display for PodRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.selector, self.behavior)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BehaviorSource {
+    /// The pod's label `cluster.x-k8s.io/drain`.
+    Label,
+    /// The pod's annotation `nodelife.dev/drain`.
+    Annotation,
+    /// `--pod-rule`
+    Flag,
+}
+
+impl fmt::Display for BehaviorSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Label => write!(f, "its label {LABEL}"),
+            Self::Annotation => write!(f, "its annotation {ANNOTATION}"),
+            Self::Flag => f.write_str("--pod-rule"),
+        }
+    }
+}
+
+/// What is asked for this pod, and by whom: what it bears goes before the rules, and of those
+/// the first that selects it counts.
+pub(super) fn behavior(pod: &Pod, rules: &[PodRule]) -> Option<(Behavior, BehaviorSource)> {
+    let meta = &pod.metadata;
+    let said = |text: Option<&Str>, origin: BehaviorSource| {
+        let behavior = text?.parse::<Behavior>().ok()?;
+        Some((behavior, origin))
+    };
+    let chosen = || {
+        let rule = rules
+            .iter()
+            .find(|rule| rule.selector.matches(&meta.labels))?;
+        Some((rule.behavior, BehaviorSource::Flag))
+    };
+    said(meta.labels.get(LABEL), BehaviorSource::Label)
+        .or_else(|| said(meta.annotations.get(ANNOTATION), BehaviorSource::Annotation))
+        .or_else(chosen)
+}
+
+/// After which others the pod goes: 0 where nothing is asked for.
+pub(super) fn order(pod: &Pod, rules: &[PodRule]) -> i32 {
+    match behavior(pod, rules) {
+        Some((Behavior::Order(order), _)) => order,
+        _ => 0,
+    }
+}
+
+/// What is wrong with what the pod bears.
+pub(super) fn objection(pod: &Pod) -> Option<String> {
+    let text = pod.metadata.annotations.get(ANNOTATION)?;
+    let why = text.parse::<Behavior>().err()?;
+    Some(format!("ignoring its annotation {ANNOTATION}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::pod;
+
+    #[test]
+    fn labels_and_annotations_win_over_rules() {
+        let all = PodRule {
+            selector: LabelSelector::default(),
+            behavior: Behavior::Order(2),
+        };
+        let rules = [all];
+        let mut asked = pod("a", "n");
+        assert_eq!(
+            behavior(&asked, &rules),
+            Some((Behavior::Order(2), BehaviorSource::Flag))
+        );
+        let annotations = &mut asked.metadata.annotations;
+        annotations.insert(ANNOTATION.into(), "order=-1".into());
+        assert_eq!(order(&asked, &rules), -1);
+        asked.metadata.labels.insert(LABEL.into(), "skip".into());
+        assert_eq!(
+            behavior(&asked, &rules),
+            Some((Behavior::Skip, BehaviorSource::Label))
+        );
+        assert_eq!(behavior(&pod("b", "n"), &[]), None);
+    }
+
+    #[test]
+    fn reports_an_invalid_behavior() {
+        let mut odd = pod("a", "n");
+        let annotations = &mut odd.metadata.annotations;
+        annotations.insert(ANNOTATION.into(), "later".into());
+        assert_eq!(behavior(&odd, &[]), None);
+        assert!(objection(&odd).unwrap().contains("invalid value 'later'"));
+        assert!("order=x".parse::<Behavior>().is_err());
+    }
+}

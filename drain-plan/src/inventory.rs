@@ -1,0 +1,266 @@
+//! Inventory: a verdict for each pod of the nodes to drain.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+
+use super::behavior::{self, Behavior};
+use super::options::Permissions;
+use super::returning::ReturnReason;
+use super::scope::PlanScope;
+use super::verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};
+use nodelife_core::disruption::{
+    BudgetKey, BudgetRefusal, Budgets, EvictionDecision, decide, is_operated, protections,
+};
+use nodelife_core::object::Pod;
+use nodelife_core::operator::{OperatorObjects, Outlook};
+use nodelife_core::workload::{Presence, Workloads};
+
+/// What is known when the verdicts are given.
+#[derive(Clone, Copy, Debug)]
+pub struct InventoryContext<'a> {
+    /// All budgets of the pods' namespaces.
+    pub budgets: &'a Budgets,
+    pub workloads: &'a Workloads,
+    pub operators: &'a OperatorObjects,
+    /// Pods by which budgets are judged: all that the budgets of the nodes' pods
+    /// select, as far as known.
+    pub pods: &'a [Pod],
+    pub now: Timestamp,
+}
+
+#[derive(Clone, Debug)]
+pub struct InventoryItem {
+    pub pod: Pod,
+    pub verdict: PodVerdict,
+    /// It goes when the pods of a lower order are gone.
+    pub order: i32,
+    /// What is lost with it, as the user allowed.
+    pub losses: BTreeSet<&'static str>,
+    /// What the user should know all the same.
+    pub warnings: Vec<String>,
+}
+
+/// The verdict for one pod of a node that is to be drained.
+pub fn inspect(
+    pod: &Pod,
+    permissions: &Permissions,
+    context: InventoryContext<'_>,
+) -> InventoryItem {
+    let mut notes = Notes::default();
+    let mut verdict = verdict(pod, permissions, context, &mut notes);
+    let covers = |scope: &PlanScope| scope.covers(pod, &notes.losses);
+    let removes = matches!(
+        verdict,
+        PodVerdict::Evict(_)
+            | PodVerdict::Impossible(_)
+            | PodVerdict::Await(WaitReason::Completion(_))
+            | PodVerdict::Skip(SkipReason::DaemonSetLast)
+    );
+    if removes && !permissions.approved.as_deref().is_none_or(covers) {
+        verdict = PodVerdict::Refuse(vec![MissingFlag::NotPlanned], None);
+    }
+    InventoryItem {
+        pod: pod.clone(),
+        verdict,
+        order: behavior::order(pod, &permissions.rules),
+        losses: notes.losses,
+        warnings: notes.warnings,
+    }
+}
+
+/// What a verdict comes with.
+#[derive(Default)]
+struct Notes {
+    losses: BTreeSet<&'static str>,
+    warnings: Vec<String>,
+}
+
+/// The verdicts for all pods of `nodes`, by namespace and name.
+pub fn inventory<'a>(
+    pods: impl IntoIterator<Item = &'a Pod>,
+    permissions: &Permissions,
+    context: InventoryContext<'_>,
+) -> Vec<InventoryItem> {
+    let mut items: Vec<InventoryItem> = pods
+        .into_iter()
+        .map(|pod| inspect(pod, permissions, context))
+        .collect();
+    items.sort_by_cached_key(|item| {
+        let meta = &item.pod.metadata;
+        (meta.namespace.clone(), meta.name.clone())
+    });
+    items
+}
+
+fn verdict(
+    pod: &Pod,
+    permissions: &Permissions,
+    context: InventoryContext<'_>,
+    notes: &mut Notes,
+) -> PodVerdict {
+    if pod.is_mirror() {
+        return PodVerdict::Skip(SkipReason::Mirror);
+    }
+    if let Some(selector) = &permissions.pod_selector
+        && !selector.matches(&pod.metadata.labels)
+    {
+        return PodVerdict::Skip(SkipReason::NotSelected);
+    }
+    let asked = behavior::behavior(pod, &permissions.rules).filter(|_| !permissions.named);
+    let controller = pod.metadata.controller();
+    let presence = controller.map(|reference| context.workloads.presence(reference));
+    let of_daemon_set = controller.is_some_and(|c| c.kind == "DaemonSet") && !permissions.named;
+    if of_daemon_set && presence != Some(Presence::Absent) {
+        let asked = matches!(asked, Some((Behavior::Skip, _)));
+        if !permissions.evict_daemon_sets || asked || pod.is_terminating() {
+            return PodVerdict::Skip(SkipReason::DaemonSet);
+        }
+        let needs = needs(pod, permissions, context.workloads, notes);
+        return if needs.is_empty() {
+            PodVerdict::Skip(SkipReason::DaemonSetLast)
+        } else {
+            PodVerdict::Refuse(needs, None)
+        };
+    }
+    if let Some((Behavior::Skip, origin)) = asked {
+        return PodVerdict::Skip(SkipReason::Asked(origin));
+    }
+    if let Some(due) = pod.metadata.deletion_timestamp {
+        let overdue = permissions
+            .skip_overdue
+            .is_some_and(|limit| context.now.duration_since(due) > limit);
+        return if overdue {
+            PodVerdict::Skip(SkipReason::Overdue)
+        } else {
+            PodVerdict::Await(WaitReason::Terminating)
+        };
+    }
+    if pod.is_terminal() {
+        // It runs no more: neither its data nor its budget is at stake.
+        return PodVerdict::Evict(decide(pod, context.budgets));
+    }
+    notes.warnings.extend(behavior::objection(pod));
+    if let Some((Behavior::WaitCompleted, origin)) = asked {
+        return PodVerdict::Await(WaitReason::Completion(origin));
+    }
+    let needs = needs(pod, permissions, context.workloads, notes);
+    let decision = decide(pod, context.budgets);
+    let bypassed = |why: &Impossible| {
+        permissions.disable_eviction || why.budget().is_some_and(|b| permissions.bypass.contains(b))
+    };
+    let outlook = context.operators.outlook(pod, decision.is_refused());
+    let never = outlook.clone().filter(Outlook::is_never);
+    let impossible = impossible(pod, &decision, context)
+        .or_else(|| never.map(|why| Impossible::Operator(why.to_string())))
+        .filter(|why| !bypassed(why));
+    if !needs.is_empty() {
+        return PodVerdict::Refuse(needs, impossible);
+    }
+    if let Some(reason) = ReturnReason::foreseen(pod, context.workloads) {
+        notes.warnings.push(format!(
+            "may come back to its node after the eviction: {reason}"
+        ));
+    }
+    if let Some(impossible) = impossible {
+        return PodVerdict::Impossible(impossible);
+    }
+    notes
+        .warnings
+        .extend(outlook.map(|outlook| outlook.to_string()));
+    PodVerdict::Evict(decision)
+}
+
+/// The flags that are missing; those that were given become warnings.
+fn needs(
+    pod: &Pod,
+    permissions: &Permissions,
+    workloads: &Workloads,
+    notes: &mut Notes,
+) -> Vec<MissingFlag> {
+    let mut needs = Vec::new();
+    let mut weigh = |need: MissingFlag, allowed: bool| {
+        if allowed {
+            notes.losses.insert(need.loss());
+            notes.warnings.push(need.to_string());
+        } else {
+            needs.push(need);
+        }
+    };
+    for (annotation, _) in protections(pod) {
+        weigh(
+            MissingFlag::Unprotect(annotation),
+            !permissions.respect_annotations,
+        );
+    }
+    let mut volumes = pod.spec.volumes.iter().filter_map(|v| v.empty_dir.as_ref());
+    if let Some(first) = volumes.next() {
+        let memory = first.medium == "Memory" && volumes.all(|v| v.medium == "Memory");
+        weigh(
+            MissingFlag::DeleteEmptyDir { memory },
+            permissions.delete_emptydir_data,
+        );
+    }
+    match pod.metadata.controller() {
+        None => weigh(MissingFlag::NoController, permissions.force),
+        Some(reference) if workloads.presence(reference) == Presence::Absent => {
+            let (kind, name) = (reference.kind.clone(), reference.name.clone());
+            weigh(
+                MissingFlag::ControllerGone { kind, name },
+                permissions.force,
+            );
+        }
+        Some(_) => {}
+    }
+    needs
+}
+
+/// Whether the refusal to expect would last for ever.
+fn impossible(
+    pod: &Pod,
+    decision: &EvictionDecision,
+    context: InventoryContext<'_>,
+) -> Option<Impossible> {
+    match decision {
+        EvictionDecision::SeveralBudgets(budgets) => {
+            Some(Impossible::SeveralBudgets(budgets.clone()))
+        }
+        EvictionDecision::Refused {
+            budget,
+            refusal: BudgetRefusal::SyncFailed(message),
+        } => Some(Impossible::SyncFailed {
+            budget: budget.clone(),
+            message: message.clone(),
+        }),
+        EvictionDecision::Refused {
+            budget,
+            refusal: BudgetRefusal::Exhausted { .. },
+        } => never(pod, budget, context),
+        _ => None,
+    }
+    .filter(|_| !is_operated(pod, decision, context.budgets, context.workloads))
+}
+
+fn never(pod: &Pod, key: &BudgetKey, context: InventoryContext<'_>) -> Option<Impossible> {
+    let budget = context.budgets.get(key)?;
+    let mut selected: Vec<&Pod> = context.pods.iter().filter(|p| budget.selects(p)).collect();
+    if !selected.iter().any(|p| p.metadata.uid == pod.metadata.uid) {
+        selected.push(pod);
+    }
+    if budget.is_over_bare_pods(&selected) {
+        return Some(Impossible::BarePods {
+            budget: key.clone(),
+            spec: budget.spec.to_string(),
+        });
+    }
+    let (needs, most) = budget.refuses_at_scale(&selected, context.workloads)?;
+    Some(Impossible::NeverAllows {
+        budget: key.clone(),
+        spec: budget.spec.to_string(),
+        needs,
+        most,
+    })
+}
+
+#[cfg(test)]
+mod tests;

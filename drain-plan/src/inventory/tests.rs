@@ -1,0 +1,271 @@
+use jiff::SignedDuration;
+
+use super::*;
+use crate::behavior::BehaviorSource;
+use crate::fixtures::{budget, owner, pod, workload};
+use nodelife_core::object::{Budget, EmptyDir, Volume, WorkloadKind};
+
+fn workloads() -> Workloads {
+    let mut workloads = Workloads::default();
+    workloads.add_listed(
+        WorkloadKind::ALL,
+        [
+            workload(WorkloadKind::ReplicaSet, "web", 3),
+            workload(WorkloadKind::DaemonSet, "agent", 0),
+        ],
+    );
+    workloads
+}
+
+fn judge(pod: &Pod, permissions: &Permissions, budgets: &[Budget]) -> PodVerdict {
+    let budgets = Budgets::of(budgets.iter().cloned());
+    let context = InventoryContext {
+        budgets: &budgets,
+        workloads: &workloads(),
+        operators: &nodelife_core::operator::OperatorObjects::default(),
+        pods: &[],
+        now: Timestamp::UNIX_EPOCH + SignedDuration::from_hours(1),
+    };
+    inspect(pod, permissions, context).verdict
+}
+
+fn plain(pod: &Pod) -> PodVerdict {
+    judge(pod, &Permissions::default(), &[])
+}
+
+fn owned_by(api_version: &str, kind: &str, name: &str) -> Pod {
+    let mut pod = pod("a", "n");
+    pod.metadata.owner_references = vec![owner(api_version, kind, name)].into();
+    pod
+}
+
+fn with_empty_dir(medium: &str) -> Pod {
+    let mut pod = pod("a", "n");
+    pod.spec.volumes.push(Volume {
+        name: "tmp".into(),
+        empty_dir: Some(EmptyDir {
+            medium: medium.into(),
+        }),
+        ..Volume::default()
+    });
+    pod
+}
+
+#[test]
+fn an_orphan_of_a_replica_set_needs_force() {
+    let orphan = owned_by("apps/v1", "ReplicaSet", "gone");
+    assert!(matches!(
+        plain(&orphan),
+        PodVerdict::Refuse(needs, None) if matches!(needs[..], [MissingFlag::ControllerGone { .. }])
+    ));
+    let force = Permissions {
+        force: true,
+        ..Permissions::default()
+    };
+    assert!(matches!(judge(&orphan, &force, &[]), PodVerdict::Evict(_)));
+}
+
+#[test]
+fn skips_pods_of_an_existing_daemon_set_of_any_group() {
+    assert_eq!(
+        plain(&owned_by("apps/v1", "DaemonSet", "agent")),
+        PodVerdict::Skip(SkipReason::DaemonSet)
+    );
+    // Its kind was not read: no reason to think that it is gone.
+    assert_eq!(
+        plain(&owned_by("apps.kruise.io/v1alpha1", "DaemonSet", "agent2")),
+        PodVerdict::Skip(SkipReason::DaemonSet)
+    );
+    assert!(matches!(
+        plain(&owned_by("apps/v1", "DaemonSet", "gone")),
+        PodVerdict::Refuse(..)
+    ));
+}
+
+#[test]
+fn every_missing_flag_is_named_at_once() {
+    let mut pod = with_empty_dir("");
+    pod.metadata.owner_references.clear();
+    let PodVerdict::Refuse(needs, _) = plain(&pod) else {
+        panic!("not refused");
+    };
+    assert_eq!(
+        needs,
+        [
+            MissingFlag::DeleteEmptyDir { memory: false },
+            MissingFlag::NoController
+        ]
+    );
+}
+
+#[test]
+fn a_memory_backed_empty_dir_is_said_to_be_one() {
+    assert_eq!(
+        plain(&with_empty_dir("Memory")),
+        PodVerdict::Refuse(vec![MissingFlag::DeleteEmptyDir { memory: true }], None)
+    );
+}
+
+#[test]
+fn a_flag_that_was_given_leaves_a_warning() {
+    let permissions = Permissions {
+        force: true,
+        delete_emptydir_data: true,
+        ..Permissions::default()
+    };
+    let mut pod = with_empty_dir("");
+    pod.metadata.owner_references.clear();
+    let budgets = Budgets::default();
+    let item = inspect(
+        &pod,
+        &permissions,
+        InventoryContext {
+            budgets: &budgets,
+            workloads: &workloads(),
+            operators: &nodelife_core::operator::OperatorObjects::default(),
+            pods: &[],
+            now: Timestamp::UNIX_EPOCH,
+        },
+    );
+    // kubectl keeps only the last of the two (defect k).
+    assert_eq!(item.warnings.len(), 2);
+}
+
+#[test]
+fn finished_pods_go_whatever_they_hold() {
+    let mut pod = with_empty_dir("");
+    pod.metadata.owner_references.clear();
+    pod.status.phase = "Succeeded".into();
+    assert!(matches!(plain(&pod), PodVerdict::Evict(_)));
+}
+
+#[test]
+fn mirror_pods_stay_and_terminating_ones_are_waited_for() {
+    let mut mirror = pod("a", "n");
+    mirror
+        .metadata
+        .annotations
+        .insert("kubernetes.io/config.mirror".into(), "x".into());
+    assert_eq!(plain(&mirror), PodVerdict::Skip(SkipReason::Mirror));
+
+    let mut terminating = pod("a", "n");
+    terminating.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
+    assert_eq!(
+        plain(&terminating),
+        PodVerdict::Await(WaitReason::Terminating)
+    );
+    let skip = Permissions {
+        skip_overdue: Some(SignedDuration::from_mins(30)),
+        ..Permissions::default()
+    };
+    assert_eq!(
+        judge(&terminating, &skip, &[]),
+        PodVerdict::Skip(SkipReason::Overdue)
+    );
+}
+
+#[test]
+fn the_label_of_cluster_api_is_kept() {
+    for (value, verdict) in [
+        (
+            "skip",
+            PodVerdict::Skip(SkipReason::Asked(BehaviorSource::Label)),
+        ),
+        (
+            "wait-completed",
+            PodVerdict::Await(WaitReason::Completion(BehaviorSource::Label)),
+        ),
+    ] {
+        let mut pod = pod("a", "n");
+        pod.metadata
+            .labels
+            .insert("cluster.x-k8s.io/drain".into(), value.into());
+        assert_eq!(plain(&pod), verdict);
+    }
+}
+
+#[test]
+fn annotations_protect_only_when_they_are_respected() {
+    let mut pod = pod("a", "n");
+    pod.metadata
+        .annotations
+        .insert("karpenter.sh/do-not-disrupt".into(), "true".into());
+    assert!(matches!(plain(&pod), PodVerdict::Evict(_)));
+    let respect = Permissions {
+        respect_annotations: true,
+        ..Permissions::default()
+    };
+    assert!(matches!(judge(&pod, &respect, &[]), PodVerdict::Refuse(..)));
+}
+
+#[test]
+fn a_budget_that_can_never_allow_is_impossible() {
+    let verdict = judge(
+        &pod("a", "n"),
+        &Permissions::default(),
+        &[budget("web", 0, 3, 3)],
+    );
+    let PodVerdict::Impossible(why) = verdict else {
+        panic!("{verdict:?}");
+    };
+    assert_eq!(
+        why.to_string(),
+        "budget default/web (minAvailable: 3) needs 3 healthy pods of 3: \
+         it can never allow an eviction at this scale"
+    );
+}
+
+#[test]
+fn a_budget_that_is_used_up_is_no_more_than_that() {
+    let verdict = judge(
+        &pod("a", "n"),
+        &Permissions::default(),
+        &[budget("web", 0, 2, 2)],
+    );
+    assert!(matches!(
+        verdict,
+        PodVerdict::Evict(EvictionDecision::Refused { .. })
+    ));
+}
+
+#[test]
+fn what_an_operator_manages_is_not_given_up() {
+    let mut operated = budget("web", 0, 3, 3);
+    operated
+        .metadata
+        .owner_references
+        .push(owner("postgresql.cnpg.io/v1", "Cluster", "db"));
+    let verdict = judge(&pod("a", "n"), &Permissions::default(), &[operated]);
+    assert!(matches!(
+        verdict,
+        PodVerdict::Evict(EvictionDecision::Refused { .. })
+    ));
+}
+
+#[test]
+fn two_budgets_are_impossible_unless_the_pod_is_pending() {
+    let two = [budget("x", 1, 3, 2), budget("y", 1, 3, 2)];
+    let mut pod = pod("a", "n");
+    let verdict = judge(&pod, &Permissions::default(), &two);
+    assert!(matches!(
+        verdict,
+        PodVerdict::Impossible(Impossible::SeveralBudgets(_))
+    ));
+    pod.status.phase = "Pending".into();
+    assert!(matches!(
+        judge(&pod, &Permissions::default(), &two),
+        PodVerdict::Evict(EvictionDecision::Exempt(_))
+    ));
+}
+
+#[test]
+fn a_terminating_pod_that_stays_is_not_waited_for() {
+    let mut agent = owned_by("apps/v1", "DaemonSet", "agent");
+    let mut asked = pod("a", "n");
+    let labels = &mut asked.metadata.labels;
+    labels.insert("cluster.x-k8s.io/drain".into(), "skip".into());
+    for pod in [&mut agent, &mut asked] {
+        pod.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH);
+        assert!(matches!(plain(pod), PodVerdict::Skip(_)));
+    }
+}

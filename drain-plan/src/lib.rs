@@ -1,0 +1,36 @@
+//! Drains: inventory, plan, and the state machine of each pod.
+//!
+//! [`inventory()`] gives every pod of the nodes a verdict, and a [`Machine`] decides,
+//! event by event, what is sent and what is said. Nothing here talks to a cluster:
+//! what an API server answered comes in as a [`nodelife_core::response::ApiResponse`].
+
+mod behavior;
+mod eviction;
+#[cfg(test)]
+#[path = "../../core/src/fixtures.rs"]
+mod fixtures;
+mod inventory;
+mod machine;
+mod options;
+mod plan;
+mod returning;
+mod scope;
+mod store;
+mod stuck;
+mod verdict;
+
+pub use behavior::{Behavior, BehaviorSource, PodRule};
+pub use eviction::{EvictionResult, Throttle};
+pub use inventory::{InventoryContext, InventoryItem, inspect, inventory};
+pub use machine::{
+    Awaited, BlockReason, Blocked, DrainEvent, DrainReport, Effect, Machine, NodeLoss, NodePhase,
+    NodeReport, Outcome, PodCounts, PodReport, PodState, ReplicaCount, StopReason, Tracked,
+    Unevictable,
+};
+pub use options::{Bypass, DrainOptions, EvictionOrder, InUse, Permissions, Share};
+pub use plan::{Action, DrainPlan, Estimate, PlanContext, PlanOptions, PlannedPod, Seconds};
+pub use returning::ReturnReason;
+pub use scope::{Manner, PlanScope, SavedPlan};
+pub use store::Store;
+pub use stuck::diagnosis;
+pub use verdict::{Impossible, MissingFlag, PodVerdict, SkipReason, WaitReason};

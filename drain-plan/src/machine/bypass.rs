@@ -1,0 +1,88 @@
+//! Budgets that have let nothing go for too long, and how the pods that they block are deleted.
+
+use jiff::Timestamp;
+
+use super::Machine;
+use super::event::Effect;
+use super::state::{BlockReason, PodState, Tracked};
+use nodelife_core::disruption::{BudgetKey, EvictionDecision, Limit, decide};
+use nodelife_core::text::Str;
+
+impl Machine {
+    /// Since when the budget that blocks this pod has let nothing go.
+    pub fn stalled_since(&self, tracked: &Tracked) -> Option<Timestamp> {
+        let PodState::Blocked(blocked) = &tracked.state else {
+            return None;
+        };
+        let BlockReason::Budget { budget, .. } = &blocked.block else {
+            return None;
+        };
+        let last = if self.can_read_budgets() {
+            self.ledger.let_go(&Limit::from(budget))
+        } else {
+            // Which pods it selects is not known.
+            self.accepted_in.get(&budget.namespace).copied()
+        };
+        Some(last.map_or(blocked.first, |last| last.max(blocked.first)))
+    }
+
+    /// When the budget that blocks this pod is passed by, if the user has named it.
+    pub(super) fn bypassed_at(&self, tracked: &Tracked) -> Option<Timestamp> {
+        let force = self.settings.force.as_ref()?;
+        let PodState::Blocked(blocked) = &tracked.state else {
+            return None;
+        };
+        let BlockReason::Budget { budget, .. } = &blocked.block else {
+            return None;
+        };
+        let named = force.budgets.contains(budget);
+        let since = self.stalled_since(tracked).filter(|_| named)?;
+        since.checked_add(force.wait).ok()
+    }
+
+    /// The budget that is passed by now for this pod: one pod at a time, and the next when that
+    /// is gone.
+    pub(super) fn bypassed_budget(&self, tracked: &Tracked) -> Option<BudgetKey> {
+        if self.bypassed_at(tracked).is_none_or(|at| self.now < at) {
+            return None;
+        }
+        let PodState::Blocked(blocked) = &tracked.state else {
+            return None;
+        };
+        let BlockReason::Budget { budget, .. } = &blocked.block else {
+            return None;
+        };
+        let refused = match decide(&tracked.pod, &self.store.budgets) {
+            EvictionDecision::Refused { budget: by, .. } => by == *budget,
+            // The server has named it.
+            EvictionDecision::BudgetsUnreadable => blocked.unreadable_budget().is_some(),
+            _ => false,
+        };
+        let goes = |other: &Tracked| {
+            other.bypassed.as_ref() == Some(budget)
+                && (other.state.is_in_flight()
+                    || matches!(other.state, PodState::Terminating { .. }))
+        };
+        let first = refused && !self.pods.values().any(goes);
+        first.then(|| budget.clone())
+    }
+
+    pub(super) fn bypass(&mut self, uid: &Str, budget: BudgetKey) {
+        let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
+            return;
+        };
+        tracked.attempts = tracked.attempts.saturating_add(1);
+        tracked.started_at.get_or_insert(self.now);
+        tracked.bypassed = Some(budget.clone());
+        let effect = Effect::Bypass {
+            namespace: tracked.pod.metadata.namespace.clone(),
+            name: tracked.pod.metadata.name.clone(),
+            uid: uid.clone(),
+            budget,
+            // No grace at all would free the name while the pod still runs.
+            at_least: (nodelife_core::shutdown::grace(&tracked.pod) < 1).then_some(1),
+        };
+        self.set(uid, PodState::Evicting);
+        self.effects.push(effect);
+    }
+}

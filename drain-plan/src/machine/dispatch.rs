@@ -1,0 +1,449 @@
+//! Dispatch: decides which evictions are due and sends them.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::Machine;
+use super::backoff::jittered;
+use super::event::Effect;
+use super::replicas::CountReader;
+use super::state::{
+    BlockReason, Blocked, EvictionInputs, NodePhase, PodState, RetryTrigger, Tracked, Unevictable,
+};
+use crate::inventory::inspect;
+use crate::verdict::{Impossible, PodVerdict};
+use nodelife_core::disruption::{
+    BudgetKey, EvictionDecision, Exemption, IMPLICIT_TIMEOUT, Limit, decide,
+};
+use nodelife_core::object::Pod;
+use nodelife_core::text::Str;
+
+/// How long an eviction is held back although its budget allows nothing by the watch, in case
+/// the watch stands still. Operators that act on the attempt are not bothered more often.
+const FALLBACK: SignedDuration = SignedDuration::from_secs(30);
+
+/// How many evictions may be on their way at once, over all budgets: a quarter of the writes that an
+/// API server takes at once by default (`MaxMutatingRequestsInFlight` of
+/// `staging/src/k8s.io/apiserver/pkg/server/config.go`, v1.36.3).
+const MAX_IN_FLIGHT: usize = 50;
+
+enum Due {
+    Nothing,
+    Evict(Option<Charge>),
+    Bypass(BudgetKey),
+    Get,
+    /// The pods of the workload of this UID.
+    Count(Str),
+    Block(BlockReason),
+    GiveUp(Unevictable),
+}
+
+/// The budget that an eviction falls under, and whether it takes from it.
+struct Charge {
+    limit: Limit,
+    takes_disruption: bool,
+}
+
+impl Due {
+    fn charged(limit: Limit, takes_disruption: bool) -> Self {
+        Self::Evict(Some(Charge {
+            limit,
+            takes_disruption,
+        }))
+    }
+}
+
+impl Machine {
+    /// Sends what is due and marks what has to wait.
+    pub(super) fn dispatch(&mut self) {
+        self.ledger.expire(self.now);
+        self.give_up_out_of_order();
+        if self.sent_unaccounted && self.can_read_budgets() {
+            // The ledger does not know what was sent before: wait for the responses.
+            if self.in_flight() > 0 {
+                return;
+            }
+            self.sent_unaccounted = false;
+        }
+        let mut free = MAX_IN_FLIGHT.saturating_sub(self.in_flight());
+        if free == 0 {
+            return;
+        }
+        if std::mem::take(&mut self.unranked) {
+            self.rank_pods();
+        }
+        for uid in self.candidates() {
+            if free == 0 {
+                return;
+            }
+            let Some(tracked) = self.pods.get(uid.as_str()) else {
+                continue;
+            };
+            let due = self.due(tracked);
+            if matches!(due, Due::Evict(_) | Due::Bypass(_) | Due::Get) {
+                free -= 1;
+            }
+            match due {
+                Due::Nothing => {}
+                Due::Evict(charge) => self.evict(&uid, charge),
+                Due::Bypass(budget) => self.bypass(&uid, budget),
+                Due::Get => self.fetch_pod(&uid),
+                Due::Count(workload) => {
+                    self.request_count(&workload, CountReader::ImplicitBudget);
+                }
+                Due::Block(block) => self.block(&uid, block),
+                Due::GiveUp(why) => self.set(&uid, PodState::Impossible(why)),
+            }
+        }
+    }
+
+    /// The pods that wait on nodes whose turn it is: those that are not Ready first,
+    /// since they cost their budget nothing, then by name. Where budgets may not be seen, what
+    /// was refused less often comes before: each gets its try.
+    fn candidates(&self) -> Vec<Str> {
+        let draining = |node: &Str| self.nodes.get(node) == Some(&NodePhase::Draining);
+        let draining: Vec<bool> = self.order.iter().map(draining).collect();
+        let mut waiting: Vec<&Tracked> = self
+            .pods
+            .values()
+            .filter(|tracked| draining.get(tracked.place) == Some(&true))
+            .filter(|tracked| match tracked.state {
+                PodState::Waiting => true,
+                PodState::Blocked(_) => !self.stays_blocked(tracked),
+                PodState::Terminating { .. } => self.shortens_grace(tracked),
+                _ => false,
+            })
+            .filter(|tracked| self.is_in_order(tracked))
+            .collect();
+        let blind = !self.can_read_budgets();
+        waiting.sort_by_cached_key(|t| {
+            let failures = if blind { t.failures } else { 0 };
+            (t.pod.is_ready(), failures, t.rank)
+        });
+        waiting
+            .iter()
+            .map(|tracked| tracked.pod.metadata.uid.clone())
+            .collect()
+    }
+
+    /// Whether nothing has changed since the pod was blocked that decides about its eviction.
+    fn stays_blocked(&self, tracked: &Tracked) -> bool {
+        let PodState::Blocked(blocked) = &tracked.state else {
+            return false;
+        };
+        let RetryTrigger::InputsChanged(seen) = &blocked.retry_on else {
+            return false;
+        };
+        self.now < blocked.retry_at
+            && self.bypassed_at(tracked).is_none_or(|at| self.now < at)
+            && self.has_inputs(&tracked.pod, seen)
+            && self.comes_back(tracked).is_none()
+    }
+
+    fn rank_pods(&mut self) {
+        let mut pods: Vec<&mut Tracked> = self.pods.values_mut().collect();
+        pods.sort_unstable_by(|a, b| {
+            let [a, b] = [a, b].map(|t| &t.pod.metadata);
+            (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid))
+        });
+        for (rank, tracked) in pods.into_iter().enumerate() {
+            tracked.rank = rank;
+        }
+    }
+
+    /// Whether somebody else deleted the pod, with more time to stop than the user gives, and it would
+    /// be evicted otherwise. `kubectl drain` v1.36 does the same by evicting it anew.
+    fn shortens_grace(&self, tracked: &Tracked) -> bool {
+        let left = tracked.pod.metadata.deletion_grace_period_seconds;
+        let given = self.settings.grace_period_seconds;
+        let shorter = given
+            .zip(left)
+            .is_some_and(|(given, left)| i64::from(given) < left);
+        if !shorter || tracked.attempts > 0 {
+            return false;
+        }
+        let mut pod = tracked.pod.clone();
+        pod.metadata.deletion_timestamp = None;
+        let context = self.inventory_context();
+        let item = inspect(&pod, &self.settings.permissions, context);
+        // No budget holds a pod that terminates.
+        matches!(
+            item.verdict,
+            PodVerdict::Evict(_) | PodVerdict::Impossible(_)
+        )
+    }
+
+    fn due(&self, tracked: &Tracked) -> Due {
+        if matches!(tracked.state, PodState::Terminating { .. }) {
+            return Due::Evict(None);
+        }
+        if let Some(why) = self.comes_back(tracked) {
+            return Due::GiveUp(why);
+        }
+        if self.held_until(tracked).is_some() {
+            return Due::Nothing;
+        }
+        let mut overdue = false;
+        let bypassed = self.bypassed_budget(tracked);
+        if let PodState::Blocked(blocked) = &tracked.state {
+            overdue = self.now >= blocked.retry_at;
+            match &blocked.retry_on {
+                RetryTrigger::TimerThenGet if overdue => return Due::Get,
+                RetryTrigger::TimerThenGet | RetryTrigger::Timer if !overdue => {
+                    return Due::Nothing;
+                }
+                RetryTrigger::InputsChanged(seen)
+                    if !overdue && bypassed.is_none() && self.has_inputs(&tracked.pod, seen) =>
+                {
+                    return Due::Nothing;
+                }
+                _ => {}
+            }
+        }
+        if self.settings.permissions.disable_eviction {
+            return Due::Evict(None);
+        }
+        let pod = &tracked.pod;
+        let decision = decide(pod, &self.store.budgets);
+        if let Some(budget) = bypassed {
+            return Due::Bypass(budget);
+        }
+        let probe = overdue || self.is_tried_first(tracked, &decision);
+        match decision {
+            EvictionDecision::Exempt(Exemption::NoBudget) => self.due_without_budget(tracked),
+            EvictionDecision::Exempt(Exemption::NotRunning) => Due::Evict(None),
+            EvictionDecision::Exempt(Exemption::Unready(budget))
+                if self.ledger.is_idle(&Limit::from(&budget)) =>
+            {
+                Due::charged(Limit::Budget(budget), false)
+            }
+            EvictionDecision::Counted { budget, allowed }
+                if self
+                    .ledger
+                    .allows_another(&Limit::from(&budget), allowed, self.now) =>
+            {
+                Due::charged(Limit::Budget(budget), true)
+            }
+            EvictionDecision::Exempt(Exemption::Unready(_)) | EvictionDecision::Counted { .. } => {
+                Due::Nothing
+            }
+            EvictionDecision::Refused { budget, .. }
+                if probe && self.ledger.is_idle(&Limit::from(&budget)) =>
+            {
+                Due::charged(Limit::Budget(budget), true)
+            }
+            EvictionDecision::Refused { budget, refusal } => {
+                Due::Block(BlockReason::Budget { budget, refusal })
+            }
+            EvictionDecision::SeveralBudgets(budgets) => {
+                self.due_under_several(tracked, budgets, probe)
+            }
+            EvictionDecision::BudgetsUnreadable => self.due_unreadable(tracked),
+        }
+    }
+
+    /// Budgets may not be seen: the API server decides, and the implicit budget holds for all
+    /// workloads. One eviction at a time in a namespace is one at a time for each of its budgets.
+    fn due_unreadable(&self, tracked: &Tracked) -> Due {
+        let namespace = &tracked.pod.metadata.namespace;
+        let busy = |other: &Tracked| {
+            other.state == PodState::Evicting && other.pod.metadata.namespace == *namespace
+        };
+        if self.pods.values().any(busy) || self.waits_for_sibling(tracked) {
+            return Due::Nothing;
+        }
+        self.due_without_budget(tracked)
+    }
+
+    /// Whether a budget that is not seen has just refused another pod of the same controller. It
+    /// would most likely refuse this one as well, so they take turns.
+    fn waits_for_sibling(&self, tracked: &Tracked) -> bool {
+        let uid = |t: &Tracked| t.pod.metadata.controller().map(|c| c.uid.clone());
+        let Some(controller) = uid(tracked) else {
+            return false;
+        };
+        self.pods
+            .values()
+            .filter(|other| other.pod.metadata.uid != tracked.pod.metadata.uid)
+            .filter(|other| uid(other).as_ref() == Some(&controller))
+            .filter_map(|other| match &other.state {
+                PodState::Blocked(blocked) => blocked.unreadable_budget().map(|_| blocked),
+                _ => None,
+            })
+            .max_by_key(|blocked| blocked.since)
+            .is_some_and(|last| self.now < last.retry_at)
+    }
+
+    /// No budget selects the pod: the implicit one decides.
+    fn due_without_budget(&self, tracked: &Tracked) -> Due {
+        let counts = self
+            .settings
+            .implicit
+            .as_ref()
+            .and_then(|budget| budget.counts(&tracked.pod, &self.store.workloads))
+            .zip(tracked.pod.metadata.controller());
+        let Some((mut counts, controller)) = counts else {
+            return Due::Evict(None);
+        };
+        if self.ready_counts.counts_for_budget(&controller.uid) {
+            return Due::Nothing;
+        }
+        let limit = Limit::from(&counts.workload);
+        counts.has = self
+            .ready_counts
+            .ready(&controller.uid)
+            .unwrap_or(counts.has);
+        let patient = |since: Timestamp| self.now < since + IMPLICIT_TIMEOUT;
+        let waited = tracked.blocked_since.is_some_and(|since| !patient(since));
+        // One pod is let through, not all that have waited as long.
+        let gives_way = waited && !self.ledger.last_sent(&limit).is_some_and(patient);
+        let spare = self
+            .ledger
+            .allows_another(&limit, counts.allowed(), self.now)
+            || gives_way && self.ledger.is_idle(&limit);
+        if spare {
+            Due::charged(limit, true)
+        } else if self.ledger.is_idle(&limit) && self.ready_counts.is_due(&controller.uid, self.now)
+        {
+            Due::Count(controller.uid.clone())
+        } else if counts.allowed() > 0 && !self.ready_counts.is_unknown(&controller.uid) {
+            Due::Nothing
+        } else {
+            Due::Block(BlockReason::Implicit {
+                workload: counts.workload,
+                needs: counts.needs,
+                has: counts.has,
+            })
+        }
+    }
+
+    fn due_under_several(&self, tracked: &Tracked, budgets: Vec<BudgetKey>, probe: bool) -> Due {
+        let decision = EvictionDecision::SeveralBudgets(budgets.clone());
+        match self.is_operated(&tracked.pod, &decision) {
+            true if probe => Due::Evict(None),
+            false if !self.settings.wait_for_impossible => {
+                Due::GiveUp(Unevictable::Budgets(Impossible::SeveralBudgets(budgets)))
+            }
+            _ => Due::Block(BlockReason::SeveralBudgets(budgets)),
+        }
+    }
+
+    fn evict(&mut self, uid: &Str, charge: Option<Charge>) {
+        let Some(tracked) = self.pods.get(uid.as_str()) else {
+            return;
+        };
+        let view = self.eviction_inputs(&tracked.pod);
+        self.sent_unaccounted |= !self.can_read_budgets();
+        let meta = &tracked.pod.metadata;
+        let (namespace, name) = (meta.namespace.clone(), meta.name.clone());
+        if let Some(charge) = charge {
+            if matches!(charge.limit, Limit::Workload(_))
+                && let Some(controller) = meta.controller()
+            {
+                self.ready_counts.eviction_sent(&controller.uid, self.now);
+            }
+            self.ledger.record_sent(
+                charge.limit,
+                uid.clone(),
+                name.clone(),
+                charge.takes_disruption,
+                self.now,
+            );
+        }
+        if let Some(tracked) = self.pods.get_mut(uid.as_str()) {
+            tracked.attempts = tracked.attempts.saturating_add(1);
+            tracked.started_at.get_or_insert(self.now);
+            tracked.sent_with = view;
+        }
+        self.set(uid, PodState::Evicting);
+        self.effects.push(Effect::Evict {
+            namespace,
+            name,
+            uid: uid.clone(),
+        });
+    }
+
+    pub(super) fn fetch_pod(&mut self, uid: &Str) {
+        let Some(tracked) = self.pods.get(uid.as_str()) else {
+            return;
+        };
+        let meta = &tracked.pod.metadata;
+        let effect = Effect::Get {
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            uid: uid.clone(),
+        };
+        self.set(uid, PodState::Fetching);
+        self.effects.push(effect);
+    }
+
+    /// Marks a pod whose budget allows nothing by the watch; one that is marked already
+    /// keeps its times.
+    fn block(&mut self, uid: &Str, block: BlockReason) {
+        let Some(tracked) = self.pods.get(uid.as_str()) else {
+            return;
+        };
+        let (since, retry_at) = match &tracked.state {
+            PodState::Blocked(before) if self.now < before.retry_at => {
+                (before.since, before.retry_at)
+            }
+            PodState::Blocked(before) => (before.since, self.now + jittered(FALLBACK, tracked)),
+            _ => (self.now, self.now + jittered(FALLBACK, tracked)),
+        };
+        let retry_on = match &block {
+            BlockReason::Budget { .. } => {
+                let pod = &tracked.pod;
+                if self.is_tried_first(tracked, &decide(pod, &self.store.budgets)) {
+                    RetryTrigger::BudgetAllows
+                } else {
+                    RetryTrigger::InputsChanged(self.eviction_inputs(pod))
+                }
+            }
+            _ => RetryTrigger::BudgetAllows,
+        };
+        let state = PodState::Blocked(Blocked {
+            block,
+            since,
+            first: tracked.blocked_since.unwrap_or(self.now),
+            retry_at,
+            retry_on,
+        });
+        self.set(uid, state);
+    }
+
+    /// What decides about an eviction of this pod now.
+    pub(super) fn eviction_inputs(&self, pod: &Pod) -> EvictionInputs {
+        let matching = self.store.budgets.matching(pod);
+        EvictionInputs {
+            phase: pod.status.phase.clone(),
+            ready: pod.is_ready(),
+            budget: match matching.as_slice() {
+                [budget] => Some((budget.key(), budget.metadata.resource_version.clone())),
+                _ => None,
+            },
+            pod_version: pod.metadata.resource_version.clone(),
+            selections: self.store.budgets.selections(),
+        }
+    }
+
+    /// Whether what decides about an eviction of this pod is as it was.
+    fn has_inputs(&self, pod: &Pod, seen: &EvictionInputs) -> bool {
+        if seen.phase != pod.status.phase || seen.ready != pod.is_ready() {
+            return false;
+        }
+        let budgets = &self.store.budgets;
+        if seen.selections != budgets.selections()
+            || seen.pod_version != pod.metadata.resource_version
+        {
+            return seen.budget == self.eviction_inputs(pod).budget;
+        }
+        seen.budget.as_ref().is_none_or(|(key, version)| {
+            let budget = budgets.get(key);
+            budget.is_some_and(|budget| budget.metadata.resource_version == *version)
+        })
+    }
+
+    /// Whether an operator acts on the attempt to evict the pod, and none was made.
+    fn is_tried_first(&self, tracked: &Tracked, decision: &EvictionDecision) -> bool {
+        tracked.attempts == 0 && self.is_operated(&tracked.pod, decision)
+    }
+}

@@ -1,0 +1,279 @@
+//! Handlers of watch, list and get events.
+
+use std::collections::BTreeSet;
+
+use super::Machine;
+use super::event::Effect;
+use super::state::{EvictionInputs, NodePhase, PodState, Tracked, Unevictable};
+use crate::behavior;
+use crate::inventory::{InventoryContext, inspect};
+use crate::verdict::{Impossible, PodVerdict, SkipReason, WaitReason};
+use nodelife_core::object::Pod;
+use nodelife_core::text::Str;
+use nodelife_core::workload::Presence;
+
+impl Machine {
+    /// A consistent list: what it does not hold is gone.
+    pub(super) fn pods_listed(&mut self, node: Str, pods: Vec<Pod>) {
+        let there: BTreeSet<Str> = pods.iter().map(|p| p.metadata.uid.clone()).collect();
+        let missing: Vec<Str> = self
+            .pods_on(&node)
+            .map(|tracked| tracked.pod.metadata.uid.clone())
+            .filter(|uid| !there.contains(uid))
+            .collect();
+        for uid in missing {
+            self.pod_deleted(&uid);
+        }
+        for pod in pods {
+            self.recheck_deleted(&pod);
+            self.pod_updated(pod);
+        }
+        if self.nodes.contains_key(node.as_str()) {
+            self.record_initial_replicas();
+            self.listed.insert(node);
+        }
+    }
+
+    /// The list that was asked for last shows what is left.
+    pub(super) fn confirm(&mut self, node: &Str) {
+        if self.nodes.get(node.as_str()) != Some(&NodePhase::Confirming) {
+            return;
+        }
+        if !self.is_settled(node) {
+            self.nodes.insert(node.clone(), NodePhase::Draining);
+        } else if !self.awaited(node).is_empty() {
+            self.nodes.insert(node.clone(), NodePhase::Settling);
+            self.effects.push(Effect::Awaits { node: node.clone() });
+        } else if self.release_daemon_sets(node) {
+            self.nodes.insert(node.clone(), NodePhase::Draining);
+        } else {
+            self.nodes.insert(node.clone(), NodePhase::Done);
+            self.effects.push(Effect::Done { node: node.clone() });
+            self.hold_place(node);
+        }
+    }
+
+    /// A pod that was believed to be gone and is in a list: either the list is older, or
+    /// something on the way has spoken for the API server. A look tells.
+    fn recheck_deleted(&mut self, pod: &Pod) {
+        let uid = &pod.metadata.uid;
+        let ended = self.has_ended(self.place(pod));
+        if let Some(tracked) = self.pods.get_mut(uid.as_str())
+            && tracked.is_gone()
+            && !ended
+        {
+            tracked.finished_at = None;
+            self.fetch_pod(uid);
+        }
+    }
+
+    /// A state of a pod that a watch, a list or a look showed.
+    pub(super) fn pod_updated(&mut self, pod: Pod) {
+        let uid = pod.metadata.uid.clone();
+        let node = self.place(&pod).clone();
+        if !self.nodes.contains_key(node.as_str()) {
+            return;
+        }
+        // What bears the name of a named pod later is another.
+        let is_over = self.has_ended(&node) || self.settings.permissions.named;
+        let is_late = is_over && self.listed.contains(&node);
+        let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
+            if is_late {
+                return;
+            }
+            let returned = self.replaces_evicted(&pod).then_some(self.now);
+            let tracked = Tracked {
+                returned,
+                ..self.classify(pod)
+            };
+            if returned.is_some() {
+                self.note_return(&tracked.pod);
+            }
+            self.ordered |= tracked.order != 0;
+            self.unranked = true;
+            self.pods.insert(uid.clone(), tracked);
+            self.effects.push(Effect::Changed { uid });
+            self.reopen(&node);
+            return;
+        };
+        if tracked.is_gone() {
+            // An event that was on its way when a list showed the pod to be gone.
+            return;
+        }
+        tracked.pod = pod;
+        let terminating = tracked.pod.is_terminating();
+        match &tracked.state {
+            PodState::Waiting
+            | PodState::Blocked(_)
+            | PodState::Completing
+            | PodState::Impossible(_)
+            | PodState::GivenUp(_)
+                if terminating =>
+            {
+                self.set(&uid, PodState::Terminating { since: self.now });
+                self.reopen(&node);
+            }
+            PodState::Completing if tracked.pod.is_terminal() => {
+                self.set(&uid, PodState::Waiting);
+            }
+            PodState::Waiting | PodState::Blocked(_) => self.check_approval(&uid),
+            _ => {}
+        }
+    }
+
+    /// An approval is for the pod as the plan saw it: one that has since been protected, or let go
+    /// by its controller, stays.
+    fn check_approval(&mut self, uid: &Str) {
+        let permissions = &self.settings.permissions;
+        let Some(tracked) = self.pods.get(uid.as_str()) else {
+            return;
+        };
+        if permissions.approved.is_none() {
+            return;
+        }
+        let item = inspect(&tracked.pod, permissions, self.inventory_context());
+        if let PodVerdict::Refuse(needs, _) = item.verdict {
+            self.set(uid, PodState::Refused(needs));
+        }
+    }
+
+    /// A node that was thought to be empty is not.
+    fn reopen(&mut self, node: &Str) {
+        let looked_empty = matches!(
+            self.nodes.get(node.as_str()),
+            Some(NodePhase::Confirming | NodePhase::Unconfirmed(_) | NodePhase::Settling)
+        );
+        if looked_empty && !self.is_settled(node) {
+            self.nodes.insert(node.clone(), NodePhase::Draining);
+        }
+    }
+
+    pub(super) fn pod_deleted(&mut self, uid: &Str) {
+        let Some(tracked) = self.pods.get_mut(uid.as_str()) else {
+            return;
+        };
+        if tracked.is_gone() {
+            return;
+        }
+        tracked.finished_at = Some(self.now);
+        // Where nothing has to end in the pod, its deletion is seen before the eviction's
+        // own answer, and only that tells whether it went by us.
+        if tracked.state != PodState::Evicting {
+            self.set(uid, PodState::Gone);
+        }
+    }
+
+    /// Whether a budget can ever allow is judged by the plan, which knows all its pods.
+    pub(super) fn inventory_context(&self) -> InventoryContext<'_> {
+        InventoryContext {
+            budgets: &self.store.budgets,
+            workloads: &self.store.workloads,
+            operators: &self.store.operators,
+            pods: &[],
+            now: self.now,
+        }
+    }
+
+    /// The first verdict on a pod.
+    fn classify(&mut self, pod: Pod) -> Tracked {
+        let context = self.inventory_context();
+        let item = inspect(&pod, &self.settings.permissions, context);
+        let doubtful = self.is_owner_doubtful(&pod, &item.verdict);
+        let state = match item.verdict {
+            PodVerdict::Skip(SkipReason::DaemonSetLast)
+                if self.released.contains(self.place(&pod)) =>
+            {
+                PodState::Skipped(SkipReason::DaemonSet)
+            }
+            PodVerdict::Skip(skip) => PodState::Skipped(skip),
+            PodVerdict::Await(WaitReason::Terminating) => PodState::Terminating { since: self.now },
+            PodVerdict::Await(WaitReason::Completion(_)) => PodState::Completing,
+            _ if doubtful => self.check_owner(&pod),
+            PodVerdict::Refuse(needs, _) => PodState::Refused(needs),
+            PodVerdict::Impossible(_) | PodVerdict::Evict(_) => PodState::Waiting,
+        };
+        let state = match self.settings.given_up.get(pod.metadata.uid.as_str()) {
+            Some(why) if state == PodState::Waiting => {
+                PodState::Impossible(Unevictable::Budgets(why.clone()))
+            }
+            _ => state,
+        };
+        Tracked {
+            order: behavior::order(&pod, &self.settings.permissions.rules),
+            rank: 0,
+            place: self
+                .places
+                .get(self.place(&pod))
+                .copied()
+                .unwrap_or_default(),
+            pod,
+            state,
+            attempts: 0,
+            failures: 0,
+            denials: 0,
+            blocked_since: None,
+            sent_with: EvictionInputs::default(),
+            started_at: None,
+            finished_at: None,
+            accepted: false,
+            bypassed: None,
+            returned: None,
+            outlook: None,
+            warnings: item.warnings,
+        }
+    }
+
+    /// Whether the pod's controller has to be looked up before the pod is given up, or evicted as
+    /// an orphan of a DaemonSet: a pod that came late may belong to a controller that is younger
+    /// than the list of controllers, or of a namespace that was not listed.
+    fn is_owner_doubtful(&self, pod: &Pod, verdict: &PodVerdict) -> bool {
+        let workloads = &self.store.workloads;
+        let Some(owner) = pod.metadata.controller() else {
+            return false;
+        };
+        let absent = workloads.presence(owner) == Presence::Absent;
+        let matters = owner.kind == "DaemonSet" || matches!(verdict, PodVerdict::Refuse(..));
+        absent && matters && !workloads.is_checked(&owner.uid)
+    }
+
+    fn check_owner(&mut self, pod: &Pod) -> PodState {
+        if let Some(owner) = pod.metadata.controller() {
+            self.effects.push(Effect::GetOwner {
+                namespace: pod.metadata.namespace.clone(),
+                owner: owner.clone(),
+            });
+        }
+        PodState::CheckingOwner
+    }
+
+    pub(super) fn unrelieved(&mut self, uid: &Str, why: Impossible) {
+        let state = self.pods.get(uid.as_str()).map(|tracked| &tracked.state);
+        if matches!(state, Some(PodState::Waiting | PodState::Blocked(_))) {
+            self.set(uid, PodState::Impossible(Unevictable::Budgets(why)));
+        }
+    }
+
+    pub(super) fn owner_checked(&mut self, owner: &Str, presence: Presence) {
+        self.store.workloads.add_checked(owner.clone(), presence);
+        let waiting: Vec<(Str, Pod)> = self
+            .pods
+            .iter()
+            .filter(|(_, tracked)| {
+                let controller = tracked.pod.metadata.controller();
+                tracked.state == PodState::CheckingOwner
+                    && controller.is_some_and(|c| c.uid == *owner)
+            })
+            .map(|(uid, tracked)| (uid.clone(), tracked.pod.clone()))
+            .collect();
+        for (uid, pod) in waiting {
+            let returned = self.pods.get(&uid).and_then(|known| known.returned);
+            let judged = Tracked {
+                returned,
+                ..self.classify(pod)
+            };
+            self.unranked = true;
+            self.pods.insert(uid.clone(), judged);
+            self.effects.push(Effect::Changed { uid });
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! `DrainReport`: the result of a drain as a document.
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::Machine;
+use super::state::{NodePhase, Outcome, PodState, StopReason, Tracked, Unevictable};
+use nodelife_core::object::Node;
+use nodelife_core::text::Str;
+
+/// What became of each pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DrainReport {
+    /// `nodelife.dev/v1alpha1`
+    pub api_version: &'static str,
+    /// `DrainReport`
+    pub kind: &'static str,
+    /// When the drain began.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub finished_at: Timestamp,
+    /// Why it ended before its time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<StopReason>,
+    /// The error by which it ended, or did not begin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// The nodes, in the order of the drain.
+    pub nodes: Vec<NodeReport>,
+    /// Every pod that was seen on them, by namespace and name.
+    pub pods: Vec<PodReport>,
+}
+
+/// One node of a report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeReport {
+    /// Its name.
+    pub name: Str,
+    /// Whether a consistent list showed nothing that had to go.
+    pub drained: bool,
+    /// Why its drain ended before it was empty: somebody uncordoned or deleted it, or its time ran
+    /// out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left: Option<String>,
+    /// What it still waited for: replacements, volumes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waiting_for: Vec<String>,
+}
+
+/// One pod of a report.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodReport {
+    /// Namespace.
+    pub namespace: Str,
+    /// Name.
+    pub name: Str,
+    /// UID.
+    pub uid: Str,
+    /// Node.
+    pub node: Str,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Why.
+    pub reason: String,
+    /// The budget that was in the way, as namespace/name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<String>,
+    /// Evictions and deletions that were sent.
+    pub attempts: u32,
+    /// When the first was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<Timestamp>,
+    /// When it was gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished_at: Option<Timestamp>,
+}
+
+/// How many pods have come to each [`Outcome`], or would if the drain ended now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodCounts {
+    /// Gone, by an eviction of this drain.
+    pub evicted: usize,
+    /// They stay, or went by themselves.
+    pub skipped: usize,
+    /// It is not their turn yet.
+    pub pending: usize,
+    /// Something is in the way.
+    pub blocked: usize,
+    /// Evicted, but not gone.
+    pub stuck: usize,
+    /// They cannot be evicted as things are.
+    pub impossible: usize,
+}
+
+impl DrainReport {
+    /// The report of a drain that ended before it read any pod.
+    pub fn not_begun(nodes: Vec<Str>, error: Option<String>, now: Timestamp) -> Self {
+        let report = |name| NodeReport {
+            name,
+            drained: false,
+            left: None,
+            waiting_for: Vec::new(),
+        };
+        Self {
+            error,
+            nodes: nodes.into_iter().map(report).collect(),
+            ..Self::new(now, now)
+        }
+    }
+
+    fn new(started_at: Timestamp, finished_at: Timestamp) -> Self {
+        Self {
+            api_version: nodelife_core::API_VERSION,
+            kind: "DrainReport",
+            started_at,
+            finished_at,
+            stopped: None,
+            error: None,
+            nodes: Vec::new(),
+            pods: Vec::new(),
+        }
+    }
+}
+
+impl Machine {
+    /// Whether a consistent list showed nothing on this node that had to go.
+    pub fn is_drained(&self, node: &str) -> bool {
+        let phase = self.nodes.get(node);
+        matches!(phase, Some(NodePhase::Settling | NodePhase::Done))
+            && !self.pods_on(node).any(|t| t.outcome() > Outcome::Skipped)
+    }
+
+    /// The namespace of a pod that the user may not evict, on a node from which nothing was evicted
+    /// for want of that right; none where something was, or may have been.
+    pub fn forbidden_namespace(&self, node: &str) -> Option<&Str> {
+        let went = |t: &Tracked| {
+            let goes = matches!(
+                t.state,
+                PodState::Terminating { .. } | PodState::Stuck | PodState::Gone
+            );
+            t.attempts > 0 && (goes || t.is_unclear())
+        };
+        let forbidden = |t: &&Tracked| {
+            let state = &t.state;
+            matches!(state, PodState::Impossible(Unevictable::Forbidden(_)))
+        };
+        let barred = self.pods_on(node).find(forbidden)?;
+        (!self.pods_on(node).any(went)).then_some(&barred.pod.metadata.namespace)
+    }
+
+    /// How many pods have come to what.
+    pub fn counts(&self) -> PodCounts {
+        let mut counts = PodCounts::default();
+        for tracked in self.pods() {
+            *match tracked.outcome() {
+                Outcome::Evicted => &mut counts.evicted,
+                Outcome::Skipped => &mut counts.skipped,
+                Outcome::Pending => &mut counts.pending,
+                Outcome::Blocked => &mut counts.blocked,
+                Outcome::Stuck => &mut counts.stuck,
+                Outcome::Impossible => &mut counts.impossible,
+            } += 1;
+        }
+        counts
+    }
+
+    /// The report, as of now. `nodes`: what is known of them, for what they say about pods that
+    /// do not go.
+    pub fn report(&self, nodes: &[Node], started_at: Timestamp, now: Timestamp) -> DrainReport {
+        self.report_of(nodes, (started_at, now), |_| true)
+    }
+
+    /// The report, with the pods alone that are `wanted`.
+    pub fn report_of(
+        &self,
+        nodes: &[Node],
+        (started_at, now): (Timestamp, Timestamp),
+        wanted: impl Fn(&Tracked) -> bool,
+    ) -> DrainReport {
+        let mut pods: Vec<PodReport> = self
+            .pods()
+            .filter(|tracked| wanted(tracked))
+            .map(|tracked| {
+                let meta = &tracked.pod.metadata;
+                PodReport {
+                    namespace: meta.namespace.clone(),
+                    name: meta.name.clone(),
+                    uid: meta.uid.clone(),
+                    node: tracked.pod.spec.node_name.clone(),
+                    outcome: tracked.outcome(),
+                    reason: tracked.reason(nodes, now),
+                    budget: tracked.budget(),
+                    attempts: tracked.attempts,
+                    started_at: tracked.started_at,
+                    finished_at: tracked.finished_at,
+                }
+            })
+            .collect();
+        pods.sort_by(|a, b| (&a.namespace, &a.name, &a.uid).cmp(&(&b.namespace, &b.name, &b.uid)));
+        let awaiting = self.awaiting_nodes();
+        let reports = self
+            .nodes()
+            .filter(|_| !self.pods_are_named())
+            .map(|(name, phase)| NodeReport {
+                left: match phase {
+                    NodePhase::Left(loss) => Some(loss.to_string()),
+                    _ => None,
+                },
+                waiting_for: if awaiting.contains(name) {
+                    self.awaited(name).iter().map(ToString::to_string).collect()
+                } else {
+                    Vec::new()
+                },
+                name: name.clone(),
+                drained: self.is_drained(name),
+            })
+            .collect();
+        DrainReport {
+            stopped: self.stopped(),
+            nodes: reports,
+            pods,
+            ..DrainReport::new(started_at, now)
+        }
+    }
+}

@@ -1,0 +1,526 @@
+//! State of the pods and nodes in a drain.
+
+use std::fmt;
+use std::mem::discriminant;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::eviction::Throttle;
+use crate::returning::ReturnReason;
+use crate::stuck::diagnosis;
+use crate::verdict::{Impossible, MissingFlag, SkipReason};
+use nodelife_core::disruption::{BudgetKey, BudgetRefusal, IMPLICIT_TIMEOUT};
+use nodelife_core::object::{Node, Pod};
+use nodelife_core::operator::Outlook;
+use nodelife_core::text::Str;
+use nodelife_core::workload::WorkloadKey;
+use serde::Serialize;
+
+/// What tells a node from another of its name, and its cordon from what was before.
+#[derive(Debug, Default)]
+pub(super) struct SeenNode {
+    pub(super) uid: Option<Str>,
+    /// The version in which it was cordoned: a watch may show older ones later.
+    pub(super) cordoned_in: Option<u64>,
+    /// The last version in which it was seen to be schedulable.
+    pub(super) schedulable_in: Option<u64>,
+    /// Whether it is cordoned or not Ready.
+    pub(super) unavailable: bool,
+}
+
+/// The time that a node has had.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Turn {
+    /// Since when it is its turn, if it is.
+    pub(super) since: Option<Timestamp>,
+    /// How long its earlier turns took together.
+    pub(super) before: SignedDuration,
+    /// When it last made way for another.
+    pub(super) yielded: Option<Timestamp>,
+}
+
+/// What holds the place of a node whose drain has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Between {
+    /// `--soak`, until this time.
+    Soak(Timestamp),
+    /// `--gate`: the command runs.
+    Gate,
+}
+
+/// A pod of a node that is being drained.
+#[derive(Clone, Debug)]
+pub struct Tracked {
+    pub pod: Pod,
+    pub state: PodState,
+    /// It goes when the pods of a lower order are gone.
+    pub(super) order: i32,
+    /// Its place among all pods by namespace, name and UID.
+    pub(super) rank: usize,
+    /// The place of what it belongs to in the order of the drain.
+    pub(super) place: usize,
+    /// Evictions and deletions that were sent.
+    pub attempts: u32,
+    /// Answers in a row that settled nothing; they make the waits longer.
+    pub(super) failures: u32,
+    /// How often a webhook or a policy denied its eviction.
+    pub(super) denials: u32,
+    /// What the last attempt was decided by.
+    pub(super) sent_with: EvictionInputs,
+    /// When the first was sent.
+    pub started_at: Option<Timestamp>,
+    /// When the pod was seen to be gone.
+    pub finished_at: Option<Timestamp>,
+    /// Since when it has been blocked, by one thing or another; absent since it moved on.
+    pub(super) blocked_since: Option<Timestamp>,
+    /// Whether the server took one of the evictions.
+    pub accepted: bool,
+    /// The budget past which it was deleted.
+    pub(super) bypassed: Option<BudgetKey>,
+    /// When it was seen first, if it replaces a pod that this drain evicted from the same node.
+    pub(super) returned: Option<Timestamp>,
+    /// What its operator will do about it, by what was read last.
+    pub outlook: Option<Outlook>,
+    /// What the user should know all the same.
+    pub warnings: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodState {
+    Skipped(SkipReason),
+    /// It may go as soon as its turn comes.
+    Waiting,
+    /// Whether its controller is gone is being looked up.
+    CheckingOwner,
+    /// The eviction was sent and not answered yet.
+    Evicting,
+    /// What became of it is being looked up, after an answer that left it open.
+    Fetching,
+    /// It cannot go now.
+    Blocked(Blocked),
+    Terminating {
+        /// Since when, by the drain's clock.
+        since: Timestamp,
+    },
+    /// It is waited for until it finishes by itself.
+    Completing,
+    Gone,
+    /// It came while the drain ran, and a flag is missing to evict it.
+    Refused(Vec<MissingFlag>),
+    /// It cannot be evicted as things are.
+    Impossible(Unevictable),
+    /// It was blocked for longer than `--blocked-timeout`, or at all with `--once`.
+    GivenUp(BlockReason),
+    /// It was evicted and not gone within `--pod-timeout`.
+    Stuck,
+}
+
+/// Why a pod cannot be evicted as things are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unevictable {
+    Budgets(Impossible),
+    /// The right is missing; the server's words.
+    Forbidden(String),
+    /// What the server, a webhook or a policy said.
+    Rejected(String),
+    /// Its controller brings it back to the cordoned node.
+    ComesBack {
+        /// Kind, namespace and name of the controller.
+        owner: String,
+        reason: ReturnReason,
+    },
+    /// Somebody took back the cordon of its node.
+    Uncordoned,
+}
+
+/// Why a pod waits, and when it is tried again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Blocked {
+    pub block: BlockReason,
+    /// Since when it is this block.
+    pub since: Timestamp,
+    /// Since when it has been blocked by one thing or another.
+    pub first: Timestamp,
+    /// When it is tried again although nothing changed.
+    pub retry_at: Timestamp,
+    pub(super) retry_on: RetryTrigger,
+}
+
+impl Blocked {
+    /// The budget that is in the way and may not be seen.
+    pub(super) fn unreadable_budget(&self) -> Option<&BudgetKey> {
+        match &self.block {
+            BlockReason::Budget { budget, refusal } => {
+                matches!(refusal, BudgetRefusal::BudgetsUnreadable(_)).then_some(budget)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What may bring the next try forward.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum RetryTrigger {
+    /// The budget's status, as soon as it allows: nothing was asked in vain.
+    BudgetAllows,
+    /// Only another state of the pod or of its budget than this is worth a look: the watch shows
+    /// that it is refused, or the server refused what the watch showed as allowed.
+    InputsChanged(EvictionInputs),
+    /// Nothing: the server said when to come back.
+    Timer,
+    /// Nothing, and the pod has to be looked at first.
+    TimerThenGet,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct EvictionInputs {
+    pub(super) phase: Str,
+    pub(super) ready: bool,
+    /// The only budget that selects the pod, and its resourceVersion.
+    pub(super) budget: Option<(BudgetKey, Str)>,
+    /// As long as neither changes, no other budget selects the pod.
+    pub(super) pod_version: Str,
+    pub(super) selections: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlockReason {
+    /// Its budget allows nothing now.
+    Budget {
+        budget: BudgetKey,
+        refusal: BudgetRefusal,
+    },
+    /// No budget that is seen selects it, and too few pods of its workload are Ready to spare one.
+    Implicit {
+        workload: WorkloadKey,
+        /// How many have to be Ready.
+        needs: i32,
+        /// How many are.
+        has: i32,
+    },
+    /// More than one budget selects it, and an operator may change that.
+    SeveralBudgets(Vec<BudgetKey>),
+    Throttled(Throttle),
+    /// A webhook asked to come back later, or denied for the first times.
+    Denied(String),
+    /// The API server does not take the credentials.
+    Unauthorized(String),
+    /// Its namespace is being deleted and takes the pod with it.
+    NamespaceTerminating,
+    /// Another pod bears its name, or it changed during the request.
+    Conflict,
+    /// The server failed, or did not answer.
+    Uncertain(String),
+    /// A pod that has to go first, as namespace/name, stays.
+    Behind(String),
+}
+
+impl PodState {
+    /// Whether nothing more is to be done or waited for.
+    pub fn is_settled(&self) -> bool {
+        matches!(
+            self,
+            Self::Skipped(_)
+                | Self::Gone
+                | Self::Refused(_)
+                | Self::Impossible(_)
+                | Self::GivenUp(_)
+                | Self::Stuck
+        )
+    }
+
+    /// Whether a request of this pod is on its way.
+    pub fn is_in_flight(&self) -> bool {
+        matches!(self, Self::Evicting | Self::Fetching | Self::CheckingOwner)
+    }
+
+    /// Whether `other` is worth a line of its own after `self`: another state, or
+    /// another reason to wait, but not other numbers of the same budget.
+    pub fn reads_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Blocked(one), Self::Blocked(two)) => match (&one.block, &two.block) {
+                (BlockReason::Budget { budget: a, .. }, BlockReason::Budget { budget: b, .. }) => {
+                    a == b
+                }
+                (one, two) => discriminant(one) == discriminant(two),
+            },
+            (one, two) => discriminant(one) == discriminant(two),
+        }
+    }
+}
+
+impl fmt::Display for PodState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Skipped(skip) => write!(f, "skipped: {skip}"),
+            Self::Waiting => f.write_str("waiting for its turn"),
+            Self::CheckingOwner => f.write_str("checking its controller"),
+            Self::Evicting => f.write_str("evicting"),
+            Self::Fetching => f.write_str("checking the pod"),
+            Self::Blocked(blocked) => blocked.block.fmt(f),
+            Self::Terminating { .. } => f.write_str("terminating"),
+            Self::Completing => f.write_str("waiting for it to complete"),
+            Self::Gone => f.write_str("gone"),
+            Self::Refused(needs) => {
+                f.write_str("arrived during the drain and was not evicted: ")?;
+                for (i, need) in needs.iter().enumerate() {
+                    let semicolon = if i == 0 { "" } else { "; " };
+                    write!(f, "{semicolon}{need} ({})", need.remedy())?;
+                }
+                Ok(())
+            }
+            Self::Impossible(reason) => write!(f, "cannot be evicted: {reason}"),
+            Self::GivenUp(block) => write!(f, "gave up: {block}"),
+            Self::Stuck => f.write_str("evicted, but not gone within --pod-timeout"),
+        }
+    }
+}
+
+impl fmt::Display for Unevictable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Budgets(why) => why.fmt(f),
+            Self::Forbidden(message) | Self::Rejected(message) => message.fmt(f),
+            Self::ComesBack { owner, reason } => {
+                write!(f, "{owner} brings it back to the cordoned node: {reason}")
+            }
+            Self::Uncordoned => f.write_str("somebody uncordoned its node"),
+        }
+    }
+}
+
+impl fmt::Display for BlockReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Budget { budget, refusal } => {
+                write!(f, "blocked by budget {budget}: {refusal}")
+            }
+            Self::Implicit {
+                workload,
+                needs,
+                has,
+            } => write!(
+                f,
+                "waiting for replacements: the implicit budget of {workload} needs {needs} \
+                 healthy pods and has {has}; if none becomes Ready within {} s, one more pod is \
+                 evicted",
+                IMPLICIT_TIMEOUT.as_secs()
+            ),
+            Self::SeveralBudgets(budgets) if budgets.is_empty() => {
+                f.write_str("blocked by more than one budget at once")
+            }
+            Self::SeveralBudgets(budgets) => {
+                write!(f, "blocked by {} budgets at once:", budgets.len())?;
+                budgets.iter().try_for_each(|budget| write!(f, " {budget}"))
+            }
+            Self::Throttled(Throttle::PriorityAndFairness) => {
+                f.write_str("throttled by the API server's priority and fairness")
+            }
+            Self::Throttled(Throttle::Overload) => {
+                f.write_str("throttled: the API server is overloaded or shutting down")
+            }
+            Self::Denied(message) => write!(f, "denied: {message}"),
+            Self::Unauthorized(message) => {
+                write!(
+                    f,
+                    "the API server does not accept the credentials: {message}"
+                )
+            }
+            Self::NamespaceTerminating => {
+                f.write_str("its namespace is being deleted, and the pod with it")
+            }
+            Self::Conflict => f.write_str("it changed during the request"),
+            Self::Uncertain(message) => write!(f, "unclear response: {message}"),
+            Self::Behind(first) => {
+                write!(
+                    f,
+                    "blocked by {first}, which must go first (--order strict)"
+                )
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodePhase {
+    /// Others are emptied first.
+    Waiting,
+    /// Its turn has come, and its cordon is on its way.
+    Cordoning,
+    Draining,
+    /// Only budgets hold it up: others have their turn first. It stays cordoned.
+    Yielded,
+    /// Nothing is left, as far as the watch shows; a list is on its way.
+    Confirming,
+    /// The list failed, or a pod was foreseen to come back: the next list is due at this time.
+    Unconfirmed(Timestamp),
+    /// The list showed it; replacements or volumes are waited for.
+    Settling,
+    /// Nothing is waited for.
+    Done,
+    /// Its drain ended before that.
+    Left(NodeLoss),
+}
+
+impl NodePhase {
+    /// Whether it is one of those that are emptied at once.
+    pub(super) fn has_turn(self) -> bool {
+        !matches!(
+            self,
+            Self::Waiting | Self::Yielded | Self::Done | Self::Left(_)
+        )
+    }
+}
+
+/// Why the drain of a node ended before the node was empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeLoss {
+    /// Somebody took back the cordon.
+    Uncordoned,
+    Deleted,
+    /// It was deleted, and another node bears its name.
+    Recreated,
+    CordonFailed,
+    /// `--node-timeout`
+    TimedOut,
+    /// `--gate`: it gets no turn, or no other.
+    GateFailed,
+}
+
+impl NodeLoss {
+    /// Whether a cordon of this drain stays.
+    pub fn keeps_cordon(self) -> bool {
+        matches!(self, Self::TimedOut | Self::GateFailed)
+    }
+}
+
+impl fmt::Display for NodeLoss {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Uncordoned => "somebody uncordoned it; its pods are left alone",
+            Self::Deleted => "somebody deleted it",
+            Self::Recreated => "somebody deleted and re-created it; the new node is left alone",
+            Self::CordonFailed => "it could not be cordoned",
+            Self::TimedOut => "its time ran out (--node-timeout)",
+            Self::GateFailed => "the gate failed",
+        })
+    }
+}
+
+/// Why the drain ended before its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Stop")]
+#[serde(rename_all = "camelCase")]
+pub enum StopReason {
+    /// `--timeout`
+    Deadline,
+    /// Ctrl-C
+    Interrupted,
+}
+
+/// What became of a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// Gone, by an eviction of this drain.
+    Evicted,
+    /// It stays, or went by itself.
+    Skipped,
+    /// It was not its turn yet.
+    Pending,
+    /// A budget, a webhook or the server was in the way to the end.
+    Blocked,
+    /// Evicted, but not gone.
+    Stuck,
+    /// It cannot be evicted as things are.
+    Impossible,
+}
+
+impl fmt::Display for Outcome {
+    /// The word of the document.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+impl Tracked {
+    /// Whether it was seen to be gone, though its eviction may not be answered yet.
+    pub(super) fn is_gone(&self) -> bool {
+        match self.state {
+            PodState::Gone => true,
+            PodState::Evicting => self.finished_at.is_some(),
+            _ => false,
+        }
+    }
+
+    /// What became of it, or would if the drain ended now.
+    pub fn outcome(&self) -> Outcome {
+        match &self.state {
+            PodState::Gone if self.accepted => Outcome::Evicted,
+            PodState::Gone | PodState::Skipped(_) => Outcome::Skipped,
+            PodState::Terminating { .. } | PodState::Stuck => Outcome::Stuck,
+            PodState::Blocked(_) | PodState::GivenUp(_) => Outcome::Blocked,
+            PodState::Refused(_) | PodState::Impossible(_) => Outcome::Impossible,
+            PodState::Waiting
+            | PodState::CheckingOwner
+            | PodState::Evicting
+            | PodState::Fetching
+            | PodState::Completing => Outcome::Pending,
+        }
+    }
+
+    /// Whether nothing more is to become of it: it is gone, or stays.
+    pub fn is_done(&self) -> bool {
+        matches!(self.outcome(), Outcome::Evicted | Outcome::Skipped)
+    }
+
+    /// Whether an eviction was sent whose effect is not known, or that nobody could send.
+    pub fn is_unclear(&self) -> bool {
+        match &self.state {
+            PodState::Evicting | PodState::Fetching => true,
+            PodState::Blocked(Blocked { block, .. }) | PodState::GivenUp(block) => {
+                matches!(
+                    block,
+                    BlockReason::Uncertain(_) | BlockReason::Unauthorized(_)
+                )
+            }
+            _ => false,
+        }
+    }
+
+    /// Where it stands; of a pod that does not go, why. `nodes`: what is known of them.
+    pub fn reason(&self, nodes: &[Node], now: Timestamp) -> String {
+        match &self.state {
+            PodState::Terminating { .. } | PodState::Stuck => {
+                let mut reason = self.state.to_string();
+                for (i, why) in diagnosis(&self.pod, nodes, now).iter().enumerate() {
+                    reason.push_str(if i == 0 { ": " } else { "; " });
+                    reason.push_str(why);
+                }
+                reason
+            }
+            PodState::Blocked(_) | PodState::GivenUp(_) => match &self.outlook {
+                Some(outlook) => format!("{}; {outlook}", self.state),
+                None => self.state.to_string(),
+            },
+            PodState::Gone if self.accepted => "evicted and gone".to_owned(),
+            PodState::Gone => "gone without an eviction of this drain".to_owned(),
+            state => state.to_string(),
+        }
+    }
+
+    /// The budget that is in the way, as namespace/name.
+    pub fn budget(&self) -> Option<String> {
+        match &self.state {
+            PodState::Blocked(Blocked {
+                block: BlockReason::Budget { budget, .. },
+                ..
+            })
+            | PodState::GivenUp(BlockReason::Budget { budget, .. }) => Some(budget.to_string()),
+            PodState::Impossible(Unevictable::Budgets(why)) => {
+                why.budget().map(ToString::to_string)
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Options of a drain, from its flags.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::behavior::PodRule;
+use super::scope::PlanScope;
+use super::verdict::Impossible;
+use nodelife_core::disruption::{BudgetKey, ImplicitBudget};
+use nodelife_core::object::LabelSelector;
+use nodelife_core::text::Str;
+
+/// What the user allows, as `kubectl drain` v1.36 means it.
+#[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct Permissions {
+    /// The pods are named: all but static ones are meant.
+    pub named: bool,
+    /// `--force`: pods that nothing will bring back may go.
+    pub force: bool,
+    pub delete_emptydir_data: bool,
+    /// `--disable-eviction`: DELETE, which no budget stops.
+    pub disable_eviction: bool,
+    /// `--evict-daemonsets`: their pods go when all others are gone.
+    pub evict_daemon_sets: bool,
+    /// `--respect-annotations`: protected pods stay.
+    pub respect_annotations: bool,
+    /// `--bypass-pdb`: budgets that are waited for and then passed by.
+    pub bypass: BTreeSet<BudgetKey>,
+    /// `--pod-selector`: other pods are left alone.
+    pub pod_selector: Option<LabelSelector>,
+    /// `--pod-rule`
+    pub rules: Vec<PodRule>,
+    /// `--skip-wait-for-delete-timeout`: pods whose deletion is due for longer are
+    /// not waited for.
+    pub skip_overdue: Option<SignedDuration>,
+    /// What an approved plan removes: other pods are refused.
+    pub approved: Option<Arc<PlanScope>>,
+}
+
+/// What the drain is asked to do.
+#[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
+pub struct DrainOptions {
+    pub permissions: Permissions,
+    /// When it ends, done or not.
+    pub deadline: Option<Timestamp>,
+    /// How many nodes are emptied at once; 0 is 1.
+    pub concurrency: usize,
+    pub order: EvictionOrder,
+    /// What spares workloads that have no budget.
+    pub implicit: Option<ImplicitBudget>,
+    /// Seconds that each pod has to stop, where the user said so.
+    pub grace_period_seconds: Option<u32>,
+    /// How long the turns of a node may take together.
+    pub node_timeout: Option<SignedDuration>,
+    /// How long a pod may take to go after its eviction.
+    pub pod_timeout: Option<SignedDuration>,
+    pub blocked_timeout: Option<SignedDuration>,
+    /// Pods that the plan found impossible to evict, by UID; the others go without them.
+    pub given_up: BTreeMap<Str, Impossible>,
+    /// Whether what can never be allowed is waited for: somebody may change it.
+    pub wait_for_impossible: bool,
+    /// Whether each pod gets one try: what is blocked then is not waited for.
+    pub once: bool,
+    /// How many nodes of one zone are emptied at once.
+    pub max_per_zone: Option<usize>,
+    /// How many nodes may take no pods, those included that others cordoned or that are not Ready.
+    pub max_unavailable: Option<usize>,
+    /// How long the place of a node stays taken after its drain.
+    pub soak: SignedDuration,
+    /// Whether an [`super::Effect::Gate`] decides after each node whether others follow.
+    pub gate: bool,
+    /// Whether a node is cordoned when its turn comes, not before.
+    pub cordon_each: bool,
+    /// The zones of the nodes; those without are one zone together.
+    pub zones: BTreeMap<Str, Str>,
+    /// Whether a node is done only when the replacements of its pods are Ready.
+    pub wait_ready: bool,
+    /// Whether a node is done only when the volumes of its pods are detached.
+    pub wait_volumes: bool,
+    /// The claim that each volume is bound to, by the volume's name.
+    pub claims: BTreeMap<Str, (Str, Str)>,
+    /// When pods that these budgets block are deleted.
+    pub force: Option<Bypass>,
+}
+
+/// What other drains leave to this one of limits that they keep together.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// How many nodes may take no pods, instead of [`DrainOptions::max_unavailable`].
+    pub max_unavailable: Option<usize>,
+    /// How many nodes of each zone others are emptying; those without a zone are one, of no name.
+    pub zones: BTreeMap<Str, usize>,
+}
+
+/// What a drain uses of such limits.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InUse {
+    /// The nodes that are being emptied, or whose place is not free yet.
+    pub busy: BTreeSet<Str>,
+    /// The nodes that take no pods.
+    pub unavailable: BTreeSet<Str>,
+}
+
+/// Budgets that are bypassed after a timeout, one pod at a time.
+#[derive(Clone, Debug)]
+pub struct Bypass {
+    /// How long a budget has to have let nothing go.
+    pub wait: SignedDuration,
+    /// The budgets that are passed by, and no others.
+    pub budgets: BTreeSet<BudgetKey>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EvictionOrder {
+    /// All pods at once, as their budgets allow.
+    #[default]
+    None,
+    /// By priority, the lowest first: the next tier begins when the one before is gone.
+    /// Pods that only a budget holds up hold nobody up: some budgets are lifted when the
+    /// other pods have gone (storage daemons).
+    Priority,
+    /// By priority, and nothing opens the next tier but that the one before is gone.
+    Strict,
+}

@@ -1,0 +1,406 @@
+//! `DrainPlan`: what a drain would do with each pod, in which wave, and why.
+
+mod context;
+mod control_plane;
+mod duration;
+mod estimate;
+mod obstacles;
+mod refused;
+mod startup;
+mod waves;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::inventory::InventoryItem;
+use super::scope::{Manner, PlanScope, workload_of};
+use super::verdict::{Impossible, PodVerdict, SkipReason, WaitReason};
+use context::tier;
+use control_plane::quorum_warnings;
+use estimate::{PlannedEviction, Schedule};
+use nodelife_core::disruption::{BudgetKey, Budgets, EvictionDecision, Exemption, ImplicitBudget};
+use nodelife_core::scheduling::Placement;
+use nodelife_core::text::Str;
+use nodelife_core::workload::Workloads;
+use obstacles::obstacles;
+use waves::{Allowance, Waves};
+
+pub use context::{PlanContext, PlanOptions};
+pub use duration::{Estimate, Seconds};
+
+/// A plan, as a document.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DrainPlan {
+    /// `nodelife.dev/v1alpha1`
+    pub api_version: &'static str,
+    /// `DrainPlan`
+    pub kind: &'static str,
+    /// The nodes, in the order in which they are emptied.
+    pub nodes: Vec<Str>,
+    /// What an approval of this plan covers, as `sha256:…`: the nodes, the manner, and the
+    /// workloads that lose pods. Plans with the same digest do the same.
+    pub digest: String,
+    /// How pods go; settings that change nothing are absent.
+    pub manner: Manner,
+    /// Nodes that are left alone: pods of theirs need a flag, or cannot be evicted.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Str>,
+    /// How many rounds of evictions the budgets allow for at the fewest; the pods of
+    /// one go before replacements of those of the round before are Ready. Absent where the
+    /// budgets may not be seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waves: Option<u32>,
+    /// How long it will take; absent where that cannot be known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Estimate>,
+    /// Why there is no estimate: what blocks the drain, for how long nobody knows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub no_estimate: Vec<String>,
+    /// What the user should know of the nodes: those that host etcd or the control plane.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+    /// Every pod of the nodes, by namespace and name.
+    pub pods: Vec<PlannedPod>,
+    /// Why pods cannot be evicted as things are, by UID: what the drain goes by.
+    #[serde(skip)]
+    pub impossible: BTreeMap<Str, Impossible>,
+}
+
+/// One pod of a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedPod {
+    /// Namespace.
+    pub namespace: Str,
+    /// Name.
+    pub name: Str,
+    /// UID.
+    pub uid: Str,
+    /// Node.
+    pub node: Str,
+    /// The workload that it belongs to: Deployment/web, or the pod itself where no controller
+    /// manages it.
+    pub workload: String,
+    /// What would happen.
+    pub action: Action,
+    /// Whether the drain removes it sooner or later: at once, after it has completed, or last of
+    /// all.
+    pub removed: bool,
+    /// What is lost with it, and needed a flag: `emptyDir`, `protected`, `noController`,
+    /// `controllerGone`.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub losses: BTreeSet<&'static str>,
+    /// In which round, counted from 1; absent for pods that are not evicted, and where the
+    /// budgets may not be seen.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wave: Option<u32>,
+    /// Why.
+    pub reason: String,
+    /// The budget that has a say, as namespace/name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub budget: Option<String>,
+    /// Why no other node takes what replaces it; absent where one does, where nothing
+    /// replaces it, and where the other nodes are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unschedulable: Option<String>,
+    /// What the user should know all the same.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
+}
+
+/// The pods whose replacement no other node takes, and why, by UID.
+fn unschedulable(
+    context: &PlanContext<'_>,
+    drained: &[Str],
+    leaving: &[PlannedEviction<'_>],
+) -> BTreeMap<Str, String> {
+    let mut placement = Placement::new(context.nodes, context.pods, context.volumes, drained);
+    leaving
+        .iter()
+        // What ended, or has nothing to bring it back, needs no place.
+        .filter(|PlannedEviction { pod, .. }| !pod.is_terminal())
+        .filter(|PlannedEviction { pod, .. }| pod.metadata.controller().is_some())
+        .filter_map(|PlannedEviction { pod, .. }| {
+            let nowhere = placement.place(pod).err()?;
+            Some((pod.metadata.uid.clone(), nowhere.to_string()))
+        })
+        .collect()
+}
+
+/// What would happen with a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Action {
+    /// It is evicted.
+    Evict,
+    /// It is deleted, bypassing its budgets (`--disable-eviction`).
+    Delete,
+    /// It goes by itself and is waited for.
+    Wait,
+    /// It stays.
+    Skip,
+    /// A flag is missing.
+    Refuse,
+    /// It cannot be evicted as things are.
+    Impossible,
+}
+
+impl fmt::Display for Action {
+    /// The word of the document.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+impl DrainPlan {
+    /// The plan for these pods.
+    pub fn new(
+        nodes: Vec<Str>,
+        items: &[InventoryItem],
+        budgets: &Budgets,
+        implicit: Option<(&ImplicitBudget, &Workloads)>,
+        options: &PlanOptions,
+        outlook: Option<&PlanContext<'_>>,
+    ) -> Self {
+        let deletes = options.manner.disable_eviction;
+        let mut order: Vec<&InventoryItem> = items.iter().collect();
+        // As the machine takes them: pods that are not Ready first.
+        order.sort_by_key(|item| (tier(item, options.order), item.pod.is_ready()));
+        let leaving: Vec<PlannedEviction<'_>> = order
+            .into_iter()
+            .filter_map(|item| {
+                let PodVerdict::Evict(decision) = &item.verdict else {
+                    return None;
+                };
+                let room = implicit
+                    .filter(|_| *decision == EvictionDecision::Exempt(Exemption::NoBudget))
+                    .and_then(|(budget, workloads)| budget.counts(&item.pod, workloads));
+                let share = Allowance::of(decision, budgets, room).filter(|_| !deletes);
+                Some(PlannedEviction {
+                    pod: &item.pod,
+                    share,
+                    tier: tier(item, options.order),
+                })
+            })
+            .collect();
+        let is_unreadable = |item: &InventoryItem| {
+            item.verdict == PodVerdict::Evict(EvictionDecision::BudgetsUnreadable)
+        };
+        // What the budgets allow makes the waves.
+        let foreseen = deletes || !items.iter().any(is_unreadable);
+        let mut waves = Waves::default();
+        let wave_of: BTreeMap<&str, u32> = leaving
+            .iter()
+            .filter(|_| foreseen)
+            .map(|leaving| {
+                let wave = waves.next(leaving.tier, leaving.share.as_ref());
+                (leaving.pod.metadata.uid.as_str(), wave)
+            })
+            .collect();
+        let mut nowhere = outlook.map_or_else(BTreeMap::new, |context| {
+            unschedulable(context, &nodes, &leaving)
+        });
+        let mut no_estimate = outlook.map_or_else(Vec::new, |outlook| {
+            obstacles(items, &leaving, budgets, outlook, &nowhere, options)
+        });
+        let schedule = Schedule {
+            nodes: &nodes,
+            leaving: &leaving,
+            terminating: &terminating(items, options.now),
+            options,
+        };
+        let estimate =
+            outlook
+                .filter(|_| no_estimate.is_empty())
+                .and_then(|outlook| match schedule.estimate(outlook.pods) {
+                    Ok(estimate) => Some(estimate),
+                    Err(why) => {
+                        no_estimate.push(why);
+                        None
+                    }
+                });
+        let pods = items
+            .iter()
+            .map(|item| {
+                let uid = item.pod.metadata.uid.as_str();
+                let wave = wave_of.get(uid).copied();
+                planned(item, wave, nowhere.remove(uid), &options.manner)
+            })
+            .collect();
+        let mut plan = Self {
+            api_version: nodelife_core::API_VERSION,
+            kind: "DrainPlan",
+            waves: foreseen.then(|| wave_of.values().copied().max().unwrap_or(0)),
+            estimate,
+            no_estimate,
+            warnings: outlook.map_or_else(Vec::new, |outlook| {
+                quorum_warnings(&nodes, outlook.nodes, outlook.pods)
+            }),
+            nodes,
+            refused: Vec::new(),
+            impossible: items
+                .iter()
+                .filter_map(|item| match &item.verdict {
+                    PodVerdict::Impossible(why) | PodVerdict::Refuse(_, Some(why)) => {
+                        Some((item.pod.metadata.uid.clone(), why.clone()))
+                    }
+                    _ => None,
+                })
+                .collect(),
+            pods,
+            digest: String::new(),
+            manner: options.manner.clone(),
+        };
+        plan.renew_digest();
+        plan
+    }
+
+    /// What an approval of this plan covers.
+    pub fn scope(&self) -> PlanScope {
+        let mut scope = PlanScope::new(self.nodes.iter().cloned(), self.manner.clone());
+        for pod in self.pods.iter().filter(|pod| pod.removed) {
+            let which = (&*pod.namespace, &*pod.workload, &*pod.uid);
+            scope.add(which, pod.losses.iter().copied());
+        }
+        scope
+    }
+
+    fn renew_digest(&mut self) {
+        self.digest = self.scope().digest();
+    }
+
+    /// Lets a pod go after all that cannot be evicted as things are, since the drain will change
+    /// them: `how` says what it does.
+    pub fn relieve(&mut self, uid: &str, how: &str) {
+        if self.impossible.remove(uid).is_none() {
+            return;
+        }
+        let relieved = |pod: &&mut PlannedPod| pod.uid == uid && pod.action == Action::Impossible;
+        for pod in self.pods.iter_mut().filter(relieved) {
+            pod.action = Action::Evict;
+            pod.removed = true;
+            how.clone_into(&mut pod.reason);
+        }
+        self.renew_digest();
+    }
+
+    /// The pods with this action.
+    pub fn with(&self, action: Action) -> impl Iterator<Item = &PlannedPod> {
+        self.pods.iter().filter(move |pod| pod.action == action)
+    }
+}
+
+/// The milliseconds until the last pod of each node has to be gone that terminates already.
+fn terminating(items: &[InventoryItem], now: Timestamp) -> BTreeMap<Str, u64> {
+    let mut left: BTreeMap<Str, u64> = BTreeMap::new();
+    for item in items {
+        if item.verdict == PodVerdict::Await(WaitReason::Terminating)
+            && let Some(due) = item.pod.metadata.deletion_timestamp
+        {
+            let wait = u64::try_from(due.duration_since(now).as_millis()).unwrap_or(0);
+            let longest = left.entry(item.pod.spec.node_name.clone()).or_default();
+            *longest = wait.max(*longest);
+        }
+    }
+    left
+}
+
+fn planned(
+    item: &InventoryItem,
+    wave: Option<u32>,
+    unschedulable: Option<String>,
+    manner: &Manner,
+) -> PlannedPod {
+    let meta = &item.pod.metadata;
+    let (action, reason, budget) = match &item.verdict {
+        PodVerdict::Skip(skip) => (Action::Skip, skip.to_string(), None),
+        PodVerdict::Await(awaited) => (Action::Wait, awaited.to_string(), None),
+        PodVerdict::Refuse(needs, impossible) => {
+            let reasons: Vec<String> = needs
+                .iter()
+                .map(|need| format!("{need} ({})", need.remedy()))
+                .chain(impossible.iter().map(ToString::to_string))
+                .collect();
+            let budget = impossible.as_ref().and_then(Impossible::budget);
+            (Action::Refuse, reasons.join("; "), budget.cloned())
+        }
+        PodVerdict::Impossible(why) => (Action::Impossible, why.to_string(), why.budget().cloned()),
+        PodVerdict::Evict(decision) if manner.disable_eviction => (
+            Action::Delete,
+            "bypassing its budgets".to_owned(),
+            under(decision),
+        ),
+        PodVerdict::Evict(decision) => (Action::Evict, because(decision), under(decision)),
+    };
+    PlannedPod {
+        namespace: meta.namespace.clone(),
+        name: meta.name.clone(),
+        uid: meta.uid.clone(),
+        node: item.pod.spec.node_name.clone(),
+        workload: workload_of(&item.pod),
+        action,
+        removed: is_removed(&item.verdict, manner),
+        losses: item.losses.clone(),
+        wave,
+        reason,
+        budget: budget.map(|key| key.to_string()),
+        unschedulable,
+        warnings: item.warnings.clone(),
+    }
+}
+
+/// Whether the drain sends an eviction or deletion of the pod, now or later.
+fn is_removed(verdict: &PodVerdict, manner: &Manner) -> bool {
+    match verdict {
+        PodVerdict::Evict(_)
+        | PodVerdict::Await(WaitReason::Completion(_))
+        | PodVerdict::Skip(SkipReason::DaemonSetLast) => true,
+        // It is evicted again if that shortens its grace period.
+        PodVerdict::Await(WaitReason::Terminating) => manner.grace_period_seconds.is_some(),
+        PodVerdict::Impossible(_) => manner.waits_for_impossible(),
+        PodVerdict::Skip(_) | PodVerdict::Refuse(..) => false,
+    }
+}
+
+fn under(decision: &EvictionDecision) -> Option<BudgetKey> {
+    match decision {
+        EvictionDecision::Exempt(Exemption::Unready(budget))
+        | EvictionDecision::Counted { budget, .. }
+        | EvictionDecision::Refused { budget, .. } => Some(budget.clone()),
+        EvictionDecision::Exempt(_)
+        | EvictionDecision::SeveralBudgets(_)
+        | EvictionDecision::BudgetsUnreadable => None,
+    }
+}
+
+fn because(decision: &EvictionDecision) -> String {
+    match decision {
+        EvictionDecision::Exempt(Exemption::NoBudget) => "no budget selects it".to_owned(),
+        EvictionDecision::Exempt(Exemption::NotRunning) => {
+            "not running: budgets do not apply to it".to_owned()
+        }
+        EvictionDecision::Exempt(Exemption::Unready(budget)) => {
+            format!("not Ready: budget {budget} allows to evict unhealthy pods")
+        }
+        EvictionDecision::Counted { budget, allowed } => {
+            format!("budget {budget} allows {allowed} now")
+        }
+        EvictionDecision::Refused { budget, refusal } => {
+            format!("waits for budget {budget}: {refusal}")
+        }
+        EvictionDecision::BudgetsUnreadable => "unknown whether a budget protects it".to_owned(),
+        EvictionDecision::SeveralBudgets(budgets) => {
+            format!(
+                "selected by {} budgets; an operator may remove some of them",
+                budgets.len()
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,177 @@
+//! What makes it unknown how long a drain takes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::context::{PlanContext, PlanOptions};
+use super::estimate::PlannedEviction;
+use crate::inventory::InventoryItem;
+use crate::verdict::{PodVerdict, WaitReason};
+use nodelife_core::disruption::{BudgetRefusal, Budgets, EvictionDecision, Limit};
+use nodelife_core::format;
+use nodelife_core::format::{count, list};
+use nodelife_core::object::{Meta, Node};
+use nodelife_core::text::Str;
+
+/// Why nobody can tell when the last pod is gone; empty if the estimate holds.
+pub(super) fn obstacles(
+    items: &[InventoryItem],
+    leaving: &[PlannedEviction<'_>],
+    budgets: &Budgets,
+    context: &PlanContext<'_>,
+    unschedulable: &BTreeMap<Str, String>,
+    options: &PlanOptions,
+) -> Vec<String> {
+    let now = options.now;
+    let held = |item: &&InventoryItem| {
+        matches!(
+            item.verdict,
+            PodVerdict::Refuse(..) | PodVerdict::Impossible(_)
+        )
+    };
+    let mut found = Vec::new();
+    match items.iter().filter(held).count() {
+        0 => {}
+        number => found.push(format!("{} cannot be evicted", count(number, "pod"))),
+    }
+    found.extend(silent_nodes(leaving, context.nodes, now));
+    let mut told = BTreeSet::new();
+    for item in items {
+        let text = match &item.verdict {
+            PodVerdict::Await(reason) => awaited(item, *reason, now),
+            PodVerdict::Evict(decision) if !options.manner.disable_eviction => {
+                blocked(item, decision, budgets, context, now)
+            }
+            _ => None,
+        };
+        found.extend(text.filter(|text| told.insert(text.clone())));
+    }
+    found.extend(missing_replacements(leaving, unschedulable));
+    found
+}
+
+/// Nodes whose kubelet says nothing: it ends no pod either.
+fn silent_nodes(leaving: &[PlannedEviction<'_>], nodes: &[Node], now: Timestamp) -> Vec<String> {
+    let loses = |node: &&Node| {
+        let mut pods = leaving.iter().map(|planned| &planned.pod.spec.node_name);
+        pods.any(|name| *name == node.metadata.name)
+    };
+    let silent = |node: &Node| {
+        let ready = node.condition("Ready")?;
+        let since = ready.last_heartbeat_time.or(ready.last_transition_time);
+        let long = since.map_or_else(String::new, |since| {
+            let seconds = now.duration_since(since).as_secs();
+            format!(" for {}", format::duration(seconds))
+        });
+        (ready.status == "Unknown").then(|| {
+            format!(
+                "node/{} has not reported{long}: evicted pods stay Terminating until it reports, \
+                 is deleted or gets the taint node.kubernetes.io/out-of-service",
+                node.metadata.name
+            )
+        })
+    };
+    nodes.iter().filter(loses).filter_map(silent).collect()
+}
+
+/// A pod that goes by itself, nobody knows when.
+fn awaited(item: &InventoryItem, reason: WaitReason, now: Timestamp) -> Option<String> {
+    let meta = &item.pod.metadata;
+    let name = full_name(meta);
+    if let WaitReason::Completion(_) = reason {
+        return Some(format!("{name} is waited for until it completes"));
+    }
+    if !meta.finalizers.is_empty() {
+        let finalizers = list(meta.finalizers.iter().map(Str::as_str));
+        return Some(format!("{name} is held by its finalizers: {finalizers}"));
+    }
+    let overdue = now.duration_since(meta.deletion_timestamp?);
+    (overdue > SignedDuration::ZERO).then(|| {
+        format!(
+            "{name} is {} past its grace period (see --skip-wait-for-delete-timeout)",
+            format::duration(overdue.as_secs())
+        )
+    })
+}
+
+/// A budget that allows nothing now.
+fn blocked(
+    item: &InventoryItem,
+    decision: &EvictionDecision,
+    budgets: &Budgets,
+    context: &PlanContext<'_>,
+    now: Timestamp,
+) -> Option<String> {
+    let (key, refusal) = match decision {
+        EvictionDecision::Refused { budget, refusal } => (budget, refusal),
+        EvictionDecision::SeveralBudgets(several) => {
+            return Some(format!(
+                "{} is selected by {}, and an operator has to remove all but one",
+                full_name(&item.pod.metadata),
+                count(several.len(), "budget")
+            ));
+        }
+        EvictionDecision::BudgetsUnreadable => {
+            return Some("the PodDisruptionBudgets cannot be read".to_owned());
+        }
+        EvictionDecision::Exempt(_) | EvictionDecision::Counted { .. } => return None,
+    };
+    let until = match refusal {
+        BudgetRefusal::Exhausted { needs, has, .. } if has <= needs => {
+            let more = needs.saturating_sub(*has).saturating_add(1);
+            let more = usize::try_from(more).unwrap_or(0);
+            let verb = if more == 1 { "is" } else { "are" };
+            format!(" until {more} more of its pods {verb} Ready")
+        }
+        refusal => format!(": {refusal}"),
+    };
+    let unhealthy: Vec<String> = budgets.get(key).map_or_else(Vec::new, |budget| {
+        let pods = budget.unhealthy_pods(context.pods, now);
+        pods.iter().map(ToString::to_string).collect()
+    });
+    let which = match unhealthy.as_slice() {
+        [] => String::new(),
+        some => format!(": {}", list(some.iter().map(String::as_str))),
+    };
+    Some(format!("budget {key} blocks its pods{until}{which}"))
+}
+
+/// Pods that wait for a replacement that does not come.
+fn missing_replacements(
+    leaving: &[PlannedEviction<'_>],
+    unschedulable: &BTreeMap<Str, String>,
+) -> Vec<String> {
+    let mut limits: BTreeMap<&Limit, Vec<&PlannedEviction<'_>>> = BTreeMap::new();
+    for planned in leaving {
+        if let Some(share) = &planned.share {
+            limits.entry(&share.key).or_default().push(planned);
+        }
+    }
+    let mut found = Vec::new();
+    for (limit, planned) in limits {
+        let now = planned.first().and_then(|one| one.share.as_ref());
+        let now = now.map_or(0, |share| share.now);
+        if let (Limit::Workload(workload), 0) = (limit, now) {
+            let text = format!("too few pods of {workload} are Ready to evict one more at once");
+            found.push(text);
+            continue;
+        }
+        if planned.len() <= usize::try_from(now).unwrap_or(usize::MAX) {
+            continue;
+        }
+        let nowhere =
+            |one: &&&PlannedEviction<'_>| unschedulable.contains_key(&one.pod.metadata.uid);
+        if let Some(first) = planned.iter().find(nowhere) {
+            found.push(format!(
+                "no other node takes the replacement of {}, which the next pods wait for",
+                full_name(&first.pod.metadata)
+            ));
+        }
+    }
+    found
+}
+
+fn full_name(meta: &Meta) -> String {
+    format!("{}/{}", meta.namespace, meta.name)
+}

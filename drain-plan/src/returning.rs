@@ -1,0 +1,85 @@
+//! Pods that a cordon does not keep off their node.
+
+use std::fmt;
+
+use nodelife_core::object::{Pod, Taint};
+use nodelife_core::taint;
+use nodelife_core::workload::Workloads;
+
+/// Why what replaces a pod may run on the same node although that is cordoned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReturnReason {
+    /// The pods tolerate the taint of a cordoned node.
+    ToleratesCordon,
+    /// The template of their controller names the node: no scheduler is asked.
+    NamesNode,
+    /// Nothing that can be seen: another scheduler, or a controller that binds its own pods.
+    Unknown,
+}
+
+impl ReturnReason {
+    /// What the pod and the template of its controller show.
+    pub(super) fn foreseen(pod: &Pod, workloads: &Workloads) -> Option<Self> {
+        let controller = pod.metadata.controller()?;
+        let names_node = workloads
+            .workload(&controller.uid)
+            .is_some_and(|workload| workload.spec.template.spec.node_name == pod.spec.node_name);
+        if names_node {
+            return Some(Self::NamesNode);
+        }
+        // `NodeUnschedulable.Filter` of pkg/scheduler/framework/plugins, v1.36.3.
+        let cordon = Taint {
+            key: taint::UNSCHEDULABLE.into(),
+            effect: taint::NO_SCHEDULE.into(),
+            ..Taint::default()
+        };
+        let mut tolerations = pod.spec.tolerations.iter();
+        tolerations
+            .any(|toleration| toleration.tolerates(&cordon))
+            .then_some(Self::ToleratesCordon)
+    }
+}
+
+impl fmt::Display for ReturnReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ToleratesCordon => write!(f, "it tolerates {}", taint::UNSCHEDULABLE),
+            Self::NamesNode => f.write_str("the template of its controller names the node"),
+            Self::Unknown => f.write_str("the cordon does not keep it away"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixtures::{pod, workload};
+    use nodelife_core::object::{Toleration, WorkloadKind};
+
+    #[test]
+    fn templates_and_tolerations_foresee_a_return() {
+        let mut web = workload(WorkloadKind::ReplicaSet, "web", 1);
+        let mut workloads = Workloads::default();
+        workloads.update(web.clone());
+        let mut returning = pod("a", "n");
+        assert_eq!(ReturnReason::foreseen(&returning, &workloads), None);
+        returning.spec.tolerations = vec![Toleration {
+            operator: "Exists".into(),
+            ..Toleration::default()
+        }]
+        .into();
+        assert_eq!(
+            ReturnReason::foreseen(&returning, &workloads),
+            Some(ReturnReason::ToleratesCordon)
+        );
+        web.spec.template.spec.node_name = "n".into();
+        workloads.update(web);
+        assert_eq!(
+            ReturnReason::foreseen(&returning, &workloads),
+            Some(ReturnReason::NamesNode)
+        );
+        // Nothing brings it back.
+        returning.metadata.owner_references.clear();
+        assert_eq!(ReturnReason::foreseen(&returning, &workloads), None);
+    }
+}

@@ -1,0 +1,304 @@
+//! `PlanScope`: the part of a plan that an approval covers, and its digest.
+//!
+//! An approval says: the pods of these workloads leave these nodes, in this manner. The scope
+//! therefore has the nodes, the [`Manner`], and each workload that loses pods with what is lost
+//! with them. It has no pods of workloads, no waves, reasons and times: a pod that its controller
+//! has replaced, a restart or a heartbeat change nothing. It has no budgets but those that may be
+//! bypassed: all others hold as they are at the time of each eviction. It has no pods that stay: a
+//! drain that removes less than its plan is covered by it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Write as _};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use nodelife_core::object::{OwnerReference, Pod};
+use nodelife_core::text::Str;
+
+/// The settings of a drain that decide how pods go.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Manner {
+    /// Whether pods are deleted instead of evicted, bypassing their budgets.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub disable_eviction: bool,
+    /// Seconds that each pod gets to stop; absent: the pod's own grace period.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grace_period_seconds: Option<u32>,
+    /// Whether pods of DaemonSets are evicted last.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub evict_daemon_sets: bool,
+    /// Budgets that may be bypassed, as namespace/name.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub bypass_pdb: BTreeSet<Str>,
+    /// After how many seconds without an eviction they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub force_after_seconds: Option<u64>,
+    /// What is done where a budget can never allow to evict a pod; absent: its node is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub on_impossible: Option<Str>,
+    /// How Deployments get one more pod; absent: they get none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub surge: Option<Str>,
+}
+
+impl Manner {
+    /// Each setting with its value; those of no effect are left out.
+    fn settings(&self) -> BTreeMap<&'static str, String> {
+        let flag = |on: bool| on.then(|| "true".to_owned());
+        let bypassed: Vec<&str> = self.bypass_pdb.iter().map(Str::as_str).collect();
+        let all = [
+            ("disableEviction", flag(self.disable_eviction)),
+            (
+                "gracePeriodSeconds",
+                self.grace_period_seconds.map(|s| s.to_string()),
+            ),
+            ("evictDaemonSets", flag(self.evict_daemon_sets)),
+            (
+                "bypassPdb",
+                (!bypassed.is_empty()).then(|| bypassed.join(",")),
+            ),
+            (
+                "forceAfterSeconds",
+                self.force_after_seconds.map(|s| s.to_string()),
+            ),
+            (
+                "onImpossible",
+                self.on_impossible.as_ref().map(Str::to_string),
+            ),
+            ("surge", self.surge.as_ref().map(Str::to_string)),
+        ];
+        let given = all.into_iter();
+        given
+            .filter_map(|(name, value)| Some((name, value?)))
+            .collect()
+    }
+
+    /// Whether pods that can never be evicted are waited for, and so evicted once they can be.
+    pub(super) fn waits_for_impossible(&self) -> bool {
+        self.on_impossible.as_deref() == Some("wait")
+    }
+}
+
+/// What an approval covers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlanScope {
+    nodes: BTreeSet<Str>,
+    manner: Manner,
+    /// What is lost with the pods of each workload that loses some.
+    removed: BTreeMap<Removed, BTreeSet<Str>>,
+}
+
+/// A workload as `namespace/Kind/name`; a pod without a controller as `namespace/Pod/name@uid`,
+/// since nothing makes another one like it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Removed(String);
+
+impl Removed {
+    fn new(namespace: &str, workload: &str, uid: &str) -> Self {
+        let uid = if workload.starts_with("Pod/") {
+            format!("@{uid}")
+        } else {
+            String::new()
+        };
+        Self(format!("{namespace}/{workload}{uid}"))
+    }
+}
+
+impl fmt::Display for Removed {
+    /// For people, who know a pod by its name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.split('@').next().unwrap_or_default())
+    }
+}
+
+impl PlanScope {
+    pub fn new(nodes: impl IntoIterator<Item = Str>, manner: Manner) -> Self {
+        Self {
+            nodes: nodes.into_iter().collect(),
+            manner,
+            removed: BTreeMap::new(),
+        }
+    }
+
+    /// Adds a pod that is removed. `workload`: that of [`workload_of`].
+    pub(super) fn add<'a>(
+        &mut self,
+        (namespace, workload, uid): (&str, &str, &str),
+        losses: impl IntoIterator<Item = &'a str>,
+    ) {
+        let removed = Removed::new(namespace, workload, uid);
+        let lost = self.removed.entry(removed).or_default();
+        lost.extend(losses.into_iter().map(Str::from));
+    }
+
+    /// Whether this pod may be removed, with these losses.
+    pub fn covers(&self, pod: &Pod, losses: &BTreeSet<&'static str>) -> bool {
+        let meta = &pod.metadata;
+        let removed = Removed::new(&meta.namespace, &workload_of(pod), &meta.uid);
+        self.removed
+            .get(&removed)
+            .is_some_and(|lost| losses.iter().all(|loss| lost.contains(*loss)))
+    }
+
+    /// `sha256:` and the digest of the scope. Two plans with the same digest do the same.
+    pub fn digest(&self) -> String {
+        let mut text = String::from("nodelife.dev/v1alpha1 DrainPlan\n");
+        for node in &self.nodes {
+            text.extend(["node ", node, "\n"]);
+        }
+        for (name, value) in self.manner.settings() {
+            text.extend([name, "=", &value, "\n"]);
+        }
+        for entry in self.entries() {
+            text.extend(["remove ", &entry, "\n"]);
+        }
+        let mut digest = String::from("sha256:");
+        for byte in Sha256::digest(text.as_bytes()) {
+            // A String takes all.
+            let _ = write!(digest, "{byte:02x}");
+        }
+        digest
+    }
+
+    /// Each workload that loses pods, with what is lost: `namespace/Kind/name emptyDir,protected`.
+    pub fn entries(&self) -> impl Iterator<Item = String> {
+        self.removed.iter().map(|(removed, lost)| {
+            let lost: Vec<&str> = lost.iter().map(Str::as_str).collect();
+            let space = if lost.is_empty() { "" } else { " " };
+            format!("{}{space}{}", removed.0, lost.join(","))
+        })
+    }
+
+    /// Adds what [`Self::entries`] gave.
+    #[must_use]
+    pub fn with_entries<'a>(mut self, entries: impl IntoIterator<Item = &'a str>) -> Self {
+        for entry in entries {
+            let (removed, lost) = entry.split_once(' ').unwrap_or((entry, ""));
+            let lost = lost.split(',').filter(|loss| !loss.is_empty());
+            let lost = lost.map(Str::from).collect();
+            self.removed.insert(Removed(removed.to_owned()), lost);
+        }
+        self
+    }
+
+    /// What this plan does and the approved one does not, in one line each; empty if the approval
+    /// covers this plan.
+    pub fn beyond(&self, approved: &Self) -> Vec<String> {
+        let mut lines: Vec<String> = self
+            .nodes
+            .difference(&approved.nodes)
+            .map(|node| format!("node/{node} is not drained by the approved plan"))
+            .collect();
+        let (ours, theirs) = (self.manner.settings(), approved.manner.settings());
+        let names: BTreeSet<_> = ours.keys().chain(theirs.keys()).copied().collect();
+        for name in names {
+            let value = |of: &BTreeMap<&str, String>| {
+                let value = of.get(name).map_or("not set", String::as_str);
+                value.to_owned()
+            };
+            if ours.get(name) != theirs.get(name) {
+                let (ours, theirs) = (value(&ours), value(&theirs));
+                lines.push(format!("{name} is {ours}; in the approved plan: {theirs}"));
+            }
+        }
+        for (removed, lost) in &self.removed {
+            let Some(known) = approved.removed.get(removed) else {
+                lines.push(format!("{removed} is not removed by the approved plan"));
+                continue;
+            };
+            let more: Vec<&str> = lost.difference(known).map(Str::as_str).collect();
+            if !more.is_empty() {
+                let more = more.join(", ");
+                lines.push(format!(
+                    "{removed} loses more than in the approved plan: {more}"
+                ));
+            }
+        }
+        lines
+    }
+}
+
+/// A plan that was saved as a document, as far as an approval goes.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SavedPlan {
+    api_version: Str,
+    kind: Str,
+    nodes: Vec<Str>,
+    digest: String,
+    #[serde(default)]
+    manner: Manner,
+    pods: Vec<SavedPod>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct SavedPod {
+    namespace: Str,
+    uid: Str,
+    workload: Str,
+    removed: bool,
+    #[serde(default)]
+    losses: Vec<Str>,
+}
+
+impl SavedPlan {
+    /// What an approval of it covers.
+    ///
+    /// # Errors
+    ///
+    /// It is another document, or it was changed since.
+    pub fn scope(&self) -> Result<PlanScope, String> {
+        if self.kind != "DrainPlan" || self.api_version != nodelife_core::API_VERSION {
+            return Err(format!(
+                "it is a {} of {}, not a DrainPlan of {}",
+                self.kind,
+                self.api_version,
+                nodelife_core::API_VERSION
+            ));
+        }
+        let mut scope = PlanScope::new(self.nodes.iter().cloned(), self.manner.clone());
+        for pod in self.pods.iter().filter(|pod| pod.removed) {
+            let which = (&*pod.namespace, &*pod.workload, &*pod.uid);
+            scope.add(which, pod.losses.iter().map(Str::as_str));
+        }
+        if scope.digest() != self.digest {
+            return Err("its digest is that of another plan: it was changed".to_owned());
+        }
+        Ok(scope)
+    }
+}
+
+/// The workload that a pod belongs to, as `kubectl` names objects: `StatefulSet/db`,
+/// `Cluster.postgresql.cnpg.io/pg`. A ReplicaSet of a Deployment is the Deployment, so that a rollout
+/// changes nothing; a pod without a controller is itself.
+pub(super) fn workload_of(pod: &Pod) -> String {
+    let Some(owner) = pod.metadata.controller() else {
+        return format!("Pod/{}", pod.metadata.name);
+    };
+    if let Some(name) = deployment(pod, owner) {
+        return format!("Deployment/{name}");
+    }
+    let group = owner
+        .api_version
+        .split_once('/')
+        .map_or("", |(group, _)| group);
+    let group = if matches!(group, "" | "apps" | "batch") {
+        String::new()
+    } else {
+        format!(".{group}")
+    };
+    format!("{}{group}/{}", owner.kind, owner.name)
+}
+
+/// The Deployment of a ReplicaSet, which is named after it and the pods' label (v1.36.3,
+/// `pkg/controller/deployment/sync.go`, `getNewReplicaSet`).
+fn deployment<'a>(pod: &Pod, owner: &'a OwnerReference) -> Option<&'a str> {
+    let hash = pod.metadata.labels.get("pod-template-hash")?;
+    let name = owner.name.strip_suffix(hash.as_str())?.strip_suffix('-')?;
+    (owner.kind == "ReplicaSet" && !name.is_empty()).then_some(name)
+}
+
+#[cfg(test)]
+mod tests;
