@@ -1,6 +1,7 @@
 //! Collects a snapshot from a live cluster, all lists at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -13,7 +14,7 @@ use super::access;
 use crate::client::Cluster;
 use crate::error::ApiError;
 use crate::kubelet::{self, Configz, Kubelets};
-use crate::list::{ListFilter, Progress};
+use crate::list::ListFilter;
 use crate::listing::{self, Listing, Object};
 use crate::request::Call;
 use crate::resource::NODES;
@@ -24,12 +25,14 @@ const CONFIGZ_AT_ONCE: usize = 10;
 /// How long one kubelet may take.
 const CONFIGZ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How far one source has come.
+/// A page of one list has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SourceProgress {
     pub source: Source,
-    /// How many objects are here, and how many are to come.
-    pub progress: Progress,
+    /// How many objects it had. Several lists may belong to one source.
+    pub added: usize,
+    /// Whether all pages so far come from one resource version.
+    pub consistent: bool,
 }
 
 /// Reads these sources, the configurations of kubelets by `configz`. One that cannot be read, because a right is missing or the
@@ -175,7 +178,6 @@ async fn configurations(
         })
         .buffer_unordered(CONFIGZ_AT_ONCE);
     let mut failures = Vec::new();
-    let mut asked = 0;
     while let Some((name, result)) = answers.next().await {
         match result {
             Ok(configuration) => {
@@ -183,14 +185,10 @@ async fn configurations(
             }
             Err(reason) => failures.push(format!("{name}: {reason}")),
         }
-        asked += 1;
         note(SourceProgress {
             source: Source::KubeletConfigs,
-            progress: Progress {
-                listed: asked,
-                remaining: u64::try_from(total - asked).ok(),
-                consistent: true,
-            },
+            added: 1,
+            consistent: true,
         });
     }
     // In whatever order they came, the same one is named.
@@ -260,8 +258,14 @@ impl<N: Fn(SourceProgress) + Sync> Lists<'_, N> {
         if !self.sources.contains(&source) {
             return Ok(None);
         }
+        let listed = AtomicUsize::new(0);
         let list = self.cluster.list(listing, &filter, |progress| {
-            (self.note)(SourceProgress { source, progress });
+            let before = listed.swap(progress.listed, Relaxed);
+            (self.note)(SourceProgress {
+                source,
+                added: progress.listed.saturating_sub(before),
+                consistent: progress.consistent,
+            });
         });
         // Boxed: thirteen of these side by side are too much for a stack.
         let listed = Box::pin(list).await?;

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 
 use crate::cli::{ClusterArgs, ContextsArgs, InputArgs};
 use crate::exit::UsageError;
-use crate::output::{Printer, Progress};
+use crate::output::Printer;
 
 /// How many clusters are read at the same time. Each takes as much memory as a command on it alone,
 /// until its report is done.
@@ -81,14 +81,13 @@ impl Contexts {
                 (place, work.await)
             });
         }
-        let mut progress = Progress::new(format!("reading {} clusters", self.0.len()));
-        printer.progress(&progress);
+        let all = self.0.len();
+        printer.progress(&format!("reading {all} clusters"));
         let mut done = BTreeMap::new();
         while let Some(result) = tasks.join_next().await {
             let (place, result) = result.context("failed to read a cluster")?;
             done.insert(place, result);
-            progress.set("done", done.len());
-            printer.progress(&progress);
+            printer.progress(&format!("reading {all} clusters: {} done", done.len()));
         }
         let contexts = self.0.iter().map(|(context, _)| context.clone());
         Ok(contexts.zip(done.into_values()).collect())

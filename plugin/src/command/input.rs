@@ -17,7 +17,7 @@ use nodelife_core::text::Str;
 use super::connect::connect;
 use super::files;
 use crate::cli::{ClusterArgs, ConfigzArgs, InputArgs, NodeArgs};
-use crate::output::{Printer, Progress};
+use crate::output::Printer;
 
 /// Why there are no kubelet configurations, unless they were asked for.
 const CONFIGZ_NOT_REQUESTED: &str = "use --configz; it needs permission to get nodes/proxy";
@@ -62,24 +62,66 @@ pub(crate) async fn read(
     if !input.files.is_empty() {
         return from_files(input, printer);
     }
-    let mut progress = Progress::new("reading");
-    printer.progress(&progress);
+    let mut progress = ReadProgress::new(cluster);
+    printer.progress(&progress.line());
     let cluster = connect(cluster, printer).await?;
     if let Some(skew) = cluster.clock().skew() {
         note_clock_skew(skew, printer);
     }
     let screen = Mutex::new((&mut *printer, &mut progress));
-    let on_progress = |source: Source, listed| {
+    let on_progress = |source, added| {
         let mut screen = screen.lock().unwrap_or_else(PoisonError::into_inner);
         let (printer, progress) = &mut *screen;
-        progress.set(source.noun(), listed);
-        printer.progress(progress);
+        progress.add(source, added);
+        printer.progress(&progress.line());
     };
     let (snapshot, warnings) = collect(&cluster, wanted, on_progress).await?;
     for warning in warnings {
         printer.warn(warning);
     }
     Ok(snapshot)
+}
+
+/// How many objects of a cluster have been read.
+struct ReadProgress {
+    cluster: String,
+    nodes: usize,
+    pods: usize,
+    others: usize,
+}
+
+impl ReadProgress {
+    fn new(cluster: &ClusterArgs) -> Self {
+        // Without a readable kubeconfig the connection reports the error.
+        let context = cluster.options().identity().ok().and_then(|id| id.context);
+        Self {
+            cluster: context.unwrap_or_else(|| "the cluster".to_owned()),
+            nodes: 0,
+            pods: 0,
+            others: 0,
+        }
+    }
+
+    fn add(&mut self, source: Source, objects: usize) {
+        let counter = match source {
+            Source::Nodes => &mut self.nodes,
+            Source::Pods => &mut self.pods,
+            _ => &mut self.others,
+        };
+        *counter += objects;
+    }
+
+    fn line(&self) -> String {
+        let counted = [
+            (self.nodes, "node"),
+            (self.pods, "pod"),
+            (self.others, "other object"),
+        ];
+        let counted = counted.into_iter().filter(|(number, _)| *number > 0);
+        let counts: Vec<_> = counted.map(|(number, noun)| count(number, noun)).collect();
+        let separator = if counts.is_empty() { "" } else { ": " };
+        format!("reading {}{separator}{}", self.cluster, counts.join(", "))
+    }
 }
 
 /// Reads what is wanted of one of several clusters, and returns what to warn of.
@@ -93,8 +135,8 @@ pub(crate) async fn read_beside_others(
     Ok((snapshot, warnings))
 }
 
-/// Reads what is wanted, and returns what to warn of. `on_progress` learns how many objects of a
-/// source there are so far.
+/// Reads what is wanted, and returns what to warn of. `on_progress` learns how many
+/// more objects of a source have arrived.
 async fn collect(
     cluster: &Cluster,
     wanted: &Wanted,
@@ -102,8 +144,8 @@ async fn collect(
 ) -> anyhow::Result<(Snapshot, Vec<String>)> {
     let mixed = Mutex::new(BTreeSet::new());
     let note = |note: snapshot::SourceProgress| {
-        on_progress(note.source, note.progress.listed);
-        if !note.progress.consistent {
+        on_progress(note.source, note.added);
+        if !note.consistent {
             let mut mixed = mixed.lock().unwrap_or_else(PoisonError::into_inner);
             mixed.insert(note.source);
         }

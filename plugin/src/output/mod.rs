@@ -6,7 +6,6 @@ mod locale;
 pub(crate) mod log;
 mod plain;
 mod printer;
-mod progress;
 mod shorten;
 mod stream;
 pub(crate) mod style;
@@ -15,7 +14,6 @@ mod template;
 
 pub(crate) use document::Document;
 pub(crate) use printer::Printer;
-pub(crate) use progress::Progress;
 pub(crate) use shorten::{cut, shorten};
 pub(crate) use table::{Cell, Table};
 pub(crate) use template::Template;

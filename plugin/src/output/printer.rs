@@ -12,7 +12,7 @@ use super::frame::Frame;
 use super::plain::plain;
 use super::stream::Stream;
 use super::table::wrap;
-use super::{Document, Progress, Table, Template, locale, style};
+use super::{Document, Table, Template, cut, locale, style};
 use crate::cli::drain::DrainFormat;
 use crate::cli::{ColorWhen, ExplainFormat, Output, TerminalArgs};
 
@@ -336,11 +336,11 @@ impl Printer {
         self.lines_after("error:", style::ERROR, &text);
     }
 
-    /// Shows how far the work is, on a terminal alone.
-    pub(crate) fn progress(&mut self, progress: &Progress) {
+    /// Shows how far the work is, in one line of the terminal, and nowhere else.
+    pub(crate) fn progress(&mut self, line: &str) {
         self.print_server_warnings();
-        if self.animated {
-            let _ = write!(self.err, "\r\x1b[2K{progress}");
+        if let Some((width, _)) = self.canvas() {
+            let _ = write!(self.err, "\r\x1b[2K{}", cut(line, width));
             let _ = self.err.flush();
             self.progress_shown = true;
         }

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::fmt::rfc2822::DateTimePrinter;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::{Api, Patch, PatchParams};
-use nix::pty::openpty;
+use nix::pty::{Winsize, openpty};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use nodelife_tests::fixture::NodeFixture;
@@ -141,8 +141,34 @@ async fn progress_of_lists_is_shown_on_terminals_only() {
     assert_eq!(piped.status, Some(0), "{}", piped.stderr);
     assert!(!piped.stderr.contains("reading"), "{:?}", piped.stderr);
 
-    let terminal = openpty(None, None).unwrap();
-    let mut command = audit();
+    for columns in [40, 80, 250] {
+        let shown = on_terminal(audit(), columns).await;
+        let lines: Vec<_> = shown
+            .split("\r\x1b[2K")
+            .filter(|line| line.starts_with("reading"))
+            .collect();
+        assert!(
+            lines.iter().any(|line| line.contains(" nodes")),
+            "{shown:?}"
+        );
+        for line in lines {
+            let fits = line.chars().count() < usize::from(columns);
+            assert!(fits && !line.contains('\n'), "{columns} columns: {line:?}");
+        }
+        let (_, last) = shown.rsplit_once("\x1b[2K").unwrap();
+        assert!(!last.contains("reading"), "{shown:?}");
+    }
+}
+
+/// All that a command writes to a terminal on stderr until it ends.
+async fn on_terminal(mut command: Command, columns: u16) -> String {
+    let size = Winsize {
+        ws_row: 24,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let terminal = openpty(Some(&size), None).unwrap();
     command
         .stdin(Stdio::null())
         .stdout(Stdio::null())
@@ -160,9 +186,5 @@ async fn progress_of_lists_is_shown_on_terminals_only() {
     });
     let end = tokio::time::timeout(TIMEOUT, child.wait()).await;
     assert_eq!(end.expect("it does not end").unwrap().code(), Some(0));
-    let shown = reader.join().unwrap();
-    let counts = |line: &str| line.contains("reading: ") && line.contains(" nodes");
-    assert!(shown.split('\r').any(counts), "{shown:?}");
-    let (_, last) = shown.rsplit_once("\x1b[2K").unwrap();
-    assert!(!last.contains("reading"), "{shown:?}");
+    reader.join().unwrap()
 }

@@ -9,7 +9,7 @@ use super::live::Live;
 use crate::cli::ClusterArgs;
 use crate::command::{connect, input};
 use crate::exit::ExitStatus;
-use crate::output::{Printer, Progress, cut};
+use crate::output::{Printer, cut};
 use crate::report::nodes::View;
 use crate::signals::Resizes;
 
@@ -29,7 +29,7 @@ pub(super) async fn watch(
     cluster: &ClusterArgs,
     printer: &mut Printer,
 ) -> anyhow::Result<ExitStatus> {
-    printer.progress(&Progress::new("reading"));
+    printer.progress("reading the cluster");
     let cluster = connect::connect(cluster, printer).await?;
     let mut live = Live::open(&cluster).await?;
     input::check_nodes(
