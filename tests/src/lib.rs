@@ -48,6 +48,7 @@ pub mod program;
 pub mod proxy;
 pub mod real_nodes;
 mod request;
+pub mod seed;
 pub mod supervise;
 pub mod wait;
 

@@ -1,4 +1,5 @@
-//! The end-to-end tests, in one binary so that it links once.
+//! The end-to-end tests, except for those of drains and maintenances: rustc compiles the two crates side
+//! by side.
 // The helpers of a test module are tests' code as well, where a panic is a failed test.
 #![allow(
     clippy::unwrap_used,
@@ -21,14 +22,12 @@ mod child_process;
 mod cluster;
 mod control_plane;
 mod controller;
-mod drain;
 mod failure;
 mod fixture;
 #[path = "../../../plugin/tests/it/json_schema.rs"]
 mod json_schema;
 mod kubeconfig;
 mod leftover;
-mod maintenance;
 mod manifests;
 mod monitoring;
 mod node_access;

@@ -6,7 +6,7 @@ use nodelife_tests::oracle::{self, AllocatableAnswer};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-use super::seed;
+use nodelife_tests::seed;
 
 /// How many machines and configurations are compared.
 const CASES: usize = 10_000;

@@ -9,9 +9,10 @@ use nodelife_core::object::{
 use nodelife_core::text::Str;
 use nodelife_core::workload::Workloads;
 use nodelife_tests::oracle::{self, BudgetAnswer, BudgetCase};
+use nodelife_tests::seed;
 use proptest::prelude::*;
 
-use super::{agreement, seed};
+use super::agreement;
 
 /// How many namespaces are compared unless `NODELIFE_BUDGET_CASES` says otherwise.
 const CASES: usize = 1_500;

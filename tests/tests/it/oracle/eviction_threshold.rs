@@ -12,7 +12,7 @@ use nodelife_tests::oracle::{self, EvictionAnswer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::seed;
+use nodelife_tests::seed;
 
 /// How many command lines are compared.
 const CASES: usize = 10_000;

@@ -18,7 +18,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::agreement::never_allows;
-use super::seed;
+use nodelife_tests::seed;
 
 /// How many sets are compared unless `NODELIFE_LIVE_BUDGETS` says otherwise.
 const SETS: usize = 60;

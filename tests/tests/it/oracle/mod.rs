@@ -8,7 +8,6 @@ mod eviction_threshold;
 pub(crate) mod kubelet_start;
 mod live_budget;
 mod quantity;
-pub(crate) mod seed;
 mod zone;
 
 use nodelife_tests::oracle::{self, AdmissionAnswer};

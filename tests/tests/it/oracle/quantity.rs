@@ -7,7 +7,7 @@ use nodelife_tests::oracle::{self, QuantityAnswer, QuantityCase};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
-use super::seed;
+use nodelife_tests::seed;
 
 /// How many different texts are compared.
 const TEXTS: usize = 12_000;

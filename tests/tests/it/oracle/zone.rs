@@ -5,7 +5,7 @@ use nodelife_tests::oracle::{self, ZoneAnswer};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::seed;
+use nodelife_tests::seed;
 
 /// How many larger zones are compared.
 const CASES: usize = 10_000;

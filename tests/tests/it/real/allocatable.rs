@@ -18,7 +18,8 @@ use proptest::sample::select;
 use serde_json::{Value, json};
 
 use super::support::allocatable_equals;
-use crate::oracle::{self, kubelet_start::case, seed};
+use crate::oracle::{self, kubelet_start::case};
+use nodelife_tests::seed;
 
 /// How many configurations of each kind are tried; a kubelet takes a second or two for each.
 fn cases(default: usize) -> usize {

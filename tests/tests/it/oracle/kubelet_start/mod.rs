@@ -16,7 +16,7 @@ use nodelife_tests::Kubernetes;
 use nodelife_tests::oracle::{KubeletStart, StartAnswer};
 use serde_json::{Value, json};
 
-use super::seed;
+use nodelife_tests::seed;
 
 fn target() -> Target {
     Kubernetes::current().unwrap().minor().parse().unwrap()

@@ -1,11 +1,18 @@
 //! Seed of all generated cases: fixed, or `NODELIFE_SEED`. Tests print it, to reproduce a failure.
+// Tests' code, as where it is called.
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::print_stdout
+)]
 
 use std::fmt::{Debug, Display};
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-pub(crate) fn runner() -> TestRunner {
+pub fn runner() -> TestRunner {
     let seed: u64 = std::env::var("NODELIFE_SEED")
         .ok()
         .and_then(|seed| seed.parse().ok())
@@ -17,7 +24,7 @@ pub(crate) fn runner() -> TestRunner {
     TestRunner::new_with_rng(Config::default(), random)
 }
 
-pub(crate) fn draw<T: Debug>(count: usize, strategy: &impl Strategy<Value = T>) -> Vec<T> {
+pub fn draw<T: Debug>(count: usize, strategy: &impl Strategy<Value = T>) -> Vec<T> {
     let mut runner = runner();
     (0..count)
         .map(|_| strategy.new_tree(&mut runner).unwrap().current())
@@ -25,7 +32,7 @@ pub(crate) fn draw<T: Debug>(count: usize, strategy: &impl Strategy<Value = T>) 
 }
 
 /// Fails with the first of the cases on which Kubernetes' own code answers otherwise.
-pub(crate) fn agree<C: Display, A: Debug>(
+pub fn agree<C: Display, A: Debug>(
     cases: &[C],
     answers: &[A],
     compare: impl Fn(&C, &A) -> Result<(), String>,

@@ -104,7 +104,7 @@ pub(crate) mod wait;
 /// The tables above name tests that exist.
 #[test]
 fn every_test_named_above_exists() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/drain");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drains/drain");
     let named: Vec<&str> = include_str!("mod.rs")
         .lines()
         .filter(|line| line.starts_with("//! |"))

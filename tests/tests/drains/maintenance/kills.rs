@@ -22,7 +22,7 @@ use super::objects::Objects;
 use super::replica::{Replica, audit_policy};
 use super::support::Scene;
 use crate::drain::support::history::History;
-use crate::oracle::seed;
+use nodelife_tests::seed;
 
 /// How many there are by default: each takes about 20 s.
 const KILLS: usize = 6;

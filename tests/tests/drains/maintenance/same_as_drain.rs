@@ -253,7 +253,7 @@ const LEFT_OUT: &[(&str, &[&str])] = &[
 
 #[test]
 fn each_drain_test_is_run_or_left_out_for_a_reason() {
-    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/drain"));
+    let folder = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/drains/drain"));
     let mut all = BTreeSet::new();
     for below in ["", "operators/"] {
         for entry in fs::read_dir(folder.join(below)).unwrap() {

@@ -22,7 +22,7 @@ use super::objects::Objects;
 use super::replica::{Replica, audit_policy};
 use super::support::Scene;
 use crate::drain::support::history::History;
-use crate::oracle::seed;
+use nodelife_tests::seed;
 
 /// How many maintenances there are at a time.
 const SIDE_BY_SIDE: usize = 10;
