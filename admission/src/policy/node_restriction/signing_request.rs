@@ -50,7 +50,7 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     let name = common_name(&pem)
         .map_err(|error| Denial::forbidden(RULE, format!("unable to parse csr: {error}")))?;
     let expected = format!("system:node:{}", request.node);
-    if name != expected {
+    if name.as_ref() != Some(&expected) {
         return Err(Denial::forbidden(
             RULE,
             format!("can only create a node CSR with CN={expected}"),

@@ -1,6 +1,9 @@
 //! What a node tries with objects other than pods and their tokens.
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use nodelife_tests::Kubernetes;
+use nodelife_tests::installation::manifests;
 use rcgen::{CertificateParams, DistinguishedName, DnType, KeyPair};
 use serde_json::{Value, json};
 
@@ -273,6 +276,13 @@ fn certificates(attempts: &mut Vec<Attempt>) {
         )
     };
     let node = |signer: &str, name: &str| request(signer, name, "system:nodes");
+    let read = |file: &str| {
+        let folder = manifests().join("../admission/tests/signing_requests");
+        let pem = std::fs::read(folder.join(file)).unwrap();
+        let mut call = node("kube-apiserver-client-kubelet", "");
+        call.body["spec"]["request"] = json!(BASE64_STANDARD.encode(pem));
+        call
+    };
     let sentence = "can only create a node CSR with CN=system:node:own";
     for signer in ["kube-apiserver-client-kubelet", "kubelet-serving"] {
         for (what, name) in [
@@ -286,6 +296,36 @@ fn certificates(attempts: &mut Vec<Attempt>) {
                 node(signer, "system:node:own"),
             ));
         }
+    }
+    for (what, file, sentence) in [
+        (
+            "a block inside a line",
+            "block-inside-a-line.pem",
+            "PEM block type must be CERTIFICATE REQUEST",
+        ),
+        (
+            "a second block that a header hides",
+            "header-own-first.pem",
+            "PEM block type must be CERTIFICATE REQUEST",
+        ),
+        (
+            "a first block that a header hides",
+            "header-own-last.pem",
+            "PEM block type must be CERTIFICATE REQUEST",
+        ),
+        (
+            "a name that is no string",
+            "name-in-an-octet-string.pem",
+            "exactly one common name",
+        ),
+        ("a second name", "two-names.pem", "exactly one common name"),
+    ] {
+        attempts.push(Attempt::by_webhook(
+            format!("request a certificate of another node by {what}"),
+            sentence,
+            read(file),
+            read("own.pem"),
+        ));
     }
     attempts.push(Attempt {
         name: "request a certificate of the group system:masters".to_owned(),
@@ -329,7 +369,6 @@ fn certificates(attempts: &mut Vec<Attempt>) {
 
 /// PEM in base64.
 fn signing_request(name: &str, group: &str) -> String {
-    use base64::Engine as _;
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params
@@ -338,7 +377,7 @@ fn signing_request(name: &str, group: &str) -> String {
     params.distinguished_name.push(DnType::CommonName, name);
     let key = KeyPair::generate().unwrap();
     let pem = params.serialize_request(&key).unwrap().pem().unwrap();
-    base64::prelude::BASE64_STANDARD.encode(pem)
+    BASE64_STANDARD.encode(pem)
 }
 
 /// What a node has no permission for.

@@ -10,7 +10,7 @@ use nodelife_tests::Kubernetes;
 use serde_json::{Value, json};
 
 use super::random::Random;
-use certificate_request::pem;
+use certificate_request::{changed_pem, pem};
 use pod::{eviction, mirror_pod, pod_deletion, pod_status};
 use token::{pod_certificate, token};
 
@@ -42,10 +42,22 @@ pub(crate) fn case(random: &mut Random) -> Value {
     case
 }
 
-/// A request of the node n1 for a certificate whose name is checked.
-pub(super) fn checked_signing_request(random: &mut Random) -> Value {
+/// A request for a certificate, mostly one whose name is checked.
+pub(super) fn certificate_request(random: &mut Random) -> Value {
     let mut case = signing_request(random);
-    case["object"]["spec"]["signerName"] = json!("kubernetes.io/kubelet-serving");
+    if random.chance(80) {
+        case["object"]["spec"]["signerName"] = json!("kubernetes.io/kubelet-serving");
+    }
+    case["plugin"] = json!("noderestriction");
+    case["user"] = user(random);
+    case
+}
+
+/// A request of the node n1 for a certificate whose name is checked, with some octets changed.
+pub(super) fn changed_certificate_request(random: &mut Random) -> Value {
+    let mut case = signing_request(random);
+    case["object"]["spec"] = json!({"signerName": "kubernetes.io/kubelet-serving",
+        "request": BASE64_STANDARD.encode(changed_pem(random)), "usages": []});
     case["operation"] = json!("CREATE");
     case["features"] = json!({});
     case["plugin"] = json!("noderestriction");

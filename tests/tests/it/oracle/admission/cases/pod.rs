@@ -20,7 +20,7 @@ fn volume(random: &mut Random) -> Value {
         4 => json!({"persistentVolumeClaim": {"claimName": "c"}}),
         5 => json!({"ephemeral": {}}),
         6 => json!({"azureFile": {"secretName": random.pick(&["", "s"]), "shareName": "x"}}),
-        7 => json!({"projected": {"sources": [projection(random), projection(random)]}}),
+        7 | 23..26 => json!({"projected": {"sources": [projection(random), projection(random)]}}),
         8 => json!({"projected": {"sources": []}}),
         9 => json!({"cephfs": {"monitors": ["m"], "secretRef": secret(random)}}),
         10 => json!({"cinder": {"volumeID": "v", "secretRef": secret(random)}}),
@@ -38,7 +38,7 @@ fn volume(random: &mut Random) -> Value {
         20 => json!({}),
         21 => json!({"emptyDir": {}, "configMap": {"name": "c"}}),
         22 => json!({"emptyDir": {}, "persistentVolumeClaim": {"claimName": "c"}}),
-        23..30 => json!({"emptyDir": {}}),
+        26..30 => json!({"emptyDir": {}}),
         _ => json!({"hostPath": {"path": "/"}}),
     };
     let mut volume = source;
