@@ -5,8 +5,6 @@ mod agent;
 mod node;
 mod node_objects;
 
-use std::fmt;
-
 use nodelife_tests::installation::manifests;
 use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
 use serde_json::{Value, json};
@@ -24,16 +22,6 @@ enum Refused {
     Authorizer,
     /// The API server itself, with a part of its sentence.
     ApiServer(&'static str),
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Webhook(_) => "webhook",
-            Self::Authorizer => "authorizer",
-            Self::ApiServer(_) => "API server",
-        })
-    }
 }
 
 impl Refused {
@@ -61,7 +49,6 @@ impl Refused {
 
 /// A request that would lead to another identity.
 struct Attempt {
-    /// As in docs/threats.md.
     name: String,
     refused: Refused,
     call: Call,
@@ -174,14 +161,6 @@ fn restricted(namespace: &str, name: &str, node: &str) -> Value {
     pod
 }
 
-/// The rows of docs/threats.md.
-fn rows(who: &str, attempts: &[Attempt]) -> Vec<String> {
-    attempts
-        .iter()
-        .map(|attempt| format!("| {who} | {} | {} |", attempt.name, attempt.refused))
-        .collect()
-}
-
 #[tokio::test]
 async fn no_request_leads_to_another_identity() {
     let plane = ControlPlane::options()
@@ -255,38 +234,5 @@ async fn no_request_leads_to_another_identity() {
         "{} fail\n{}",
         failures.len(),
         failures.join("\n")
-    );
-}
-
-/// docs/threats.md lists each attempt.
-#[test]
-fn the_threat_model_lists_each_attempt() {
-    let uids = Uids {
-        node: String::new(),
-        other_node: String::new(),
-        pods: NAMESPACES
-            .into_iter()
-            .chain([LABELLED])
-            .flat_map(|namespace| {
-                ["on-own", "on-other"]
-                    .map(|pod| (namespace.to_owned(), pod.to_owned(), String::new()))
-            })
-            .collect(),
-    };
-    let (nodes, agents) = (node::attempts(&uids), agent::attempts());
-    let rows = [rows("node", &nodes), rows("agent", &agents)].concat();
-    let path = manifests().join("../docs/threats.md");
-    let text = std::fs::read_to_string(&path).unwrap();
-    let head = "| who | attempt | refused by |\n|---|---|---|\n";
-    let (before, listed) = text.split_once(head).unwrap();
-    let (_, after) = listed.split_once("\n\n").unwrap();
-    let expected = format!("{before}{head}{}\n\n{after}", rows.join("\n"));
-    if std::env::var_os("NODELIFE_UPDATE_DOCS").is_some() {
-        std::fs::write(&path, expected).unwrap();
-        return;
-    }
-    assert!(
-        text == expected,
-        "docs/threats.md is out of date: run this test with NODELIFE_UPDATE_DOCS=1"
     );
 }
