@@ -9,7 +9,6 @@
 //! The mirrored in-tree plugins are those of Kubernetes v1.37.2, and of older versions where the
 //! configuration says so.
 
-mod audit_log;
 mod certificate_request;
 mod config;
 mod config_file;
@@ -26,7 +25,6 @@ mod response;
 mod review;
 mod rule;
 
-pub use audit_log::{Objection, Patched, Replay, ReplayError, Replayed};
 pub use config::{
     Agent, InTreeDefaults, MinorVersion, NodeRestrictionConfig, Policies, TokenAudiences,
     TolerationPolicy, Tolerations,

@@ -8,7 +8,6 @@
 )]
 
 mod agents;
-mod audit_log;
 mod hardening;
 mod reading;
 mod signing_requests;

@@ -54,9 +54,7 @@ pub(crate) use shutdown::ShutdownArgs;
 pub(crate) use snapshot::SnapshotArgs;
 pub(crate) use terminal::{ColorWhen, TerminalArgs};
 pub(crate) use version::{VERSION, VersionArgs, VersionFormat};
-pub(crate) use webhook::{
-    EngineArgs, ReplayArgs, StatusArgs, TestArgs, WebhookArgs, WebhookCommand,
-};
+pub(crate) use webhook::{StatusArgs, TestArgs, WebhookArgs, WebhookCommand};
 pub(crate) use zones::ZonesArgs;
 
 /// What the number means that a command ends with.

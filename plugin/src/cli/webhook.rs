@@ -20,25 +20,6 @@ pub(crate) struct WebhookArgs {
 pub(crate) enum WebhookCommand {
     Status(StatusArgs),
     Test(TestArgs),
-    Replay(ReplayArgs),
-}
-
-/// Which policies are asked, and what they may look up
-#[derive(Debug, Args)]
-pub(crate) struct EngineArgs {
-    /// The webhook's configuration file; without it every built-in policy is on
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Set one field of the configuration, such as tolerations.notReadySeconds=60
-    #[arg(long = "set", value_name = "PATH=VALUE")]
-    pub(crate) set: Vec<String>,
-    /// Kubernetes List that answers lookups, such as the output of `kubectl get pods,nodes -A -o
-    /// json`
-    #[arg(long = "objects", value_name = "FILE")]
-    pub(crate) objects: Option<PathBuf>,
-    /// Output format
-    #[arg(long, short, value_name = "FORMAT", value_parser = OutputParser::<ExplainFormat>::new(), default_value = "table")]
-    pub(crate) output: Output<ExplainFormat>,
 }
 
 /// Runs admission reviews through the webhook's policies, offline
@@ -56,23 +37,19 @@ pub(crate) struct TestArgs {
     /// AdmissionReview documents in JSON, one after the other; - reads stdin
     #[arg(long, short, value_name = "FILE")]
     pub(crate) filename: PathBuf,
-    #[command(flatten)]
-    pub(crate) engine: EngineArgs,
-}
-
-/// Shows which requests of an audit log the webhook would have denied
-#[derive(Debug, Args)]
-#[command(before_help = "\
-Examples:
-  # Before you enforce policies: which requests would be denied?
-  kubectl nodelife webhook replay /var/log/kubernetes/audit.log --config config.yaml
-")]
-pub(crate) struct ReplayArgs {
-    /// Audit log with one event per line; - reads stdin
-    #[arg(value_name = "LOG")]
-    pub(crate) log: PathBuf,
-    #[command(flatten)]
-    pub(crate) engine: EngineArgs,
+    /// The webhook's configuration file; without it every built-in policy is on
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Set one field of the configuration, such as tolerations.notReadySeconds=60
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Kubernetes List that answers lookups, such as the output of `kubectl get pods,nodes -A -o
+    /// json`
+    #[arg(long = "objects", value_name = "FILE")]
+    pub(crate) objects: Option<PathBuf>,
+    /// Output format
+    #[arg(long, short, value_name = "FORMAT", value_parser = OutputParser::<ExplainFormat>::new(), default_value = "table")]
+    pub(crate) output: Output<ExplainFormat>,
 }
 
 /// Finds the broken link between the API server and the webhook

@@ -2,10 +2,8 @@
 
 mod advice;
 mod chain;
-mod engine;
 mod node_agents;
 mod probe;
-mod replay;
 mod status;
 mod test;
 
@@ -21,6 +19,5 @@ pub(crate) async fn run(
     match args.command {
         WebhookCommand::Status(args) => status::run(args, cluster, printer).await,
         WebhookCommand::Test(args) => test::run(&args, printer),
-        WebhookCommand::Replay(args) => replay::run(&args, printer),
     }
 }

@@ -1,15 +1,17 @@
 //! `webhook test`
 
-use std::io::{self, Write as _};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write as _};
+use std::path::Path;
 
 use anyhow::Context as _;
 use nodelife_admission::{
-    AdmissionPhase, Decision, LookupResult, Policies, RecordedCluster, Review, Verdict, decide_with,
+    AdmissionPhase, ConfigFile, ConfigFileError, Decision, LookupResult, Policies, RecordedCluster,
+    Review, Verdict, decide_with,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::engine;
 use crate::cli::TestArgs;
 use crate::exit::ExitStatus;
 use crate::output::{Cell, Printer, Table};
@@ -54,10 +56,17 @@ impl Answered {
 }
 
 pub(super) fn run(args: &TestArgs, printer: &mut Printer) -> anyhow::Result<ExitStatus> {
-    let (policies, objects) = engine::read(&args.engine)?;
+    let file = match &args.config {
+        Some(path) => read(path, ConfigFile::parse)?,
+        None => ConfigFile::default(),
+    };
+    let policies = file.policies(&args.set)?;
+    let objects = args.objects.as_deref();
+    let objects = objects.map(|path| read(path, RecordedCluster::parse));
+    let objects = objects.transpose()?;
     let file = args.filename.display();
     let mut verdicts = Vec::new();
-    let input = engine::open(&args.filename)?;
+    let input = open(&args.filename)?;
     let reviews = serde_json::Deserializer::from_reader(input).into_iter::<Box<RawValue>>();
     for (index, review) in reviews.enumerate() {
         let place = || format!("failed to read {file}: document {}", index + 1);
@@ -68,10 +77,25 @@ pub(super) fn run(args: &TestArgs, printer: &mut Printer) -> anyhow::Result<Exit
     anyhow::ensure!(!verdicts.is_empty(), "{file} holds no AdmissionReview");
     let denied = verdicts.iter().any(|one| one.verdict == "deny");
     let report = Report { verdicts };
-    if !printer.document("WebhookTest", &report, &args.engine.output)? {
+    if !printer.document("WebhookTest", &report, &args.output)? {
         print(&report.verdicts, printer)?;
     }
     Ok(ExitStatus::of_findings(denied))
+}
+
+fn read<T>(path: &Path, parse: fn(&str) -> Result<T, ConfigFileError>) -> anyhow::Result<T> {
+    let failed = || format!("failed to read {}", path.display());
+    let text = std::fs::read_to_string(path).with_context(failed)?;
+    parse(&text).with_context(failed)
+}
+
+/// A file, or stdin for `-`.
+fn open(path: &Path) -> anyhow::Result<Box<dyn Read>> {
+    if path == Path::new("-") {
+        return Ok(Box::new(io::stdin()));
+    }
+    let file = File::open(path).with_context(|| format!("failed to read {}", path.display()))?;
+    Ok(Box::new(BufReader::new(file)))
 }
 
 /// Decides as the mutating phase does, which sees the raw object and may patch it.
@@ -161,14 +185,12 @@ fn print(verdicts: &[Answered], printer: &mut Printer) -> anyhow::Result<()> {
     }
     printer.table(&table)?;
     for one in verdicts.iter().filter(|one| !one.diff.is_empty()) {
-        print_diff(&one.object(), &one.diff, printer)?;
+        writeln!(
+            printer.data(),
+            "\n{}\n{}",
+            one.object(),
+            one.diff.join("\n")
+        )?;
     }
     Ok(())
-}
-
-/// The lines of a diff, below a title.
-pub(super) fn print_diff(title: &str, diff: &[String], printer: &mut Printer) -> io::Result<()> {
-    writeln!(printer.data(), "\n{title}")?;
-    diff.iter()
-        .try_for_each(|line| writeln!(printer.data(), "{line}"))
 }
