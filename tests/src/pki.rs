@@ -66,6 +66,13 @@ impl TestCa {
         self.sign(params)
     }
 
+    /// A serving certificate whose time was over at the end of 2024.
+    pub fn expired_server(&self, name: &str) -> Result<KeyAndCertificate> {
+        let mut params = CertificateParams::new([name.to_owned()])?;
+        expire(&mut params);
+        self.sign(params)
+    }
+
     /// A client certificate: the API server takes the common name for the user and the
     /// organization for the group.
     pub fn client(&self, user: &str, group: &str) -> Result<KeyAndCertificate> {
@@ -75,8 +82,7 @@ impl TestCa {
     /// A client certificate whose time was over at the end of 2024.
     pub fn expired_client(&self, user: &str, group: &str) -> Result<KeyAndCertificate> {
         let mut params = client(user, group);
-        params.not_before = rcgen::date_time_ymd(2024, 1, 1);
-        params.not_after = rcgen::date_time_ymd(2024, 12, 31);
+        expire(&mut params);
         self.sign(params)
     }
 
@@ -108,6 +114,11 @@ impl TestCa {
             key: key.serialize_pem(),
         })
     }
+}
+
+fn expire(params: &mut CertificateParams) {
+    params.not_before = rcgen::date_time_ymd(2024, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2024, 12, 31);
 }
 
 fn client(user: &str, group: &str) -> CertificateParams {

@@ -15,6 +15,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use k8s_openapi::api::admissionregistration::v1::{
     MutatingWebhookConfiguration, ValidatingWebhookConfiguration,
 };
@@ -22,11 +24,11 @@ use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
 use kube::Client;
 use kube::api::{Api, ListParams, PostParams};
+use serde_json::json;
 use tempfile::TempDir;
-use tokio::process::Command;
 
 use crate::control_plane::{ControlPlane, Identity};
-use crate::kubectl::{self, Kubectl};
+use crate::kubectl::Kubectl;
 use crate::port;
 use crate::supervise::{Spec, Supervised};
 use crate::wait::{TIMEOUT, wait_until};
@@ -46,8 +48,8 @@ pub const TLS_SECRET: &str = "nodelife-webhook-tls";
 /// The Secret with the CA.
 pub const CA_SECRET: &str = "nodelife-webhook-ca";
 
-/// The webhook configurations of the base: what the overlay static-certs patches.
-pub const CONFIGURATIONS: [&str; 5] = [
+/// The webhook configurations of the base.
+const CONFIGURATIONS: [&str; 5] = [
     "mutatingwebhookconfiguration/nodelife-webhook",
     "mutatingwebhookconfiguration/nodelife-exempt-tokens",
     "mutatingwebhookconfiguration/nodelife-labelled-tokens",
@@ -257,23 +259,17 @@ impl<'a> Installation<'a> {
         Ok(replica)
     }
 
-    /// Makes certificates offline in a folder of this name, and installs them as the
-    /// overlay static-certs says. Gives the folder.
-    pub async fn static_certs(&self, name: &str, flags: &[&str]) -> Result<PathBuf> {
-        let folder = self.folder.path().join(name);
-        let mut generate = Command::new(&self.build.program);
-        generate.args(["certs", "generate"]).arg(&folder);
-        generate.args(flags);
-        kubectl::run(generate, "").await?.success()?;
-        let patch = folder.join("ca-bundle.json").display().to_string();
-        let words = ["patch", "--type=json", "--patch-file", &patch];
-        let words = [&words[..], &CONFIGURATIONS].concat();
-        self.kubectl.run(words).await?.success()?;
-        let secret = folder.join("secret.json").display().to_string();
-        // Somebody else may have made the Secret before.
-        let words = ["apply", "--server-side", "--force-conflicts", "-f", &secret];
-        self.kubectl.run(words).await?.success()?;
-        Ok(folder)
+    /// Sets the caBundle of each webhook, as cert-manager's cainjector does.
+    pub async fn inject(&self, authority: &str) -> Result<()> {
+        let bundle = BASE64_STANDARD.encode(authority);
+        let patch =
+            json!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]);
+        let patch = patch.to_string();
+        for configuration in CONFIGURATIONS {
+            let words = ["patch", configuration, "--type=json", "-p", &patch];
+            self.kubectl.run(words).await?.success()?;
+        }
+        Ok(())
     }
 
     /// Waits until every webhook has a caBundle.

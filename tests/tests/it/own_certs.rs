@@ -1,4 +1,4 @@
-//! Tests of certificates made offline or by cert-manager.
+//! Tests of certificates that certs has not created.
 
 use std::collections::BTreeMap;
 
@@ -9,51 +9,12 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use nodelife_tests::fixture::NodeFixture;
-use nodelife_tests::installation::{CONFIGURATIONS, NAMESPACE, TLS_SECRET, WEBHOOK};
+use nodelife_tests::installation::{NAMESPACE, TLS_SECRET, WEBHOOK};
 use nodelife_tests::pki::{KeyAndCertificate, TestCa};
 use nodelife_tests::{ControlPlane, Installation, TIMEOUT, needs_kubernetes, wait_until};
 use serde_json::json;
 
 use crate::rotation::{accepted, publish};
-
-#[tokio::test]
-async fn static_certificates_are_replaced_without_a_failed_call() {
-    if !needs_kubernetes(
-        "1.34",
-        "a node publishes a ResourceSlice of resource.k8s.io/v1",
-    )
-    .unwrap()
-    {
-        return;
-    }
-    let plane = ControlPlane::options().start().await.unwrap();
-    let installation = Installation::prepare(&plane, "overlays/static-certs")
-        .await
-        .unwrap();
-    fail_closed(&installation).await;
-    let secrets = installation.secrets();
-
-    let old = installation.static_certs("certs-1", &[]).await.unwrap();
-    let _replica = installation.replica(None, &[]).await.unwrap();
-    let caller = caller(&plane, &installation).await;
-    let first = secrets.get(TLS_SECRET).await.unwrap();
-    quiet(&installation).await;
-
-    // The next ones, while the old ones are served.
-    let flags = ["--trust", old.join("ca.crt").to_str().unwrap()].map(str::to_owned);
-    let flags = flags.each_ref().map(String::as_str);
-    let new = installation.static_certs("certs-2", &flags).await.unwrap();
-    let second = secrets.get(TLS_SECRET).await.unwrap();
-    assert_ne!(first.data, second.data);
-    // An API server that knows the old bundle alone would refuse the new leaf, and one that
-    // knows the new CA alone the old leaf.
-    followed(&plane, &caller).await;
-    quiet(&installation).await;
-    // And then the old CA can go.
-    let ca = std::fs::read(new.join("ca.crt")).unwrap();
-    inject(&installation, &ca).await;
-    accepted(&caller, "caller").await;
-}
 
 /// A node whose write the webhook has accepted.
 async fn caller(plane: &ControlPlane, installation: &Installation<'_>) -> Client {
@@ -119,9 +80,10 @@ async fn certificates_of_cert_manager_are_served_and_reloaded() {
 
     let first = leaf();
     issue(&installation, &first, &authority).await;
-    inject(&installation, authority.certificate().as_bytes()).await;
+    installation.inject(&authority.certificate()).await.unwrap();
     let _replica = installation.replica(None, &[]).await.unwrap();
     let caller = caller(&plane, &installation).await;
+    quiet(&installation).await;
 
     // A renewal with a new key (rotationPolicy: Always), under the same CA.
     issue(&installation, &leaf(), &authority).await;
@@ -150,19 +112,6 @@ async fn issue(installation: &Installation<'_>, pair: &KeyAndCertificate, author
         .patch(TLS_SECRET, &params, &Patch::Apply(&secret))
         .await
         .unwrap();
-}
-
-/// What cainjector writes: the ca.crt of the Certificate's Secret.
-async fn inject(installation: &Installation<'_>, authority: &[u8]) {
-    let bundle = BASE64_STANDARD.encode(authority);
-    let patch =
-        json!([{"op": "add", "path": "/webhooks/0/clientConfig/caBundle", "value": bundle}]);
-    let patch = patch.to_string();
-    for configuration in CONFIGURATIONS {
-        let words = ["patch", configuration, "--type=json", "-p", &patch];
-        let patched = installation.kubectl.run(words).await.unwrap();
-        patched.success().unwrap();
-    }
 }
 
 /// A P-256 key as Go's `x509.MarshalECPrivateKey` writes it: SEC 1 with the curve's name.

@@ -1,6 +1,7 @@
 //! Tests of `install.yaml` and its removal in any order while the webhook is down: every request
 //! gets a response, and nothing is left.
 
+use std::fs;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Namespace;
@@ -55,10 +56,16 @@ async fn applied_twice_in_each_way_and_removed_in_any_order() {
     let node = plane.node("writer").await.unwrap();
 
     let file = manifests().join("install.yaml").display().to_string();
-    for way in [&["--server-side=false"][..], &["--server-side"]] {
-        apply_twice(&installation, &["-f", &file], way).await;
-        remove(&installation, &node, &["namespace"]).await;
+    apply_twice(&installation, &["-f", &file], &["--server-side"]).await;
+    remove(&installation, &node, &["namespace"]).await;
+    apply_twice(&installation, &["-f", &file], &["--server-side=false"]).await;
+    for words in documented() {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        kubectl(&installation, &words).await;
+        // The first command deletes the webhook configurations.
+        accepted(&node).await;
     }
+    is_gone(&installation).await;
     // More orders: `NODELIFE_ORDERS=50`. A round takes a quarter of a minute.
     let rounds = std::env::var("NODELIFE_ORDERS").ok();
     let rounds: usize = rounds.and_then(|text| text.parse().ok()).unwrap_or(2);
@@ -70,6 +77,24 @@ async fn applied_twice_in_each_way_and_removed_in_any_order() {
         println!("removed in this order: {order:?}");
         remove(&installation, &node, &order).await;
     }
+}
+
+/// The commands of docs/webhook.md, without `kubectl`.
+fn documented() -> Vec<Vec<String>> {
+    let page = fs::read_to_string(manifests().join("../docs/webhook.md")).unwrap();
+    let (_, section) = page.split_once("## Uninstall\n\n```\n").unwrap();
+    let (block, _) = section.split_once("```").unwrap();
+    let words = |line: &str| {
+        let command = line.split(" #").next().unwrap();
+        let words = command.split_whitespace().skip(1);
+        words
+            .map(|word| match word {
+                "manifests" => manifests().display().to_string(),
+                _ => word.to_owned(),
+            })
+            .collect()
+    };
+    block.lines().map(words).collect()
 }
 
 /// Applies, has the certificates made, and applies again: nothing differs, and no caBundle
@@ -124,16 +149,25 @@ async fn remove(installation: &Installation<'_>, node: &Client, first: &[&str]) 
             assert!(refused, "after {kind}: {error}");
         }
     }
-    let namespaces: Api<Namespace> = Api::all(installation.admin.clone());
-    wait_until("the namespace's end", TIMEOUT, async || {
-        Ok(namespaces.get_opt(NAMESPACE).await?.is_none().then_some(()))
-    })
-    .await
-    .unwrap();
-    // Nobody is asked any more, and nothing of ours is left, in the whole cluster.
+    is_gone(installation).await;
+    accepted(node).await;
+}
+
+/// Waits until the API server calls no webhook of ours.
+async fn accepted(node: &Client) {
     wait_until("an accepted write", TIMEOUT, async || {
         publish(node, "writer", 2).await?;
         Ok(Some(()))
+    })
+    .await
+    .unwrap();
+}
+
+/// Nothing of ours is left, in the whole cluster.
+async fn is_gone(installation: &Installation<'_>) {
+    let namespaces: Api<Namespace> = Api::all(installation.admin.clone());
+    wait_until("the namespace's end", TIMEOUT, async || {
+        Ok(namespaces.get_opt(NAMESPACE).await?.is_none().then_some(()))
     })
     .await
     .unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use nodelife_tests::fixture::NodeFixture;
 use nodelife_tests::installation::{NAMESPACE, Replica, TLS_SECRET, WEBHOOK};
 use nodelife_tests::kubectl::Output;
-use nodelife_tests::pki::TestCa;
+use nodelife_tests::pki::{KeyAndCertificate, TestCa};
 use nodelife_tests::supervise::tail;
 use nodelife_tests::{ControlPlane, Installation, TIMEOUT, wait_until};
 use serde_json::{Value, json};
@@ -106,16 +106,16 @@ async fn each_planted_fault_is_named() {
     let leaf = foreign
         .server(&["nodelife-webhook.nodelife-system.svc"], &[])
         .unwrap();
-    let data = json!({"stringData": {"tls.crt": leaf.certificate, "tls.key": leaf.key}});
-    let data = data.to_string();
-    here.kubectl(&["patch", "secret", TLS_SECRET, "-n", NAMESPACE, "-p", &data])
-        .await;
+    here.store(&leaf).await;
     here.finds("certificate", "BROKEN", "wrong CA").await;
     here.restore().await;
 
-    // Certificates of one second, and nobody who renews them.
-    let life = ["--life", "1s"];
-    installation.static_certs("brief", &life).await.unwrap();
+    // Nobody has renewed them.
+    let leaf = foreign
+        .expired_server("nodelife-webhook.nodelife-system.svc")
+        .unwrap();
+    here.store(&leaf).await;
+    installation.inject(&foreign.certificate()).await.unwrap();
     here.finds("certificate", "BROKEN", "expired at").await;
     here.kubectl(&["delete", "secret", TLS_SECRET, "-n", NAMESPACE])
         .await;
@@ -202,6 +202,13 @@ impl Here<'_> {
         });
         let kubectl = &self.installation.kubectl;
         kubectl.apply(&slice.to_string()).await.unwrap();
+    }
+
+    async fn store(&self, leaf: &KeyAndCertificate) {
+        let data = json!({"stringData": {"tls.crt": leaf.certificate, "tls.key": leaf.key}});
+        let data = data.to_string();
+        self.kubectl(&["patch", "secret", TLS_SECRET, "-n", NAMESPACE, "-p", &data])
+            .await;
     }
 
     /// Mends everything but the replica.

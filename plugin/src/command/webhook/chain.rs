@@ -285,7 +285,7 @@ fn ready_nodes(slices: &[Value]) -> (usize, usize) {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use nodelife_certs::{ObjectNames, offline};
+    use nodelife_certs::{Authority, Leaf, Lifetimes, ObjectNames};
     use serde_json::json;
 
     pub(crate) fn now() -> Timestamp {
@@ -295,8 +295,16 @@ pub(super) mod tests {
     /// A sound installation.
     pub(crate) fn sound() -> Installed {
         use base64::Engine as _;
+        let names = ObjectNames::default();
         let life = jiff::SignedDuration::from_hours(24);
-        let (leaf, ca) = offline(&ObjectNames::default(), life, now()).unwrap();
+        let lifetimes = Lifetimes {
+            ca: life,
+            leaf: life,
+            ..Lifetimes::default()
+        };
+        let ca = Authority::make(&names, &lifetimes, now()).unwrap();
+        let leaf = Leaf::make(&ca, &names, &lifetimes, now()).unwrap();
+        let ca = ca.certificate_pem();
         let webhook = |name: &str| {
             json!({
                 "name": name,

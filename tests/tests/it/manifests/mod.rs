@@ -125,12 +125,11 @@ async fn an_installation_stays_quiet_and_leaves_nothing() {
     assert_eq!(installation.bundles().await.unwrap(), bundles);
 
     // In the documented order, then with the namespace first, then as it was applied.
-    let uninstall = manifests().join("uninstall").display().to_string();
-    let delete = ["delete", "--ignore-not-found", "-k", &uninstall];
-    remove(&plane, &installation, &delete).await;
+    let webhooks = "validatingwebhookconfiguration,mutatingwebhookconfiguration";
     for first in [
-        &["delete", "namespace", NAMESPACE][..],
-        &["delete", "clusterrole,clusterrolebinding", "nodelife-certs"][..],
+        &["delete", webhooks, "-l", SELECTOR][..],
+        &["delete", "namespace", NAMESPACE],
+        &["delete", "clusterrole,clusterrolebinding", "nodelife-certs"],
     ] {
         installation.apply().await.unwrap();
         installation

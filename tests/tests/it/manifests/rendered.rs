@@ -12,9 +12,8 @@ use serde_json::{Value, json};
 use super::{folders, render};
 
 /// What manifests/render makes.
-const RENDERED: [&str; 4] = [
+const RENDERED: [&str; 3] = [
     "install.yaml",
-    "uninstall.yaml",
     "chart/templates/nodelife.yaml",
     "chart/templates/controller.yaml",
 ];

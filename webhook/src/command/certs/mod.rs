@@ -1,7 +1,6 @@
 //! `certs`: the only part of nodelife that writes the webhook's Secrets and caBundles.
 
 mod args;
-mod generate;
 mod health;
 
 use std::net::SocketAddr;
@@ -10,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Args, Subcommand};
+use clap::Args;
 use nodelife_certs::{Lifetimes, Rotator, RotatorStatus};
 use nodelife_cluster::{ClientOptions, Cluster, unique_identity};
 use nodelife_process::{ShutdownSignals, bind, connect, serve_health, start_logging};
@@ -21,10 +20,7 @@ use tokio_util::sync::CancellationToken;
 use self::args::{LifetimeArguments, NameArguments};
 
 #[derive(Debug, Args)]
-#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
-    #[command(subcommand)]
-    action: Option<Action>,
     #[command(flatten)]
     names: NameArguments,
     #[command(flatten)]
@@ -44,19 +40,7 @@ pub(crate) struct Arguments {
     once: bool,
 }
 
-#[derive(Debug, Subcommand)]
-enum Action {
-    /// Create a serving Secret and its caBundles in a new directory, without a cluster.
-    ///
-    /// The leaf is valid as long as its CA, and the CA's key is discarded. Apply the manifests
-    /// first; docs/webhook.md shows how to use the files, and how to replace them.
-    Generate(generate::Arguments),
-}
-
 pub(crate) fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    if let Some(Action::Generate(arguments)) = arguments.action {
-        return generate::run(arguments);
-    }
     start_logging();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
