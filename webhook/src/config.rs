@@ -1,7 +1,7 @@
 //! Loads the webhook's configuration file, reloads it when it changes, and adds the version of the
 //! API server.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use nodelife_admission::{ConfigFile, ConfigFileError, MinorVersion, Policies};
 
+use crate::reload;
 use crate::server::LookupClient;
 
 /// Reads the file, if there is one, and applies `set` (`path.to.field=value`) on top.
@@ -46,44 +47,24 @@ pub(crate) fn read<T>(
     parse(&text).with_context(failed)
 }
 
-/// Reloads the file every `interval`, forever. An invalid file is logged once, and the previous
-/// configuration stays in use.
+/// Reloads the file every `interval`, forever.
 pub(crate) async fn keep(
-    path: &Path,
+    path: PathBuf,
     interval: Duration,
     policies: &ArcSwap<Policies>,
     server: &OnceLock<MinorVersion>,
 ) {
-    let mut failure = String::new();
-    let mut ticks = tokio::time::interval(interval);
-    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        ticks.tick().await;
-        let owned = path.to_owned();
-        let loaded = tokio::task::spawn_blocking(move || load(Some(&owned), &[])).await;
-        match loaded {
-            Ok(Ok(loaded)) => {
-                failure.clear();
-                let loaded = for_server(loaded, server.get().copied());
-                if **policies.load() != loaded {
-                    tracing::info!("configuration changed");
-                    warn(&loaded);
-                    policies.store(Arc::new(loaded));
-                }
-            }
-            Ok(Err(error)) => {
-                let text = format!("{error:#}");
-                if text != failure {
-                    tracing::error!(
-                        error = text,
-                        "configuration rejected, still using the previous one"
-                    );
-                    failure = text;
-                }
-            }
-            Err(error) => tracing::error!(%error, "the task that reads the configuration failed"),
+    let read = move || load(Some(&path), &[]);
+    let apply = |loaded| {
+        let loaded = for_server(loaded, server.get().copied());
+        if **policies.load() != loaded {
+            tracing::info!("configuration changed");
+            warn(&loaded);
+            policies.store(Arc::new(loaded));
         }
-    }
+        Ok(())
+    };
+    reload::keep("configuration", interval, read, apply).await;
 }
 
 /// Asks the API server for its version until it answers: the plugin of that version is mirrored

@@ -2,6 +2,7 @@
 
 mod command;
 mod config;
+mod reload;
 mod server;
 
 use std::process::ExitCode;

@@ -120,7 +120,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let server = Arc::new(OnceLock::new());
     if let Some(path) = arguments.config {
         let (state, server) = (Arc::clone(&state), Arc::clone(&server));
-        tasks.spawn(async move { config::keep(&path, interval, &state.policies, &server).await });
+        tasks.spawn(async move { config::keep(path, interval, &state.policies, &server).await });
     }
     let asking = Arc::clone(&state);
     tasks.spawn(async move {

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 use super::metrics::{Metrics, Reload};
+use crate::reload;
 
 /// The files of a mounted Secret.
 #[derive(PartialEq, Eq)]
@@ -173,59 +174,34 @@ impl Certificates {
         self.loaded.cancelled().await;
     }
 
-    /// Reads the directory every `interval`, forever. Files that were rejected are checked again:
-    /// a certificate may become valid, if this clock is late.
+    /// Reloads the directory every `interval`, forever. Files that were refused are checked again: a
+    /// certificate may become valid, if this clock is late.
     pub(crate) async fn keep(&self, folder: PathBuf, interval: Duration, metrics: &Metrics) {
-        let mut loaded: Option<Files> = None;
-        let mut failure = String::new();
-        let mut ticks = tokio::time::interval(interval);
-        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        loop {
-            ticks.tick().await;
-            let path = folder.clone();
-            let files = match tokio::task::spawn_blocking(move || Files::read(&path)).await {
-                Ok(Ok(files)) if loaded.as_ref() == Some(&files) => {
-                    failure.clear();
-                    continue;
-                }
-                Ok(files) => files,
+        let (mut loaded, mut refused) = (None, None);
+        let read = move || Files::read(&folder);
+        let apply = |files: Files| {
+            if loaded.as_ref() == Some(&files) {
+                return Ok(());
+            }
+            let leaf = match Leaf::check(&files, SystemTime::now()) {
+                Ok(leaf) => leaf,
                 Err(error) => {
-                    tracing::error!(%error, "the task that reads the certificate failed");
-                    continue;
+                    if refused.as_ref() != Some(&files) {
+                        metrics.reloaded(Reload::Refused);
+                        refused = Some(files);
+                    }
+                    return Err(error);
                 }
             };
-            let checked = files.and_then(|files| {
-                let leaf = Leaf::check(&files, SystemTime::now());
-                let leaf = leaf.inspect_err(|error| {
-                    if error.to_string() != failure {
-                        metrics.reloaded(Reload::Refused);
-                    }
-                })?;
-                Ok((files, leaf))
-            });
-            match checked {
-                Ok((files, leaf)) => {
-                    metrics.reloaded(Reload::Loaded);
-                    metrics.leaf_expires(leaf.not_after);
-                    tracing::info!(not_after = leaf.not_after, "certificate loaded");
-                    self.leaf.store(Some(Arc::new(leaf)));
-                    self.loaded.cancel();
-                    loaded = Some(files);
-                    failure.clear();
-                }
-                // Logged once, not at every tick: the Secret may not exist yet.
-                Err(error) => {
-                    let text = error.to_string();
-                    if text != failure {
-                        tracing::warn!(
-                            error = format!("{error:#}"),
-                            "failed to load the certificate, retrying; a previous one stays in use"
-                        );
-                        failure = text;
-                    }
-                }
-            }
-        }
+            metrics.reloaded(Reload::Loaded);
+            metrics.leaf_expires(leaf.not_after);
+            tracing::info!(not_after = leaf.not_after, "certificate loaded");
+            self.leaf.store(Some(Arc::new(leaf)));
+            self.loaded.cancel();
+            loaded = Some(files);
+            Ok(())
+        };
+        reload::keep("certificate", interval, read, apply).await;
     }
 }
 
