@@ -87,12 +87,7 @@ impl<'a> User<'a> {
         self.groups.iter().map(|group| &**group)
     }
 
-    /// What authentication says about the user besides name and groups, as JSON.
-    pub fn raw_extra(&self) -> Option<&str> {
-        self.extra.map(RawValue::get)
-    }
-
-    /// As [`Self::raw_extra`], read.
+    /// The attributes that authentication gave the user besides name, UID and groups.
     pub(crate) fn extra(
         &self,
         rule: AdmissionRule,
