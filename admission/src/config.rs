@@ -204,7 +204,7 @@ impl NodeRestrictionConfig {
     fn unnamed(&self, rule: AdmissionRule) -> Mode {
         let is_there = match rule {
             AdmissionRule::SigningRequests => self.version().checks_signing_requests(),
-            rule => !rule.is_stricter(),
+            rule => !AdmissionRule::STRICTER.contains(&rule),
         };
         if is_there { self.mode } else { Mode::Off }
     }

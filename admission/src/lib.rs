@@ -39,7 +39,8 @@ pub use lookup::{
     VolumeFacts,
 };
 pub use registration::{
-    MatchCondition, WEBHOOK_TIMEOUT, Webhook, admission_policies, webhook_configurations,
+    MatchCondition, WEBHOOK_TIMEOUT, Webhook, admission_policies, registered_resource,
+    webhook_configurations,
 };
 pub use response::write_response;
 pub use review::{AdmissionPhase, Operation, Request, Review, ReviewError, User};

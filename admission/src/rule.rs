@@ -19,8 +19,7 @@ pub enum AdmissionRule {
     CsiNodes,
     ResourceSlices,
     SigningRequests,
-    /// Annotations and finalizers that go through pods/status. This one and the next six are
-    /// stricter than the in-tree plugin.
+    /// Annotations and finalizers that go through pods/status.
     PodStatusMetadata,
     MirrorPodLabels,
     /// A node that uncordons itself.
@@ -29,28 +28,26 @@ pub enum AdmissionRule {
     Events,
     SelfDeletion,
     CsiDrivers,
-    /// This one and the next are not of NodeRestriction: they have settings of their own.
+    /// Not of NodeRestriction: it has a setting of its own.
     #[serde(skip)]
     Agents,
+    /// Not of NodeRestriction either.
     #[serde(skip)]
     Tolerations,
 }
 
 impl AdmissionRule {
-    /// Whether it refuses what the in-tree plugin allows. Such a rule is off unless its mode is
+    /// The rules that refuse requests that the in-tree plugin allows. They are off unless their mode is
     /// configured.
-    pub fn is_stricter(self) -> bool {
-        matches!(
-            self,
-            Self::PodStatusMetadata
-                | Self::MirrorPodLabels
-                | Self::SelfUncordon
-                | Self::RegistrationOwners
-                | Self::Events
-                | Self::SelfDeletion
-                | Self::CsiDrivers
-        )
-    }
+    pub(crate) const STRICTER: [Self; 7] = [
+        Self::PodStatusMetadata,
+        Self::MirrorPodLabels,
+        Self::SelfUncordon,
+        Self::RegistrationOwners,
+        Self::Events,
+        Self::SelfDeletion,
+        Self::CsiDrivers,
+    ];
 
     pub fn as_str(self) -> &'static str {
         match self {

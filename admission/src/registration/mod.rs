@@ -6,4 +6,4 @@ mod webhooks;
 
 pub use cel::admission_policies;
 pub use match_conditions::MatchCondition;
-pub use webhooks::{WEBHOOK_TIMEOUT, Webhook, webhook_configurations};
+pub use webhooks::{WEBHOOK_TIMEOUT, Webhook, registered_resource, webhook_configurations};

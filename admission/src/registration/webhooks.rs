@@ -4,8 +4,11 @@
 //! derived from the same [`Policies`] and constants. The manifests contain the configurations of
 //! the default policies; a test compares them.
 
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
 use std::time::Duration;
 
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::match_conditions::{self, MatchCondition};
@@ -45,6 +48,26 @@ pub enum Webhook {
 pub fn webhook_configurations(policies: &Policies) -> Vec<Value> {
     let wanted = Webhook::ALL.into_iter().filter(|one| one.is_on(policies));
     wanted.map(|one| one.configuration(policies)).collect()
+}
+
+/// The name of a resource that a webhook can be registered for, which bounds the labels of metrics;
+/// `None` for others and for the custom resources of agents.
+pub fn registered_resource(name: &str) -> Option<&'static str> {
+    static NAMES: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+        let mut policies = Policies::default();
+        policies.node_restriction.modes = AdmissionRule::STRICTER
+            .map(|rule| (rule, Mode::Enforce))
+            .into();
+        let rules = Webhook::ALL
+            .into_iter()
+            .flat_map(|one| one.rules(&policies));
+        rules
+            .filter_map(|rule| Vec::deserialize(rule.get("resources")?).ok())
+            .flatten()
+            .map(|resource: String| resource.split('/').next().unwrap_or_default().to_owned())
+            .collect()
+    });
+    NAMES.get(name).map(String::as_str)
 }
 
 impl Webhook {

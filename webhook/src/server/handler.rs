@@ -19,7 +19,7 @@ use http_body_util::{BodyExt as _, Full};
 use hyper::body::Body;
 use nodelife_admission::{
     AdmissionPhase, Decision, Evaluation, Lookups, Policies, Review, StatusReason, Verdict,
-    WEBHOOK_TIMEOUT, decide, write_response,
+    WEBHOOK_TIMEOUT, decide, registered_resource, write_response,
 };
 use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
@@ -379,7 +379,7 @@ fn report(
         webhook: phase.into(),
         policy,
         operation: request.operation().as_str(),
-        resource: metrics::resource(resource),
+        resource: registered_resource(resource).unwrap_or("other"),
         result,
     };
     state.metrics.decided(&labels, bytes, took);

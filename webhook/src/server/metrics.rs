@@ -65,7 +65,7 @@ pub(super) struct Decided {
     /// The rule that refused or warned, or `none`.
     pub(super) policy: &'static str,
     pub(super) operation: &'static str,
-    /// One of the resources with a rule, or `other`.
+    /// [`nodelife_admission::registered_resource`], or `other`.
     pub(super) resource: &'static str,
     pub(super) result: Verdict,
 }
@@ -240,23 +240,4 @@ impl Metrics {
         let seconds = seconds as f64;
         self.expiry.get_or_create(&[("role", "leaf")]).set(seconds);
     }
-}
-
-/// The label value of a resource: one with a rule, or `other`.
-pub(super) fn resource(resource: &str) -> &'static str {
-    const KNOWN: [&str; 9] = [
-        "nodes",
-        "pods",
-        "persistentvolumeclaims",
-        "serviceaccounts",
-        "podcertificaterequests",
-        "leases",
-        "csinodes",
-        "resourceslices",
-        "certificatesigningrequests",
-    ];
-    KNOWN
-        .into_iter()
-        .find(|known| *known == resource)
-        .unwrap_or("other")
 }

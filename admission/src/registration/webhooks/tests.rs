@@ -1,5 +1,4 @@
 use nodelife_core::object::{LabelSelector, Labels};
-use serde::Deserialize as _;
 
 use super::*;
 
@@ -55,4 +54,12 @@ fn no_selector_has_an_empty_list_of_values() {
     let configurations = webhook_configurations(&policies(&json!([])));
     let text = serde_json::to_string(&configurations).unwrap();
     assert!(!text.contains(r#""values":[]"#), "{text}");
+}
+
+#[test]
+fn each_resource_with_a_rule_has_a_label() {
+    for name in ["nodes", "leases", "serviceaccounts", "events"] {
+        assert_eq!(registered_resource(name), Some(name));
+    }
+    assert_eq!(registered_resource("configmaps"), None);
 }
