@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 
-use super::request::NodeRequest;
+use super::request::{Named, NodeRequest, OnlySpec};
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
 use crate::json::text::{Pairs, Text, or_default};
@@ -27,7 +27,7 @@ pub(crate) struct Owner<'a> {
     pub(crate) block_owner_deletion: Option<bool>,
 }
 
-/// What the rules read of an object's metadata.
+/// The metadata that the rules read.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Meta<'a> {
@@ -39,19 +39,6 @@ pub(crate) struct Meta<'a> {
     pub(crate) finalizers: Vec<Text<'a>>,
     #[serde(deserialize_with = "or_default")]
     pub(crate) owner_references: Vec<Owner<'a>>,
-}
-
-#[derive(Deserialize)]
-struct Named<'a> {
-    #[serde(borrow, default)]
-    metadata: Name<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Name<'a> {
-    #[serde(borrow)]
-    name: Text<'a>,
 }
 
 #[derive(Deserialize)]
@@ -68,12 +55,6 @@ struct Slice<'a> {
 struct SliceSpec<'a> {
     #[serde(borrow)]
     node_name: Option<Text<'a>>,
-}
-
-#[derive(Deserialize)]
-struct CsiNode<'a> {
-    #[serde(borrow, default)]
-    spec: CsiNodeSpec<'a>,
 }
 
 #[derive(Default, PartialEq, Deserialize)]
@@ -153,8 +134,8 @@ fn check_csi_node_status(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
         let operation = Quoted(request.operation().as_str());
         return deny(format!("unexpected operation {operation}"));
     }
-    let old: CsiNode<'_> = request.old_object(rule)?;
-    let new: CsiNode<'_> = request.object(rule)?;
+    let old: OnlySpec<CsiNodeSpec<'_>> = request.old_object(rule)?;
+    let new: OnlySpec<CsiNodeSpec<'_>> = request.object(rule)?;
     if old.spec != new.spec {
         let node = Quoted(request.node);
         return deny(format!(

@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::ownership::Meta;
 use super::pod_references;
-use super::request::{NodeRequest, not_found, wrong_result};
+use super::request::{Named, NodeRequest, not_found, wrong_result};
 use crate::decision::Interrupted;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
@@ -268,19 +268,6 @@ pub(super) fn check_status(request: &NodeRequest<'_, '_>) -> Result<(), Denial> 
     Ok(())
 }
 
-#[derive(Deserialize)]
-struct Eviction<'a> {
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    metadata: NameOnly<'a>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct NameOnly<'a> {
-    #[serde(borrow)]
-    name: Text<'a>,
-}
-
 /// `admitPodEviction`. No DELETE admission follows an eviction, so this is the only check.
 pub(super) fn check_eviction(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
     let rule = AdmissionRule::Evictions;
@@ -290,7 +277,7 @@ pub(super) fn check_eviction(request: &NodeRequest<'_, '_>) -> Result<(), Interr
     }
     // The name in the URL counts, not the one in the body.
     let name = if request.name().is_empty() {
-        let eviction: Eviction<'_> = request.object(rule)?;
+        let eviction: Named<'_> = request.object(rule)?;
         eviction.metadata.name.to_string()
     } else {
         // A body is required even so.

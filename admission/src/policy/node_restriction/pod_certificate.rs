@@ -3,11 +3,11 @@
 use serde::Deserialize;
 
 use super::pod::find_pod;
-use super::request::{NodeRequest, wrong_result};
+use super::request::{NodeRequest, OnlySpec, wrong_result};
 use crate::decision::Interrupted;
 use crate::denial::{Denial, StatusReason};
 use crate::go_quote::Quoted;
-use crate::json::text::{Text, or_default};
+use crate::json::text::Text;
 use crate::lookup::{Lookup, LookupResult, PodFacts};
 use crate::review::Operation;
 use crate::rule::AdmissionRule;
@@ -18,12 +18,6 @@ const VERB: &str = "request-serviceaccounts-podcertificate-signer";
 const SIGNER_REMEDY: &str = "mount a projected volume with a podCertificate of this signer, or \
     grant the group system:nodes the verb request-serviceaccounts-podcertificate-signer on the \
     signer, with : in the place of /";
-
-#[derive(Deserialize)]
-struct CertificateRequest<'a> {
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    spec: Spec<'a>,
-}
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -65,7 +59,7 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
         let subresource = request.subresource();
         return Err(deny(format!("unexpected subresource {subresource}")));
     }
-    let object: CertificateRequest<'_> = request.object(RULE)?;
+    let object: OnlySpec<Spec<'_>> = request.object(RULE)?;
     let spec = &object.spec;
     let node = Quoted(&spec.node_name);
     if *spec.node_name != *request.node {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::request::OnlySpec;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
 use crate::json::text::{Text, or_default};
@@ -14,12 +15,6 @@ use crate::rule::AdmissionRule;
 
 /// A volume source by its key: `{"name": …, "csi": {…}}`.
 type Source<'a> = BTreeMap<Text<'a>, Option<&'a RawValue>>;
-
-#[derive(Deserialize)]
-struct Pod<'a> {
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    spec: Spec<'a>,
-}
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -163,7 +158,7 @@ pub(crate) const PROJECTED: [(&str, &str); 5] = [
 
 /// The first kind of object that the pod of `request` references, as named in the in-tree message.
 pub(super) fn find(request: &Request<'_>) -> Result<Option<&'static str>, Denial> {
-    let pod: Pod<'_> = request.object(AdmissionRule::Pods)?;
+    let pod: OnlySpec<Spec<'_>> = request.object(AdmissionRule::Pods)?;
     let spec = &pod.spec;
     if !spec.service_account_name.is_empty() || !spec.service_account.is_empty() {
         return Ok(Some("serviceaccounts"));

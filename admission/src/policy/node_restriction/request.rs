@@ -2,10 +2,13 @@
 
 use std::ops::Deref;
 
+use serde::Deserialize;
+
 use crate::config::NodeRestrictionConfig;
 use crate::decision::Interrupted;
 use crate::denial::{Denial, StatusReason};
 use crate::go_quote::Quoted;
+use crate::json::text::{Text, or_default};
 use crate::lookup::{Access, Lookup, LookupResult, Lookups};
 use crate::review::{AdmissionPhase, Request};
 use crate::rule::AdmissionRule;
@@ -24,6 +27,28 @@ pub(super) struct NodeRequest<'r, 'a> {
     pub(super) policy: &'r NodeRestrictionConfig,
     pub(super) phase: AdmissionPhase,
     pub(super) lookups: &'r Lookups,
+}
+
+/// An object of which a rule reads the spec alone.
+#[derive(Deserialize)]
+#[serde(bound(deserialize = "S: Default + Deserialize<'de>"))]
+pub(super) struct OnlySpec<S> {
+    #[serde(default, deserialize_with = "or_default")]
+    pub(super) spec: S,
+}
+
+/// An object of which a rule reads the name alone.
+#[derive(Deserialize)]
+pub(super) struct Named<'a> {
+    #[serde(borrow, default, deserialize_with = "or_default")]
+    pub(super) metadata: Name<'a>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Name<'a> {
+    #[serde(borrow)]
+    pub(super) name: Text<'a>,
 }
 
 /// A result, or in-tree's message if the object does not exist.

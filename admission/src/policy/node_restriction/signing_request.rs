@@ -4,20 +4,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 
-use super::request::NodeRequest;
+use super::request::{NodeRequest, OnlySpec};
 use crate::certificate_request::common_name;
 use crate::denial::Denial;
-use crate::json::text::{Text, or_default};
+use crate::json::text::Text;
 use crate::review::Operation;
 use crate::rule::AdmissionRule;
 
 const RULE: AdmissionRule = AdmissionRule::SigningRequests;
-
-#[derive(Deserialize)]
-struct SigningRequest<'a> {
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    spec: Spec<'a>,
-}
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -33,7 +27,7 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Denial> {
     if request.operation() != Operation::Create {
         return Ok(());
     }
-    let object: SigningRequest<'_> = request.object(RULE)?;
+    let object: OnlySpec<Spec<'_>> = request.object(RULE)?;
     if !matches!(
         &*object.spec.signer_name,
         "kubernetes.io/kubelet-serving" | "kubernetes.io/kube-apiserver-client-kubelet"

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::pod::look_up_pod;
-use super::request::{NodeRequest, wrong_result};
+use super::request::{NodeRequest, OnlySpec, wrong_result};
 use crate::decision::Interrupted;
 use crate::denial::Denial;
 use crate::go_quote::Quoted;
@@ -18,12 +18,6 @@ const VERB: &str = "request-serviceaccounts-token-audience";
 const AUDIENCE_REMEDY: &str = "mount a projected token with this audience, list it in the \
     CSIDriver's tokenRequests, or grant the group system:nodes the verb \
     request-serviceaccounts-token-audience on the audience";
-
-#[derive(Deserialize)]
-struct TokenRequest<'a> {
-    #[serde(borrow, default, deserialize_with = "or_default")]
-    spec: Spec<'a>,
-}
 
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -49,7 +43,7 @@ pub(super) fn check(request: &NodeRequest<'_, '_>) -> Result<(), Interrupted> {
         return Ok(());
     }
     let deny = |message: String| Err(Denial::forbidden(RULE, message).into());
-    let token: TokenRequest<'_> = request.object(RULE)?;
+    let token: OnlySpec<Spec<'_>> = request.object(RULE)?;
     let bound = token.spec.bound_object_ref.as_ref();
     let Some(bound) = bound.filter(|bound| {
         &*bound.api_version == "v1" && &*bound.kind == "Pod" && !bound.name.is_empty()
