@@ -68,7 +68,7 @@ pub struct NodeRestrictionConfig {
     pub mode: Mode,
     /// Modes by rule ([`AdmissionRule::as_str`]).
     pub modes: BTreeMap<AdmissionRule, Mode>,
-    /// The API server's feature gate `PodCertificateRequest`; without a word, by the version.
+    /// The API server's feature gate `PodCertificateRequest`; default: by the version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_certificate_requests: Option<bool>,
     /// The API server's feature gate `CSIVolumeHealth` (off by default).
@@ -76,8 +76,8 @@ pub struct NodeRestrictionConfig {
     /// The API server's feature gate `ServiceAccountNodeAudienceRestriction` is on, as by
     /// default since 1.33.
     pub token_audiences: TokenAudiences,
-    /// The Kubernetes version whose plugin is mirrored, where versions differ; without a word, the
-    /// API server's.
+    /// The Kubernetes version whose plugin is mirrored, where versions differ; default: the API
+    /// server's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<MinorVersion>,
     /// Prefixes of label keys that mirror pods may have, if the rule `mirrorPodLabels` is on.
@@ -180,7 +180,7 @@ impl TryFrom<String> for MinorVersion {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct TokenAudiences {
-    /// Checked at all; without a word, by the version.
+    /// Whether it is checked; default: by the version.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub restrict: Option<bool>,
     /// The API server's `--api-audiences`. A request without audiences bears exactly these

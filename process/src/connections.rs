@@ -1,6 +1,6 @@
 //! The open connections, and which of them is closed for a new one.
 //!
-//! Anybody in the pod network can connect, so nobody may hold the places of the API servers: when
+//! Anybody in the pod network can connect, so nobody may take the slots of the API servers: when
 //! all are taken, a connection that never got a response is closed before others, and among those
 //! that of the address with the most connections which has been idle for the longest time.
 
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::turns::Turns;
+use crate::connection_state::ConnectionState;
 
 #[derive(Debug)]
 pub struct Connections {
@@ -28,13 +28,13 @@ struct Open {
 #[derive(Debug)]
 struct Connection {
     peer: IpAddr,
-    turns: Turns,
+    state: ConnectionState,
     closed: CancellationToken,
 }
 
-/// The place of one connection, free again when it is dropped.
+/// The slot of one connection, free again when it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionSlot {
     id: u64,
     connections: Arc<Connections>,
     closed: CancellationToken,
@@ -48,8 +48,8 @@ impl Connections {
         })
     }
 
-    /// A place for a new connection; when all are taken, another connection is told to close.
-    pub fn enter(self: &Arc<Self>, peer: IpAddr, turns: Turns) -> Place {
+    /// Takes a slot for a new connection. When all are taken, another connection has to close.
+    pub fn enter(self: &Arc<Self>, peer: IpAddr, state: ConnectionState) -> ConnectionSlot {
         let mut open = self.open();
         while open.all.len() >= self.most {
             let Some(closed) = open.to_close().and_then(|id| open.all.remove(&id)) else {
@@ -61,11 +61,11 @@ impl Connections {
         let (id, closed) = (open.next, CancellationToken::new());
         let connection = Connection {
             peer,
-            turns,
+            state,
             closed: closed.clone(),
         };
         open.all.insert(id, connection);
-        Place {
+        ConnectionSlot {
             id,
             connections: Arc::clone(self),
             closed,
@@ -86,24 +86,24 @@ impl Open {
         let first = self.all.iter().min_by_key(|(_, one)| {
             let held = held.get(&one.peer).copied();
             (
-                one.turns.has_answered(),
-                one.turns.is_handling(),
+                one.state.has_answered(),
+                one.state.is_handling(),
                 Reverse(held),
-                one.turns.since(),
+                one.state.since(),
             )
         });
         first.map(|(id, _)| *id)
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// Ends when the connection must close for another.
     pub async fn closed(&self) {
         self.closed.cancelled().await;
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
         self.connections.open().all.remove(&self.id);
     }
@@ -119,26 +119,26 @@ mod tests {
     #[test]
     fn a_silent_connection_closes_before_one_that_is_used() {
         let connections = Connections::new(3);
-        let used = Turns::default();
+        let used = ConnectionState::default();
         let kept = connections.enter(API_SERVER, used.clone());
-        used.pass();
-        used.pass();
-        let silent = [(); 2].map(|()| connections.enter(OTHER, Turns::default()));
-        let new = connections.enter(API_SERVER, Turns::default());
-        let is_closed = |place: &Place| place.closed.is_cancelled();
+        used.begin_request();
+        used.end_request();
+        let silent = [(); 2].map(|()| connections.enter(OTHER, ConnectionState::default()));
+        let new = connections.enter(API_SERVER, ConnectionState::default());
+        let is_closed = |place: &ConnectionSlot| place.closed.is_cancelled();
         assert!(is_closed(&silent[0]));
         assert!(!is_closed(&silent[1]) && !is_closed(&kept) && !is_closed(&new));
         drop(silent);
-        let _next = connections.enter(OTHER, Turns::default());
+        let _next = connections.enter(OTHER, ConnectionState::default());
         assert!(!is_closed(&kept) && !is_closed(&new));
     }
 
     #[test]
     fn the_address_with_the_most_connections_gives_way() {
         let connections = Connections::new(4);
-        let lone = connections.enter(API_SERVER, Turns::default());
-        let many = [(); 3].map(|()| connections.enter(OTHER, Turns::default()));
-        let _new = connections.enter(API_SERVER, Turns::default());
+        let lone = connections.enter(API_SERVER, ConnectionState::default());
+        let many = [(); 3].map(|()| connections.enter(OTHER, ConnectionState::default()));
+        let _new = connections.enter(API_SERVER, ConnectionState::default());
         assert!(!lone.closed.is_cancelled());
         assert!(many[0].closed.is_cancelled());
     }

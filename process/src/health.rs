@@ -15,8 +15,8 @@ use tokio::task::JoinSet;
 use tower::ServiceExt as _;
 
 use crate::EXHAUSTED;
+use crate::connection_state::ConnectionState;
 use crate::connections::Connections;
-use crate::turns::Turns;
 
 /// Concurrent connections: the kubelet's probes and a few scrapers.
 const CONNECTIONS: usize = 32;
@@ -37,7 +37,7 @@ pub async fn serve_health(listener: TcpListener, router: Router) {
             tokio::time::sleep(EXHAUSTED).await;
             continue;
         };
-        let place = open.enter(peer.ip().to_canonical(), Turns::default());
+        let slot = open.enter(peer.ip().to_canonical(), ConnectionState::default());
         let router = router.clone();
         tasks.spawn(async move {
             let service = service_fn(|request: Request<Incoming>| router.clone().oneshot(request));
@@ -47,7 +47,7 @@ pub async fn serve_health(listener: TcpListener, router: Router) {
                 .serve_connection(TokioIo::new(stream), service);
             tokio::select! {
                 _ = tokio::time::timeout(TIMEOUT, connection) => {}
-                () = place.closed() => {}
+                () = slot.closed() => {}
             }
         });
     }

@@ -155,7 +155,7 @@ async fn serve(arguments: Arguments) -> anyhow::Result<ExitCode> {
         let half = Duration::from_secs(lame_duck) / 2;
         tokio::time::sleep(half).await;
         // By now the endpoints have changed: clients connect to another replica.
-        shutdown.end_idle();
+        shutdown.close_idle();
         tokio::time::sleep(half).await;
         shutdown.stop();
         connections.close();

@@ -12,7 +12,7 @@ use http::header::CONNECTION;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use nodelife_process::{Connections, EXHAUSTED, Turns};
+use nodelife_process::{ConnectionState, Connections, EXHAUSTED};
 use rustls::ServerConfig;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -84,12 +84,12 @@ impl Acceptor {
             };
             match accepted {
                 Ok((stream, peer)) => {
-                    let (this, turns) = (Arc::clone(&self), Turns::default());
-                    let place = open.enter(peer.ip().to_canonical(), turns.clone());
+                    let (this, state) = (Arc::clone(&self), ConnectionState::default());
+                    let slot = open.enter(peer.ip().to_canonical(), state.clone());
                     self.connections.spawn(async move {
                         tokio::select! {
-                            () = this.serve(stream, peer, turns) => {}
-                            () = place.closed() => {
+                            () = this.serve(stream, peer, state) => {}
+                            () = slot.closed() => {
                                 tracing::debug!(%peer, "closed for a new connection");
                             }
                         }
@@ -103,7 +103,7 @@ impl Acceptor {
         }
     }
 
-    async fn serve(&self, stream: TcpStream, peer: SocketAddr, turns: Turns) {
+    async fn serve(&self, stream: TcpStream, peer: SocketAddr, state: ConnectionState) {
         // Responses are small and urgent.
         let _ = stream.set_nodelay(true);
         let tls = TlsAcceptor::from(self.tls.load_full());
@@ -122,12 +122,12 @@ impl Acceptor {
             }
         };
         self.state.metrics.handshake(Handshake::Done);
-        let stream = DeadlineStream::new(stream, DEADLINES, turns.clone());
+        let stream = DeadlineStream::new(stream, DEADLINES, state.clone());
         let peer_ip = peer.ip().to_canonical();
         let service = service_fn(async |request| {
-            turns.pass();
+            state.begin_request();
             let mut answer = answer(&self.state, request, peer_ip).await;
-            turns.pass();
+            state.end_request();
             if self.state.shutdown.is_leaving() {
                 let close = HeaderValue::from_static("close");
                 answer.headers_mut().insert(CONNECTION, close);
@@ -144,15 +144,15 @@ impl Acceptor {
         let served = tokio::select! {
             biased;
             served = &mut connection => served,
-            () = self.state.shutdown.idle_ends() => {
-                turns.end_when_idle();
+            () = self.state.shutdown.closes_idle() => {
+                state.close_when_idle();
                 connection.await
             }
         };
         match served {
             Ok(parts) => {
                 let mut stream = parts.io.into_inner();
-                if stream.has_ended() {
+                if stream.was_closed_idle() {
                     say_farewell(stream.into_inner()).await;
                 } else {
                     let _ = stream.shutdown().await;

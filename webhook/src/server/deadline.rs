@@ -1,5 +1,5 @@
 //! [`DeadlineStream`]: a connection with a deadline for the head of a request, counted from its
-//! first byte, and a longer one for an idle connection, which can be told to end.
+//! first byte, and a longer one for an idle connection, which may have to close earlier.
 //!
 //! hyper has one timeout for both, so a client that sends a byte per minute could hold a connection
 //! for as long as the API server's idle connections need; and it creates a timer per request.
@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use nodelife_process::Turns;
+use nodelife_process::ConnectionState;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
@@ -25,11 +25,11 @@ pub(super) struct Deadlines {
     /// A client that has not sent a head for so long after it connected keeps the connection for
     /// later.
     pub(super) settled: Duration,
-    /// How soon whoever waits for a body is polled again, if nothing arrives.
+    /// How soon the task that waits for a body is polled again, if nothing arrives.
     pub(super) body: Duration,
 }
 
-/// What the server waits for, and since when.
+/// The part of a request that the server waits for, and since when.
 #[derive(Clone, Copy, Debug)]
 enum Wait {
     Nothing,
@@ -42,32 +42,32 @@ enum Wait {
 pub(super) struct DeadlineStream<S> {
     stream: S,
     deadlines: Deadlines,
-    turns: Turns,
-    /// The count at the last read.
-    turn: usize,
+    state: ConnectionState,
+    /// Its changes at the last read.
+    changes: usize,
     wait: Wait,
-    ended: bool,
+    closed_idle: bool,
     /// Fires at the end of the wait or before: resetting a timer for each request costs more than a
     /// spurious wake-up now and then.
     timer: Pin<Box<Sleep>>,
 }
 
 impl<S> DeadlineStream<S> {
-    pub(super) fn new(stream: S, deadlines: Deadlines, turns: Turns) -> Self {
+    pub(super) fn new(stream: S, deadlines: Deadlines, state: ConnectionState) -> Self {
         Self {
             stream,
             deadlines,
-            turn: turns.count(),
-            turns,
+            changes: state.changes(),
+            state,
             wait: Wait::Nothing,
-            ended: false,
+            closed_idle: false,
             timer: Box::pin(sleep(deadlines.idle)),
         }
     }
 
-    /// Whether the reader found the end because the connection was told to end.
-    pub(super) fn has_ended(&self) -> bool {
-        self.ended
+    /// Whether the reader found the end because the connection was idle and had to close.
+    pub(super) fn was_closed_idle(&self) -> bool {
+        self.closed_idle
     }
 
     pub(super) fn into_inner(self) -> S {
@@ -86,11 +86,13 @@ impl<S> DeadlineStream<S> {
     }
 
     /// Ready once the deadline of the current wait has passed: with an error, unless the connection
-    /// is told to end.
+    /// has to close when it is idle.
     fn poll_over(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let (end, result) = match self.wait {
             Wait::Rest(since) => (since + self.deadlines.head, Err(TIMED_OUT)),
-            Wait::Head(since) if self.turns.ends() => (since + self.deadlines.settled, Ok(())),
+            Wait::Head(since) if self.state.closes_when_idle() => {
+                (since + self.deadlines.settled, Ok(()))
+            }
             Wait::Head(since) => (since + self.deadlines.idle, Err(TIMED_OUT)),
             Wait::Nothing => {
                 self.wait = Wait::Head(Instant::now());
@@ -103,7 +105,7 @@ impl<S> DeadlineStream<S> {
         loop {
             ready!(self.timer.as_mut().poll(cx));
             if Instant::now() >= end {
-                self.ended = result.is_ok();
+                self.closed_idle = result.is_ok();
                 return Poll::Ready(result.map_err(io::Error::from));
             }
             self.timer.as_mut().reset(end);
@@ -118,12 +120,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for DeadlineStream<S> {
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        let turn = this.turns.count();
-        if mem::replace(&mut this.turn, turn) != turn {
+        let changes = this.state.changes();
+        if mem::replace(&mut this.changes, changes) != changes {
             this.wait = Wait::Nothing;
         }
-        let ours = this.turns.is_handling();
-        if ours {
+        if this.state.is_handling() {
             let read = Pin::new(&mut this.stream).poll_read(cx, buf);
             if read.is_pending() {
                 this.poll_again(cx);
@@ -187,9 +188,9 @@ mod tests {
     fn connection(
         head: Duration,
         idle: Duration,
-    ) -> (DuplexStream, DeadlineStream<DuplexStream>, Turns) {
+    ) -> (DuplexStream, DeadlineStream<DuplexStream>, ConnectionState) {
         let (client, server) = duplex(64);
-        let turns = Turns::default();
+        let state = ConnectionState::default();
         let deadlines = Deadlines {
             head,
             idle,
@@ -198,8 +199,8 @@ mod tests {
         };
         (
             client,
-            DeadlineStream::new(server, deadlines, turns.clone()),
-            turns,
+            DeadlineStream::new(server, deadlines, state.clone()),
+            state,
         )
     }
 
@@ -226,18 +227,18 @@ mod tests {
     /// A head and its response in one step, without a read in between.
     #[tokio::test]
     async fn an_answered_head_has_no_deadline() {
-        let (mut client, mut server, turns) = connection(NEVER, SOON);
+        let (mut client, mut server, state) = connection(NEVER, SOON);
         client.write_all(b"P").await.unwrap();
         assert_eq!(server.read_u8().await.unwrap(), b'P');
-        turns.pass();
-        turns.pass();
+        state.begin_request();
+        state.end_request();
         assert!(ends(&mut server).await);
     }
 
     #[tokio::test]
-    async fn only_an_idle_connection_ends_when_told() {
-        let (mut client, mut server, turns) = connection(NEVER, NEVER);
-        turns.end_when_idle();
+    async fn only_an_idle_connection_closes_early() {
+        let (mut client, mut server, state) = connection(NEVER, NEVER);
+        state.close_when_idle();
         let begun = Instant::now();
         assert_eq!(server.read(&mut [0]).await.unwrap(), 0);
         assert!(begun.elapsed() >= SOON);
@@ -249,9 +250,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn whoever_waits_for_a_body_is_polled_again() {
-        let (_client, mut server, turns) = connection(NEVER, NEVER);
-        turns.pass();
+    async fn a_task_that_waits_for_a_body_is_polled_again() {
+        let (_client, mut server, state) = connection(NEVER, NEVER);
+        state.begin_request();
         let mut polls = 0;
         let three = poll_fn(|cx| {
             let mut byte = [0];
@@ -269,8 +270,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_has_no_deadline_here() {
-        let (mut client, mut server, turns) = connection(SOON, SOON);
-        turns.pass();
+        let (mut client, mut server, state) = connection(SOON, SOON);
+        state.begin_request();
         let late = async {
             tokio::time::sleep(SOON * 3).await;
             client.write_all(b"{").await

@@ -26,7 +26,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::limit::{LARGEST_BODY, LARGEST_SENT, Limit, Share};
 use super::lookup::{LookupClient, time_for_lookups};
-use super::metrics::{self, Decided, Metrics, Rejected};
+use super::metrics::{self, DecisionLabels, Metrics, Rejected};
 use super::shutdown::Shutdown;
 use super::tls::Certificates;
 
@@ -78,7 +78,7 @@ impl State {
     }
 }
 
-/// What every response is.
+/// A response of the server.
 pub(super) type Answer = Response<Full<Bytes>>;
 
 /// Answers a request of the client at this address.
@@ -182,7 +182,7 @@ where
     let timeout = timeout(&head.uri);
     let expected = expected_length(&head.headers)?;
     let mut share = state.limit.share(peer);
-    // `timeout` is the word of a stranger.
+    // `timeout` comes from an untrusted client.
     let time = timeout.min(WEBHOOK_TIMEOUT);
     let bytes = read_body(body, expected, time, &mut share).await?;
     if !share.begin() {
@@ -368,14 +368,14 @@ fn report(
     let request = &review.request;
     let (group, resource) = request.group_resource();
     let result = match &decision.verdict {
-        Verdict::Deny(_) => metrics::Verdict::Deny,
-        Verdict::Patch(_) => metrics::Verdict::Mutate,
-        Verdict::Allow if decision.refusal.is_some() => metrics::Verdict::Warn,
-        Verdict::Allow => metrics::Verdict::Allow,
+        Verdict::Deny(_) => metrics::Outcome::Deny,
+        Verdict::Patch(_) => metrics::Outcome::Mutate,
+        Verdict::Allow if decision.refusal.is_some() => metrics::Outcome::Warn,
+        Verdict::Allow => metrics::Outcome::Allow,
     };
     let refusal = decision.refusal.as_ref();
     let policy = refusal.map_or("none", |refusal| refusal.rule.as_str());
-    let labels = Decided {
+    let labels = DecisionLabels {
         webhook: phase.into(),
         policy,
         operation: request.operation().as_str(),

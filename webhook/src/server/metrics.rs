@@ -35,7 +35,7 @@ macro_rules! label {
 }
 
 label! {
-    Verdict {
+    Outcome {
         Allow = "allow",
         Deny = "deny",
         Warn = "warn",
@@ -44,13 +44,13 @@ label! {
 }
 
 label! {
-    Webhook {
+    Endpoint {
         Mutate = "mutate",
         Validate = "validate",
     }
 }
 
-impl From<AdmissionPhase> for Webhook {
+impl From<AdmissionPhase> for Endpoint {
     fn from(phase: AdmissionPhase) -> Self {
         match phase {
             AdmissionPhase::Mutating => Self::Mutate,
@@ -60,14 +60,14 @@ impl From<AdmissionPhase> for Webhook {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct Decided {
-    pub(super) webhook: Webhook,
+pub(super) struct DecisionLabels {
+    pub(super) webhook: Endpoint,
     /// The rule that refused or warned, or `none`.
     pub(super) policy: &'static str,
     pub(super) operation: &'static str,
     /// [`nodelife_admission::registered_resource`], or `other`.
     pub(super) resource: &'static str,
-    pub(super) result: Verdict,
+    pub(super) result: Outcome,
 }
 
 label! {
@@ -121,8 +121,8 @@ type Label<V> = [(&'static str, V); 1];
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
-    requests: Family<Decided, Counter>,
-    durations: Family<Label<Webhook>, Histogram>,
+    requests: Family<DecisionLabels, Counter>,
+    durations: Family<Label<Endpoint>, Histogram>,
     in_flight: Gauge<i64>,
     bytes: Histogram,
     rejected: Family<Label<Rejected>, Counter>,
@@ -143,7 +143,7 @@ fn register<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, he
 impl Metrics {
     pub(crate) fn new() -> Self {
         let mut registry = Registry::with_prefix("nodelife");
-        let durations: Family<Label<Webhook>, Histogram> =
+        let durations: Family<Label<Endpoint>, Histogram> =
             Family::new_with_constructor(|| Histogram::new(DURATIONS));
         let requests = register(&mut registry, "admission_requests", "Reviews answered");
         registry.register_with_unit(
@@ -205,7 +205,7 @@ impl Metrics {
         Ok(text)
     }
 
-    pub(super) fn decided(&self, labels: &Decided, bytes: usize, took: Duration) {
+    pub(super) fn decided(&self, labels: &DecisionLabels, bytes: usize, took: Duration) {
         let webhook = labels.webhook;
         self.requests.get_or_create(labels).inc();
         self.durations

@@ -23,7 +23,7 @@ impl Shutdown {
     }
 
     /// Closes idle connections.
-    pub(crate) fn end_idle(&self) {
+    pub(crate) fn close_idle(&self) {
         self.idle.cancel();
     }
 
@@ -36,11 +36,12 @@ impl Shutdown {
         self.leaving.load(Ordering::Relaxed)
     }
 
-    /// Waits until idle connections are to be closed.
-    pub(crate) async fn idle_ends(&self) {
+    /// Waits for [`Self::close_idle`].
+    pub(crate) async fn closes_idle(&self) {
         self.idle.cancelled().await;
     }
 
+    /// Waits for [`Self::stop`].
     pub(crate) async fn stopped(&self) {
         self.stopped.cancelled().await;
     }
