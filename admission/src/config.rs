@@ -10,10 +10,10 @@ use crate::rule::{AdmissionRule, Mode};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Policies {
-    /// Namespaces whose token requests pass while the webhook is down, whatever the failurePolicy of
-    /// others is, and whose pods get no tolerations: the webhook's own, and those of the pods that a
-    /// node needs before the webhook can run. All other writes are judged as everywhere: a node that
-    /// may create a pod there can take its account's token.
+    /// Namespaces whose token requests pass while the webhook is down, even with `Fail`, and whose pods
+    /// get no tolerations: the webhook's own, and those of pods that a node needs before the webhook
+    /// can run. All their other requests are reviewed: a node that may create a pod there can take its
+    /// account's token.
     pub exempt_namespaces: Vec<String>,
     pub node_restriction: NodeRestrictionConfig,
     pub tolerations: Tolerations,

@@ -48,7 +48,7 @@ pub struct Denial {
     pub reason: StatusReason,
     /// Word for word as in-tree.
     pub message: String,
-    /// What to do instead; may be empty.
+    /// A way to do it right; may be empty.
     pub remedy: &'static str,
 }
 

@@ -23,7 +23,7 @@ use crate::store::{CaSecret, Reading, Store};
 /// One pass reads and writes a few objects; an API server that takes longer than this for it is
 /// treated as unreachable.
 const PASS: Duration = Duration::from_secs(20);
-/// How long a holder of the Lease may be silent, as in client-go's leader election
+/// The Lease expires this long after its last renewal, as in client-go's leader election
 /// (`LeaseDuration`, `RenewDeadline`, `RetryPeriod` are 15, 10 and 2 s).
 const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// A third of it: two renewals may fail.
@@ -44,7 +44,7 @@ pub struct RotatorStatus {
     /// When a pass last succeeded, or another holder was last seen active.
     pub succeeded: Option<Timestamp>,
     pub failed: u64,
-    /// What was done since the start, by kind: `found`, `adopt`, `stage`, `promote`,
+    /// The number of actions since the start, by kind: `found`, `adopt`, `stage`, `promote`,
     /// `retire`, `publish`, `issue`.
     pub done: BTreeMap<&'static str, u64>,
     pub leaf_expiry: Option<Timestamp>,

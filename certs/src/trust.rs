@@ -4,7 +4,7 @@ use jiff::Timestamp;
 
 use crate::certificate::Encoded;
 
-/// How an API server judges a leaf.
+/// Whether an API server accepts a leaf.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trust {
     /// Until then.

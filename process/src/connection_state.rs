@@ -48,7 +48,7 @@ impl ConnectionState {
         self.0.changes.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How often the state has changed.
+    /// The number of changes of the state.
     pub fn changes(&self) -> usize {
         self.0.changes.load(Ordering::Relaxed)
     }

@@ -1,5 +1,5 @@
-//! What nodelife's long-running programs share: the log, signals, listening, connecting to the
-//! cluster, and the server of probes and metrics.
+//! Shared by nodelife's long-running programs: the log, signals, listening, connecting to the cluster,
+//! and the server of probes and metrics.
 
 mod connect;
 mod connection_state;

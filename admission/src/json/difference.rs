@@ -18,7 +18,7 @@ pub(crate) type Fields<'a> = BTreeMap<Text<'a>, &'a RawValue>;
 /// compares is half as deep.
 const DEEPEST: usize = 12;
 
-/// What a comparison makes of the fields that it meets. A path has the form `metadata.labels.x`.
+/// The rules of a comparison. A path has the form `metadata.labels.x`.
 pub(crate) trait Compare {
     /// Whether the field may differ, with all below it.
     fn skips(&self, _path: &str) -> bool {

@@ -23,7 +23,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Error> 
 
 pub(crate) struct PartialDeserializer<'a> {
     bytes: &'a [u8],
-    /// How many more entries are read.
+    /// The number of entries that may still be read.
     left: usize,
 }
 

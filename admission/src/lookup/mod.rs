@@ -60,7 +60,7 @@ pub struct Access {
     pub verb: &'static str,
     pub group: String,
     pub version: String,
-    /// What is requested: an audience or a signer, which is no resource.
+    /// The audience or signer that is requested, in the place of a resource.
     pub resource: String,
     pub namespace: String,
     pub name: String,
@@ -85,7 +85,7 @@ pub enum LookupResult {
     Failed(String),
 }
 
-/// What the rules read of a looked-up pod.
+/// The fields of a looked-up pod that the rules read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodFacts {
     pub uid: String,
@@ -93,7 +93,7 @@ pub struct PodFacts {
     pub node: String,
     pub service_account: String,
     pub mirror: bool,
-    /// Where token audiences may come from, in the order of `spec.volumes`.
+    /// The volumes that may name audiences of tokens, in the order of `spec.volumes`.
     pub volumes: Vec<VolumeFacts>,
     /// Signers of the certificates that its volumes ask for.
     pub signers: Vec<String>,

@@ -55,7 +55,7 @@ pub(crate) fn check(
     let path = match (group, resource) {
         ("", "nodes") => "metadata.name",
         ("", "pods") => "spec.nodeName",
-        // The token that is requested says its node, not the account.
+        // The token that is requested names its node, not the account.
         ("", "serviceaccounts") if request.subresource() == "token" => "",
         _ => match agent.resources.get(&kind) {
             Some(path) => path.as_str(),
@@ -213,7 +213,7 @@ impl Own<'_> {
         )))
     }
 
-    /// A token that is bound to a pod or a node says its node: with one of its account and another
+    /// A token that is bound to a pod or a node names its node: with a token of its account for another
     /// node, the agent could write there. RBAC often allows the tokens of all accounts, so others
     /// than its own need to be configured; calico-node requests such a token, bound to nothing, for
     /// its CNI plugin.

@@ -19,13 +19,13 @@ use crate::json::text::{Text, or_default};
 use crate::review::{Operation, Request};
 use crate::rule::AdmissionRule;
 
-/// One of the two, and what is said about it.
+/// One of the two default tolerations, with the seconds that apply to it.
 struct TaintDefault<'p> {
     taint: &'static str,
     annotation: &'static str,
-    wish: Option<&'p Text<'p>>,
+    annotated: Option<&'p Text<'p>>,
     in_tree: i64,
-    /// What the first policy that fits gives, or else the cluster.
+    /// The seconds of the first policy that matches, or else those of the cluster.
     seconds: i64,
 }
 
@@ -41,7 +41,7 @@ struct Pod<'a> {
 #[serde(rename_all = "camelCase", default)]
 struct Metadata<'a> {
     #[serde(borrow, deserialize_with = "or_default")]
-    annotations: Wishes<'a>,
+    annotations: SecondsAnnotations<'a>,
     #[serde(deserialize_with = "or_default")]
     owner_references: Vec<Owner<'a>>,
 }
@@ -49,7 +49,7 @@ struct Metadata<'a> {
 /// The annotations by which a pod asks for seconds of its own.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Wishes<'a> {
+struct SecondsAnnotations<'a> {
     #[serde(borrow, rename = "nodelife.dev/not-ready-seconds")]
     not_ready: Option<Text<'a>>,
     #[serde(rename = "nodelife.dev/unreachable-seconds")]
@@ -197,7 +197,7 @@ fn conditions<'p>(
     pod: &'p Pod<'_>,
     policy: &Tolerations,
 ) -> [TaintDefault<'p>; 2] {
-    let wishes = &pod.metadata.annotations;
+    let annotations = &pod.metadata.annotations;
     let fits =
         |list: &[String], value: &str| list.is_empty() || list.iter().any(|one| one == value);
     let first = policy.policies.iter().find(|one| {
@@ -210,7 +210,7 @@ fn conditions<'p>(
         TaintDefault {
             taint: NOT_READY,
             annotation: "nodelife.dev/not-ready-seconds",
-            wish: wishes.not_ready.as_ref(),
+            annotated: annotations.not_ready.as_ref(),
             in_tree: policy.in_tree.not_ready_seconds,
             seconds: first
                 .and_then(|one| one.not_ready_seconds)
@@ -219,7 +219,7 @@ fn conditions<'p>(
         TaintDefault {
             taint: UNREACHABLE,
             annotation: "nodelife.dev/unreachable-seconds",
-            wish: wishes.unreachable.as_ref(),
+            annotated: annotations.unreachable.as_ref(),
             in_tree: policy.in_tree.unreachable_seconds,
             seconds: first
                 .and_then(|one| one.unreachable_seconds)
@@ -232,7 +232,7 @@ impl TaintDefault<'_> {
     /// The seconds for `pod`: those of its annotation if annotations are on, else the policy's.
     fn seconds_for(&self, pod: &Pod<'_>, policy: &Tolerations, warnings: &mut Vec<String>) -> i64 {
         let counts = policy.annotations && !pod.is_of_daemon_set();
-        let Some(text) = self.wish.filter(|_| counts) else {
+        let Some(text) = self.annotated.filter(|_| counts) else {
             return self.seconds;
         };
         match text.parse() {

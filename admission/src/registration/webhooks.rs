@@ -19,7 +19,7 @@ use crate::rule::{AdmissionRule, Mode};
 const NAMESPACE: &str = "nodelife-system";
 /// Name of the Service, and of the configurations that restrict nodes.
 const NAME: &str = "nodelife-webhook";
-/// How long the API server waits for an answer; a kubelet gives up on a status update after 10 s.
+/// The API server's timeout for a call; a kubelet gives up on a status update after 10 s.
 pub const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(2);
 pub(super) const WRITES: [&str; 3] = ["CREATE", "UPDATE", "DELETE"];
 pub(super) const CHANGES: [&str; 2] = ["CREATE", "UPDATE"];
@@ -36,7 +36,7 @@ pub enum Webhook {
     LabelledTokens,
     /// Everything else that nodes write.
     NodeRestriction,
-    /// What agents write.
+    /// The writes of agents.
     Agents,
 }
 

@@ -60,9 +60,8 @@ impl<'a> Review<'a> {
     /// from `bytes`.
     ///
     /// The API server writes the names before the objects (k8s.io/api/admission/v1
-    /// `AdmissionRequest`, v0.36.3). A document in that order is read up to the object, so what
-    /// is wrong behind it is found only by a rule that asks for it; any other document is read
-    /// whole.
+    /// `AdmissionRequest`, v0.36.3). A document in that order is read up to the object, so an
+    /// error behind it is found only by a rule that reads on; any other document is read whole.
     pub fn begin(bytes: &'a [u8]) -> Result<Self, ReviewError> {
         let Some(prefix) = Prefix::read(bytes) else {
             return Self::parse(bytes);

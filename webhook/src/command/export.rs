@@ -22,7 +22,7 @@ pub(crate) struct Arguments {
     /// Set one field of the configuration, for example `tolerations.enabled=false`.
     #[arg(long = "set", value_name = "PATH=VALUE")]
     set: Vec<String>,
-    /// What to print.
+    /// The objects to print.
     #[arg(long = "as", value_name = "WHAT", value_enum, default_value_t = What::Webhooks)]
     what: What,
     /// Only this webhook, for example `agents.nodelife.dev`; can be repeated.

@@ -12,8 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The largest body: an old and a new object of 3 MiB each and an envelope
 /// (apiserver `MaxRequestBodyBytes`).
 pub(super) const LARGEST_BODY: usize = 7 << 20;
-/// What the API server may send: Go writes `<` with six bytes, so a node can make its review larger
-/// than any that is kept. The bytes beyond [`LARGEST_BODY`] are read and dropped.
+/// The largest body that is read. Go writes `<` with six bytes, so a node can make a review larger than
+/// [`LARGEST_BODY`]; the bytes beyond that are dropped.
 pub(super) const LARGEST_SENT: usize = 48 << 20;
 /// Requests that one API server has in flight by default (`--max-requests-inflight` and
 /// `--max-mutating-requests-inflight`): each may wait for a review.
@@ -38,7 +38,7 @@ struct Amount {
     bytes: usize,
 }
 
-/// What one request uses, released on drop.
+/// The part of the limit that one request uses, released on drop.
 #[derive(Debug)]
 pub(super) struct Share {
     limit: Limit,

@@ -12,8 +12,8 @@ use crate::rule::AdmissionRule;
 
 const RULE: AdmissionRule = AdmissionRule::Claims;
 
-/// What a kubelet may change (`RecoverVolumeExpansionFailure` is locked on), and what the
-/// comparison leaves out.
+/// Fields that a kubelet may change (`RecoverVolumeExpansionFailure` is locked on), and those that the
+/// in-tree comparison leaves out.
 const FREE: [&str; 6] = [
     "metadata.resourceVersion",
     "metadata.managedFields",

@@ -59,7 +59,7 @@ pub(super) fn in_tree(config: &NodeRestrictionConfig) -> Vec<Restriction> {
             "can only access leases in the \"kube-node-lease\" system namespace",
         ),
         Check::new(
-            bears_name(),
+            has_own_name(),
             "can only access node lease with the same name as the requesting node",
         ),
     ];
@@ -83,7 +83,7 @@ fn identity() -> Vec<Check> {
 }
 
 /// On creation the name in the object counts; it is empty if it will be generated.
-fn bears_name() -> String {
+fn has_own_name() -> String {
     let (new, asked) = (name_of("object.?metadata"), name_of("request"));
     is_own(&format!("({CREATE} ? {new} : {asked})"))
 }
@@ -108,7 +108,7 @@ fn node_checks() -> Vec<Check> {
             implies(CREATE, &format!("!{source}.hasValue()")),
             "node {node} is not allowed to create pods with a non-nil configSource",
         ),
-        Check::with(
+        Check::with_value(
             implies(CREATE, &format!("{NEW_LABELS}.all(key, {free})")),
             "node {node} is not allowed to set the following labels: {}",
             &set,
@@ -128,7 +128,7 @@ fn node_checks() -> Vec<Check> {
             implies(UPDATE, &same("metadata.ownerReferences", "[]")),
             "node {node} is not allowed to modify ownerReferences",
         ),
-        Check::with(
+        Check::with_value(
             implies(
                 UPDATE,
                 &format!("{unchanged} || ({})", same_but("metadata.labels", &free)),
@@ -198,9 +198,9 @@ fn pod_checks() -> Vec<Check> {
             "node {node} must not set blockOwnerDeletion on an owner reference",
         ),
     ];
-    let references = pod_references::all().into_iter();
+    let references = pod_references::references().into_iter();
     checks.extend(references.map(|(refers, resource)| {
-        Check::with(
+        Check::with_value(
             implies(&create, &format!("!({refers})")),
             "node {node} can not create pods that reference {}",
             // The API server evaluates it for every request.
@@ -268,7 +268,7 @@ fn claim_status() -> Vec<Check> {
 fn csi_node_checks(config: &NodeRestrictionConfig) -> Vec<Check> {
     let status = format!("{SUBRESOURCE} == 'status'");
     let mut checks = vec![Check::new(
-        bears_name(),
+        has_own_name(),
         "can only access CSINode with the same name as the requesting node",
     )];
     if !config.version().checks_csi_node_status() {

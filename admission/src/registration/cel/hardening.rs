@@ -52,7 +52,7 @@ fn mirror_pod_labels(prefixes: &[String]) -> Check {
     );
     let mirror =
         format!("{CREATE} && '{MIRROR_ANNOTATION}' in object.?metadata.?annotations.orValue({{}})");
-    Check::with(
+    Check::with_value(
         implies(&mirror, &format!("{labels}.all(key, {allowed})")),
         "node {node} cannot create a mirror pod with the label \"{}\"",
         &format!("{labels}.filter(key, !{allowed})[0]"),
@@ -82,7 +82,7 @@ fn registration_owners() -> Check {
 
 fn event_host(source: &str) -> Check {
     let host = format!("object.?{source}.?host.orValue('')");
-    Check::with(
+    Check::with_value(
         format!("{host} == '' || {}", is_own(&host)),
         "node {node} cannot write events of the host \"{}\"",
         &host,
@@ -109,7 +109,7 @@ fn csi_drivers(names: &[String]) -> Check {
         "(driver.name in [{}] || {old}.exists(one, one.name == driver.name))",
         names.join(", ")
     );
-    Check::with(
+    Check::with_value(
         format!("{new}.all(driver, {allowed})"),
         "node {node} cannot announce the CSI driver \"{}\"",
         &format!("{new}.filter(driver, !{allowed})[0].name"),

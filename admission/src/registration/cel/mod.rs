@@ -28,7 +28,7 @@ use crate::rule::{AdmissionRule, Mode};
 const VERSION: &str = "admissionregistration.k8s.io/v1";
 
 /// `ValidatingAdmissionPolicy` objects with their bindings, and a `MutatingAdmissionPolicy` with
-/// its own, for what `policies` says without a lookup.
+/// its own, for the rules of `policies` that need no lookup.
 pub fn admission_policies(policies: &Policies) -> Vec<Value> {
     let mut objects = Vec::new();
     let restrictions = checks::in_tree(&policies.node_restriction).into_iter();

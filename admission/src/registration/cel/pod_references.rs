@@ -18,25 +18,25 @@ const SECRETS: [&str; 10] = [
     "csi.nodePublishSecretRef.name",
 ];
 /// Conditions for a reference and its name in messages, in the in-tree order.
-pub(super) fn all() -> Vec<(String, String)> {
-    let word = |word: &str| format!("'{word}'");
+pub(super) fn references() -> Vec<(String, String)> {
+    let quoted = |text: &str| format!("'{text}'");
     vec![
         (
-            named("object.?spec", "serviceAccountName"),
-            word("serviceaccounts"),
+            is_set("object.?spec", "serviceAccountName"),
+            quoted("serviceaccounts"),
         ),
-        (secrets(), word("secrets")),
-        (config_maps(), word("configmaps")),
+        (secrets(), quoted("secrets")),
+        (config_maps(), quoted("configmaps")),
         (
             "object.?spec.?resourceClaims.orValue([]).size() > 0".to_owned(),
-            word("resourceclaims"),
+            quoted("resourceclaims"),
         ),
         volumes(),
     ]
 }
 
 /// Whether the string at `path` is not empty: empty names are skipped, as in-tree.
-fn named(object: &str, path: &str) -> String {
+fn is_set(object: &str, path: &str) -> String {
     format!("{object}.?{}.orValue('') != ''", path.replace('.', ".?"))
 }
 
@@ -53,9 +53,9 @@ fn variables(kind: &str) -> String {
             "{}.exists(c, {}.exists(e, {}) || {}.exists(e, {}))",
             list("object.?spec", containers),
             list("c", "env"),
-            named("e", &format!("valueFrom.{kind}KeyRef.name")),
+            is_set("e", &format!("valueFrom.{kind}KeyRef.name")),
             list("c", "envFrom"),
-            named("e", &format!("{kind}Ref.name")),
+            is_set("e", &format!("{kind}Ref.name")),
         )
     });
     every.join(" || ")
@@ -66,16 +66,16 @@ fn projected(kind: &str) -> String {
     format!(
         "{}.exists(s, {})",
         list("v", "projected.sources"),
-        named("s", &format!("{kind}.name"))
+        is_set("s", &format!("{kind}.name"))
     )
 }
 
 fn secrets() -> String {
-    let sources = SECRETS.map(|path| named("v", path));
+    let sources = SECRETS.map(|path| is_set("v", path));
     format!(
         "{}.exists(s, {}) || {} || {}.exists(v, {} || {})",
         list("object.?spec", "imagePullSecrets"),
-        named("s", "name"),
+        is_set("s", "name"),
         variables("secret"),
         list("object.?spec", "volumes"),
         sources.join(" || "),
@@ -88,30 +88,29 @@ fn config_maps() -> String {
         "{} || {}.exists(v, {} || {})",
         variables("configMap"),
         list("object.?spec", "volumes"),
-        named("v", "configMap.name"),
+        is_set("v", "configMap.name"),
         projected("configMap")
     )
 }
 
 /// A volume of any kind except the plain ones, including kinds that do not exist yet.
 fn volumes() -> (String, String) {
-    let text = |name: &str| format!("'{name}'");
-    let plain = PLAIN.map(text).join(", ");
-    let stands_alone = format!(
+    let plain = PLAIN.map(|name| format!("'{name}'")).join(", ");
+    let has_no_reference = format!(
         "v.exists(kind, kind in [{plain}]) || (v.all(kind, kind in ['name', 'projected']) && \
          {}.all(s, s.size() > 0 && s.all(kind, kind == 'downwardAPI')))",
         list("v", "projected.sources")
     );
     let all = list("object.?spec", "volumes");
-    let first = format!("{all}.filter(v, !({stands_alone}))[0]");
+    let first = format!("{all}.filter(v, !({has_no_reference}))[0]");
     // Of the first such volume.
-    let mut word = "'an unknown volume'".to_owned();
+    let mut found = "'an unknown volume'".to_owned();
     for (kind, name) in PROJECTED.iter().rev() {
         let sources = list(&first, "projected.sources");
-        word = format!("({sources}.exists(s, '{kind}' in s) ? '{name}' : {word})");
+        found = format!("({sources}.exists(s, '{kind}' in s) ? '{name}' : {found})");
     }
     for (kind, name) in REFERRING.iter().rev() {
-        word = format!("('{kind}' in {first} ? '{name}' : {word})");
+        found = format!("('{kind}' in {first} ? '{name}' : {found})");
     }
-    (format!("!{all}.all(v, {stands_alone})"), word)
+    (format!("!{all}.all(v, {has_no_reference})"), found)
 }

@@ -40,11 +40,11 @@ impl Check {
     /// `{node}`, `{name}`, `{subresource}` and `{operation}` in the message are replaced by the
     /// values of the request, in quotes.
     pub(super) fn new(holds: impl Into<String>, message: &str) -> Self {
-        Self::with(holds, message, "''")
+        Self::with_value(holds, message, "''")
     }
 
-    /// The same; `{}` in the message is replaced by the CEL expression `word`.
-    pub(super) fn with(holds: impl Into<String>, message: &str, word: &str) -> Self {
+    /// The same; `{}` in the message is replaced by the value of the CEL expression `value`.
+    pub(super) fn with_value(holds: impl Into<String>, message: &str, value: &str) -> Self {
         let node = format!("request.userInfo.username.substring({})", USER_PREFIX.len());
         let quoted = |text: &str| format!("\"' + {text} + '\"");
         let message = message
@@ -53,7 +53,7 @@ impl Check {
             .replace("{name}", &quoted(&name_of("request")))
             .replace("{subresource}", &quoted(SUBRESOURCE))
             .replace("{operation}", &quoted("request.operation"))
-            .replace("{}", &format!("' + {word} + '"));
+            .replace("{}", &format!("' + {value} + '"));
         Self {
             holds: holds.into(),
             message: format!("'{message}'"),

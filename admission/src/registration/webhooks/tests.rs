@@ -48,7 +48,7 @@ fn one_webhook_judges_the_tokens_of_each_namespace() {
     }
 }
 
-/// What the API server requires of a selector.
+/// The API server refuses such a selector.
 #[test]
 fn no_selector_has_an_empty_list_of_values() {
     let configurations = webhook_configurations(&policies(&json!([])));

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::chain::{
-    Health, Installed, Link, exempts, is_closed, judges_tokens, link, named, names, ok,
+    Health, Installed, Link, exempts, is_closed, link, named, names, ok, reviews_tokens,
 };
 use super::node_agents;
 
@@ -20,7 +20,7 @@ pub(super) fn fail(installed: &Installed, links: &[Link]) -> Option<Link> {
         return None;
     }
     let mut closed_webhooks = webhooks.iter().filter(|one| is_closed(one));
-    let closes_tokens = closed_webhooks.any(|one| judges_tokens(one));
+    let closes_tokens = closed_webhooks.any(|one| reviews_tokens(one));
     let mut reasons: Vec<String> = links
         .iter()
         .filter(|one| match one.name {

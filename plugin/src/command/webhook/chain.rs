@@ -6,7 +6,7 @@ use nodelife_core::object::{LabelSelector, Labels};
 use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 
-/// What was read of an installation; `Err` is why it could not be.
+/// The objects of an installation; `Err` has the reason if one could not be read.
 pub(super) struct Installed {
     pub(super) namespace: String,
     pub(super) configuration: String,
@@ -252,14 +252,13 @@ pub(super) fn is_closed(webhook: &Value) -> bool {
     at(webhook, "/failurePolicy") != "Ignore"
 }
 
-/// Whether the webhook, or the one that the overlay fail-closed makes of it, refuses tokens that it
-/// cannot judge.
+/// Whether token requests are refused while the webhook is down, now or under the overlay fail-closed.
 pub(super) fn may_close_tokens(webhook: &Value) -> bool {
-    judges_tokens(webhook) && (is_closed(webhook) || name(webhook) == "node-tokens.nodelife.dev")
+    reviews_tokens(webhook) && (is_closed(webhook) || name(webhook) == "node-tokens.nodelife.dev")
 }
 
 /// Whether the webhook is called for the tokens that nodes request.
-pub(super) fn judges_tokens(webhook: &Value) -> bool {
+pub(super) fn reviews_tokens(webhook: &Value) -> bool {
     let rules = at(webhook, "/rules").as_array().into_iter().flatten();
     rules.into_iter().any(|rule| {
         let mut resources = at(rule, "/resources").as_array().into_iter().flatten();

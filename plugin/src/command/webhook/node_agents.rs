@@ -43,9 +43,9 @@ pub(super) async fn read(cluster: &Cluster) -> Result<Vec<NodeAgent>, ApiError> 
     Ok(agents)
 }
 
-/// Whether pods like this one run before the network of their node does: in the host's network,
-/// with the priority class of what a node needs, or with a directory of CNI from the host.
-/// Tolerations tell nothing: exporters of metrics tolerate every taint as well.
+/// Whether such pods may have to run before the network of their node does: in the host's network,
+/// and with the priority class `system-node-critical` or a CNI directory of the host. Tolerations do
+/// not tell: exporters of metrics tolerate every taint, too.
 fn is_node_agent(pod: &Value) -> bool {
     let volumes = at(pod, "/volumes").as_array().into_iter().flatten();
     let mut paths = volumes.filter_map(|one| at(one, "/hostPath/path").as_str());
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(labelled.health, Health::Ok);
     }
 
-    /// It judges tokens and is there in every installation, but lets pass what it cannot judge.
+    /// It is called for tokens in every installation, but always with `Ignore`.
     #[test]
     fn the_webhook_for_exempt_namespaces_catches_nobody() {
         let mut webhook = json!({"name": "exempt-node-tokens.nodelife.dev",

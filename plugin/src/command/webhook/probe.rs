@@ -12,7 +12,7 @@ use super::chain::{Health, Link, at, link, ok};
 struct Probe {
     link: &'static str,
     webhook: &'static str,
-    /// What is wrong if the call failed and the request passed.
+    /// The message if the call failed and the request passed.
     failed: &'static str,
     answered: &'static str,
     fix: &'static str,
@@ -71,8 +71,8 @@ pub(super) async fn lookup(cluster: &Cluster, namespace: &str, slices: &[Value])
 }
 
 impl Probe {
-    /// Sends the request as a dry run. An API server that ignores failures says nothing of them in
-    /// its answer, so its own counters are read before and after.
+    /// Sends the request as a dry run. An API server that ignores failures does not report them
+    /// in its response, so its own counters are read before and after.
     async fn run(&self, cluster: &Cluster, made: Result<Call, ApiError>) -> Link {
         let broken = |message: &str| link(self.link, Health::Broken, message, self.fix);
         let unknown = |message: String| link(self.link, Health::Unknown, message, "");
@@ -129,7 +129,7 @@ impl Probe {
     }
 }
 
-/// What an API server has counted for one webhook.
+/// The counters of an API server for one webhook.
 struct Counters {
     /// Calls that failed and were ignored.
     open: f64,

@@ -30,17 +30,17 @@ struct Answered {
     name: String,
     /// `allow`, `patch` or `deny`.
     verdict: &'static str,
-    /// The rule that objects, whether it is enforced or not; empty where none does.
+    /// The rule that denies the request, also if it is not enforced; empty if none does.
     rule: &'static str,
     mode: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<u16>,
-    /// What the client would read.
+    /// The message that the client would get.
     message: String,
     /// `JSONPatch` of the object.
     #[serde(skip_serializing_if = "Option::is_none")]
     patch: Option<Box<RawValue>>,
-    /// What the patch changes in the object that is stored, a line for each field.
+    /// The changes of the patch to the object that is stored, a line for each field.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     diff: Vec<String>,
     warnings: Vec<String>,
