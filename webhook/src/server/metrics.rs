@@ -241,3 +241,38 @@ impl Metrics {
         self.expiry.get_or_create(&[("role", "leaf")]).set(seconds);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_documentation_lists_each_metric() {
+        let page = include_str!("../../../docs/webhook.md");
+        let metrics = Metrics::new();
+        // A metric with labels has no line before its first value.
+        let labels = DecisionLabels {
+            webhook: Endpoint::Mutate,
+            policy: "none",
+            operation: "CREATE",
+            resource: "pods",
+            result: Outcome::Allow,
+        };
+        metrics.decided(&labels, 0, Duration::ZERO);
+        metrics.rejected(Rejected::TooBusy);
+        metrics.looked_up(LookedUp::Found);
+        metrics.handshake(Handshake::Done);
+        metrics.reloaded(Reload::Loaded);
+        metrics.leaf_expires(0);
+        let text = metrics.encode(0).unwrap();
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        for (name, kind) in types.filter_map(|line| line.split_once(' ')) {
+            let suffix = match kind {
+                "counter" => "_total",
+                "info" => "_info",
+                _ => "",
+            };
+            assert!(page.contains(&format!("| `{name}{suffix}` |")), "{name}");
+        }
+    }
+}
