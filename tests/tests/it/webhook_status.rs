@@ -55,7 +55,7 @@ async fn each_planted_fault_is_named() {
     here.restore().await;
 
     here.slice(["a", "a"]).await;
-    here.finds("spread", "warning", "2 ready on one node").await;
+    here.finds("spread", "warning", "all 2 ready replicas run on one node").await;
     here.finds("failurePolicy", "warning", "(spread)").await;
     here.restore().await;
 
@@ -98,7 +98,7 @@ async fn each_planted_fault_is_named() {
 
     here.patch("replace", "/webhooks/0/clientConfig/caBundle", json!(""))
         .await;
-    here.finds("caBundle", "BROKEN", "wiped").await;
+    here.finds("caBundle", "BROKEN", "empty in").await;
     here.restore().await;
 
     // A Secret that somebody else made.
@@ -283,7 +283,7 @@ impl Here<'_> {
             assert!(metrics.lines().any(counted), "{metric}");
         }
         let fix = advice["fix"].as_str().unwrap();
-        let command = fix.strip_suffix(" frees the cluster").unwrap();
+        let command = fix.strip_suffix(" allows every request again").unwrap();
         let words: Vec<&str> = command.split(' ').skip(1).collect();
         self.kubectl(&words).await;
         wait_until("a free cluster", Duration::from_secs(30), async || {

@@ -8,7 +8,7 @@ use super::chain::{
 use super::node_agents;
 
 /// Webhook configurations are never sent to webhooks, so this always works.
-const BREAK_GLASS: &str = "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration -l app.kubernetes.io/name=nodelife frees the cluster";
+const BREAK_GLASS: &str = "kubectl delete validatingwebhookconfiguration,mutatingwebhookconfiguration -l app.kubernetes.io/name=nodelife allows every request again";
 
 /// Advises against Fail where it could lock the cluster: while a link is broken, where one
 /// node takes every replica along, and where what the cluster needs to heal itself would
@@ -41,7 +41,7 @@ pub(super) fn fail(installed: &Installed, links: &[Link]) -> Option<Link> {
         return Some(ok("failurePolicy", message));
     }
     let message = format!(
-        "Fail is not advised for {closed}: what nodes write may be refused ({})",
+        "Fail is not advised for {closed}: writes of nodes may be refused ({})",
         reasons.join(", ")
     );
     Some(link("failurePolicy", Health::Warning, message, BREAK_GLASS))

@@ -58,7 +58,7 @@ pub(super) fn ok(name: &'static str, message: impl Into<String>) -> Link {
 
 const APPLY: &str = "apply the manifests again";
 const CERTS: &str =
-    "see the log of the Deployment nodelife-certs: it makes the certificates and repairs them";
+    "see the log of the Deployment nodelife-certs: it creates and repairs the certificates";
 
 /// Every link, from the API server's side to the pods'.
 pub(super) fn inspect(installed: &Installed, now: Timestamp) -> Vec<Link> {
@@ -91,7 +91,7 @@ pub(super) fn inspect(installed: &Installed, now: Timestamp) -> Vec<Link> {
     });
     if ready > 0 {
         links.push(if nodes < 2 {
-            let message = format!("{ready} ready on one node: it takes all of them along");
+            let message = format!("all {ready} ready replicas run on one node");
             link(
                 "spread",
                 Health::Warning,
@@ -150,7 +150,7 @@ fn bundles(webhooks: &[&Value]) -> Link {
     if empty.is_empty() {
         return ok("caBundle", "in every webhook");
     }
-    let message = format!("wiped: none in {empty}, so no certificate is accepted");
+    let message = format!("empty in {empty}: the API server accepts no certificate of the webhook");
     link("caBundle", Health::Broken, message, CERTS)
 }
 
@@ -194,7 +194,7 @@ fn exemption(installed: &Installed) -> Link {
         return ok("exemption", format!("{namespace} is exempt from Fail"));
     }
     let message = format!(
-        "own namespace not exempt: {caught} also fails closed in {namespace}, so its pods may wait for themselves"
+        "own namespace not exempt: {caught} also fails closed in {namespace}, so the webhook's pods may wait for the webhook"
     );
     link("exemption", Health::Broken, message, APPLY)
 }
@@ -397,6 +397,6 @@ pub(super) mod tests {
         let wiped = edit(&|one| second(one, "clientConfig", json!({})));
         let found = trouble(&wiped, now());
         assert_eq!(found[0].0, "caBundle");
-        assert!(found[0].1.contains("wiped: none in b"), "{found:?}");
+        assert!(found[0].1.contains("empty in b"), "{found:?}");
     }
 }

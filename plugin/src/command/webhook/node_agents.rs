@@ -77,10 +77,11 @@ pub(super) fn inspect(webhooks: &[Value], agents: &Result<Vec<NodeAgent>, String
         names.join(", ")
     };
     if caught.is_empty() {
-        return Some(ok(
-            LINK,
-            format!("{} exempt: {}", exempt.len(), names(&exempt)),
-        ));
+        let message = match exempt.as_slice() {
+            [] => "found no DaemonSet that a node needs before the webhook".to_owned(),
+            _ => format!("{} exempt: {}", exempt.len(), names(&exempt)),
+        };
+        return Some(ok(LINK, message));
     }
     let message = format!(
         "{} would get no tokens while the webhook is down, and no replica could start",
@@ -131,6 +132,15 @@ mod tests {
             labels: serde_json::from_value(labels).unwrap(),
         };
         inspect(&[webhook], &Ok(vec![agent])).unwrap()
+    }
+
+    #[test]
+    fn a_cluster_without_node_agents_is_ok() {
+        let webhook = json!({"name": "node-tokens.nodelife.dev",
+            "rules": [{"resources": ["serviceaccounts/token"]}]});
+        let none = inspect(&[webhook], &Ok(Vec::new())).unwrap();
+        assert_eq!(none.health, Health::Ok);
+        assert!(none.message.starts_with("found no DaemonSet"), "{none:?}");
     }
 
     #[test]

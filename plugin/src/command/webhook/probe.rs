@@ -21,7 +21,7 @@ struct Probe {
 const CALL: Probe = Probe {
     link: "call",
     webhook: "tolerations.nodelife.dev",
-    failed: "unreachable: the API server called the webhook in vain and let the pod pass",
+    failed: "unreachable: the API server could not call the webhook, and let the pod pass",
     answered: "a dry run reached the webhook",
     fix: "the API server has to reach the Service's pods: firewall (GKE), CNI overlay (EKS: overlay host-network), NetworkPolicy",
 };
