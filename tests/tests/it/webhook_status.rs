@@ -55,7 +55,8 @@ async fn each_planted_fault_is_named() {
     here.restore().await;
 
     here.slice(["a", "a"]).await;
-    here.finds("spread", "warning", "all 2 ready replicas run on one node").await;
+    here.finds("spread", "warning", "all 2 ready replicas run on one node")
+        .await;
     here.finds("failurePolicy", "warning", "(spread)").await;
     here.restore().await;
 
