@@ -46,6 +46,5 @@ mod rotation;
 mod server;
 mod several_clusters;
 mod uninstall;
-mod versions;
 mod webhook;
 mod webhook_status;

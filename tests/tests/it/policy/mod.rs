@@ -28,7 +28,7 @@ const NODE_UID: &str = "authentication.kubernetes.io/node-uid";
 
 /// A request to the API server, and as whom.
 #[derive(Clone, Debug)]
-pub(crate) struct Call {
+struct Call {
     method: &'static str,
     path: String,
     body: Value,
@@ -38,7 +38,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub(crate) fn new(method: &'static str, path: impl Into<String>, body: Value) -> Self {
+    fn new(method: &'static str, path: impl Into<String>, body: Value) -> Self {
         Self {
             method,
             path: path.into(),
@@ -48,7 +48,7 @@ impl Call {
         }
     }
 
-    pub(crate) fn patch(path: impl Into<String>, body: Value) -> Self {
+    fn patch(path: impl Into<String>, body: Value) -> Self {
         Self::patch_as("merge-patch", path, body)
     }
 
@@ -68,7 +68,7 @@ impl Call {
     }
 
     /// Nothing is stored.
-    pub(crate) fn dry(mut self) -> Self {
+    fn dry(mut self) -> Self {
         let separator = if self.path.contains('?') { '&' } else { '?' };
         self.path = format!("{}{separator}dryRun=All", self.path);
         self
@@ -86,7 +86,7 @@ impl Call {
     }
 
     /// Sent by the kubelet of `node`.
-    pub(crate) fn by_node(self, node: &str) -> Self {
+    fn by_node(self, node: &str) -> Self {
         self.by_user(
             &format!("system:node:{node}"),
             &["system:nodes", "system:authenticated"],
@@ -101,7 +101,7 @@ impl Call {
     }
 
     /// Code and message of the answer.
-    pub(crate) async fn send(&self, client: &Client) -> Result<PolicyResponse> {
+    async fn send(&self, client: &Client) -> Result<PolicyResponse> {
         let mut request = Request::builder()
             .method(self.method)
             .uri(&self.path)
@@ -133,10 +133,10 @@ impl Call {
 
 /// An answer of the API server.
 #[derive(Clone, Debug)]
-pub(crate) struct PolicyResponse {
-    pub(crate) code: u16,
-    pub(crate) message: String,
-    pub(crate) body: Value,
+struct PolicyResponse {
+    code: u16,
+    message: String,
+    body: Value,
 }
 
 /// Makes the certificates, starts a replica, and waits until the API server calls it: `probe`
