@@ -24,7 +24,6 @@
 //! target folder ([`program`]), of the version of Kubernetes that `NODELIFE_KUBERNETES` names
 //! ([`kubernetes`]). Nothing of it outlives the test process ([`supervise`]).
 
-pub mod alerts;
 pub mod audit_log;
 pub mod cgroup;
 pub mod connect_proxy;

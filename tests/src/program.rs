@@ -15,10 +15,6 @@ use anyhow::{Context, Error, Result, bail};
 
 use crate::kubernetes::{DEFAULT, Kubernetes, MODULE};
 
-/// The Go module of Prometheus' engine: of another module than the control plane, because both
-/// would decide together about the versions of what they share.
-const ALERTS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/alerts");
-
 /// A program that is built from a Go module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum GoProgram {
@@ -42,8 +38,6 @@ pub enum GoProgram {
     KubeletStart,
     /// A webhook with typed objects, which benches measure nodelife beside.
     Webhook,
-    /// Evaluates alert rules and queries by Prometheus' own code; see [`crate::alerts`].
-    Alerts,
 }
 
 impl GoProgram {
@@ -73,7 +67,6 @@ impl GoProgram {
             Self::Oracle => "oracle",
             Self::KubeletStart => "kubelet-start",
             Self::Webhook => "webhook",
-            Self::Alerts => "alerts",
         }
     }
 
@@ -90,19 +83,14 @@ impl GoProgram {
             Self::Oracle => "./oracle",
             Self::KubeletStart => "./kubelet-start",
             Self::Webhook => "./webhook",
-            Self::Alerts => ".",
         }
-    }
-
-    fn module(self) -> &'static Path {
-        Path::new(if self == Self::Alerts { ALERTS } else { MODULE })
     }
 
     /// The version of Kubernetes that it is built from. etcd and kwok belong to none and serve all:
     /// they come from the module by default, as the webhook in Go does.
     fn kubernetes(self) -> Result<Option<&'static Kubernetes>> {
         match self {
-            Self::Etcd | Self::Kwok | Self::Webhook | Self::Alerts => Ok(None),
+            Self::Etcd | Self::Kwok | Self::Webhook => Ok(None),
             _ => Kubernetes::current().map(Some),
         }
     }
@@ -111,9 +99,8 @@ impl GoProgram {
     fn sources(self) -> Option<PathBuf> {
         match self {
             Self::Oracle | Self::KubeletStart | Self::Webhook => {
-                Some(self.module().join(self.name()))
+                Some(Path::new(MODULE).join(self.name()))
             }
-            Self::Alerts => Some(self.module().to_owned()),
             _ => None,
         }
     }
@@ -206,7 +193,7 @@ impl GoProgram {
             .arg(&unfinished)
             .arg(self.package());
         let built = command
-            .current_dir(self.module())
+            .current_dir(Path::new(MODULE))
             .env("CGO_ENABLED", "0")
             .output()
             .context("failed to run go, which builds the control plane: install Go 1.26, or set KUBEBUILDER_ASSETS to a folder with etcd, kube-apiserver and kubectl")?;
@@ -227,7 +214,7 @@ impl GoProgram {
         let mut hasher = DefaultHasher::new();
         let sums = match kubernetes {
             Some(version) => version.sums(),
-            None => self.module().join(DEFAULT).with_extension("sum"),
+            None => Path::new(MODULE).join(DEFAULT).with_extension("sum"),
         };
         let mut files = vec![sums];
         if let Some(sources) = self.sources() {
@@ -274,6 +261,12 @@ pub(crate) fn compile(
         }
         Ok(path)
     })
+}
+
+/// Prometheus' tool that tests alerts, if `.ci/promtool` has put it there.
+pub fn promtool() -> Option<PathBuf> {
+    let path = target_folder().ok()?.join("tools/promtool");
+    path.is_file().then_some(path)
 }
 
 /// The built `kubectl-nodelife`.

@@ -13,7 +13,6 @@
 
 mod attack;
 mod audit;
-mod audit_alerts;
 mod audit_faults;
 mod audit_in_cluster;
 mod audit_live;

@@ -1,9 +1,20 @@
-//! Tests that alerts and dashboard use existing metrics.
+//! Tests of the alerts and dashboards in manifests/.
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::process::Command;
 
 use nodelife_tests::installation::manifests;
+use nodelife_tests::program::{self, promtool};
+use nodelife_tests::real_nodes::leave_out;
+use serde_json::{Value, json};
+
+const FILES: [&str; 4] = [
+    "audit/alerts.yaml",
+    "overlays/prometheus/alerts.yaml",
+    "audit/dashboard.json",
+    "overlays/prometheus/dashboard.json",
+];
 
 /// What an API server counts of the webhooks that it calls (k8s.io/apiserver v0.36.3,
 /// `pkg/admission/metrics/metrics.go`); the test of `webhook status` sees both.
@@ -51,59 +62,120 @@ fn stem(metric: &str) -> &str {
 fn every_queried_metric_exists() {
     let mut offered = registered("server/metrics.rs");
     offered.extend(registered("command/certs/health.rs"));
-    let overlay = manifests().join("overlays/prometheus");
-    let mut asked = BTreeSet::new();
-    for file in ["alerts.yaml", "dashboard.json"] {
-        asked.extend(named(&fs::read_to_string(overlay.join(file)).unwrap()));
-    }
-    let known = |name: &&String| {
-        API_SERVER.contains(&name.as_str())
-            || name.starts_with("nodelife_") && offered.contains(stem(name))
-    };
-    let missing: Vec<_> = asked.iter().filter(|name| !known(name)).collect();
-    assert!(missing.is_empty(), "{missing:?} is not in {offered:?}");
-}
-
-/// What turns a call away, and what ends a replica.
-#[test]
-fn every_failure_has_an_alert() {
-    let alerts = manifests().join("overlays/prometheus/alerts.yaml");
-    let alerts = fs::read_to_string(alerts).unwrap();
-    for part in [
-        "fail_open_count",
-        "rejection_count",
-        "lookups_total{result=\"failed\"}",
-        "too_busy|too_slow",
-        "panics_total",
-        "container_status_restarts_total",
-        "certificate_expiry",
-    ] {
-        let has = |line: &str| line.trim_start().starts_with("expr: ") && line.contains(part);
-        assert!(alerts.lines().any(has), "{part}");
-    }
-}
-
-#[test]
-fn grafana_can_import_the_dashboards() {
-    for folder in ["overlays/prometheus", "audit"] {
-        let path = manifests().join(folder).join("dashboard.json");
-        can_import(&fs::read_to_string(path).unwrap());
-    }
-}
-
-fn can_import(dashboard: &str) {
-    let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
-    let panels = dashboard["panels"].as_array().unwrap();
-    let ids: BTreeSet<_> = panels.iter().map(|one| one["id"].as_u64()).collect();
-    assert_eq!(ids.len(), panels.len());
-    for panel in panels {
-        let targets = panel["targets"].as_array().unwrap();
-        assert!(!targets.is_empty(), "{panel}");
-        for target in targets {
-            let expression = target["expr"].as_str().unwrap();
-            assert!(!named(expression).is_empty(), "{expression}");
-            let count = |one| expression.matches(one).count();
-            assert_eq!(count('('), count(')'), "{expression}");
+    let audited = named(&audit());
+    for file in FILES {
+        for name in named(&fs::read_to_string(manifests().join(file)).unwrap()) {
+            let known = audited.contains(&name)
+                || API_SERVER.contains(&name.as_str())
+                || name.starts_with("nodelife_") && offered.contains(stem(&name));
+            assert!(known, "{file}: {name} is not in {offered:?}");
         }
     }
+}
+
+/// What an audit of a cluster with faults prints, where some rules lack their data.
+fn audit() -> String {
+    let example = manifests().join("../examples/faulty-cluster.json");
+    let mut snapshot: Value = serde_json::from_slice(&fs::read(example).unwrap()).unwrap();
+    snapshot.as_object_mut().unwrap().remove("events");
+    let file = tempfile::NamedTempFile::with_suffix(".json").unwrap();
+    fs::write(&file, snapshot.to_string()).unwrap();
+    let output = Command::new(program::nodelife().unwrap())
+        .args([
+            "audit",
+            "--no-config",
+            "--fail-on=never",
+            "-o=prometheus",
+            "-f",
+        ])
+        .arg(file.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// promtool runs the tests of `tests/alerts.yaml`, and asks the queries of the dashboards: that of the
+/// audit finds series of a real one, that of the webhook is parsed.
+#[test]
+fn promtool_accepts_alerts_and_queries() {
+    let rules = fs::read_to_string(manifests().join(FILES[0])).unwrap();
+    let operator = fs::read_to_string(manifests().join(FILES[1])).unwrap();
+    let operator: Value = serde_saphyr::from_str(&operator).unwrap();
+    let tests = include_str!("../../alerts.yaml");
+    for alert in (rules.clone() + &operator.to_string())
+        .split("alert")
+        .skip(1)
+    {
+        let name = alert
+            .split(|c: char| !c.is_alphanumeric())
+            .find(|word| !word.is_empty());
+        let name = name.unwrap();
+        assert!(
+            !name.starts_with("Nodelife") || tests.contains(name),
+            "{name} has no test"
+        );
+    }
+    let Some(promtool) = promtool() else {
+        return leave_out("target/tools/promtool is not there: run .ci/promtool");
+    };
+    let series: Vec<Value> = audit()
+        .lines()
+        .filter_map(|line| line.rsplit_once(' ').filter(|_| !line.starts_with('#')))
+        .map(|(series, value)| json!({"series": series, "values": format!("{value}x1500")}))
+        .collect();
+    let mut asked = Vec::new();
+    for (file, expected) in [
+        (FILES[2], "count(QUERY) > bool 0"),
+        (FILES[3], "absent(count(QUERY))"),
+    ] {
+        for query in queries(file) {
+            let expr = expected.replace("QUERY", &query.replace("$__rate_interval", "5m"));
+            let one = json!([{"labels": "{}", "value": 1}]);
+            asked.push(json!({"expr": expr, "eval_time": "10m", "exp_samples": one}));
+        }
+    }
+    let queries = json!({"tests": [
+        {"interval": "1m", "input_series": series, "promql_expr_test": asked}]});
+    let folder = tempfile::tempdir().unwrap();
+    let files = [
+        ("audit.yaml", rules),
+        ("webhook.yaml", operator["spec"].to_string()),
+        ("alerts.yaml", tests.to_owned()),
+        ("queries.yaml", queries.to_string()),
+    ];
+    for (name, text) in files {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    for words in [
+        "check rules audit.yaml webhook.yaml",
+        "test rules alerts.yaml queries.yaml",
+    ] {
+        let mut command = Command::new(&promtool);
+        let output = command
+            .args(words.split(' '))
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert!(
+            output.status.success(),
+            "promtool {words}:\n{}",
+            said.concat()
+        );
+    }
+}
+
+/// The queries of a dashboard.
+fn queries(file: &str) -> Vec<String> {
+    let text = fs::read_to_string(manifests().join(file)).unwrap();
+    let dashboard: Value = serde_json::from_str(&text).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let ids: BTreeSet<_> = panels.clone().map(|panel| panel["id"].as_u64()).collect();
+    // Grafana refuses a dashboard with two panels of one id.
+    assert_eq!(ids.len(), panels.len());
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
+    targets
+        .map(|target| target["expr"].as_str().unwrap().to_owned())
+        .collect()
 }
