@@ -239,44 +239,6 @@ fn anchor(line: &str) -> Option<String> {
         .then(|| words.to_lowercase().replace(' ', "-"))
 }
 
-/// Checks that each `file::test` of the text exists, and counts them.
-fn tests_named_in(text: &str) -> usize {
-    let sources: Vec<(String, String)> = [
-        "admission",
-        "certs",
-        "cluster",
-        "controller",
-        "core",
-        "drain",
-        "plugin",
-        "process",
-        "release",
-        "tests/tests",
-        "webhook",
-    ]
-    .iter()
-    .flat_map(|folder| sources(&root().join(folder)))
-    .collect();
-    let named: Vec<(&str, &str)> = text
-        .split('`')
-        .filter_map(|word| word.split_once("::"))
-        .collect();
-    for (file, test) in &named {
-        let head = format!("fn {test}()");
-        let found = sources
-            .iter()
-            .any(|(path, text)| path.ends_with(&format!("/{file}")) && text.contains(&head));
-        assert!(found, "{file} has no test {test}");
-    }
-    named.len()
-}
-
-#[test]
-fn tests_of_the_checklist_exist() {
-    let page = fs::read_to_string(root().join("docs/kubectl-conventions.md")).unwrap();
-    assert!(tests_named_in(&page) > 25);
-}
-
 /// Path and text of each source file.
 fn sources(folder: &Path) -> Vec<(String, String)> {
     let mut found = Vec::new();
