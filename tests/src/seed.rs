@@ -1,4 +1,5 @@
-//! Seed of all generated cases: fixed, or `NODELIFE_SEED`. Tests print it, to reproduce a failure.
+//! How tests draw cases: by a fixed seed, or `NODELIFE_SEED`, which they print to reproduce a failure;
+//! and how many, all of them with `NODELIFE_THOROUGH`.
 // Tests' code, as where it is called.
 #![allow(
     clippy::unwrap_used,
@@ -7,19 +8,39 @@
     clippy::print_stdout
 )]
 
+use std::env;
 use std::fmt::{Debug, Display};
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-pub fn runner() -> TestRunner {
-    let seed: u64 = std::env::var("NODELIFE_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(20_260_101);
+/// Cases that a comparison with Kubernetes' own code takes when nobody asks for more.
+const FEW: usize = 2_000;
+
+pub fn is_thorough() -> bool {
+    env::var_os("NODELIFE_THOROUGH").is_some()
+}
+
+/// How many cases to compare: as many as `NODELIFE_CASES` says, else `all` if the run is thorough.
+pub fn cases(all: usize) -> usize {
+    number("NODELIFE_CASES", FEW.min(all), all)
+}
+
+/// The number in an environment variable, else `all` if the run is thorough, else `few`.
+pub fn number(variable: &str, few: usize, all: usize) -> usize {
+    let otherwise = if is_thorough() { all } else { few };
+    env::var(variable).map_or(otherwise, |text| text.parse().unwrap())
+}
+
+pub fn seed() -> u64 {
+    let seed = env::var("NODELIFE_SEED").map_or(20_260_101, |text| text.parse().unwrap());
     println!("NODELIFE_SEED={seed}");
+    seed
+}
+
+pub fn runner() -> TestRunner {
     let mut bytes = [0; 32];
-    bytes[..8].copy_from_slice(&seed.to_be_bytes());
+    bytes[..8].copy_from_slice(&seed().to_be_bytes());
     let random = TestRng::from_seed(RngAlgorithm::ChaCha, &bytes);
     TestRunner::new_with_rng(Config::default(), random)
 }

@@ -239,21 +239,6 @@ fn anchor(line: &str) -> Option<String> {
         .then(|| words.to_lowercase().replace(' ', "-"))
 }
 
-/// Path and text of each source file.
-fn sources(folder: &Path) -> Vec<(String, String)> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            found.extend(sources(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let text = fs::read_to_string(&path).unwrap();
-            found.push((path.to_str().unwrap().to_owned(), text));
-        }
-    }
-    found
-}
-
 /// The page with each transcript as it is now. A transcript is a block of `console` whose
 /// commands read files, and which begins with one of ours; those that need a cluster are shown
 /// without an answer, as `sh`.

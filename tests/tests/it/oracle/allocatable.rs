@@ -8,18 +8,16 @@ use serde_json::{Map, Value, json};
 
 use nodelife_tests::seed;
 
-/// How many machines and configurations are compared.
-const CASES: usize = 10_000;
-
 #[test]
 fn allocatable_equals_what_the_kubelet_publishes() {
-    let cases = seed::draw(CASES, &case());
+    let count = seed::cases(10_000);
+    let cases = seed::draw(count, &case());
     let answers: Vec<AllocatableAnswer> = oracle::ask("allocatable", &cases).unwrap();
     seed::agree(&cases, &answers, compare);
     let accepted = answers.iter().filter(|a| a.refusal().is_none()).count();
     assert!(
-        (CASES / 10..CASES * 9 / 10).contains(&accepted),
-        "the kubelet accepts {accepted} of {CASES}"
+        (count / 10..count * 9 / 10).contains(&accepted),
+        "the kubelet accepts {accepted} of {count}"
     );
 }
 

@@ -14,9 +14,6 @@ use proptest::prelude::*;
 
 use super::agreement;
 
-/// How many namespaces are compared unless `NODELIFE_BUDGET_CASES` says otherwise.
-const CASES: usize = 1_500;
-
 const NAMESPACE: &str = "shop";
 
 #[test]
@@ -348,12 +345,7 @@ fn owner(api_version: &str, kind: &str, name: &str, uid: &str) -> OwnerReference
 
 /// Always the same ones unless `NODELIFE_SEED` gives another seed.
 fn worlds() -> Vec<World> {
-    let count = std::env::var("NODELIFE_BUDGET_CASES")
-        .ok()
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(CASES);
-    println!("NODELIFE_BUDGET_CASES={count}");
-    seed::draw(count, &world())
+    seed::draw(seed::cases(1_500), &world())
 }
 
 fn world() -> impl Strategy<Value = World> {

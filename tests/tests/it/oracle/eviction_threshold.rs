@@ -14,18 +14,16 @@ use serde_json::{Value, json};
 
 use nodelife_tests::seed;
 
-/// How many command lines are compared.
-const CASES: usize = 10_000;
-
 #[test]
 fn eviction_thresholds_equal_the_kubelets() {
-    let cases = seed::draw(CASES, &case());
+    let count = seed::cases(10_000);
+    let cases = seed::draw(count, &case());
     let answers: Vec<EvictionAnswer> = oracle::ask("eviction", &cases).unwrap();
     seed::agree(&cases, &answers, compare);
     let accepted = answers.iter().filter(|a| a.refusal().is_none()).count();
     assert!(
-        (CASES / 4..CASES * 9 / 10).contains(&accepted),
-        "the kubelet accepts {accepted} of {CASES}"
+        (count / 4..count * 9 / 10).contains(&accepted),
+        "the kubelet accepts {accepted} of {count}"
     );
 }
 

@@ -20,9 +20,6 @@ use serde_json::{Value, json};
 use super::agreement::never_allows;
 use nodelife_tests::seed;
 
-/// How many sets are compared unless `NODELIFE_LIVE_BUDGETS` says otherwise.
-const SETS: usize = 60;
-
 /// How many of them share a namespace.
 const TOGETHER: usize = 20;
 
@@ -314,10 +311,7 @@ fn one(
 
 #[tokio::test]
 async fn our_counts_equal_the_controller_managers_statuses() {
-    let count = std::env::var("NODELIFE_LIVE_BUDGETS")
-        .ok()
-        .and_then(|count| count.parse().ok())
-        .unwrap_or(SETS);
+    let count = seed::number("NODELIFE_LIVE_BUDGETS", 20, 60);
     let plane = ControlPlane::options()
         .with(Part::ControllerManager)
         // By itself it asks 20 times a second.

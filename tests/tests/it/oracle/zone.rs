@@ -7,9 +7,6 @@ use serde_json::{Value, json};
 
 use nodelife_tests::seed;
 
-/// How many larger zones are compared.
-const CASES: usize = 10_000;
-
 #[test]
 fn every_small_zone_has_the_controllers_state() {
     let mut zones = Vec::new();
@@ -39,7 +36,7 @@ fn larger_zones_have_the_controllers_state() {
             (size - not_ready, not_ready, threshold)
         })
     });
-    compare(&seed::draw(CASES, &zone));
+    compare(&seed::draw(seed::cases(10_000), &zone));
 }
 
 /// Zones of so many nodes that are ready and that are not, under a threshold.

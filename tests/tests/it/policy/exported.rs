@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use nodelife_admission::{Mode, Policies, admission_policies};
 use nodelife_tests::kubectl::{Kubectl, run};
 use nodelife_tests::oracle::{self, PoliciesAnswer, PolicyAnswer};
+use nodelife_tests::seed;
 use nodelife_tests::{ControlPlane, Identity, TIMEOUT, program, wait_until};
 use serde_json::{Value, json};
 
@@ -15,8 +16,6 @@ use crate::oracle::admission::engine::{self, Decision};
 use crate::oracle::admission::random::Random;
 use crate::oracle::admission::tolerations;
 
-/// `NODELIFE_CASES` names another number.
-const CASES: usize = 20_000;
 /// Asked at once: a bound on what lies in memory.
 const BATCH: usize = 5_000;
 /// Differences that a failure shows.
@@ -137,11 +136,10 @@ fn compare(case: &Value, policy: &PolicyAnswer) -> Result<bool, String> {
 
 #[test]
 fn the_exported_policies_decide_like_the_engine() {
-    let number = |name: &str| std::env::var(name).ok().map(|text| text.parse().unwrap());
-    let seed = number("NODELIFE_SEED").unwrap_or(20_260_104);
-    let count = number("NODELIFE_CASES").map_or(CASES, |count| usize::try_from(count).unwrap());
-    println!("NODELIFE_SEED={seed}");
-    let mut random = Random::new(seed);
+    let seed = seed::seed();
+    let count = seed::cases(20_000);
+    // Others than the engine is compared over.
+    let mut random = Random::new(seed + 3);
     let (mut refused, mut asked, mut defaulted) = (0, 0, 0);
     for first in (0..count).step_by(BATCH) {
         let cases = (first..count.min(first + BATCH)).map(|_| case(&mut random));

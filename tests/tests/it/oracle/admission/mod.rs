@@ -20,15 +20,15 @@ use std::collections::BTreeSet;
 
 use nodelife_tests::Kubernetes;
 use nodelife_tests::oracle::{self, AdmissionAnswer};
+use nodelife_tests::seed;
 use serde_json::Value;
 
 use engine::Decision;
 use random::Random;
 
 /// Requests to NodeRestriction, and to DefaultTolerationSeconds in the proportion of their rules.
-/// `NODELIFE_CASES` names another number.
 const CASES: usize = 100_000;
-/// Certificate requests alone; `NODELIFE_CASES` names another number.
+/// Certificate requests alone.
 const SIGNING_CASES: usize = 10_000;
 /// Asked at once: a bound on what lies in memory.
 const BATCH: usize = 5_000;
@@ -116,7 +116,7 @@ const SENTENCES: [&str; 39] = [
 
 #[test]
 fn the_engine_decides_as_the_in_tree_plugins() {
-    let seed = seed();
+    let seed = seed::seed();
     let mut random = Random::new(seed);
     let kubernetes = Kubernetes::current().unwrap();
     let has = |minor: &str| kubernetes.is_at_least(minor).unwrap();
@@ -129,7 +129,7 @@ fn the_engine_decides_as_the_in_tree_plugins() {
         of_version.extend(SINCE_1_34);
     }
     let sentences = || SENTENCES.iter().chain(&of_version);
-    let count = cases(CASES);
+    let count = seed::cases(CASES);
     let (mut all, mut of_node_restriction, mut allowed) = (0, 0, 0);
     let mut reached: BTreeSet<&str> = BTreeSet::new();
     while of_node_restriction < count {
@@ -156,7 +156,10 @@ fn the_engine_decides_as_the_in_tree_plugins() {
     let missed: Vec<_> = sentences()
         .filter(|part| !reached.contains(*part))
         .collect();
-    assert!(missed.is_empty(), "the generator never led to {missed:?}");
+    assert!(
+        missed.is_empty() || count < CASES,
+        "the generator never led to {missed:?}"
+    );
     assert!(
         (all / 5..all * 4 / 5).contains(&allowed),
         "{allowed} of {all} were allowed: the generator is one-sided"
@@ -169,8 +172,9 @@ fn the_engine_decides_as_the_in_tree_plugins() {
 
 #[test]
 fn certificate_requests_are_decided_as_by_the_in_tree_plugin() {
-    let mut random = Random::new(seed());
-    let (count, mut allowed) = (cases(SIGNING_CASES), 0);
+    let seed = seed::seed();
+    let mut random = Random::new(seed);
+    let (count, mut allowed) = (seed::cases(SIGNING_CASES), 0);
     for first in (0..count).step_by(BATCH) {
         let cases: Vec<Value> = (first..count.min(first + BATCH))
             .map(|_| cases::certificate_request(&mut random))
@@ -185,7 +189,7 @@ fn certificate_requests_are_decided_as_by_the_in_tree_plugin() {
                     .map(|difference| (case, difference)),
             );
         }
-        report(seed(), differences);
+        report(seed, differences);
     }
     println!("{count} cases agree, {allowed} of them allowed");
     assert!((count / 2..count * 9 / 10).contains(&allowed), "{allowed}");
@@ -196,8 +200,8 @@ fn certificate_requests_are_decided_as_by_the_in_tree_plugin() {
 /// The API server itself refuses what the plugin cannot read.
 #[test]
 fn changed_certificate_requests_never_get_another_name() {
-    let mut random = Random::new(seed());
-    let (count, mut both, mut others) = (cases(SIGNING_CASES), 0, 0);
+    let mut random = Random::new(seed::seed());
+    let (count, mut both, mut others) = (seed::cases(SIGNING_CASES), 0, 0);
     for first in (0..count).step_by(BATCH) {
         let cases: Vec<Value> = (first..count.min(first + BATCH))
             .map(|_| cases::changed_certificate_request(&mut random))
@@ -215,18 +219,6 @@ fn changed_certificate_requests_never_get_another_name() {
     }
     println!("{count} cases: {both} allowed by both, {others} with another name");
     assert!(both.min(others) > count / 50, "{both} {others}");
-}
-
-/// The number that `NODELIFE_CASES` names.
-fn cases(default: usize) -> usize {
-    std::env::var("NODELIFE_CASES").map_or(default, |text| text.parse().unwrap())
-}
-
-/// Printed, to reproduce a failure.
-fn seed() -> u64 {
-    let seed = std::env::var("NODELIFE_SEED").map_or(20_260_101, |seed| seed.parse().unwrap());
-    println!("NODELIFE_SEED={seed}");
-    seed
 }
 
 /// Whether the plugin of 1.33 differs by design. The engine refuses each reference of a mirror pod,

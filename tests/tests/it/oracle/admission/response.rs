@@ -11,11 +11,11 @@ use nodelife_admission::{
 use nodelife_tests::oracle::{self, ResponseAnswer};
 use serde_json::{Value, json};
 
+use nodelife_tests::seed;
+
 use super::cases::case;
 use super::engine::{look_up, sent};
 use super::random::Random;
-
-const CASES: usize = 5_000;
 
 /// A question to the oracle, and whether the engine let the request pass.
 fn question(case: &Value, policies: &Policies, phase: AdmissionPhase) -> (Value, bool) {
@@ -48,7 +48,8 @@ fn the_api_server_accepts_every_response() {
     warning.node_restriction.mode = Mode::Warn;
     let mut questions = Vec::new();
     let mut allowed = Vec::new();
-    for index in 0..CASES {
+    let count = seed::cases(5_000);
+    for index in 0..count {
         let case = case(&mut random);
         let policies = if index % 4 == 0 { &warning } else { &policies };
         for phase in [AdmissionPhase::Mutating, AdmissionPhase::Validating] {
@@ -71,7 +72,7 @@ fn the_api_server_accepts_every_response() {
             assert_ne!(object, &question["object"], "{question:#}");
         }
     }
-    assert!(patched > CASES / 50, "{patched} of {CASES} were patched");
+    assert!(patched > count / 50, "{patched} of {count} were patched");
     println!(
         "{} answers were accepted, {patched} of them with a patch",
         answers.len()

@@ -24,8 +24,7 @@ fn target() -> Target {
 
 #[test]
 fn a_kubelet_starts_as_its_own_code_says() {
-    let count = std::env::var("NODELIFE_CASES").ok();
-    let count = count.map_or(10_000, |count| count.parse().unwrap());
+    let count = seed::cases(10_000);
     let mut kubelet = KubeletStart::run().unwrap();
     let mut starting = 0;
     let files = seed::draw(count, &case::configuration(target()));
